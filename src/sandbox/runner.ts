@@ -3,19 +3,19 @@ import type { Confinement } from './common/confinement.ts';
 import type { InForce } from './limits/limits.ts';
 import type { Packages } from './packages/packages.ts';
 
-/** Everything a runner needs to start one upstream process; nothing is taken from Ambit's own environment. */
+/** Everything a runner needs to start one upstream process; Ambit's own environment is not used. */
 export interface Launch {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Private to this process, outside a sandbox also in env.TMPDIR; the runner makes it when missing and sees to its removal. */
+  /** The private folder of the process, outside a sandbox also in env.TMPDIR; the runner makes and removes it. */
   readonly tmpDir: string;
-  /** The last thing before the process is there; when it throws, there will be none. */
+  /** Called right before the process starts; if it throws, nothing is started. */
   readonly lastLook?: (() => void) | undefined;
   /** Undefined where several sessions share the process. */
   readonly sessionId?: string | undefined;
-  /** Processes of one owner share the limits of their confinement; without one it is alone with them. */
+  /** Processes of one owner share their limits; a process without an owner has its own. */
   readonly owner?: string | undefined;
   /** Set when the process must run in a sandbox; then `env` holds only configured and session variables. */
   readonly confinement?: Confinement | undefined;
@@ -25,7 +25,7 @@ export interface Launch {
 
 /** The proxy of one process. */
 export interface WayOut {
-  /** The socket of its proxy, outside. */
+  /** The path of its socket, outside. */
   readonly socket: string;
   /** The hosts that the proxy lets through. */
   readonly allowed: readonly string[];
@@ -34,7 +34,7 @@ export interface WayOut {
 export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** Why it was ended, where we ended it. */
+  /** The reason, if Ambit ended the process. */
   readonly reason?: string;
   /** Set when the process could not be started. */
   readonly error?: Error;
@@ -62,18 +62,18 @@ export interface Probed {
   /** The protections that hold inside, by name; a probe that finds one missing fails. */
   readonly enforced: Readonly<Record<string, boolean>>;
   readonly limits: InForce;
-  /** The program that does it, where there is a choice. */
+  /** The program that provides it, if there is a choice. */
   readonly by?: string;
 }
 
 /**
- * A runner that keeps a process within its confinement. It takes what the confinement gives and nothing else, for this
- * launch alone: two launches share no policy.
+ * A runner that keeps a process within its confinement. It grants exactly that, for this launch alone: two launches
+ * share no policy.
  */
 export interface SandboxRunner extends Runner {
   /**
-   * Starts something for real. Rejects with SANDBOX_UNAVAILABLE, whose hint is the remedy on this machine. Once it has
-   * worked it is not tried again; while it has not, each call looks anew.
+   * Starts something for real. Rejects with SANDBOX_UNAVAILABLE, whose hint is the remedy on this machine. A success is
+   * remembered; after a failure each call tries again.
    */
   probe(): Promise<Probed>;
 }
@@ -88,13 +88,13 @@ export interface Runners {
   /** The packages that servers are started from; for sandboxes, in which nothing can be fetched. */
   readonly packages: Packages;
   /**
-   * The first that works here, for an image the first that runs images; rejects with the reason and remedy of the first
-   * one when none does. Never `plain`.
+   * The first sandbox that works here, or for an image the first that runs images. Rejects with the reason and remedy
+   * of the first one when none does. Never `plain`.
    */
   sandbox(image?: string): Promise<SandboxRunner>;
 }
 
-/** How long a process may take to leave after its stdin closed, and after TERM. */
+/** The time a process has to exit after its stdin closed, and after TERM. */
 export interface EndTiming {
   readonly closeMs: number;
   readonly termMs: number;

@@ -7,7 +7,7 @@ import type { Warden } from './reaper/reaper.ts';
 import type { EndTiming, Runners, SandboxRunner } from './runner.ts';
 import { createSeatbeltRunner } from './seatbelt/seatbelt.ts';
 
-export interface RunnersOptions {
+interface RunnersOptions {
   readonly warden: Warden;
   readonly tmpRoot: string;
   /** The folder of the packages that servers are started from. */
@@ -18,8 +18,10 @@ export interface RunnersOptions {
 /** Creates the runners. The sandbox of this machine is found when something is first started in it. */
 export function createRunners(options: RunnersOptions): Runners {
   const container = createContainerRunner(options);
-  const own = process.platform === 'darwin' ? createSeatbeltRunner(options) : createBwrapRunner(options);
-  const sandboxes = [own, container];
+  const sandboxes: readonly SandboxRunner[] = [
+    process.platform === 'darwin' ? createSeatbeltRunner(options) : createBwrapRunner(options),
+    container,
+  ];
   const plain = createPlainRunner(options);
   const { tmpRoot, packages: folder } = options;
   const packages = createPackages({

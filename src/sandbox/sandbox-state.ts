@@ -8,14 +8,14 @@ export interface SandboxState {
   readonly runner: string | null;
   /** The mechanism that enforces each limit. */
   readonly limits: InForce | null;
-  /** Why there is none. */
+  /** The reason why there is none. */
   readonly refusal: string | null;
 }
 
 export interface SandboxLook {
   /** Checks again: a sandbox that was missing before may be available by now. Never rejects. */
   look(): Promise<SandboxState>;
-  /** Resolves when nothing is being tried any more, after two seconds at the latest. */
+  /** Resolves when no check is pending any more, after two seconds at the latest. */
   settled(): Promise<void>;
 }
 

@@ -24,8 +24,8 @@ export const passwdFile = `${sandboxUser.name}:x:${sandboxUser.id}:${sandboxUser
 export const groupFile = `${sandboxUser.name}:x:${sandboxUser.id}:\n`;
 export const hostsFile = '127.0.0.1 localhost\n::1 localhost\n';
 
-/** Descriptors that bwrap itself reads and writes, before the program is there. */
-export interface BwrapDescriptors {
+/** Descriptors that bwrap itself uses before it starts the program. */
+interface BwrapDescriptors {
   readonly seccomp: number;
   readonly passwd: number;
   readonly group: number;
@@ -36,14 +36,14 @@ export interface BwrapDescriptors {
   readonly info: number;
 }
 
-export interface BwrapProfile {
+interface BwrapProfile {
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
   readonly devices: readonly DeviceFile[];
   /** The size of `/tmp`, if it is less than usual: it lies in memory. */
   readonly tmpBytes: number;
   readonly mounts: Pick<Mounts, 'entries' | 'links' | 'guarded'>;
-  /** The number a held descriptor has in bwrap. */
+  /** The number that a pinned descriptor has in bwrap. */
   readonly numberOf: (descriptor: number) => number;
   readonly read: BwrapDescriptors;
 }
@@ -61,12 +61,10 @@ const maskedInProc = [
   'sched_debug',
   'slabinfo',
 ].concat('timer_list', 'vmallocinfo');
-const etcNames = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'localtime', 'timezone'];
+/** Files of /etc that are visible in a sandbox. */
+export const etcNames = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'localtime', 'timezone'];
 
-/**
- * Returns the arguments of bwrap in their order. If Ambit dies while it hands them over, they are cut short, so
- * restrictions come before grants.
- */
+/** Returns bwrap's arguments. They are cut short if Ambit dies meanwhile, so restrictions come before grants. */
 export function bwrapArguments({ env, workFolder, devices, tmpBytes, mounts, numberOf, read }: BwrapProfile): string[] {
   return [
     ...['--block-fd', String(read.block), '--info-fd', String(read.info)],
@@ -124,8 +122,8 @@ export function sandboxEnvironment(
 }
 
 /**
- * Device files that belong to nobody. Those of the machine belong to root, and when Ambit is root, so does the sandbox's
- * user: it could take `/dev/null` from everybody with a chmod. Empty where they are not needed, or cannot be made.
+ * Makes device files that belong to nobody. The machine's belong to root, and when Ambit is root, so does the user of
+ * the sandbox: a chmod could take `/dev/null` from everybody. Empty where they are not needed or cannot be made.
  */
 export async function makeDeviceFiles(folder: string): Promise<readonly DeviceFile[]> {
   if (process.getuid?.() !== 0) return [];

@@ -1,6 +1,5 @@
 import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import type { Confinement } from '../common/confinement.ts';
 import { lookUpTool } from '../common/find-program.ts';
@@ -8,15 +7,14 @@ import { cannotStart, missing, refuseVolume, sandboxUnavailable } from '../commo
 import { addEgressProxy } from '../egress/add-egress-proxy.ts';
 import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
-import type { Limits } from '../limits/limits.ts';
 import { createWatchdog, superviseBounded } from '../limits/supervise-bounded.ts';
 import { makePrivateFolder, type StartedChild, superviseChild } from '../processes/supervise.ts';
 import type { Warden } from '../reaper/reaper.ts';
 import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
 import { type DeviceFile, makeDeviceFiles, sandboxEnvironment } from './bwrap-arguments.ts';
-import { withMountPointChecks } from './guard/watch-mount-points.ts';
+import { withMountChecks } from './guard/watch-mount-points.ts';
 import { pinMounts } from './mounts.ts';
-import { listMissingProtections, probeScript, readProbe } from './probe.ts';
+import { createProbe, listMissingProtections, probeScript, readProbe, readProbeOutput } from './probe.ts';
 import { hasSeccompFilter, seccompFilter } from './seccomp-filter.ts';
 import { type ServerFiles, serverFiles } from './server-files.ts';
 import { findInheritedDescriptors, spawnSandbox } from './spawn-sandbox.ts';
@@ -33,8 +31,7 @@ export interface BwrapRunnerOptions {
 }
 
 const probeLimitMs = 10_000;
-const probeLimits: Limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
-/** Folders in the instance's own, which several runners may share. */
+/** Counts folders in the instance's own, which several runners may share. */
 let folderCount = 0;
 
 /** Starts processes inside bubblewrap, or not at all. */
@@ -92,7 +89,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         );
         return {
           child,
-          bounds: withMountPointChecks(bounds, mounts.watched),
+          bounds: withMountChecks(bounds, mounts.watched),
           removePlaceholders: mounts.removePlaceholders,
         };
       } catch (error) {
@@ -118,17 +115,11 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     const tmpDir = join(tmpRoot, `probe-${process.pid}-${++folderCount}`);
     await makePrivateFolder(tmpDir);
     const home = { real: realpathSync.native(tmpDir), inside: '/probe' };
-    const confinement = { home, readable: [], writable: [], hidden: [], limits: probeLimits };
-    const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
-    const launch = { command: '/bin/sh', args: ['-c', probeScript], env: {}, cwd: tmpDir, tmpDir };
-    const { child, bounds } = await spawnServer(launch, confinement, files);
+    const { child, bounds } = await spawnServer(...createProbe(probeScript, tmpDir, home));
     const running = superviseChild(child, timing, () => void release(child.pid, tmpDir, bounds));
-    const limit = setTimeout(() => void running.end(), probeLimitMs).unref();
-    running.stdin.end();
-    const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
-    clearTimeout(limit);
-    const enforced = readProbe(said);
-    if (enforced === undefined) throw cannotStart(complaints);
+    const [output, errors] = await readProbeOutput(running, probeLimitMs);
+    const enforced = readProbe(output);
+    if (enforced === undefined) throw cannotStart(errors);
     const lacks = listMissingProtections(enforced);
     if (lacks.length > 0)
       throw sandboxUnavailable(

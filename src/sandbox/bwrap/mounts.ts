@@ -6,23 +6,18 @@ import { statIfReadable } from './guard/find-protected-names.ts';
 import type { ProtectedPaths } from './guard/mount-collector.ts';
 import { type Placeholder, releasePlaceholders } from './guard/placeholders.ts';
 import { protectConfigFiles } from './guard/protect-config-files.ts';
-import {
-  type MountPointMark,
-  markMountPoint,
-  type WatchedFolder,
-  type WatchedPaths,
-} from './guard/watch-mount-points.ts';
+import { type MountMark, markMountPoint, type WatchedFolder, type WatchedPaths } from './guard/watch-mount-points.ts';
 import { type PinnedPath, pinPath, releasePins, statChild } from './pinned-path.ts';
-import { isInside, isSystemPath, type SandboxLink, type VisiblePaths } from './visibility-filter.ts';
+import { isInside, isSystemPath, type LinkCopy, type VisiblePaths } from './visibility-filter.ts';
 
 export interface Mounts {
   /** Outer mounts come first. */
   readonly entries: readonly PinnedMount[];
-  readonly links: readonly SandboxLink[];
+  readonly links: readonly LinkCopy[];
   readonly guarded: ProtectedPaths;
   /** Paths that must stay unchanged while the mounts exist. */
   readonly watched: WatchedPaths;
-  /** Lets go of what was held for the mounting. */
+  /** Closes the descriptors that were held for mounting. */
   release(): void;
   /** Removes the placeholders of missing names, once no process needs the mounts any more. */
   removePlaceholders(): void;
@@ -62,7 +57,7 @@ export async function pinMounts(
   const placeholders: Placeholder[] = [];
   const kept: PinnedPath[] = [];
   const readOnly: PinnedPath[] = [];
-  const mountPoints: MountPointMark[] = [];
+  const mountPoints: MountMark[] = [];
   const folders: WatchedFolder[] = [];
   let copied = 0;
   const writeCopy = (content: Buffer, inside: string): PinnedPath => {
@@ -120,7 +115,7 @@ export async function pinMounts(
 
 interface MaskedFile {
   readonly inside: string;
-  readonly mark: MountPointMark;
+  readonly mark: MountMark;
 }
 
 /** Finds the masked files that would be visible. A file that the operator mounts by its own path stays visible. */
@@ -153,16 +148,14 @@ export function mountsInOrder({ entries, guarded }: Pick<Mounts, 'entries' | 'gu
 }
 
 /** Drops links that lie in a mounted folder: they are there already. */
-function findMissingLinks(links: readonly SandboxLink[], entries: Mounts['entries']): SandboxLink[] {
+function findMissingLinks(links: readonly LinkCopy[], entries: Mounts['entries']): LinkCopy[] {
   const unique = new Map(links.map((link) => [link.inside, link]));
   return [...unique.values()].filter(({ inside }) => !entries.some(({ pinned }) => isInside(inside, pinned.inside)));
 }
 
 /** Drops mounts that lie in another one and grant no more than it does. */
 function dropRedundantMounts(wanted: readonly WantedMount[], hasSystem: boolean): WantedMount[] {
-  const entries = [...wanted].sort(
-    (one, other) => depthOf(one) - depthOf(other) || writableRank(one) - writableRank(other),
-  );
+  const entries = [...wanted].sort((one, other) => depthOf(one) - depthOf(other) || rank(one) - rank(other));
   const kept: WantedMount[] = [];
   for (const candidate of entries) {
     const above = kept.findLast(({ mount }) => isInside(candidate.mount.inside, mount.inside));
@@ -175,7 +168,7 @@ function dropRedundantMounts(wanted: readonly WantedMount[], hasSystem: boolean)
   return kept;
 }
 
-const writableRank = ({ writable }: WantedMount): number => (writable ? 0 : 1);
+const rank = ({ writable }: WantedMount): number => (writable ? 0 : 1);
 const depthOf = ({ mount }: WantedMount): number => mount.inside.split('/').length;
 
 /** A link inside a mounted folder leads to the right target by itself, and nothing can be mounted on it. */

@@ -2,16 +2,16 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, rea
 import type { Shown } from '../common/confinement.ts';
 import { sandboxUnavailable } from '../common/sandbox-errors.ts';
 
-/** Stands for the thing itself without opening it; Node does not name the flag. It is the same on every processor. */
+/** Refers to a path without opening it. Node does not name the flag, which is the same on every processor. */
 const O_PATH = 0o10000000;
 
-/** A file or folder held by a handle, so that what is shown in the sandbox is what was looked at. */
+/** A file or folder that is held by a descriptor, so that the checked path is the mounted one. */
 export interface PinnedPath extends Shown {
   readonly descriptor: number;
   readonly stats: Stats;
 }
 
-/** Throws when something else is found there by now, or when a link has come in between. */
+/** Throws when the path now leads to something else, or through a link. */
 export function pinPath(shown: Shown): PinnedPath {
   const isHeld = shown.descriptor !== undefined;
   const descriptor = isHeld
@@ -33,8 +33,8 @@ export function pinPath(shown: Shown): PinnedPath {
 }
 
 /**
- * Reads a pinned file at once. Another process may hold a lease on it, or it may be a pipe by now: then opening it would
- * hold up everybody, and it throws EAGAIN instead.
+ * Reads a pinned file without blocking. Another process may hold a lease on it, or it may be a pipe by now: then this
+ * throws EAGAIN.
  */
 export function readPinnedFile({ descriptor }: PinnedPath): Buffer {
   const reading = openSync(`/proc/self/fd/${descriptor}`, constants.O_RDONLY | constants.O_NONBLOCK);

@@ -1,4 +1,8 @@
 import { readlinkSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import type { Confinement, Shown } from '../common/confinement.ts';
+import type { Launch, RunningProcess } from '../runner.ts';
+import type { ServerFiles } from './server-files.ts';
 
 /** The protections that a test run inside a sandbox has seen. */
 export interface EnforcedProtections {
@@ -14,9 +18,10 @@ export interface EnforcedProtections {
   readonly readOnlySystem: boolean;
 }
 
+const probeLimits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
 const namespaceKinds = ['ipc', 'net', 'pid', 'user', 'uts'] as const;
 
-/** Prints what it finds. It reads only `/proc`, so a shell and two small programs are all it needs. */
+/** Prints its findings. It reads only `/proc`, so a shell and two small programs are enough. */
 export const probeScript = [
   'cat /proc/self/status /proc/net/dev',
   'echo "first: $(cat /proc/1/comm)"',
@@ -24,6 +29,24 @@ export const probeScript = [
   '(echo x > /usr/.ambit-probe) 2>/proc/self/fd/1 && echo "system: writable"',
   'echo finished',
 ].join('\n');
+
+/** The launch of a shell that runs a probe script, with nothing but its home. */
+export function createProbe(script: string, tmpDir: string, home: Shown): [Launch, Confinement, ServerFiles] {
+  return [
+    { command: '/bin/sh', args: ['-c', script], env: {}, cwd: tmpDir, tmpDir },
+    { home, readable: [], writable: [], hidden: [], limits: probeLimits },
+    { program: '/bin/sh', shown: [], links: [], searched: [] },
+  ];
+}
+
+/** Runs a probe to its end, or to the time limit, and returns its output and its errors. */
+export async function readProbeOutput(running: RunningProcess, limitMs: number): Promise<[string, string]> {
+  const limit = setTimeout(() => void running.end(), limitMs).unref();
+  running.stdin.end();
+  const [output, errors] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
+  clearTimeout(limit);
+  return [output, errors];
+}
 
 export function readProbe(said: string): EnforcedProtections | undefined {
   if (!/^finished$/m.test(said)) return undefined;
@@ -46,7 +69,7 @@ export function readProbe(said: string): EnforcedProtections | undefined {
   };
 }
 
-/** The names of what should hold and does not. */
+/** Lists the protections that do not hold. */
 export function listMissingProtections(enforced: object): string[] {
   return Object.entries(enforced).flatMap(([name, holds]) => (holds ? [] : [name]));
 }

@@ -105,14 +105,14 @@ const numbers = { ...refused, ...judgedByArguments, ...unowned };
 
 export type Syscall = keyof typeof numbers;
 
-/** The newest call that was looked at; what comes after it is not there, as far as a sandbox is concerned. */
+/** The newest system call that was reviewed. Later ones do not exist in a sandbox. */
 const newestSyscall = 470;
 
 export const refusedSyscalls = Object.keys(refused) as readonly Syscall[];
 
 export const unaccountedSyscalls = Object.keys(unowned) as readonly Syscall[];
 /** One step of a classic BPF program. */
-type BpfStep = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
+type Step = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
 
 const load = 0x20;
 const jumpIfEqual = 0x15;
@@ -128,7 +128,7 @@ const ENOSYS = refuseWith(38);
 const EAFNOSUPPORT = refuseWith(97);
 
 const auditNames = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
-/** Calls of the x32 kind have numbers from here on, and would pass by every comparison. */
+/** System calls of the x32 ABI have numbers from here on, which would bypass every comparison. */
 const x32 = 0x40000000;
 
 const namespaceFlags = 0x7e020000;
@@ -139,37 +139,33 @@ const families = [1, 2, 10, 16];
 const setIdBits = 0o6000;
 const createFlags = 0o100 | 0o20000000;
 
-const loadNumber: BpfStep = [load, 0, 0, 0];
-const loadArgument = (index: number): BpfStep => [load, 0, 0, 16 + 8 * index];
-const returnStep = (value: number): BpfStep => [leave, 0, 0, value];
+const loadNumber: Step = [load, 0, 0, 0];
+const loadArgument = (index: number): Step => [load, 0, 0, 16 + 8 * index];
+const answer = (value: number): Step => [leave, 0, 0, value];
 
-const ifAny = (mask: number, then: number): BpfStep[] => [[jumpIfAny, 0, 1, mask], returnStep(then)];
-const ifEqual = (value: number, then: number): BpfStep[] => [[jumpIfEqual, 0, 1, value], returnStep(then)];
+const ifAny = (mask: number, then: number): Step[] => [[jumpIfAny, 0, 1, mask], answer(then)];
+const ifEqual = (value: number, then: number): Step[] => [[jumpIfEqual, 0, 1, value], answer(then)];
 
-/** The files a program makes must not run with its rights when somebody else starts them. */
-const refuseSetId = (argument: number): BpfStep[] => [
-  loadArgument(argument),
-  ...ifAny(setIdBits, EPERM),
-  returnStep(allow),
-];
-const refuseSetIdWhenCreating = (flags: number, mode: number): BpfStep[] => [
+/** Refuses set-user-ID files, which would run with the rights of the sandbox's user. */
+const refuseSetId = (argument: number): Step[] => [loadArgument(argument), ...ifAny(setIdBits, EPERM), answer(allow)];
+const refuseSetIdWhenCreating = (flags: number, mode: number): Step[] => [
   loadArgument(flags),
   [jumpIfAny, 1, 0, createFlags],
-  returnStep(allow),
+  answer(allow),
   ...refuseSetId(mode),
 ];
-const onlyFamilies: BpfStep[] = [
+const onlyFamilies: Step[] = [
   loadArgument(0),
   ...families.flatMap((family) => ifEqual(family, allow)),
-  returnStep(EAFNOSUPPORT),
+  answer(EAFNOSUPPORT),
 ];
 
-const argumentChecks: readonly (readonly [Syscall, readonly BpfStep[]])[] = [
-  ['clone', [loadArgument(0), ...ifAny(namespaceFlags, EPERM), returnStep(allow)]],
-  // Their flags lie in memory, where a filter cannot look. Without them, libraries use the older calls.
-  ['clone3', [returnStep(ENOSYS)]],
-  ['openat2', [returnStep(ENOSYS)]],
-  ['ioctl', [loadArgument(1), ...ifEqual(TIOCSTI, EPERM), ...ifEqual(TIOCLINUX, EPERM), returnStep(allow)]],
+const argumentChecks: readonly (readonly [Syscall, readonly Step[]])[] = [
+  ['clone', [loadArgument(0), ...ifAny(namespaceFlags, EPERM), answer(allow)]],
+  // Their flags lie in memory, which a filter cannot read. Libraries fall back to the older calls.
+  ['clone3', [answer(ENOSYS)]],
+  ['openat2', [answer(ENOSYS)]],
+  ['ioctl', [loadArgument(1), ...ifEqual(TIOCSTI, EPERM), ...ifEqual(TIOCLINUX, EPERM), answer(allow)]],
   ['socket', onlyFamilies],
   ['socketpair', onlyFamilies],
   ['chmod', refuseSetId(1)],
@@ -190,19 +186,19 @@ export function hasSeccompFilter(architecture: string): architecture is Architec
 }
 
 /**
- * The program that the kernel asks before each system call of a sandbox; little-endian, as both processors are. Where no
- * control group counts the memory of the sandbox, there is none that belongs to no process.
+ * The BPF program that the kernel runs before each system call of a sandbox; little-endian, as both processors are.
+ * Without a control group that counts memory, calls that make memory of no process are refused.
  */
 export function seccompFilter(architecture: Architecture, countsMemory = true): Buffer {
-  const steps: BpfStep[] = [
+  const steps: Step[] = [
     [load, 0, 0, 4],
     [jumpIfEqual, 1, 0, auditNames[architecture]],
-    returnStep(kill),
+    answer(kill),
     loadNumber,
     [jumpIfAtLeast, 0, 1, x32],
-    returnStep(EPERM),
+    answer(EPERM),
     [jumpIfAtLeast, 0, 1, newestSyscall + 1],
-    returnStep(ENOSYS),
+    answer(ENOSYS),
   ];
   for (const call of refusedSyscalls) {
     const number = syscallNumber(call, architecture);
@@ -210,14 +206,14 @@ export function seccompFilter(architecture: Architecture, countsMemory = true): 
   }
   for (const call of countsMemory ? [] : unaccountedSyscalls) {
     const number = syscallNumber(call, architecture);
-    // Libraries look for another way then.
+    // Libraries fall back to other calls.
     if (number !== null) steps.push(...ifEqual(number, ENOSYS));
   }
   for (const [call, then] of argumentChecks) {
     const number = syscallNumber(call, architecture);
     if (number !== null) steps.push([jumpIfEqual, 0, then.length, number], ...then);
   }
-  steps.push(returnStep(allow));
+  steps.push(answer(allow));
   const program = Buffer.alloc(steps.length * 8);
   for (const [index, [code, ifTrue, ifFalse, value]] of steps.entries()) {
     program.writeUInt16LE(code, index * 8);

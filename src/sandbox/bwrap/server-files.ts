@@ -4,11 +4,11 @@ import { AmbitError } from '../../errors.ts';
 import type { Shown } from '../common/confinement.ts';
 import { isProgram, lookUp } from '../common/find-program.ts';
 import {
-  createVisibilityFilter,
+  createFilter,
   isInside,
   isLanguageRuntime,
   isSystemPath,
-  listFoldersUpwards,
+  listAncestors,
   mergePaths,
   noPaths,
   packageMarks,
@@ -22,7 +22,7 @@ import {
 /** The number of bytes that the kernel reads. It takes a longer line for none. */
 const maxLineBytes = 256;
 
-/** How programs begin that are no scripts. */
+/** The first bytes of programs that are no scripts. */
 const binaryMagics = ['7f454c46', 'cffaedfe', 'cafebabe'];
 
 interface InterpreterQuery {
@@ -35,18 +35,18 @@ interface InterpreterQuery {
 
 interface Interpreter {
   readonly path: string;
-  /** Whether it is the operator who says where it lies, by PATH. */
+  /** Whether the operator chose its folder by PATH. */
   readonly isSearched: boolean;
 }
 
 export interface ServerFiles extends VisiblePaths {
-  /** The program, by the name it is started under. */
+  /** The program, by the name under which it is started. */
   readonly program: string;
-  /** Folders of programs that the sandbox's own PATH does not have. */
+  /** Folders of programs that are not on the sandbox's own PATH. */
   readonly searched: readonly string[];
 }
 
-export interface ServerFilesRequest extends VisibilityRules {
+interface ServerFilesRequest extends VisibilityRules {
   readonly command: string;
   readonly args: readonly string[];
   readonly searchPath: string | undefined;
@@ -64,7 +64,7 @@ export function serverFiles(wanted: ServerFilesRequest): ServerFiles {
   const { command, searchPath } = wanted;
   const program = command.includes('/') ? findNamedProgram(command) : lookUp(command, searchPath);
   if (program === undefined) throw new Error(`There is no program "${command}" to start.`);
-  const filter = createVisibilityFilter(wanted);
+  const filter = createFilter(wanted);
   const script = findScript(wanted.args);
   const ofProgram = [...findRuntimeFolders(program, filter), ...findPackageFiles(program, filter)];
   const own = mergePaths(ofProgram).shown.map(({ real }) => real);
@@ -85,16 +85,14 @@ export function serverFiles(wanted: ServerFilesRequest): ServerFiles {
 
 /** Finds the files a runtime needs beside the system. */
 export function runtimeFiles(program: string, hidden: readonly string[]): VisiblePaths {
-  const filter = createVisibilityFilter({ hidden });
+  const filter = createFilter({ hidden });
   return mergePaths([filter.resolvePath(program) ?? noPaths, ...findRuntimeFolders(program, filter)]);
 }
 
 /** Finds the files of a server in a container image: only the script it is given, with the package of the script. */
 export function scriptFiles({ command, args, ...rules }: Omit<ServerFilesRequest, 'searchPath'>): ServerFiles {
   const script = findScript(args);
-  const { shown: all, links } = mergePaths(
-    script === undefined ? [] : findPackageFiles(script, createVisibilityFilter(rules)),
-  );
+  const { shown: all, links } = mergePaths(script === undefined ? [] : findPackageFiles(script, createFilter(rules)));
   const shown = all.filter(({ real }) => !isSystemPath(real));
   // No link can be made in somebody else's image, so its target is mounted under the name of the link.
   const instead = links.flatMap(({ inside }) => {
@@ -131,7 +129,7 @@ function resolveNamed(path: string, filter: VisibilityFilter): ResolvedPath {
   });
 }
 
-/** The folder of a runtime, under the name that is used and where it really lies. */
+/** Finds the folder of a runtime, by the given path and by its real path. */
 function findRuntimeFolders(path: string, filter: VisibilityFilter): VisiblePaths[] {
   return [path, resolveRealPath(path) ?? path].flatMap((each) => {
     const prefix = dirname(dirname(each));
@@ -149,7 +147,7 @@ function findInterpreterFiles({ path, isSearched }: Interpreter, filter: Visibil
   return [followed, ...(whole === undefined ? [] : findRuntimeFolders(whole, filter))];
 }
 
-/** A file that the operator names and the package it belongs to, with the modules it finds by walking upwards. */
+/** Finds a file that the operator names and its package, with the modules in the folders above. */
 function findPackageFiles(path: string, filter: VisibilityFilter): VisiblePaths[] {
   const file = resolveNamed(path, filter);
   const { real } = file;
@@ -160,9 +158,7 @@ function findPackageFiles(path: string, filter: VisibilityFilter): VisiblePaths[
     .find(filter.canShowModules);
   if (modules !== undefined) return [file, showPath(modules), findManifest(dirname(modules), filter)];
   const fetched = filter.fetchedFolder(real);
-  const above = listFoldersUpwards(dirname(real)).filter(
-    (folder) => fetched === undefined || isInside(folder, fetched),
-  );
+  const above = listAncestors(dirname(real)).filter((folder) => fetched === undefined || isInside(folder, fetched));
   const home = above.find((folder) => packageMarks.some((mark) => isFile(join(folder, mark))));
   if (home === undefined) return [file];
   // If the package is too wide to be shown, the folder of the file may still be its own.
@@ -197,8 +193,9 @@ function isFile(path: string): boolean {
 }
 
 /**
- * The interpreter that the first line of a program names. A stranger may have written the line, so it does not choose freely: a
- * name on PATH, a program of the system, Ambit's own Node, something of the package itself, or the runtime of a language.
+ * Finds the interpreter in the first line of a program. A stranger may have written the line, so only these are
+ * accepted: a name on PATH, a program of the system, Ambit's own Node, something of the package itself, or the runtime
+ * of a language.
  */
 function findInterpreter({ program, searchPath, own, filter }: InterpreterQuery): Interpreter | undefined {
   const [, path, argument] = /^#![ \t]*(\S+)(?:[ \t]+(?:-S[ \t]+)?(\S+))?/.exec(readFirstLine(program)) ?? [];

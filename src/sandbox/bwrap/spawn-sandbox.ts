@@ -15,7 +15,7 @@ import { assertMountPointsClear, findMountFolders, parseMountInfo, verifyMounts 
 
 const closeOnExec = 0o2000000;
 
-export interface SandboxSpawn {
+interface SandboxSpawn {
   readonly bwrap: string;
   /** The program with its arguments. */
   readonly program: readonly [string, ...string[]];
@@ -26,9 +26,9 @@ export interface SandboxSpawn {
   readonly devices: readonly DeviceFile[];
   readonly mounts: Mounts;
   readonly seccomp: Buffer;
-  /** The most that its own `/tmp` may hold, which lies in memory. */
+  /** The size of its own `/tmp`, which lies in memory. */
   readonly tmpBytes: number;
-  /** Descriptors that must not come along. */
+  /** Descriptors that must not be inherited. */
   readonly inherited: readonly number[];
   readonly tmpDir: string;
 }
@@ -45,7 +45,7 @@ const setUpLimitMs = 30_000;
  * program inside, can read its command line. Bwrap gets its arguments only once the reaper tracks it, and can do
  * nothing before.
  */
-export async function spawnSandbox(wanted: SandboxSpawn, warden: Warden): Promise<StartedChild> {
+export async function spawnSandbox(wanted: SandboxSpawn, reaper: Warden): Promise<StartedChild> {
   const { mounts } = wanted;
   const held = mountsInOrder(mounts).map(({ pinned }) => pinned.descriptor);
   const stdio: ('pipe' | 'ignore' | number)[] = [...Array<'pipe'>(firstMountDescriptor).fill('pipe'), ...held];
@@ -60,8 +60,8 @@ export async function spawnSandbox(wanted: SandboxSpawn, warden: Warden): Promis
       ...['--args', String(descriptorNumbers.args), '--'],
       ...bounds.wrapInside(wanted.program),
     ]);
-    const child = await spawnTracked({ ...started, cwd: '/', stdio, tmpDir }, warden);
-    await killOnFailure(child, wanted, warden, async () => {
+    const child = await spawnTracked({ ...started, cwd: '/', stdio, tmpDir }, reaper);
+    await killOnFailure(child, wanted, reaper, async () => {
       await admitChild(child, wanted);
       await setUpMounts(child, wanted, (descriptor) => firstMountDescriptor + held.indexOf(descriptor));
       wanted.beforeSpawn?.();
@@ -80,14 +80,10 @@ async function admitChild(child: StartedChild, wanted: SandboxSpawn): Promise<vo
 }
 
 /**
- * Lets bwrap mount everything, and looks at what came of it. Other servers could move folders meanwhile, and so lead bwrap
- * elsewhere: those that may write there stand still. Its own program counts as one of them before it runs.
+ * Lets bwrap mount everything, and verifies the mounts. Other servers could move folders meanwhile and so mislead
+ * bwrap, so those that may write there are paused. The new program counts as a writer before it runs.
  */
-async function setUpMounts(
-  child: StartedChild,
-  wanted: SandboxSpawn,
-  numberOf: (held: number) => number,
-): Promise<void> {
+async function setUpMounts(child: StartedChild, wanted: SandboxSpawn, numberOf: (fd: number) => number): Promise<void> {
   const { mounts } = wanted;
   const writable = mounts.entries.flatMap(({ pinned, writable }) => (writable ? [pinned.real] : []));
   await withWritersPaused({ mountFolders: findMountFolders(mounts), writable }, async () => {
@@ -105,7 +101,7 @@ async function setUpMounts(
   });
 }
 
-/** The process that becomes the server, once bwrap has mounted everything for it. */
+/** Waits until bwrap has mounted everything. Returns the process that becomes the server. */
 async function waitForSetUp(child: StartedChild): Promise<number> {
   const said = await text((child.stdio as readonly unknown[])[descriptorNumbers.info] as Readable);
   const pid = Number(/"child-pid":\s*(\d+)/.exec(said)?.[1]);
@@ -117,7 +113,7 @@ async function waitForSetUp(child: StartedChild): Promise<number> {
   throw cannotStart('');
 }
 
-/** While bwrap is at work, it has the sandbox and the machine side by side, as folders of a root of its own. */
+/** Whether bwrap has finished: meanwhile it has the sandbox and the machine as two folders of its own root. */
 async function isSetUp(pid: number): Promise<boolean> {
   const mounts = parseMountInfo(await readFile(`/proc/${pid}/mountinfo`, 'utf8').catch(() => ''));
   const root = mounts.find(({ mountPoint }) => mountPoint === '/');
@@ -134,7 +130,7 @@ const hasExited = ({ exitCode, signalCode }: StartedChild): boolean => exitCode 
 async function killOnFailure(
   child: StartedChild,
   { tmpDir }: SandboxSpawn,
-  warden: Warden,
+  reaper: Warden,
   start: () => Promise<void>,
 ): Promise<void> {
   const left = once(child, 'exit');
@@ -147,7 +143,7 @@ async function killOnFailure(
   } catch (error) {
     child.kill('SIGKILL');
     const [code] = await left;
-    await warden.release(child.pid, tmpDir);
+    await reaper.release(child.pid, tmpDir);
     // A child that waits for Ambit exits by itself only when it has failed.
     if (code === null) throw error;
     throw cannotStart(code === 0 ? '' : await Promise.race([text(child.stderr), delay(stderrWaitMs, '')]));
@@ -162,8 +158,8 @@ function writeToChild(child: StartedChild, number: number, content: Buffer | str
 }
 
 /**
- * Descriptors Ambit was itself started with, which every program it starts would inherit: whatever Node opens closes by
- * itself, these do not, and bwrap would pass them on into the sandbox.
+ * Finds descriptors that Ambit itself inherited. Node closes its own on exec, but not these, and bwrap would pass them
+ * on into the sandbox.
  */
 export function findInheritedDescriptors(): number[] {
   const found: number[] = [];

@@ -17,9 +17,9 @@ interface MountInfoEntry {
 }
 
 /**
- * Engines mount by name, and bwrap mounts upon names. A name in a workspace can be given to something else between our look
- * and theirs. So what they have mounted is compared with what is held, before the program runs. Throws when it is something
- * else, lies elsewhere, or can be written although it should not.
+ * Verifies the mounts of a process before its program runs. Engines mount by name, and bwrap mounts on names. A name in
+ * a workspace can be replaced between our check and the mount. Throws when a mount is another file, lies elsewhere, or
+ * is writable although it should not be.
  */
 export function verifyMounts(pid: number, mounts: Pick<Mounts, 'entries' | 'guarded'>): void {
   const here = parseMountInfo(readFileSync('/proc/self/mountinfo', 'utf8'));
@@ -34,15 +34,15 @@ export function verifyMounts(pid: number, mounts: Pick<Mounts, 'entries' | 'guar
   }
 }
 
-/** Somebody has moved or replaced what is shown, while it was being shown. */
-export function replacedDuringSetup() {
+/** The error for a path that was moved or replaced during the set-up. */
+function replacedDuringSetup() {
   return sandboxUnavailable(
     'something that is guarded in a folder was moved or replaced while the sandbox was set up',
     'Try again. If it happens again, look which server or program moves folders of the workspace.',
   );
 }
 
-/** The file system a held thing lies in, and where. */
+/** The device and the path of a pinned file in its file system. */
 function locatePinned({ descriptor }: PinnedPath, mounts: readonly MountInfoEntry[]): { device: string; root: string } {
   const id = /^mnt_id:\s*(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'latin1'))?.[1];
   const mount = mounts.find((each) => each.id === id);
@@ -95,7 +95,7 @@ export function assertMountPointsClear(mounts: Pick<Mounts, 'entries' | 'guarded
   }
 }
 
-/** The folders outside in which bwrap mounts something. */
+/** Finds the folders on the host in which bwrap mounts something. */
 export function findMountFolders(mounts: Pick<Mounts, 'entries' | 'guarded'>): string[] {
   const { entries } = mounts;
   const folders = mountsInOrder(mounts).flatMap((mount) => findEnclosingMount(mount, entries) ?? []);
@@ -109,9 +109,7 @@ function hostPathOf(mount: PinnedMount, entries: readonly PinnedMount[]): string
 }
 
 function findEnclosingMount({ pinned }: PinnedMount, entries: readonly PinnedMount[]): PinnedMount | undefined {
-  return entries.findLast(
-    (mountPoint) => mountPoint.pinned !== pinned && isInside(pinned.inside, mountPoint.pinned.inside),
-  );
+  return entries.findLast((entry) => entry.pinned !== pinned && isInside(pinned.inside, entry.pinned.inside));
 }
 
 function assertClear(path: string, clear: Set<string>): void {

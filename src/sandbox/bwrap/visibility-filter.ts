@@ -4,15 +4,15 @@ import { basename, dirname, join, resolve, sep } from 'node:path';
 import type { Confinement, Shown } from '../common/confinement.ts';
 import { isProgram } from '../common/find-program.ts';
 
-/** A link on the way to what is shown, made again inside so that names mean there what they mean outside. */
-export interface SandboxLink {
+/** A link on a visible path. It is made again inside, so that paths mean the same there. */
+export interface LinkCopy {
   readonly inside: string;
   readonly target: string;
 }
 
 export interface VisiblePaths {
   readonly shown: readonly Shown[];
-  readonly links: readonly SandboxLink[];
+  readonly links: readonly LinkCopy[];
 }
 
 const maxLinks = 40;
@@ -21,19 +21,19 @@ export const noPaths: VisiblePaths = { shown: [], links: [] };
 
 /** Decides which of a server's own files are shown. All paths are real paths. */
 export interface VisibilityRules {
-  /** Never shown because a server's own files are. */
+  /** Paths that are never shown as part of a server's own files. */
   readonly hidden: readonly string[];
   /** Folders that sessions may write, this one or others. A link in them adds nothing to what is shown. */
   readonly open?: readonly string[];
-  /** Shown anyway. */
+  /** Paths that are shown anyway. */
   readonly granted?: readonly string[];
   /** The folder of fetched packages. A package is shown from there although the folder is hidden. */
   readonly packages?: string | undefined;
 }
 
-/** Every path that is shown because a server's own files are has passed one of these. All but `follow` take real paths. */
+/** Checks every path that is shown as part of a server's own files. All methods but `resolvePath` take real paths. */
 export interface VisibilityFilter {
-  /** Whether all of a folder may be shown: it is not too much, and nothing in it or around it is hidden. */
+  /** Whether a whole folder may be shown: it is not too wide, and nothing in it or around it is hidden. */
   canShowFolder(folder: string): boolean;
   /** Whether a folder of modules may be shown, which may lie anywhere. */
   canShowModules(folder: string): boolean;
@@ -41,7 +41,7 @@ export interface VisibilityFilter {
   /** Resolves a path, unless a link on it may not be followed. Says nothing about what is found there. */
   resolvePath(path: string): ResolvedPath | undefined;
   isGranted(path: string): boolean;
-  /** The folder a fetched package was put into; undefined where the path is in none. */
+  /** The folder of a fetched package; undefined for a path in none. */
   fetchedFolder(path: string): string | undefined;
 }
 
@@ -62,7 +62,7 @@ export function isSystemPath(path: string): boolean {
   return systemFolders.some((folder) => isInside(path, folder));
 }
 
-/** The rules that a confinement makes for the files of its server. */
+/** The visibility rules of a confinement. */
 export function visibilityRulesOf(confinement: Confinement): VisibilityRules {
   const { home, volume, writable, readable, hidden, open = [], packages } = confinement;
   const shown = [...(volume === undefined ? [home] : []), ...writable, ...readable];
@@ -74,12 +74,7 @@ export function visibilityRulesOf(confinement: Confinement): VisibilityRules {
   };
 }
 
-export function createVisibilityFilter({
-  hidden,
-  open = [],
-  granted = [],
-  packages,
-}: VisibilityRules): VisibilityFilter {
+export function createFilter({ hidden, open = [], granted = [], packages }: VisibilityRules): VisibilityFilter {
   const isGranted = (path: string) => isSystemPath(path) || granted.some((folder) => isInside(path, folder));
   const isIn = (path: string, folders: readonly string[]) => folders.some((folder) => isInside(path, folder));
   const fetchedFolder = (path: string) => (packages === undefined ? undefined : packageFolderOf(path, packages));
@@ -113,7 +108,7 @@ export function createVisibilityFilter({
   };
 }
 
-/** The program of a language that is installed by itself, as nvm, uv, conda or Homebrew do it. */
+/** Whether a program is a language runtime, as nvm, uv, conda or Homebrew install it. */
 export function isLanguageRuntime(program: string): boolean {
   if (basename(dirname(program)) !== 'bin' || !isOrdinaryFile(program)) return false;
   const prefix = dirname(dirname(program));
@@ -121,60 +116,58 @@ export function isLanguageRuntime(program: string): boolean {
   return isNode || existsSync(join(prefix, pythonMark(program)));
 }
 
-/** A Python's own library tells that it is one; a user's packages alone lie in such a folder too. */
+/** The own library of a Python. A user's packages alone lie in such a folder too. */
 export const pythonMark = (program: string): string => `lib/${basename(program)}/os.py`;
 
-/** A file itself, no link to one. */
-export function isOrdinaryFile(path: string): boolean {
+/** Whether the path is a file, and not a link to one. */
+function isOrdinaryFile(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-export function listFoldersUpwards(folder: string): string[] {
+export function listAncestors(folder: string): string[] {
   const above = dirname(folder);
-  return above === folder ? [folder] : [folder, ...listFoldersUpwards(above)];
+  return above === folder ? [folder] : [folder, ...listAncestors(above)];
 }
 
 function isFolder(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
-/** A package has a folder of its own, and in it one for what was fetched last. */
+/** The folder of the last fetch of a package, in the folder of the package. */
 function packageFolderOf(path: string, packages: string): string | undefined {
   if (!isInside(path, packages)) return undefined;
   const [home, content] = path.slice(packages.length + 1).split(sep);
   return home && content ? join(packages, home, content) : undefined;
 }
 
-/** The project that a folder belongs to. Who made the project made the links in it, and it may be a stranger's. */
+/** Finds the project of a folder. The author of a project made its links, and may be a stranger. */
 function findProject(folder: string): string | undefined {
   const names = folder.split(sep);
   const modules = names.indexOf(modulesFolder);
   const start = modules === -1 ? folder : names.slice(0, modules).join(sep) || sep;
-  const marked = listFoldersUpwards(start).find(
+  const marked = listAncestors(start).find(
     (each) => !isTooWide(each) && projectMarks.some((mark) => existsSync(join(each, mark))),
   );
   return marked ?? (modules === -1 ? undefined : names.slice(0, modules + 1).join(sep));
 }
 
-/** The folder of settings in a home folder, such as `.ssh`, that a file lies in. Programs and packages are no settings. */
+/** Finds the settings folder in a home folder, such as `.ssh`, that holds a file. Programs are no settings. */
 function findSettingsFolder(file: string): string | undefined {
   if (isProgram(file) || file.split(sep).includes(modulesFolder)) return undefined;
-  return listHomeFolders().flatMap((home) => {
+  return listHomes().flatMap((home) => {
     const name = isInside(file, home) ? file.slice(home.length + 1).split(sep)[0] : undefined;
     return name?.startsWith('.') ? [join(home, name)] : [];
   })[0];
 }
 
-/** A home folder, and whatever lies above one. */
+/** Whether a folder is a home folder or lies above one. */
 function isTooWide(folder: string): boolean {
   const depth = folder.split(sep).filter((name) => name !== '').length;
-  return (
-    depth < 2 || /^\/(?:home|Users)\/[^/]+$/.test(folder) || listHomeFolders().some((home) => isInside(home, folder))
-  );
+  return depth < 2 || /^\/(?:home|Users)\/[^/]+$/.test(folder) || listHomes().some((home) => isInside(home, folder));
 }
 
-/** An account need not have one. */
-function listHomeFolders(): string[] {
+/** Lists the home folders; an account need not have one. */
+function listHomes(): string[] {
   return [homedir, () => userInfo().homedir].flatMap((find) => {
     try {
       return [realpathSync.native(find())];
@@ -186,7 +179,7 @@ function listHomeFolders(): string[] {
 
 /** Resolves a path and lists each link on it; nothing when it leads nowhere. */
 function tracePath(path: string): VisiblePaths {
-  const links: SandboxLink[] = [];
+  const links: LinkCopy[] = [];
   let real = '';
   let rest = path.split(sep).filter((name) => name !== '');
   for (let name = rest.shift(); name !== undefined; name = rest.shift()) {

@@ -5,25 +5,21 @@ export interface Shown {
   /** The path outside, without any link in it. It is checked again when it is mounted. */
   readonly real: string;
   readonly inside: string;
-  /** An open descriptor of it, where it is held already: then it is this one, whatever has its name by now. */
+  /** An open descriptor of the path. It decides, even if the name means another file by now. */
   readonly descriptor?: number;
-  /**
-   * The protection of a writable folder. Without one, protected names are read-only and missing ones are not reserved.
-   */
+  /** The protection of a writable folder. Without one, missing protected names are not reserved. */
   readonly guard?: Guard;
 }
 
 /** The protection of files in a writable folder. */
 export interface Guard {
-  /** Whether the repository in it may be written, but for what git runs or is configured by. */
+  /** Whether the repository may be written, except for what git runs or reads as configuration. */
   readonly git: 'read' | 'write';
   /** Whether a protected name may be written all the same. */
   readonly mayWrite?: (names: readonly string[]) => boolean;
 }
 
-/**
- * The permissions of a process that is started for a sandboxed session. Everything that is not named here is denied.
- */
+/** The permissions of a process in a sandboxed session. Everything that is not named here is denied. */
 export interface Confinement {
   /** The workspace, or the folder that replaces it: the working directory of the process, which it may write. */
   readonly home: Shown;
@@ -33,23 +29,15 @@ export interface Confinement {
   readonly volume?: string;
   readonly readable: readonly Shown[];
   readonly writable: readonly Shown[];
-  /**
-   * Set for a program of Ambit's own: only these are read-only in its writable folders, instead of the protected names
-   * of a server.
-   */
+  /** Set for a program of Ambit's own: only these are read-only, instead of the protected names of a server. */
   readonly frozen?: readonly Shown[];
-  /** Never part of what is shown because a server's own files are: real paths. */
+  /** Paths that are never shown as part of a server's own files, as real paths. */
   readonly hidden: readonly string[];
-  /** Files that are seen as empty ones wherever what is shown holds them: real paths. Those that are missing are not put there. */
+  /** Files that are shown empty wherever they are visible, as real paths. Missing ones are not made. */
   readonly masked?: readonly string[];
-  /**
-   * Folders that other sessions may write, as real paths. A link in them, or in this one's writable folders, adds
-   * nothing to what is shown.
-   */
+  /** Folders that other sessions may write, as real paths. A link in them adds nothing to what is shown. */
   readonly open?: readonly string[];
-  /**
-   * The folder of fetched packages, by its real path. A server's own package is shown from there although it is hidden.
-   */
+  /** The folder of fetched packages, a real path. A server's own package is shown from there although it is hidden. */
   readonly packages?: string;
   readonly limits: Limits;
   /** Hosts it may reach, as `host:port`; none unless given. */

@@ -11,12 +11,12 @@ export function lookUp(name: string, searchPath: string | undefined): string | u
   return undefined;
 }
 
-/** Finds a program of the machine, which Ambit runs by itself, unlike the command of a server. */
+/** Finds a program of the machine that Ambit itself runs, unlike the command of a server. */
 export function lookUpTool(name: string, searchPath: string | undefined): string | undefined {
   return lookUp(name, withoutProjectFolders(searchPath));
 }
 
-/** npx puts the programs of the project it is started in before all others, and the project may be hostile. */
+/** Drops the programs of a project. npx puts them first, and the project may be hostile. */
 export function withoutProjectFolders(searchPath: string | undefined): string {
   const folders = (searchPath ?? '').split(delimiter);
   return folders.filter((folder) => !/\/node_modules\/\.bin\/*$/.test(folder)).join(delimiter);

@@ -3,7 +3,7 @@ import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readStartTime } from '../processes/process-table.ts';
 
-/** The Ambit process an instance's folder belongs to; `start` is 0 where start times cannot be known. */
+/** The Ambit process that owns an instance's folder; `start` is 0 where start times are unknown. */
 export interface InstanceOwner {
   readonly pid: number;
   readonly start: number;
@@ -19,7 +19,7 @@ export async function writeOwner(root: string, owner: InstanceOwner): Promise<vo
   await writeFile(join(root, ownerFile), `${owner.pid} ${owner.start}\n`, { flag: 'wx', mode: 0o600 });
 }
 
-/** Undefined when there is no such file or it is not one we wrote. */
+/** Undefined for a missing file, or one that Ambit did not write. */
 export async function readOwner(root: string): Promise<InstanceOwner | undefined> {
   try {
     const file = await open(join(root, ownerFile), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -35,7 +35,7 @@ export async function readOwner(root: string): Promise<InstanceOwner | undefined
   }
 }
 
-/** A folder is removed as a whole only by its owner's name: a root given by mistake is never emptied. */
+/** Only the owner of a folder removes it as a whole: a wrong root is never emptied. */
 export async function isOwnedBy(root: string, owner: InstanceOwner): Promise<boolean> {
   const found = await readOwner(root);
   return found?.pid === owner.pid && found.start === owner.start;

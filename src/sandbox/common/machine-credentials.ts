@@ -26,12 +26,12 @@ const pathsBelowPrefix = [
 /** Variables that name such a file. */
 const fileVariables =
   /^(?:npm_config_(?:globalconfig|userconfig)|pip_config_file|netrc|git_config_(?:global|system))$/i;
-/** Variables that name a folder which holds some. */
+/** Variables that name a folder with such files. */
 const prefixVariables = /^(?:npm_config_prefix|prefix)$/i;
 
 /**
- * Settings for all of a machine that may hold credentials, by their real paths: those that are there. They lie in folders
- * that sandboxes are shown for the sake of the programs there.
+ * Finds settings of the whole machine that may hold credentials, by their real paths. They lie in folders that
+ * sandboxes see because of the programs there.
  */
 export function findMachineCredentials(env: NodeJS.ProcessEnv = process.env): string[] {
   const readVariables = (names: RegExp) =>

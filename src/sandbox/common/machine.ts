@@ -12,7 +12,7 @@ export interface Machine {
   readonly hasSystemd: boolean;
   /** The version of control groups that limits memory here. */
   readonly cgroups: 1 | 2 | undefined;
-  /** How packages are installed, without the name of one. */
+  /** The command that installs a package, without the package. */
   readonly install: string | undefined;
 }
 

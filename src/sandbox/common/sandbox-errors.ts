@@ -3,7 +3,7 @@ import type { Launch } from '../runner.ts';
 import type { Confinement } from './confinement.ts';
 import { asRoot, installCommand, type Machine, thisMachine } from './machine.ts';
 
-/** No sandbox on this machine: why, and what mends it here. */
+/** The error for a machine without a sandbox, with the reason and the remedy. */
 export function sandboxUnavailable(why: string, hint: string, cause?: unknown): AmbitError {
   return new AmbitError('SANDBOX_UNAVAILABLE', {
     what: `The session is sandboxed, and no sandbox can be had here: ${why}.`,
@@ -60,7 +60,7 @@ function bwrapRemedy(words: string, machine: Machine): string {
   return 'See more by hand: bwrap --unshare-all --ro-bind / / true';
 }
 
-/** Other servers of a workspace can disturb what is mounted there unless they stand still. */
+/** The error for writers that do not pause: they could disturb the mounts in their workspace. */
 export function writersNotPaused(cause: unknown): AmbitError {
   return sandboxUnavailable(
     'another server that may write to the same folder does not stand still while this one is set up',

@@ -9,16 +9,16 @@ import { readProcess } from '../processes/process-table.ts';
 import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
 
 export interface Leftovers {
-  /** Folders of instances that had died, now gone. */
+  /** The removed folders of dead instances. */
   readonly removed: readonly string[];
-  /** Processes of theirs that were still running. */
+  /** The number of their processes that were still running. */
   readonly killed: number;
 }
 
-/** A folder this young without an owner may be one that is just being made. */
+/** A younger folder without an owner may be in the making. */
 const ownerlessGraceMs = 60_000;
 
-/** Makes the folder of this instance, with the file that says whose it is. Nobody else may look into either folder. */
+/** Makes the folder of this instance, with the file that names its owner. Nobody else may read either folder. */
 export async function createTmpRoot(tmpParent: string): Promise<string> {
   const parent = resolve(tmpParent);
   makePrivateFolder(parent);

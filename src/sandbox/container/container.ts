@@ -2,12 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { isAmbitError } from '../../errors.ts';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import { withMountPointChecks } from '../bwrap/guard/watch-mount-points.ts';
+import { withMountChecks } from '../bwrap/guard/watch-mount-points.ts';
 import { type Mounts, pinMounts } from '../bwrap/mounts.ts';
-import { listMissingProtections } from '../bwrap/probe.ts';
+import { createProbe, listMissingProtections, readProbeOutput } from '../bwrap/probe.ts';
 import { scriptFiles, serverFiles } from '../bwrap/server-files.ts';
 import { visibilityRulesOf } from '../bwrap/visibility-filter.ts';
 import type { Confinement } from '../common/confinement.ts';
@@ -16,7 +15,7 @@ import { sandboxUnavailable } from '../common/sandbox-errors.ts';
 import { addEgressProxy } from '../egress/add-egress-proxy.ts';
 import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, containerLayout, createLimiter, type Limiter } from '../limits/limiter.ts';
-import type { InForce, Limits, Means } from '../limits/limits.ts';
+import type { InForce, Means } from '../limits/limits.ts';
 import { createWatchdog, superviseBounded, withMonitorCheck } from '../limits/supervise-bounded.ts';
 import { makePrivateFolder, superviseChild } from '../processes/supervise.ts';
 import type { Warden } from '../reaper/reaper.ts';
@@ -30,17 +29,14 @@ import { containerProbeScript, markFile, readContainerProbe } from './probe.ts';
 import { hasSeccompProfile, seccompProfile } from './seccomp-profile.ts';
 import { type EngineSetup, type StartedContainer, type StartRequest, startContainer } from './start-container.ts';
 
-export interface ContainerRunnerOptions {
+interface ContainerRunnerOptions {
   readonly warden: Warden;
   /** The instance's folder, in which the reaper finds the folders of processes. */
   readonly tmpRoot: string;
   readonly timing?: EndTiming;
   /** The PATH on which engines and the programs of servers are found. */
   readonly searchPath?: () => string | undefined;
-  /**
-   * False to ask the engine for no limits: then the watchdog of Ambit checks them, as it does for an engine without
-   * limits.
-   */
+  /** False to ask the engine for no limits: then the watchdog of Ambit checks them. */
   readonly limitsByEngine?: boolean;
   readonly limiter?: Limiter;
 }
@@ -51,7 +47,6 @@ interface WorkingEngine {
 }
 
 const probeLimitMs = 20_000;
-const probeLimits: Limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
 
 /** Starts processes in containers of podman or docker, or not at all. */
 export function createContainerRunner(options: ContainerRunnerOptions): SandboxRunner {
@@ -62,23 +57,9 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
   /** The limiter of containers that are in no control group of Ambit. */
   const watchdogLimiter = createLimiter([]);
   let found: { readonly engines: string; readonly result: Promise<WorkingEngine> } | undefined;
-  const seccompFiles = new Map<boolean, Promise<string>>();
-  const images = new Map<string, Promise<void>>();
-
-  const ensureImageOnce: typeof ensureImage = (engine, image) => {
-    const there = images.get(image.name) ?? ensureImage(engine, image);
-    images.set(image.name, there);
-    return there;
-  };
-
-  async function seccompFileFor(setup: EngineSetup): Promise<string> {
-    const kept = describeContainerEnforcement(setup.limitsByEngine, await limiterFor(setup).inForce(containerLayout));
-    const countsMemory = kept.memoryMb !== 'watchdog';
-    const path = join(tmpRoot, `seccomp${countsMemory ? '' : '-uncounted'}.json`);
-    const written = seccompFiles.get(countsMemory) ?? writeProfile(path, seccompProfile(process.arch, countsMemory));
-    seccompFiles.set(countsMemory, written);
-    return written;
-  }
+  const images = createImageCache();
+  const writeSeccompProfile = createProfileWriter(tmpRoot);
+  const limiterFor = ({ joinsGroup }: EngineSetup) => (joinsGroup ? limiter : watchdogLimiter);
 
   async function runContainer(
     setup: EngineSetup,
@@ -87,32 +68,19 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     files: StartRequest['files'],
   ): Promise<StartedContainer & Pick<Mounts, 'removePlaceholders' | 'watched'> & { readonly bounds: Bounds }> {
     await warden.start();
-    const file = await seccompFileFor(setup);
+    const enforced = containerEnforcement(setup.limitsByEngine, await limiterFor(setup).inForce(containerLayout));
+    const seccompFile = await writeSeccompProfile(enforced.memoryMb !== 'watchdog');
     await makePrivateFolder(launch.tmpDir);
     let bounds: Bounds | undefined;
     try {
-      const keeping = limiterFor(setup);
-      bounds = await keeping.bound(confinement.limits, launch.tmpDir, launch.owner, containerLayout);
+      bounds = await limiterFor(setup).bound(confinement.limits, launch.tmpDir, launch.owner, containerLayout);
       const mounts = await pinMounts(confinement, files, launch.tmpDir, confinement.image === undefined);
       try {
         const name = containerNameFor(tmpRoot, launch.tmpDir);
         noteContainer(launch.tmpDir, { engine: setup.engine, name });
         const labels = containerLabels(tmpRoot, launch.sessionId);
-        const started = await startContainer(
-          {
-            setup,
-            name,
-            launch,
-            confinement,
-            files,
-            mounts,
-            labels,
-            seccompFile: file,
-            bounds,
-            ensureImage: ensureImageOnce,
-          },
-          warden,
-        );
+        const request = { setup, name, launch, confinement, files, mounts, labels, seccompFile, bounds };
+        const started = await startContainer({ ...request, ensureImage: images.ensure }, warden);
         return { ...started, bounds, removePlaceholders: mounts.removePlaceholders, watched: mounts.watched };
       } catch (error) {
         mounts.removePlaceholders();
@@ -134,8 +102,6 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     }
   }
 
-  const limiterFor = ({ joinsGroup }: EngineSetup) => (joinsGroup ? limiter : watchdogLimiter);
-
   async function release(pid: number, tmpDir: string, bounds: Bounds): Promise<void> {
     await warden.release(pid, tmpDir);
     bounds.release();
@@ -147,17 +113,12 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     await makePrivateFolder(tmpDir);
     await writeFile(join(tmpDir, markFile), `${mark}\n`);
     const home = { real: realpathSync.native(tmpDir), inside: '/probe' };
-    const confinement = { home, readable: [], writable: [], hidden: [], limits: probeLimits };
-    const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
-    const launch = { command: '/bin/sh', args: ['-c', containerProbeScript], env: {}, cwd: tmpDir, tmpDir };
-    const { child, ignoresLimits, bounds } = await runContainer(setup, launch, confinement, files);
+    const probe = createProbe(containerProbeScript, tmpDir, home);
+    const { child, ignoresLimits, bounds } = await runContainer(setup, ...probe);
     const running = superviseChild(child, timing, () => void release(child.pid, tmpDir, bounds));
-    const limit = setTimeout(() => void running.end(), probeLimitMs).unref();
-    running.stdin.end();
-    const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
-    clearTimeout(limit);
-    const enforced = readContainerProbe(said, mark);
-    if (enforced === undefined) throw engineFailed(setup.engine, complaints.trim() || 'what is mounted is not found');
+    const [output, errors] = await readProbeOutput(running, probeLimitMs);
+    const enforced = readContainerProbe(output, mark);
+    if (enforced === undefined) throw engineFailed(setup.engine, errors.trim() || 'what is mounted is not found');
     const lacks = listMissingProtections(enforced);
     if (lacks.length > 0) {
       throw sandboxUnavailable(
@@ -170,7 +131,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
       setup: { ...setup, limitsByEngine },
       probed: {
         enforced: { ...enforced },
-        limits: describeContainerEnforcement(limitsByEngine, await limiterFor(setup).inForce(containerLayout)),
+        limits: containerEnforcement(limitsByEngine, await limiterFor(setup).inForce(containerLayout)),
         by: setup.engine.kind,
       },
     };
@@ -181,7 +142,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
       throw sandboxUnavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
     let refusal: unknown;
     const hasGroups = (await limiter.inForce(containerLayout)).memoryMb.startsWith('cgroup');
-    for (const setup of listEngineSetups(searchPath(), options.limitsByEngine ?? true, hasGroups)) {
+    for (const setup of listSetups(searchPath(), options.limitsByEngine ?? true, hasGroups)) {
       try {
         const result = await probeSetup(setup);
         await removeLeftoverContainers(setup.engine, tmpRoot).catch(() => 0);
@@ -223,7 +184,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
           : scriptFiles({ command, args, ...rules });
       const started = await runContainer(setup, ...addEgressProxy(launch, confinement, files));
       const { child, first, removePlaceholders, watched } = started;
-      const bounds = withMountPointChecks(withMonitorCheck(started.bounds, first), watched);
+      const bounds = withMountChecks(withMonitorCheck(started.bounds, first), watched);
       const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(removePlaceholders);
       return superviseBounded(child, { bounds, limits, watchdog, timing, onGone });
     },
@@ -231,14 +192,10 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
 }
 
 /**
- * Each engine as it is; podman also with the other runtime, and without limits of its own. Docker starts a server before
- * it can be taken into a group: what it has started by then would stay outside.
+ * Lists the setups to try: each engine as it is; podman also with runc, and without limits of its own. Docker starts a
+ * server before it can join a group: processes it has started by then would stay outside.
  */
-export function listEngineSetups(
-  searchPath: string | undefined,
-  limitsByEngine: boolean,
-  hasGroups: boolean,
-): EngineSetup[] {
+export function listSetups(searchPath: string | undefined, limitsByEngine: boolean, hasGroups: boolean): EngineSetup[] {
   return findEngines(searchPath).flatMap((engine): EngineSetup[] => {
     const usual = { engine, globalFlags: [], limitsByEngine, joinsGroup: false };
     if (engine.kind === 'docker') return [usual];
@@ -249,8 +206,8 @@ export function listEngineSetups(
   });
 }
 
-/** A group of Ambit's own bounds the containers of one owner together; an engine bounds each of them. */
-export function describeContainerEnforcement(byEngine: boolean, { memoryMb, pids, cpus }: InForce): InForce {
+/** A control group of Ambit limits the containers of one owner together; an engine limits each of them. */
+export function containerEnforcement(byEngine: boolean, { memoryMb, pids, cpus }: InForce): InForce {
   const each = byEngine ? 'container each' : undefined;
   const together = (means: Means) => (means.startsWith('cgroup') ? means : undefined);
   // In version 2 a process loses all limits of the engine's group when it joins Ambit's, in version 1 those that Ambit
@@ -266,7 +223,27 @@ export function describeContainerEnforcement(byEngine: boolean, { memoryMb, pids
   };
 }
 
-async function writeProfile(path: string, content: string): Promise<string> {
-  await writeFile(path, content, { mode: 0o600 });
-  return path;
+/** Makes each image once, as long as the engine keeps it. */
+function createImageCache(): { readonly ensure: typeof ensureImage; clear(): void } {
+  const images = new Map<string, Promise<void>>();
+  return {
+    ensure(engine, image) {
+      const known = images.get(image.name) ?? ensureImage(engine, image);
+      images.set(image.name, known);
+      return known;
+    },
+    clear: () => images.clear(),
+  };
+}
+
+/** Returns a function that writes each seccomp profile once, and resolves with its path. */
+function createProfileWriter(tmpRoot: string): (countsMemory: boolean) => Promise<string> {
+  const files = new Map<boolean, Promise<string>>();
+  return (countsMemory) => {
+    const path = join(tmpRoot, `seccomp${countsMemory ? '' : '-uncounted'}.json`);
+    const write = () => writeFile(path, seccompProfile(process.arch, countsMemory), { mode: 0o600 }).then(() => path);
+    const file = files.get(countsMemory) ?? write();
+    files.set(countsMemory, file);
+    return file;
+  };
 }

@@ -3,35 +3,34 @@ import { availableParallelism } from 'node:os';
 import { sandboxUser } from '../bwrap/bwrap-arguments.ts';
 import { type Mounts, mountsInOrder } from '../bwrap/mounts.ts';
 import type { Limits } from '../limits/limits.ts';
+import { parseHardLimit } from '../limits/rlimits.ts';
 import type { Engine } from './engine.ts';
 import type { ContainerUser } from './local-image.ts';
 
-export interface ContainerRequest {
+interface ContainerRequest {
   readonly name: string;
   readonly image: string;
-  /** The image is ours, made of this machine's system; else it has programs and variables of its own. */
+  /** Whether the image is our own, made of this machine's system; others have their own programs and variables. */
   readonly isLocal: boolean;
   readonly program: readonly [string, ...string[]];
   readonly account: ContainerUser;
   readonly labels: readonly string[];
   readonly limits: Limits;
-  /** Whether the engine is to keep the limits; where it cannot, the watchdog does. */
+  /** Whether the engine enforces the limits; otherwise the watchdog does. */
   readonly limitsByEngine: boolean;
   readonly seccompFile: string;
   readonly envFile: string;
   readonly system: readonly string[];
   readonly mounts: Pick<Mounts, 'entries' | 'guarded'>;
   readonly workFolder: string;
-  /** Mounted upon the working folder. */
+  /** A volume that is mounted at the working folder. */
   readonly volume?: string | undefined;
 }
 
 const tmpMb = 64;
 const homeMb = 16;
 
-/**
- * How a container is asked for. The environment comes in a file: a command line can be read by every user of the machine.
- */
+/** The arguments that create a container. The environment comes in a file: every user can read a command line. */
 export function createArguments(engine: Engine, wanted: ContainerRequest): string[] {
   const { mounts, account, program } = wanted;
   const [entry, ...args] = program;
@@ -41,7 +40,7 @@ export function createArguments(engine: Engine, wanted: ContainerRequest): strin
     ...wanted.labels.flatMap((label) => ['--label', label]),
     ...['--network', 'none', '--ipc', 'none', '--hostname', 'sandbox', '--read-only', '--cap-drop', 'ALL'],
     ...['--security-opt', 'no-new-privileges', '--security-opt', `seccomp=${wanted.seccompFile}`],
-    // Labels would keep it from what is mounted, or would have to be written to people's files.
+    // SELinux labels would block the mounts, or would have to be written to people's files.
     ...['--security-opt', 'label=disable', '--user', `${account.uid}:${account.gid}`],
     ...['--tmpfs', `/tmp:rw,exec,nosuid,nodev,mode=1777,size=${tmpMb}m`],
     ...['--tmpfs', `${sandboxUser.home}:rw,exec,nosuid,nodev,mode=1777,size=${homeMb}m`],
@@ -71,10 +70,7 @@ const maskedPaths = ['/sys', '/proc/cmdline', '/proc/key-users', '/proc/kmsg', '
 
 function limitArguments(limits: Limits, byEngine: boolean): string[] {
   const own = readFileSync('/proc/self/limits', 'latin1');
-  const capAtHardLimit = (name: string, wanted: number) => {
-    const hard = new RegExp(`^${name}\\s+\\S+\\s+(\\d+)`, 'm').exec(own)?.[1];
-    return Math.min(wanted, hard === undefined ? Number.POSITIVE_INFINITY : Number(hard));
-  };
+  const capAtHardLimit = (name: string, wanted: number) => Math.min(wanted, parseHardLimit(own, name));
   const ulimit = (name: string, value: number) => ['--ulimit', `${name}=${value}:${value}`];
   return [
     ...ulimit('core', 0),
@@ -103,8 +99,8 @@ function mountArguments(from: string, to: string, writable: boolean): string[] {
 const volumeName = /^ambit-[a-z0-9][a-z0-9._-]{0,100}$/;
 
 /**
- * Engines make it when there is none of that name. Unlike a container it is meant to stay: what lies in it is somebody's
- * work, so nothing here ever removes one.
+ * Mounts a volume. Engines make a missing one. Unlike a container it stays: it holds somebody's work, so nothing here
+ * ever removes one.
  */
 function volumeArguments(name: string, to: string): string[] {
   if (!volumeName.test(name)) throw new Error(`Not the name of a volume of Ambit: ${name}`);

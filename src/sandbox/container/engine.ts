@@ -9,7 +9,7 @@ export interface Engine {
   readonly env: Readonly<Record<string, string>>;
 }
 
-export interface EngineOutput {
+interface EngineOutput {
   readonly stdout: string;
   readonly stderr: string;
 }
@@ -28,7 +28,7 @@ const passedVariables = [
   'DOCKER_CONTEXT',
   'DOCKER_CONFIG',
 ] as const;
-const defaultTimeoutMs = 30_000;
+const timeLimitMs = 30_000;
 
 /** Finds the engines, in the order in which they are tried. */
 export function findEngines(searchPath: string | undefined, host: NodeJS.ProcessEnv = process.env): Engine[] {
@@ -44,17 +44,17 @@ export function findEngines(searchPath: string | undefined, host: NodeJS.Process
   });
 }
 
-/** An engine said no; the message is what it said last. */
+/** An engine has failed; the message is its last line. */
 export class EngineError extends Error {}
 
-/** Starts the engine once, for an order it carries out and leaves. */
+/** Runs one command of the engine to its end. */
 export function runEngine(
   engine: Engine,
   args: readonly string[],
   {
     input = '',
     tmpDir,
-    timeoutMs = defaultTimeoutMs,
+    timeoutMs = timeLimitMs,
   }: { input?: string | Buffer; tmpDir?: string; timeoutMs?: number } = {},
 ): Promise<EngineOutput> {
   return new Promise((accept, reject) => {

@@ -13,7 +13,7 @@ export function containerLabels(tmpRoot: string, session: string | undefined): s
   ];
 }
 
-/** Instances with the same data directory have this in common. */
+/** A hash that instances with the same data directory share. */
 function hashDataDirectory(tmpRoot: string): string {
   return createHash('sha256').update(dirname(tmpRoot)).digest('hex').slice(0, 16);
 }
@@ -23,7 +23,7 @@ export function containerNameFor(tmpRoot: string, tmpDir: string): string {
   return `ambit-${basename(tmpRoot).replace(/^instance-/, '')}-${basename(tmpDir)}`;
 }
 
-/** Removes containers of instances whose folder is gone, and with it every note about them. Says how many. */
+/** Removes containers of instances whose folder is gone, with every note about them. Returns their number. */
 export async function removeLeftoverContainers(engine: Engine, tmpRoot: string): Promise<number> {
   const filter = `label=ambit.home=${hashDataDirectory(tmpRoot)}`;
   const { stdout } = await runEngine(engine, ['ps', '--all', '--filter', filter, '--format', '{{.Names}}']);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
-import { hostsFile, sandboxUser } from '../bwrap/bwrap-arguments.ts';
-import { type SandboxLink, systemFolders } from '../bwrap/visibility-filter.ts';
+import { etcNames, hostsFile, sandboxUser } from '../bwrap/bwrap-arguments.ts';
+import { type LinkCopy, systemFolders } from '../bwrap/visibility-filter.ts';
 import { type Engine, runEngine } from './engine.ts';
 import { volumeFolder } from './volume-folder.ts';
 
@@ -22,7 +22,6 @@ export interface ContainerUser {
   readonly gid: number;
 }
 
-const etcNames = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'localtime', 'timezone'];
 const systemPaths = [...systemFolders, ...etcNames.map((name) => `/etc/${name}`)];
 
 /** Lists the paths of this machine that are mounted into the image, read-only. */
@@ -34,11 +33,8 @@ export function listSystemMounts(): string[] {
  * Builds an image without programs: mount points for this machine's system, the links between them, and the user. It
  * has a few kilobytes, needs no registry, and is named by its content.
  */
-export function localImage(
-  { uid, gid }: ContainerUser,
-  links: readonly SandboxLink[],
-): { name: string; content: Buffer } {
-  const ofSystem = systemPaths.flatMap((path): SandboxLink[] => {
+export function localImage({ uid, gid }: ContainerUser, links: readonly LinkCopy[]): { name: string; content: Buffer } {
+  const ofSystem = systemPaths.flatMap((path): LinkCopy[] => {
     const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
     return isLink ? [{ inside: path, target: readlinkSync(path) }] : [];
   });
@@ -58,7 +54,7 @@ export function localImage(
   return { name: `localhost/ambit-local:${digest}`, content };
 }
 
-/** Makes it unless it is there already. */
+/** Makes the image unless the engine has it already. */
 export async function ensureImage(engine: Engine, { name, content }: { name: string; content: Buffer }): Promise<void> {
   if (await hasImage(engine, name)) return;
   await runEngine(engine, ['import', '-', name], { input: content });
@@ -80,7 +76,7 @@ export function resolveContainerUser(engine: Engine): ContainerUser {
   return engine.kind === 'podman' && uid !== 0 ? { uid: 0, gid: 0 } : { uid, gid };
 }
 
-/** Always the same bytes for the same entries. Throws for a name longer than the old format holds. */
+/** Creates a tar file, with the same bytes for the same entries. Throws for a name that is too long. */
 function createTar(entries: readonly TarEntry[]): Buffer {
   return Buffer.concat([...entries.flatMap(createTarBlocks), Buffer.alloc(2 * blockBytes)]);
 }

@@ -6,9 +6,9 @@ export const markFile = 'mark';
 export const containerProbeScript = `echo "self: $$"\ncat ${markFile}\n${probeScript}`;
 
 /** A container that root starts has the users of the machine. */
-export type ContainerProtections = Omit<EnforcedProtections, 'ownUsers'>;
+type ContainerProtections = Omit<EnforcedProtections, 'ownUsers'>;
 
-/** Undefined when it did not run to its end, or on another machine, where what is mounted is not ours. */
+/** Undefined when the probe did not finish, or ran on another machine, which does not have our mounts. */
 export function readContainerProbe(said: string, mark: string): ContainerProtections | undefined {
   const enforced = readProbe(said);
   if (enforced === undefined || !said.includes(mark)) return undefined;

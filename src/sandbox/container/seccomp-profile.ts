@@ -1,8 +1,8 @@
 import { refusedSyscalls, type Syscall, unaccountedSyscalls } from '../bwrap/seccomp-filter.ts';
 
 /**
- * Every system call up to the newest that was looked at, without those that are refused or judged by their arguments.
- * Engines take names only, and leave out those their kernel or processor does not have.
+ * Every system call up to the newest reviewed one, except those that are refused or checked by their arguments. Engines
+ * take names only, and skip those that their kernel or processor does not have.
  */
 const allowedSyscalls: readonly string[] = `
   accept accept4 access adjtimex afs_syscall alarm arch_prctl bind brk cachestat capget capset chdir chown
@@ -50,7 +50,7 @@ const TIOCSTI = 0x5412;
 const TIOCLINUX = 0x541c;
 const architectures: Readonly<Record<string, string>> = { x64: 'SCMP_ARCH_X86_64', arm64: 'SCMP_ARCH_AARCH64' };
 
-interface ArgumentTest {
+interface ArgTest {
   readonly index: number;
   readonly op: string;
   readonly value: number;
@@ -61,36 +61,36 @@ interface SeccompRule {
   readonly names: readonly string[];
   readonly action: string;
   readonly errnoRet?: number;
-  readonly args?: readonly ArgumentTest[];
+  readonly args?: readonly ArgTest[];
 }
 
-const allow = (names: readonly string[], ...args: ArgumentTest[]): SeccompRule => ({
+const allow = (names: readonly string[], ...args: ArgTest[]): SeccompRule => ({
   names,
   action: 'SCMP_ACT_ALLOW',
   args,
 });
-const refuse = (names: readonly string[], ...args: ArgumentTest[]): SeccompRule => ({
+const refuse = (names: readonly string[], ...args: ArgTest[]): SeccompRule => ({
   names,
   action: 'SCMP_ACT_ERRNO',
   errnoRet: EPERM,
   args,
 });
-const equals = (index: number, value: number): ArgumentTest => ({ index, value, op: 'SCMP_CMP_EQ' });
-const maskedEquals = (index: number, mask: number, value: number): ArgumentTest => ({
+const equals = (index: number, value: number): ArgTest => ({ index, value, op: 'SCMP_CMP_EQ' });
+const maskedEquals = (index: number, mask: number, value: number): ArgTest => ({
   index,
   value: mask,
   valueTwo: value,
   op: 'SCMP_CMP_MASKED_EQ',
 });
-const hasNoneOf = (index: number, bits: readonly number[]): ArgumentTest =>
+const hasNoneOf = (index: number, bits: readonly number[]): ArgTest =>
   maskedEquals(
     index,
     bits.reduce((all, bit) => all + bit, 0),
     0,
   );
-const hasBit = (index: number, bit: number): ArgumentTest => maskedEquals(index, bit, bit);
+const hasBit = (index: number, bit: number): ArgTest => maskedEquals(index, bit, bit);
 
-/** The tests of an `any of these bits` are made one by one: an engine's rule holds when all of its tests do. */
+/** Tests each bit in a rule of its own: a rule of an engine holds only when all of its tests do. */
 const refuseSetId = (names: readonly string[], mode: number): SeccompRule[] => [
   allow(names, hasNoneOf(mode, setIdBits)),
   ...setIdBits.map((bit) => refuse(names, hasBit(mode, bit))),
@@ -108,9 +108,9 @@ export function hasSeccompProfile(architecture: string): boolean {
 }
 
 /**
- * The filter of the other sandbox in the words of container engines. Theirs allow tracing, and some io_uring and keys.
- * What no rule names is not there: calls newer than the list, those whose flags lie in memory, and memory of no process where
- * no control group counts it.
+ * The filter of bwrap as a profile for container engines. Their own profiles allow tracing, and some io_uring and keys.
+ * Calls without a rule do not exist: newer ones, those with flags in memory, and those that make memory of no process
+ * where no control group counts it.
  */
 export function seccompProfile(architecture: string, countsMemory = true): string {
   const isThere = (call: string) => countsMemory || !unaccountedSyscalls.includes(call as Syscall);
@@ -137,8 +137,8 @@ export function seccompProfile(architecture: string, countsMemory = true): strin
 }
 
 /**
- * Everything but the two, which differ in the last four bits alone. Only 32 bits are looked at: the kernel looks at no
- * more, and a filter that did could be passed by.
+ * Allows every ioctl but the two, which differ only in the last four bits. Only 32 bits are compared, as in the kernel:
+ * a filter of 64 bits could be bypassed.
  */
 function allowOtherIoctls(): SeccompRule[] {
   const common = TIOCSTI & ~0xf;

@@ -16,13 +16,13 @@ import { createArguments, formatEnvironment } from './create-arguments.ts';
 import { type Engine, EngineError, runEngine } from './engine.ts';
 import { type ensureImage, hasImage, listSystemMounts, localImage, resolveContainerUser } from './local-image.ts';
 
-/** An engine, and how it runs containers on this machine. */
+/** An engine and the way it runs containers on this machine. */
 export interface EngineSetup {
   readonly engine: Engine;
   /** Flags of the engine that come before the command. */
   readonly globalFlags: readonly string[];
   readonly limitsByEngine: boolean;
-  /** Whether containers are taken into a group of Ambit's own, which bounds those of one owner together. */
+  /** Whether containers join a control group of Ambit, which limits those of one owner together. */
   readonly joinsGroup: boolean;
 }
 
@@ -36,26 +36,23 @@ export interface StartRequest {
   readonly labels: readonly string[];
   readonly seccompFile: string;
   readonly bounds: Bounds;
-  /** Sees to it that the engine has an image. */
+  /** Makes an image unless the engine has it. */
   readonly ensureImage: typeof ensureImage;
 }
 
 export interface StartedContainer {
   readonly child: StartedChild;
-  /** The first process inside, seen from here. */
+  /** The pid of the first process inside, on the host. */
   readonly first: number;
-  /** The engine said that it keeps no limits. */
+  /** Whether the engine says that it ignores limits. */
   readonly ignoresLimits: boolean;
 }
 
 const pauseMs = 20;
 const maxStartAttempts = 100;
 
-/**
- * Creates the container, verifies its mounts and starts it. After a failure the caller removes the container by its
- * note.
- */
-export async function startContainer(wanted: StartRequest, warden: Warden): Promise<StartedContainer> {
+/** Creates the container, verifies its mounts and starts it. After a failure the caller removes it by its note. */
+export async function startContainer(wanted: StartRequest, reaper: Warden): Promise<StartedContainer> {
   const { setup, name, launch, confinement, files } = wanted;
   const { engine, globalFlags } = setup;
   const { image } = confinement;
@@ -64,7 +61,7 @@ export async function startContainer(wanted: StartRequest, warden: Warden): Prom
   if (image !== undefined && !(await hasImage(engine, image))) throw imageMissing(engine, image);
   const local = localImage(inside, wanted.mounts.links);
   if (image === undefined) await wanted.ensureImage(engine, local);
-  // An engine opens it by name, which what Node calls a pipe has not got.
+  // An engine opens the file by name, so it cannot be a pipe.
   const envFile = join(tmpDir, 'env');
   const args = createArguments(engine, {
     name,
@@ -82,7 +79,7 @@ export async function startContainer(wanted: StartRequest, warden: Warden): Prom
     workFolder: confinement.home.inside,
     volume: confinement.volume,
   });
-  await writeFile(envFile, formatEnvironment(containerEnvironment(launch, confinement, files)), {
+  await writeFile(envFile, formatEnvironment(serverEnvironment(launch, confinement, files)), {
     mode: 0o600,
     flag: 'wx',
   });
@@ -95,7 +92,7 @@ export async function startContainer(wanted: StartRequest, warden: Warden): Prom
     const plain = engine.kind === 'podman' ? ['--detach-keys', ''] : [];
     const start = [...globalFlags, 'start', ...plain, '--attach', '--interactive', name];
     const env = { ...engine.env, TMPDIR: tmpDir };
-    return spawnTracked({ command: engine.path, args: start, env, cwd: '/', stdio: 'pipe', tmpDir }, warden);
+    return spawnTracked({ command: engine.path, args: start, env, cwd: '/', stdio: 'pipe', tmpDir }, reaper);
   };
   const ignoresLimits = /limits are not supported|limitation discarded/i.test(stderr);
   const writable = wanted.mounts.entries.flatMap(({ pinned, writable }) => (writable ? [pinned.real] : []));
@@ -113,7 +110,7 @@ export async function startContainer(wanted: StartRequest, warden: Warden): Prom
     child.once('exit', mayBeGone);
     return { child, first, ignoresLimits };
   }
-  // Docker has no state between made and running: what is not as it should be is found a moment later.
+  // Docker has no state between created and running, so wrong mounts are found a moment after the start.
   const child = await run();
   try {
     const first = await findFirstProcess(engine, name, tmpDir, maxStartAttempts);
@@ -123,17 +120,13 @@ export async function startContainer(wanted: StartRequest, warden: Warden): Prom
     return { child, first, ignoresLimits };
   } catch (error) {
     child.kill('SIGKILL');
-    void warden.release(child.pid, tmpDir);
+    void reaper.release(child.pid, tmpDir);
     throw error;
   }
 }
 
 /** The environment in a container. Variables of an image stay unless they are set here. */
-function containerEnvironment(
-  launch: Launch,
-  { image, home }: Confinement,
-  files: ServerFiles,
-): Record<string, string> {
+function serverEnvironment(launch: Launch, { image, home }: Confinement, files: ServerFiles): Record<string, string> {
   const workFolder = { PWD: home.inside };
   if (image === undefined) return { ...workFolder, ...sandboxEnvironment(launch.env, files.searched) };
   return { ...workFolder, HOME: sandboxUser.home, LANG: 'C.UTF-8', ...launch.env, TMPDIR: tmpFolder };

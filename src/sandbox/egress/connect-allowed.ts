@@ -4,9 +4,9 @@ import { isSpecial } from '../../lib/net/special-addresses.ts';
 
 /** The hosts that the configuration lists for a process. */
 interface AllowList {
-  /** Whether a host is listed with this port: itself, or by a `*.` above it. */
+  /** Whether a host is listed with this port, by its name or by a `*.` entry. */
   has(wanted: HostAndPort): boolean;
-  /** Whether an address is listed itself. Only then does it matter not that it is private. */
+  /** Whether an address is listed itself. Only then may it be private. */
   hasAddress(address: string, port: number): boolean;
 }
 
@@ -16,10 +16,10 @@ const keyOf = (host: string, port: number): string => `${host} ${port}`;
 
 const isLoopback = (address: string): boolean => address === '127.0.0.1' || address === '::1';
 
-/** Every address of a name. */
+/** Returns every address of a name. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
-export type ConnectDecision =
+type ConnectDecision =
   /** Addresses to try in this order, without resolving the name again. */
   { readonly addresses: readonly string[] } | { readonly refused: string } | { readonly failed: string };
 
@@ -72,7 +72,7 @@ export function createConnectCheck(
   };
 }
 
-/** Entries that cannot be read allow nothing. */
+/** Entries that cannot be parsed allow nothing. */
 export function createAllowList(entries: readonly string[]): AllowList {
   const exact = new Set<string>();
   const below = new Set<string>();

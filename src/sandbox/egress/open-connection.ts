@@ -8,7 +8,7 @@ const connectTimeoutMs = 10_000;
 const proxyTimeoutMs = 20_000;
 const maxHeadBytes = 16_384;
 
-/** Connects by the HTTP proxy of the user, which resolves the name itself. */
+/** Connects through the HTTP proxy of the user, which resolves the name itself. */
 export async function connectThroughProxy(proxy: URL, wanted: HostAndPort, signal: AbortSignal): Promise<Socket> {
   const host = proxy.hostname.replace(/^\[|\]$/g, '');
   const isSecure = proxy.protocol === 'https:';
@@ -50,7 +50,7 @@ async function readStatus(socket: Socket, signal: AbortSignal): Promise<number> 
   return Number(/^HTTP\/1\.[01] (\d{3})/.exec(head.toString('latin1'))?.[1]);
 }
 
-/** Connects to the first of these addresses that answers. Only addresses: nothing is resolved here. */
+/** Connects to the first of these addresses that answers. Names are not resolved here. */
 export async function connectToAny(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {
   let failure: unknown = new Error('no address');
   for (const host of addresses) {

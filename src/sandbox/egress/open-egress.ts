@@ -9,28 +9,28 @@ import { createAllowList, createConnectCheck, type ResolveHost } from './connect
 import { connectThroughProxy, connectToAny } from './open-connection.ts';
 import { relayRequest } from './relay-request.ts';
 
-export interface EgressOptions {
+interface EgressOptions {
   /** Entries of the form `host:port`. */
   readonly allowed: readonly string[];
-  /** Nobody else can look into it; the socket goes when it goes, at the latest. */
+  /** A private folder for the socket, which is removed with it at the latest. */
   readonly folder: string;
   readonly onRefused: (refusal: EgressRefusal) => void;
   readonly resolve?: ResolveHost;
   readonly ownAddresses?: () => readonly string[];
   /** Whether listed hosts may lead to an address that is not public. */
   readonly allowPrivate?: boolean;
-  /** The proxy of the user for a host, where there is one. It resolves the name. */
+  /** The user's proxy for a host, if any. It resolves the name. */
   readonly proxyFor?: (wanted: HostAndPort) => URL | undefined;
 }
 
 export interface EgressRefusal {
-  /** Host and port as they were asked for, as far as they can be read. */
+  /** The requested host and port, as far as they can be parsed. */
   readonly to: string;
   readonly reason: string;
 }
 
 export interface Egress {
-  /** The socket, by its own path. */
+  /** The path of the socket. */
   readonly socket: string;
   /** The number of connections by host and port. */
   readonly allowed: ReadonlyMap<string, number>;
@@ -166,7 +166,7 @@ function sanitizeTarget(target: string): string {
   return target.replace(/[^\x21-\x7e]/g, '?').slice(0, maxTargetLength);
 }
 
-/** The address of a socket has room for a hundred bytes, which a data directory can exceed; by a handle it is short. */
+/** Returns a path by a descriptor: a socket address holds about a hundred bytes, which a data directory can exceed. */
 function openShortPath(folder: string): { readonly path: string; release(): void } {
   if (process.platform !== 'linux') return { path: join(folder, socketName), release() {} };
   const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);

@@ -5,11 +5,11 @@ export interface RefusalLine extends EgressRefusal {
   readonly times?: number;
 }
 
-export interface RefusalRecord {
+interface RefusalRecord {
   add(refusal: EgressRefusal): void;
-  /** How many there were. */
+  /** The number of refusals. */
   readonly count: number;
-  /** Writes what has only been counted so far. */
+  /** Writes the counted refusals. */
   flush(): void;
 }
 
@@ -17,8 +17,8 @@ const windowMs = 1000;
 const linesPerWindow = 20;
 
 /**
- * Each refusal gets into the journal, and nobody fills a disk with them: the first ones of each second have a line of their own, those
- * that repeat one are counted into another, and what is more than that is counted together.
+ * Limits the refusals in the journal, so that nobody fills a disk with them. The first ones of each second get a line
+ * of their own, repeated ones are counted in a second line, and all others are counted together.
  */
 export function createRefusalRecord(write: (line: RefusalLine) => void, now: () => number = Date.now): RefusalRecord {
   const repeated = new Map<string, { readonly refusal: EgressRefusal; times: number }>();

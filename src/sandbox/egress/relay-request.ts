@@ -18,10 +18,7 @@ interface RelayedRequest {
   readonly path: string;
 }
 
-/**
- * Relays one plain HTTP request over a connection that was made for it. Neither side is trusted: nothing they send may
- * throw an uncaught error.
- */
+/** Relays one plain HTTP request over its own connection. Neither side is trusted: no input may throw uncaught. */
 export function relayRequest({ asked, answer, socket, authority, path }: RelayedRequest): void {
   answer.on('close', () => socket.destroy());
   const onward = request({
@@ -52,7 +49,7 @@ export function relayRequest({ asked, answer, socket, authority, path }: Relayed
   pipeline(asked, onward, () => {});
 }
 
-/** False where the host's head cannot be passed on. The phrase is not passed on: it says nothing to a program. */
+/** False when the head of the response cannot be relayed. The status text is left out: programs do not read it. */
 function writeResponseHead(answer: ServerResponse, { statusCode = 0, rawHeaders }: IncomingMessage): boolean {
   if (statusCode < 200 || statusCode > 599) return false;
   try {

@@ -12,8 +12,8 @@ import {
   writeLimits,
 } from './owner-cgroup.ts';
 
-/** A tree of control groups that this process is in. */
-interface CgroupHierarchy {
+/** A tree of control groups with this process in it. */
+interface Hierarchy {
   readonly version: 1 | 2;
   /** The controllers of this tree; in version 2 the group itself lists them. */
   readonly controllers: readonly string[];
@@ -31,22 +31,19 @@ interface CgroupMount {
 const hasControllers = ({ options }: CgroupMount, controllers: readonly string[]): boolean =>
   controllers.every((name) => options.includes(name));
 
-/** Groups of processes that the kernel keeps within limits. */
+/** Control groups, by which the kernel enforces limits. */
 export interface Cgroups {
   readonly version: 1 | 2;
-  /** Whether processor time can be bounded as well. */
+  /** Whether processor time can be limited as well. */
   readonly boundsCpu: boolean;
-  /** A group for an owner whose processes have their private folders in this one. */
+  /** Creates a group for an owner whose processes have their private folders in `tmpRoot`. */
   create(tmpRoot: string): OwnerCgroup;
 }
 
 const leafName = 'ambit';
 
-/**
- * Finds groups below our own in the trees of version 1: limits on Ambit also hold for its servers. Undefined where that
- * is impossible.
- */
-export function findCgroupsV1(hierarchies: readonly CgroupHierarchy[]): Cgroups | undefined {
+/** Finds groups below our own in version 1: limits on Ambit also hold for its servers. Undefined if impossible. */
+export function findCgroupsV1(hierarchies: readonly Hierarchy[]): Cgroups | undefined {
   const bases = new Map<Controller, string>();
   for (const controller of ['memory', 'pids', 'cpu'] as const) {
     const tree = hierarchies.find(({ version, controllers }) => version === 1 && controllers.includes(controller));
@@ -59,10 +56,7 @@ export function findCgroupsV1(hierarchies: readonly CgroupHierarchy[]): Cgroups 
  * Finds groups in version 2, where only a group without processes of its own can delegate controllers. If Ambit is
  * alone in its group, as a service with a delegated group is, it moves into a group below.
  */
-export function findCgroupsV2(
-  hierarchies: readonly CgroupHierarchy[],
-  ours: () => ReadonlySet<number>,
-): Cgroups | undefined {
+export function findCgroupsV2(hierarchies: readonly Hierarchy[], ours: () => ReadonlySet<number>): Cgroups | undefined {
   const own = hierarchies.find(({ version }) => version === 2)?.own;
   if (own === undefined) return undefined;
   const base = [own, ...(basename(own) === leafName ? [dirname(own)] : [])].find((folder) =>
@@ -115,7 +109,7 @@ function moveIntoLeaf(own: string, ours: ReadonlySet<number>): boolean {
   }
 }
 
-/** Whether groups can really be made and bounded there is known once one has been. */
+/** Makes a group to see whether groups can be made and limited there. */
 function tryCgroups(version: 1 | 2, bases: CgroupFolders): Cgroups | undefined {
   if (!bases.has('memory') || !bases.has('pids')) return undefined;
   const folders = cgroupFoldersIn(bases, `ambit-trial-${process.pid}`);
@@ -134,21 +128,16 @@ function tryCgroups(version: 1 | 2, bases: CgroupFolders): Cgroups | undefined {
   return { version, boundsCpu: bases.has('cpu'), create: (tmpRoot) => createOwnerCgroup(version, bases, tmpRoot) };
 }
 
-/**
- * Parses `/proc/self/cgroup` and `/proc/self/mountinfo`. Hierarchies that are not mounted, or lie outside of the mount,
- * are left out.
- */
-export function parseHierarchies(groups: string, mounts: string): CgroupHierarchy[] {
-  const found: CgroupHierarchy[] = [];
+/** Parses `/proc/self/cgroup` and `/proc/self/mountinfo`. Hierarchies outside of the mounts are left out. */
+export function parseHierarchies(groups: string, mounts: string): Hierarchy[] {
+  const found: Hierarchy[] = [];
   for (const line of groups.split('\n')) {
     const [, names, path] = /^\d+:([^:]*):(\/.*)$/.exec(line) ?? [];
     if (names === undefined || path === undefined || path.startsWith('/..')) continue;
     const version = names === '' ? 2 : 1;
     const controllers = names.split(',').filter((name) => name !== '' && !name.startsWith('name='));
     if (version === 1 && controllers.length === 0) continue;
-    const mount = parseCgroupMounts(mounts).find(
-      (each) => each.version === version && hasControllers(each, controllers),
-    );
+    const mount = parseMounts(mounts).find((each) => each.version === version && hasControllers(each, controllers));
     const inside = mount === undefined ? undefined : pathBelow(path, mount.root);
     if (mount === undefined || inside === undefined) continue;
     found.push({ version, controllers, own: `${mount.folder}${inside}`.replace(/(?<!\/)\/+$/, '') });
@@ -156,7 +145,7 @@ export function parseHierarchies(groups: string, mounts: string): CgroupHierarch
   return found;
 }
 
-function parseCgroupMounts(text: string): CgroupMount[] {
+function parseMounts(text: string): CgroupMount[] {
   return text.split('\n').flatMap((line) => {
     const [before = '', after = ''] = line.split(' - ');
     const [, , , root, folder] = before.split(' ');
@@ -173,17 +162,14 @@ function parseCgroupMounts(text: string): CgroupMount[] {
   });
 }
 
-/**
- * The path below a mount. In a container the tree may be mounted from our own group downwards, while groups are named
- * from the top.
- */
+/** The path below a mount. In a container the tree may be mounted from our own group downwards. */
 function pathBelow(path: string, root: string): string | undefined {
   if (root === '/') return path;
   if (path === root) return '';
   return path.startsWith(`${root}/`) ? path.slice(root.length) : undefined;
 }
 
-/** The kernel writes blanks and their like as octal numbers. */
+/** The kernel writes blanks and similar characters as octal numbers. */
 function unescapePath(path: string): string {
   return path.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
 }

@@ -4,7 +4,7 @@ import type { Limits } from './limits.ts';
 
 export interface ResourceUsage {
   readonly memoryMb: number;
-  /** Threads, as the kernel counts what it calls a pid. */
+  /** Threads, which the kernel counts as pids. */
   readonly pids: number;
 }
 
@@ -20,14 +20,14 @@ export interface LimitOwner<Keeper> {
   /** The group or slice that holds them together. */
   readonly keeper: Keeper;
   readonly size: number;
-  /** Limits change with the configuration; while members with different ones are there, the widest hold. */
+  /** The limits of the owner. Limits change with the configuration; among different ones the widest hold. */
   limits(): Limits;
   /** The usage of all members. The same table is searched once. */
   usage(table: readonly ProcessEntry[]): ResourceUsage;
 }
 
-/** The owners there are. An owner is there as long as it has members. */
-export interface LimitOwners<Keeper> {
+/** All owners. An owner exists as long as it has members. */
+interface LimitOwners<Keeper> {
   join(name: string, member: LimitMember, make: () => Keeper): LimitOwner<Keeper>;
   /** Removes a member, and says whether it was the last. */
   leave(name: string, member: LimitMember): { readonly last: boolean; readonly owner: LimitOwner<Keeper> } | undefined;
@@ -86,7 +86,7 @@ function widestLimits(all: readonly Limits[]): Limits {
   };
 }
 
-/** Everything below a process, without itself. */
+/** Finds all processes below a process, without itself. */
 export function findDescendants(processes: readonly ProcessEntry[], pid: number): ProcessEntry[] {
   const children = new Map<number, ProcessEntry[]>();
   for (const entry of processes) {

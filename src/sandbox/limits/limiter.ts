@@ -19,7 +19,7 @@ import { findSystemd, type Slice, type Systemd, type WrappedCommand } from './sy
 /** The exit code that a shell reports for a program that was killed. */
 const killedExitCode = 128 + 9;
 
-/** Keeps processes within limits by the best means this machine has, which are found out once. */
+/** Enforces limits on processes by the best mechanism of this machine, which is found once. */
 export interface Limiter {
   inForce(layout?: ProcessLayout): Promise<InForce>;
   /**
@@ -30,37 +30,32 @@ export interface Limiter {
 }
 
 /** The processes around a server when it is put under limits. */
-export interface ProcessLayout {
-  /** Processes in its group that are not the server's own. */
+interface ProcessLayout {
+  /** The number of processes in its group that are not the server's own. */
   readonly helperCount: number;
   /** The number of helper processes that Ambit sees in the process table. */
-  readonly visibleHelperCount: number;
-  /** Whether the process that is taken in is the server's own, and not only what it starts. */
+  readonly visibleHelpers: number;
+  /** Whether the admitted process is the server's own, and not only its parent. */
   readonly isServer: boolean;
-  /** Whether Ambit starts it, so that systemd can be put in front. */
-  readonly isStartedByAmbit: boolean;
+  /** Whether Ambit starts the process, so that systemd can wrap it. */
+  readonly isOurChild: boolean;
 }
 
-/** bwrap, which starts its first process inside, which starts the server. */
-const bwrapLayout: ProcessLayout = { helperCount: 2, visibleHelperCount: 1, isServer: false, isStartedByAmbit: true };
-/** The first process inside a container, which an engine starts. */
-export const containerLayout: ProcessLayout = {
-  helperCount: 0,
-  visibleHelperCount: 0,
-  isServer: true,
-  isStartedByAmbit: false,
-};
+/** Bwrap starts its first process inside, which starts the server. */
+const bwrapLayout: ProcessLayout = { helperCount: 2, visibleHelpers: 1, isServer: false, isOurChild: true };
+/** An engine starts the first process inside a container. */
+export const containerLayout: ProcessLayout = { helperCount: 0, visibleHelpers: 0, isServer: true, isOurChild: false };
 
 export interface Bounds {
-  /** The program inside the sandbox, with what bounds it there. */
+  /** Wraps the program inside the sandbox with its limits. */
   wrapInside(program: readonly [string, ...string[]]): [string, ...string[]];
   /** Wraps the command that is started outside with its limits. */
   wrapOutside(command: string, args: readonly string[]): WrappedCommand;
-  /** Takes the process in, which must have started nothing yet; when this rejects, it must not. */
+  /** Puts the process under its limits. It must have started nothing yet, and must not when this rejects. */
   admit(pid: number): Promise<void>;
-  /** Why it has to end now, if it has to. */
+  /** Returns the reason to end the process now, if there is one. */
   check(pid: number, processes: () => readonly ProcessEntry[]): string | undefined;
-  /** Undefined where the kernel keeps no count; asked as soon as the process has left. */
+  /** The refusals of the kernel, read right after the exit; undefined where it does not count them. */
   refusals(): KernelRefusals | undefined;
   /** Releases the limits once the process is gone; may be called again. */
   release(): void;
@@ -106,13 +101,13 @@ export function createLimiter(keepers: readonly LimitMechanism[] = ['cgroup v2',
   }
 
   return {
-    async inForce({ isStartedByAmbit } = bwrapLayout) {
+    async inForce({ isOurChild } = bwrapLayout) {
       const { groups, systemd } = await mechanisms();
-      return describeEnforcement(groups, isStartedByAmbit ? systemd : undefined, hasRlimits(), canCountProcesses());
+      return describeEnforcement(groups, isOurChild ? systemd : undefined, hasRlimits(), canCountProcesses());
     },
     async bound(limits, tmpDir, name = tmpDir, layout = bwrapLayout) {
       const { groups, systemd: there } = await mechanisms();
-      const systemd = layout.isStartedByAmbit ? there : undefined;
+      const systemd = layout.isOurChild ? there : undefined;
       const { helperCount } = layout;
       let pid: number | undefined;
       const member: LimitMember = {
@@ -134,7 +129,7 @@ export function createLimiter(keepers: readonly LimitMechanism[] = ['cgroup v2',
           async admit(admitted) {
             pid = admitted;
             await below?.join(admitted);
-            if (layout.isStartedByAmbit && groups?.boundsCpu !== true && systemd === undefined) lowerPriority(admitted);
+            if (layout.isOurChild && groups?.boundsCpu !== true && systemd === undefined) lowerPriority(admitted);
           },
           release: () => leaveOwner(name, member, layout),
         };
@@ -184,7 +179,7 @@ export function describeEnforcement(
       : systemd?.boundsTogether === true
         ? 'systemd'
         : undefined;
-  // Each process by itself, and all of them by Ambit.
+  // The kernel limits each process, and Ambit their sum.
   const each = systemd !== undefined ? 'systemd each' : undefined;
   const eachPids = rlimits && countsProcesses ? 'rlimit each' : 'watchdog';
   const cpus = groups === undefined || groups.boundsCpu ? kernel : undefined;
@@ -198,7 +193,7 @@ export function describeEnforcement(
   };
 }
 
-/** Ambit may itself stand further back already. */
+/** Ambit itself may already have a lower priority. */
 function lowerPriority(pid: number): void {
   if (getPriority(pid) < lowPriority) setPriority(pid, lowPriority);
 }
@@ -208,7 +203,7 @@ function createBounds(
   owner: LimitOwner<OwnerLimits>,
   below: ProcessCgroup | undefined,
   systemd: Systemd | undefined,
-  { helperCount, visibleHelperCount }: ProcessLayout,
+  { helperCount, visibleHelpers: visibleHelperCount }: ProcessLayout,
 ): Omit<Bounds, 'admit' | 'release'> {
   const { slice } = owner.keeper;
   const byKernel = below !== undefined || systemd !== undefined;
@@ -220,7 +215,7 @@ function createBounds(
     check(_, processes) {
       // The kernel may have ended one of several processes: then the server is not whole any more.
       if (below !== undefined) return below.refusals().memory > 0 ? explainOutOfMemory(owner.limits()) : undefined;
-      // The last process may have left since the look began: then there is nothing to bound.
+      // The last process may have exited since the check began.
       if (slice !== undefined || owner.size === 0) return undefined;
       const { memoryMb, pids } = owner.usage(processes());
       return explainOverLimit({ memoryMb, pids: pids - visibleHelperCount * owner.size }, owner.limits());
@@ -229,7 +224,7 @@ function createBounds(
   };
 }
 
-/** Why a process that used this much has to end. */
+/** Explains why a process with this usage has to end. */
 export function explainOverLimit(used: ResourceUsage, { memoryMb, pids }: Limits): string | undefined {
   if (used.memoryMb > memoryMb) {
     return `it used ${Math.round(used.memoryMb)} MiB of memory, and sandbox.memoryMb is ${memoryMb}`;

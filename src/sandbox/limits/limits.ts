@@ -1,9 +1,9 @@
 import { installCommand, type Machine } from '../common/machine.ts';
 
-/** The most that the processes of one owner, and all they start, may take together. */
+/** The resources that the processes of one owner, with all they start, may use together. */
 export interface Limits {
   readonly memoryMb: number;
-  /** Processes and threads, as the kernel counts what it calls a pid. */
+  /** Processes and threads, which the kernel counts as pids. */
   readonly pids: number;
   /** The number of processors: 0.5 is half of one. */
   readonly cpus: number;

@@ -6,7 +6,7 @@ import type { Limits } from './limits.ts';
 
 export type Controller = 'memory' | 'pids' | 'cpu';
 
-/** A file of a group and what is written there. */
+/** A file of a group and its value. */
 interface CgroupSetting {
   readonly file: string;
   readonly value: string;
@@ -16,9 +16,9 @@ interface CgroupSetting {
 
 const periodUs = 100_000;
 
-/** How often the kernel had to refuse. */
+/** The number of refusals by the kernel. */
 export interface KernelRefusals {
-  /** Processes killed for want of memory. */
+  /** Processes that were killed for lack of memory. */
   readonly memory: number;
   /** Processes and threads that were not started. */
   readonly pids: number;
@@ -32,9 +32,9 @@ const refusalFiles = {
 /** A group in the trees of all controllers, or the folders in which groups are made. */
 export type CgroupFolders = ReadonlyMap<Controller, string>;
 
-/** The group of an owner. It bounds what is below it: each process has a group of its own there, without limits. */
+/** The group of an owner. It limits everything below it: each process has its own group there, without limits. */
 export interface OwnerCgroup {
-  /** Throws when a limit cannot be set. `besides` is how many processes are in there that are not a server's own. */
+  /** Throws when a limit cannot be set. `helperCount` is the number of processes that are not a server's own. */
   bound(limits: Limits, helperCount: number): void;
   /** Adds a group for the process with this private folder. The reaper removes it. */
   add(tmpDir: string): ProcessCgroup;
@@ -45,22 +45,22 @@ export interface OwnerCgroup {
 /** The group of one process. */
 export interface ProcessCgroup {
   join(pid: number): Promise<void>;
-  /** Since this process is there. Memory is counted for all processes of the owner: none of them is whole any more. */
+  /** Refusals since this process was added. Memory counts for all processes of the owner: all of them are affected. */
   refusals(): KernelRefusals;
 }
 
-/** Owners of this process, which several limiters may have. */
+/** Counts the owners of all limiters in this process. */
 let ownerCount = 0;
 
-/** A group for an owner whose processes have their private folders in `tmpRoot`. */
+/** Creates a group for an owner whose processes have their private folders in `tmpRoot`. */
 export function createOwnerCgroup(version: 1 | 2, bases: CgroupFolders, tmpRoot: string): OwnerCgroup {
   const instance = basename(tmpRoot).replace(/^instance-/, '');
   const name = `owner-${++ownerCount}`;
   const own = cgroupFoldersIn(bases, `ambit-${instance}-${name}`);
   let before: Limits | undefined;
-  /** Processes killed for want of memory, as far as somebody has looked. */
+  /** Processes that were killed for lack of memory, as of the last check. */
   let killed = 0;
-  // Version 1 counts in the group of the process that was refused, version 2 in the group whose limit it was.
+  // Version 1 counts in the group of the refused process, version 2 in the group with the limit.
   const watchKilled = (group: CgroupFolders) => {
     let seen = 0;
     return () => {
@@ -70,7 +70,7 @@ export function createOwnerCgroup(version: 1 | 2, bases: CgroupFolders, tmpRoot:
     };
   };
   const countKilled = watchKilled(own);
-  noteCgroups(join(tmpRoot, name), uniqueFolders(own));
+  noteCgroups(join(tmpRoot, name), listFolders(own));
   try {
     makeFolders(own);
   } catch (error) {
@@ -85,7 +85,7 @@ export function createOwnerCgroup(version: 1 | 2, bases: CgroupFolders, tmpRoot:
     },
     add(tmpDir) {
       const folders = cgroupFoldersIn(own, `ambit-${instance}-${basename(tmpDir)}`);
-      noteCgroups(tmpDir, uniqueFolders(folders));
+      noteCgroups(tmpDir, listFolders(folders));
       makeFolders(folders);
       countKilled();
       const killedBefore = killed;
@@ -93,10 +93,8 @@ export function createOwnerCgroup(version: 1 | 2, bases: CgroupFolders, tmpRoot:
       const countKilledBelow = watchKilled(folders);
       return {
         async join(pid) {
-          // The kernel takes its time for this, which is not the time of those who are being served.
-          await Promise.all(
-            uniqueFolders(folders).map((folder) => writeFile(join(folder, 'cgroup.procs'), String(pid))),
-          );
+          // The kernel is slow here, so this does not block the event loop.
+          await Promise.all(listFolders(folders).map((folder) => writeFile(join(folder, 'cgroup.procs'), String(pid))));
         },
         refusals() {
           countKilled();
@@ -117,17 +115,20 @@ export function cgroupFoldersIn(bases: CgroupFolders, name: string): CgroupFolde
   return new Map([...bases].map(([controller, base]) => [controller, join(base, name)]));
 }
 
-/** Makes groups; throws when one is there already. */
+/** Makes groups; throws for an existing one. */
 export function makeFolders(folders: CgroupFolders): void {
-  for (const folder of uniqueFolders(folders)) mkdirSync(folder);
+  for (const folder of listFolders(folders)) mkdirSync(folder);
 }
 
 /** Returns whether all of them are gone. */
 export function removeFolders(folders: CgroupFolders): boolean {
-  return uniqueFolders(folders).map(removeFolder).every(Boolean);
+  return listFolders(folders).map(removeFolder).every(Boolean);
 }
 
-/** Throws when a limit cannot be set. Memory with swap is never less than memory: what grows is written the other way round. */
+/**
+ * Throws when a limit cannot be set. Memory with swap is never less than memory, so a growing limit is written in
+ * reverse.
+ */
 export function writeLimits(
   version: 1 | 2,
   folders: CgroupFolders,
@@ -143,7 +144,7 @@ export function writeLimits(
 
 function writeSetting(folder: string, { file, value, optional }: CgroupSetting): void {
   try {
-    // Never made anew: where there is no such file, there is no such limit.
+    // The file is never created: without the file there is no such limit.
     writeFileSync(join(folder, file), value, { flag: 'r+' });
   } catch (error) {
     if (optional !== true) throw error;
@@ -159,7 +160,7 @@ function removeFolder(folder: string): boolean {
   }
 }
 
-const uniqueFolders = (folders: CgroupFolders): string[] => [...new Set(folders.values())];
+const listFolders = (folders: CgroupFolders): string[] => [...new Set(folders.values())];
 
 function countRefusals(version: 1 | 2, controller: 'memory' | 'pids', group: CgroupFolders): number {
   const file = join(group.get(controller) ?? '', refusalFiles[controller][version]);
@@ -170,7 +171,7 @@ function countRefusals(version: 1 | 2, controller: 'memory' | 'pids', group: Cgr
   }
 }
 
-/** `besides` is how many processes are in the group that are not the server's own. */
+/** `helperCount` is the number of processes in the group that are not the server's own. */
 export function cgroupSettings(
   version: 1 | 2,
   controller: Controller,
@@ -192,7 +193,7 @@ export function cgroupSettings(
     ? [
         { file: 'memory.max', value: bytes },
         { file: 'memory.swap.max', value: '0', optional: true },
-        // The kernel would pick one process; a server with half of its processes is no server.
+        // The kernel would kill one process, but a server needs all of them.
         { file: 'memory.oom.group', value: '1', optional: true },
       ]
     : [

@@ -6,22 +6,19 @@ import type { Limits } from './limits.ts';
 import type { KernelRefusals } from './owner-cgroup.ts';
 
 interface WatchedProcess {
-  /** Why it has to end, if it has to; the process table is read once for all who ask for it. */
+  /** Returns the reason to end the process, if there is one. The process table is read once for all checks. */
   check(processes: () => readonly ProcessEntry[]): string | undefined;
   onOver(reason: string): void;
 }
 
 /** Checks from time to time what processes use, and reports one that is over its limit. */
 interface Watchdog {
-  /** Returns what stops it. */
+  /** Returns a function that stops watching. */
   watch(watched: WatchedProcess): () => void;
 }
 
-interface WatchdogOptions {
-  readonly everyMs?: number;
-}
-
-/** Looking through a long process table must not become all that Ambit does. */
+const checkEveryMs = 500;
+/** Limits the share of time that reading a long process table may take. */
 const shareOfTime = 20;
 
 /** The bounds of a process that Ambit does not limit. */
@@ -34,7 +31,7 @@ export const noBounds: Bounds = {
   release() {},
 };
 
-export interface BoundedOptions {
+interface BoundedOptions {
   readonly bounds: Bounds;
   readonly limits: Limits;
   readonly watchdog: Watchdog;
@@ -57,10 +54,7 @@ export function superviseBounded(child: StartedChild, bounded: BoundedOptions): 
     // When bwrap ends, the first process inside ends, and with it all others.
     child.kill('SIGKILL');
   };
-  const stopWatching = watchdog.watch({
-    check: (processes) => bounds.check(child.pid, processes),
-    onOver: stopFor,
-  });
+  const stopWatching = watchdog.watch({ check: (processes) => bounds.check(child.pid, processes), onOver: stopFor });
   const wallTimer = setTimeout(() => stopFor(explainTimeUp(limits)), limits.wallSeconds * 1000).unref();
   const addReason = (exit: Exit): Exit => {
     const why = reason ?? explainExit(exit, refused, limits);
@@ -74,17 +68,14 @@ export function superviseBounded(child: StartedChild, bounded: BoundedOptions): 
   return { ...running, exited, end: () => running.end().then(addReason) };
 }
 
-/**
- * Adds a check that ends a container which has lost its monitor, since nobody reads its output any more. `first` is the
- * first process inside.
- */
+/** Also ends a container that has lost its monitor, since nobody reads its output. `first` is its first process. */
 export function withMonitorCheck(bounds: Bounds, first: number): Bounds {
   const readParent = () => readProcess(first)?.parent;
   const monitor = readParent();
   return {
     ...bounds,
     check(pid, processes) {
-      // Engines find out after 20 s that a container is alone, and until then nobody hears it.
+      // Engines notice after 20 s that a container is alone, and until then nobody reads its output.
       const parent = readParent();
       if (monitor !== undefined && parent !== undefined && parent !== monitor)
         return 'what kept its container was killed';
@@ -93,7 +84,7 @@ export function withMonitorCheck(bounds: Bounds, first: number): Bounds {
   };
 }
 
-export function createWatchdog({ everyMs = 500 }: WatchdogOptions = {}): Watchdog {
+export function createWatchdog(): Watchdog {
   const all = new Set<WatchedProcess>();
   let isScheduled = false;
 
@@ -111,7 +102,7 @@ export function createWatchdog({ everyMs = 500 }: WatchdogOptions = {}): Watchdo
       watched.onOver(reason);
     }
     isScheduled = false;
-    schedule(Math.max(everyMs, (performance.now() - began) * shareOfTime));
+    schedule(Math.max(checkEveryMs, (performance.now() - began) * shareOfTime));
   }
 
   function schedule(ms: number): void {
@@ -123,7 +114,7 @@ export function createWatchdog({ everyMs = 500 }: WatchdogOptions = {}): Watchdo
   return {
     watch(watched) {
       all.add(watched);
-      schedule(everyMs);
+      schedule(checkEveryMs);
       return () => void all.delete(watched);
     },
   };

@@ -14,9 +14,9 @@ export interface WrappedCommand {
 
 /** The systemd of this machine, or of this user. */
 export interface Systemd {
-  /** Whether it bounds several processes together; where it does not, it bounds each of them. */
+  /** Whether it limits several processes together, and not only each of them. */
   readonly boundsTogether: boolean;
-  /** Undefined where it bounds each process alone. */
+  /** Undefined where it limits each process alone. */
   createSlice(tmpRoot: string): Slice | undefined;
   wrap(
     command: string,
@@ -35,8 +35,8 @@ export interface Slice {
   remove(): Promise<void>;
 }
 
-/** The programs of systemd, and what they need to find it. */
-export interface SystemdTools {
+/** The programs of systemd and their environment. */
+interface SystemdTools {
   readonly systemdRun: string;
   readonly busctl: string;
   readonly env: Readonly<Record<string, string>>;
@@ -51,8 +51,8 @@ const managerAddress = [
 let sliceCount = 0;
 
 /**
- * Puts a process in a group of its own, in a slice where there is one. It becomes the program itself: same process, same
- * descriptors. What it needs to find systemd is taken away again before.
+ * Starts a process in a scope of its own, in a slice if there is one. systemd-run becomes the program itself: same
+ * process, same descriptors. The variables for systemd are removed before.
  */
 export function wrapInScope(
   { systemdRun, env }: Pick<SystemdTools, 'systemdRun' | 'env'>,
@@ -111,7 +111,7 @@ export function stopSliceArguments(env: Readonly<Record<string, string>>, slice:
 const userFlag = (env: Readonly<Record<string, string>>): string[] =>
   env['XDG_RUNTIME_DIR'] === undefined ? [] : ['--user'];
 
-/** Undefined where there is none, or where it bounds nothing for this user. */
+/** Undefined where there is none, or where it enforces nothing for this user. */
 export async function findSystemd(host: NodeJS.ProcessEnv): Promise<Systemd | undefined> {
   const systemdRun = lookUpTool('systemd-run', host['PATH']);
   // Without version 2 of control groups, systemd accepts limits from users and ignores them.
@@ -142,7 +142,7 @@ const trialLimits = { memoryMb: 64, pids: 16, cpus: 1, fileMb: 1, openFiles: 1, 
 
 function createSlice(tools: SystemdTools, tmpRoot: string): Slice {
   const { env, busctl } = tools;
-  // A hyphen would mean a slice within another one.
+  // A hyphen would mean a nested slice.
   const name = `ambit${basename(tmpRoot).replace(/^instance-|[^A-Za-z0-9]/g, '')}x${++sliceCount}.slice`;
   let isThere = false;
   // The calls run one after the other: a slice must exist before it can be changed.
@@ -164,7 +164,7 @@ function createSlice(tools: SystemdTools, tmpRoot: string): Slice {
   };
 }
 
-/** Whether a process in a slice is really bounded by it: asked of the kernel, from inside. */
+/** Whether a slice really limits its processes, as the kernel reports from inside. */
 async function canUseSlices(tools: SystemdTools): Promise<boolean> {
   const slice = createSlice(tools, `trial${process.pid}`);
   const ask = 'cat "/sys/fs/cgroup$(dirname "$(cut -d: -f3- /proc/self/cgroup)")"/memory.max';

@@ -4,10 +4,10 @@ import { AmbitError } from '../../errors.ts';
 import { lookUp } from '../common/find-program.ts';
 import { type NpmSources, readNpmSources } from './npm-sources.ts';
 import { type FetchHost, findNpmProgram, type PackageKind } from './package-kind.ts';
-import { cacheFolder, formatUrlHost, settingsFolder } from './package-sources.ts';
-import { assertTreeContained } from './package-tree.ts';
+import { cacheFolder, settingsFolder, urlHost } from './package-sources.ts';
+import { assertNoEscape } from './package-tree.ts';
 import { maxLockBytes, readPackageFile } from './read-package-file.ts';
-import { isRegistrySpec, refuseOffender, sanitizeWord } from './registry-check.ts';
+import { isRegistrySpec, refuseOffender, showWord } from './registry-check.ts';
 
 const versionPattern = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
 
@@ -32,7 +32,7 @@ export const bunKind: PackageKind<NpmSources> = {
     const sources = readNpmSources(env, lookUp('npm', env['PATH']) ?? host.fetcher);
     return {
       ...sources,
-      // Bun takes a tarball from where the registry says it is.
+      // Bun takes a tarball from the URL in the registry.
       replacedHost: 'never',
       files: { ...sources.files, '.npmrc': sources.files['npmrc'] ?? '' },
       env: {
@@ -54,7 +54,7 @@ export const bunKind: PackageKind<NpmSources> = {
 
   install: (_, folder, run) => run(['install', ...fixedFlags, '--frozen-lockfile', '--production'], folder),
 
-  checkInstalled: (folder) => assertTreeContained(folder),
+  checkInstalled: (folder) => assertNoEscape(folder),
 
   readPin({ name }, folder) {
     const text = readPackageFile(folder, lockFile, maxLockBytes);
@@ -81,22 +81,20 @@ function refuseBunfig(env: FetchHost['env']): void {
   });
 }
 
-/** Throws, with the name of the offender, unless every package in the lock file of Bun is a tarball of a registry with its hash. */
+/** Throws, with the name of the offender, unless each package in the lock file is a registry tarball with its hash. */
 export function checkBunLock(text: string, { hosts }: Pick<NpmSources, 'hosts'>): void {
   const { packages } = JSON.parse(dropTrailingCommas(text)) as { packages?: Record<string, unknown> };
   for (const [name, entry] of Object.entries(packages ?? {})) {
     const [ident, from, info, integrity] = Array.isArray(entry) ? (entry as unknown[]) : [];
     const found = typeof ident === 'string' ? ident.slice(ident.lastIndexOf('@') + 1) : '';
     if (!versionPattern.test(found) || typeof from !== 'string' || typeof info !== 'object' || info === null) {
-      refuseOffender(`"${sanitizeWord(name)}", which is "${sanitizeWord(ident)}" and in no registry`);
+      refuseOffender(`"${showWord(name)}", which is "${showWord(ident)}" and in no registry`);
     }
-    if (from !== '' && !(URL.canParse(from) && hosts.includes(formatUrlHost(new URL(from))))) {
-      refuseOffender(
-        `"${sanitizeWord(name)}", which comes from ${sanitizeWord(from)} and not from ${hosts.join(', ')}`,
-      );
+    if (from !== '' && !(URL.canParse(from) && hosts.includes(urlHost(new URL(from))))) {
+      refuseOffender(`"${showWord(name)}", which comes from ${showWord(from)} and not from ${hosts.join(', ')}`);
     }
     if (typeof integrity !== 'string' || !hashPattern.test(integrity)) {
-      refuseOffender(`"${sanitizeWord(name)}", of which the registry gives no hash`);
+      refuseOffender(`"${showWord(name)}", of which the registry gives no hash`);
     }
     checkDependencies(name, info as Record<string, unknown>);
   }
@@ -107,12 +105,12 @@ function checkDependencies(name: string, info: Readonly<Record<string, unknown>>
   for (const group of dependencyGroups) {
     for (const [wanted, spec] of Object.entries((info[group] ?? {}) as object)) {
       if (isRegistrySpec(spec) || (group === 'peerDependencies' && optional.has(wanted))) continue;
-      refuseOffender(`"${sanitizeWord(wanted)}", which "${sanitizeWord(name)}" asks for as "${sanitizeWord(spec)}"`);
+      refuseOffender(`"${showWord(wanted)}", which "${showWord(name)}" asks for as "${showWord(spec)}"`);
     }
   }
 }
 
-/** Bun writes a comma after the last of several, which JSON does not know. */
+/** Bun writes trailing commas, which JSON does not allow. */
 function dropTrailingCommas(text: string): string {
   return text.replace(/("(?:\\.|[^"\\])*"?)|,(?=\s*[\]}])/gs, (_, quoted?: string) => quoted ?? '');
 }

@@ -8,14 +8,14 @@ import type { Limits } from '../limits/limits.ts';
 import type { SandboxRunner } from '../runner.ts';
 import type { RunTool } from './package-kind.ts';
 import { cacheFolder, type PackageSources, settingsFolder } from './package-sources.ts';
-import { defaultBounds, type TreeBounds, watchTreeSize } from './package-tree.ts';
+import { defaultBounds, type TreeBounds, watchTree } from './package-tree.ts';
 
 export interface FetchOptions {
   /** The sandbox in which packages are fetched; rejects where there is none. */
   readonly sandbox: () => Promise<SandboxRunner>;
-  /** The instance's folder: what is left in it when Ambit is killed is removed with it. */
+  /** The instance's folder: after a crash, leftovers in it are removed with it. */
   readonly tmpRoot: string;
-  /** Never shown in the sandbox by accident: real paths. */
+  /** Paths that are never shown in the sandbox, as real paths. */
   readonly hidden: readonly string[];
   /** The PATH on which the tool finds other programs, such as its Node. */
   readonly searchPath: string;
@@ -36,9 +36,9 @@ const maxOutputBytes = 16_384;
 let fetchCount = 0;
 
 /**
- * A sandbox for one fetch. The tool inside sees the folder it fetches into, its own settings and cache, and nothing else of
- * this machine; it reaches the registries and nothing else. The settings and the cache lie outside of the folder, so that no
- * server is ever shown them.
+ * Opens a sandbox for one fetch. The tool inside sees the folder it fetches into, its own settings and cache, and
+ * nothing else of this machine. It reaches only the registries. The settings and the cache lie outside of the folder,
+ * so no server ever sees them.
  */
 export async function openFetchSandbox(
   program: string,
@@ -92,7 +92,7 @@ export async function openFetchSandbox(
             said = (said + bytes.toString('utf8')).slice(-maxOutputBytes);
           });
         }
-        const stopWatching = watchTreeSize([real, cache], bounds, () => void running.end());
+        const stopWatching = watchTree([real, cache], bounds, () => void running.end());
         const { code, signal, reason } = await running.exited;
         const tooLarge = await stopWatching();
         if (tooLarge !== undefined) throw tooLarge;

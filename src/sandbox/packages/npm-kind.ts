@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type NpmSources, readNpmSources } from './npm-sources.ts';
 import { findNpmProgram, type PackageKind } from './package-kind.ts';
-import { formatUrlHost } from './package-sources.ts';
-import { assertTreeContained } from './package-tree.ts';
+import { urlHost } from './package-sources.ts';
+import { assertNoEscape } from './package-tree.ts';
 import { maxLockBytes, readPackageFile } from './read-package-file.ts';
-import { isRegistrySpec, refuseOffender, sanitizeWord } from './registry-check.ts';
+import { isRegistrySpec, refuseOffender, showWord } from './registry-check.ts';
 
 /** The fields of a lock file that say where a package comes from. */
 interface LockEntry {
@@ -33,7 +33,7 @@ const npmjsHost = 'registry.npmjs.org';
 const isPackagePath = (path: string): boolean =>
   packagePath.test(path) && path.split('/').every((name) => !/^\.\.?$/.test(name));
 
-const packageNameAt = (path: string): string => sanitizeWord(packagePath.exec(path)?.[1] ?? path);
+const packageNameAt = (path: string): string => showWord(packagePath.exec(path)?.[1] ?? path);
 
 const asRecord = (value: unknown): Record<string, unknown> => (isRecord(value) ? value : {});
 
@@ -43,8 +43,8 @@ const lockFile = 'package-lock.json';
 const installedLockFile = 'node_modules/.package-lock.json';
 
 /**
- * The registry and how to reach it are as the user's npm has them; whatever else would run something, or put it elsewhere, is said
- * here. Without a program for git, a dependency that is a repository is not fetched.
+ * The registry and its access are the user's. These flags switch off everything that would run code or write elsewhere.
+ * Without a program for git, a dependency that is a repository is not fetched.
  */
 const fixedFlags = (folder: string): string[] => [
   '--ignore-scripts',
@@ -90,8 +90,8 @@ export const npmKind: PackageKind<NpmSources> = {
   install: (_, folder, run) => run(['ci', ...fixedFlags(folder), '--package-lock-only=false'], folder),
 
   async checkInstalled(folder, sources) {
-    await assertTreeContained(folder);
-    // A package can bring a lock file of its own, which npm heeds only once it has unpacked it.
+    await assertNoEscape(folder);
+    // A package can bring a lock file of its own, which npm reads only once it has unpacked it.
     checkNpmLock(readPackageFile(folder, installedLockFile, maxLockBytes), sources);
   },
 
@@ -136,7 +136,7 @@ function checkDependencies(path: string, entry: LockEntry, entries: ReadonlyMap<
   ];
   for (const [name, spec] of asked) {
     if (isRegistrySpec(spec) || isBundled(findDependency(path, name, entries), entries)) continue;
-    refuseOffender(`"${sanitizeWord(name)}", which "${packageNameAt(path)}" asks for as "${sanitizeWord(spec)}"`);
+    refuseOffender(`"${showWord(name)}", which "${packageNameAt(path)}" asks for as "${showWord(spec)}"`);
   }
 }
 
@@ -151,7 +151,7 @@ function checkOrigin(
   if (entry.link !== undefined && entry.link !== false) refuseOffender(`"${name}", which is a link to a folder`);
   if (isBundled(path, entries)) return;
   if (entry.resolved !== undefined && !isFromRegistry(entry.resolved, registries)) {
-    const from = /^https?:/.test(String(entry.resolved)) ? sanitizeWord(entry.resolved) : 'somewhere else';
+    const from = /^https?:/.test(String(entry.resolved)) ? showWord(entry.resolved) : 'somewhere else';
     refuseOffender(`"${name}", which comes from ${from} and not from ${registries.hosts.join(', ')}`);
   }
   if (typeof entry.version !== 'string' || !versionPattern.test(entry.version)) {
@@ -168,9 +168,7 @@ function isFromRegistry(resolved: unknown, { hosts, replacedHost }: Registries):
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return false;
   // npm asks its own registry instead of these.
   const replaced = replacedHost === 'npmjs' ? npmjsHost : replacedHost;
-  return (
-    hosts.includes(formatUrlHost(url)) || (replaced !== 'never' && (replaced === 'always' || replaced === url.host))
-  );
+  return hosts.includes(urlHost(url)) || (replaced !== 'never' && (replaced === 'always' || replaced === url.host));
 }
 
 /** Whether it lies inside the tarball of another package, which is checked itself. */

@@ -3,17 +3,17 @@ import { dirname, join, resolve } from 'node:path';
 import { lookUp } from '../common/find-program.ts';
 import {
   cacheFolder,
-  createProxyFinder,
-  formatUrlHost,
   type PackageSources,
+  proxyFinder,
   readProxySettings,
   settingsFolder,
+  urlHost,
 } from './package-sources.ts';
 
-/** The settings in a file of npm, as they stand there. A name with `[]` has several values. */
+/** The settings in a file of npm. A name with `[]` has several values. */
 type NpmrcValues = Readonly<Record<string, string | readonly string[]>>;
 
-/** Variables are put in when a file is read; what has been read must not be read so again. */
+/** npm expands variables when it reads a file. A value that was read must not be expanded again. */
 const quoteValue = (value: string): string => JSON.stringify(value.replaceAll('${', '\\${'));
 
 const escapeName = (name: string): string => name.replace(/[\\;#]/g, (each) => `\\${each}`);
@@ -24,20 +24,20 @@ const variablePrefix = /^npm_config_/i;
 
 /** The sources of a fetch from npm. */
 export interface NpmSources extends PackageSources {
-  /** The host in the lock file whose tarballs npm takes from the registry of the user instead: a name, `always` or `never`. */
+  /** The host whose tarballs npm takes from the user's registry instead: a name, `always` or `never`. */
   readonly replacedHost: string;
 }
 
 const npmjs = 'https://registry.npmjs.org/';
-/** How a registry is reached. Whatever else is set has no say in what is fetched. */
+/** Settings for the connection to a registry. Other settings do not affect the fetch. */
 const passedSettings = [
   ...['strict-ssl', 'ca', 'cert', 'key', 'maxsockets', 'legacy-peer-deps', 'before', 'min-release-age'],
   ...['fetch-timeout', 'fetch-retries', 'fetch-retry-factor', 'fetch-retry-mintimeout', 'fetch-retry-maxtimeout'],
 ];
-/** Settings of one registry that are credentials, and those among them that name a file. */
+/** Credentials of one registry; some of them name a file. */
 const credentialName = /^(\/\/.+?):(_authToken|_auth|username|_password|email|always-auth|certfile|keyfile)$/;
 
-/** The registries the user's npm is set to, with the credentials of these registries and of no other. */
+/** Reads the user's registries of npm, with the credentials of these and of no others. */
 export function readNpmSources(env: NodeJS.ProcessEnv, npm: string): NpmSources {
   const settings = readNpmSettings(env, npm);
   const scopes = Object.entries(settings).filter(([name]) => /^@[^:]+:registry$/.test(name));
@@ -68,9 +68,9 @@ export function readNpmSources(env: NodeJS.ProcessEnv, npm: string): NpmSources 
   const readSetting = (name: string) =>
     typeof settings[name] === 'string' && settings[name] !== 'null' ? settings[name] : undefined;
   return {
-    hosts: [...new Set(urls.map(formatUrlHost))],
+    hosts: [...new Set(urls.map(urlHost))],
     replacedHost: String(settings['replace-registry-host'] ?? 'npmjs'),
-    proxyFor: createProxyFinder(urls, {
+    proxyFor: proxyFinder(urls, {
       https: readSetting('https-proxy') ?? readSetting('proxy') ?? proxies.https,
       http: readSetting('proxy') ?? proxies.http,
       except: [settings['noproxy'] ?? proxies.except ?? ''].flat().join(','),
@@ -94,8 +94,8 @@ function readRegistryUrl(text: string): URL {
 }
 
 /**
- * Whether a `.npmrc` of a project has had a say in the environment: where npx has started Ambit there, npm passes on what
- * the file sets as if the user had set it, and the project may be hostile.
+ * Whether a project's `.npmrc` affects the environment. If npx has started Ambit there, npm passes on the settings of
+ * the file as if they were the user's, and the project may be hostile.
  */
 export function isSetByProject(env: NodeJS.ProcessEnv): boolean {
   const project = env['npm_config_local_prefix'];
@@ -150,7 +150,7 @@ function realpathIfThere(path: string): string | undefined {
   return existsSync(path) ? realpathSync.native(path) : undefined;
 }
 
-/** Reads a file of npm as npm does: `name = value` by line, with variables of the environment put in. */
+/** Reads a file of npm as npm does: one `name = value` by line, with variables of the environment expanded. */
 export function readNpmrc(text: string, env: NodeJS.ProcessEnv): NpmrcValues {
   const values = new Map<string, string | string[]>();
   for (const line of text.split(/[\r\n]+/)) {

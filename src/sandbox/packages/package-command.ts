@@ -3,16 +3,16 @@ import { AmbitError } from '../../errors.ts';
 
 export type PackageTool = 'npx' | 'bunx' | 'uvx';
 
-/** A command that names a package to be fetched, rather than a program that is there. */
+/** A command that names a package to fetch, and not an installed program. */
 export interface PackageCommand {
   readonly tool: PackageTool;
-  /** The package, for Python with its extras. */
+  /** The name of the package, for Python with its extras. */
   readonly name: string;
-  /** A version, range or tag; empty where none is said. */
+  /** A version, range or tag; empty without one. */
   readonly wanted: string;
   /** The program of the package; undefined where the package decides. */
   readonly program: string | undefined;
-  /** `--bun`, `--python 3.12`: what it is to be run by. */
+  /** The runtime of the program: `--bun`, `--python 3.12`. */
   readonly runtime: string | undefined;
   /** The arguments of the program. */
   readonly args: readonly string[];
@@ -32,7 +32,7 @@ interface ToolSyntax {
   readonly example: string;
 }
 
-const toolSyntax: Readonly<Record<PackageTool, ToolSyntax>> = {
+const syntax: Readonly<Record<PackageTool, ToolSyntax>> = {
   npx: {
     quiet: ['-y', '--yes', '-q', '--quiet', '--silent'],
     package: ['-p', '--package'],
@@ -66,7 +66,7 @@ const equivalentCommands: readonly (readonly [words: readonly string[], PackageT
 ];
 const containers = new Set(['docker', 'podman', 'nerdctl']);
 
-/** Undefined where the command is an ordinary program. Throws where it would fetch something that cannot be pinned. */
+/** Undefined for an ordinary program. Throws for a command that would fetch something that cannot be pinned. */
 export function readPackageCommand(command: string, args: readonly string[]): PackageCommand | undefined {
   const called = basename(command);
   if (containers.has(called)) {
@@ -78,16 +78,13 @@ export function readPackageCommand(command: string, args: readonly string[]): Pa
   const words = [called, ...args];
   const same = equivalentCommands.find(([start]) => start.every((word, index) => words[index] === word));
   if (same !== undefined) {
-    throw commandRefused(
-      `"${same[0].join(' ')}" fetches what it starts`,
-      `Write it as ${toolSyntax[same[1]].example}.`,
-    );
+    throw commandRefused(`"${same[0].join(' ')}" fetches what it starts`, `Write it as ${syntax[same[1]].example}.`);
   }
-  return Object.hasOwn(toolSyntax, called) ? readToolArguments(called as PackageTool, args) : undefined;
+  return Object.hasOwn(syntax, called) ? readToolArguments(called as PackageTool, args) : undefined;
 }
 
 function readToolArguments(tool: PackageTool, args: readonly string[]): PackageCommand {
-  const shape = toolSyntax[tool];
+  const shape = syntax[tool];
   const found = { package: undefined as string | undefined, runtime: undefined as string | undefined };
   let at = 0;
   for (; at < args.length; at++) {
@@ -141,7 +138,7 @@ function readPythonSpec(spec: string): { name: string; wanted: string } {
 function notAPackage(spec: string, tool: PackageTool): AmbitError {
   return commandRefused(
     `"${shortenText(spec)}" is not the name of a package in a registry, with or without a version`,
-    `Write it as ${toolSyntax[tool].example}; what lies in a folder or a repository is installed first, and its program named.`,
+    `Write it as ${syntax[tool].example}; what lies in a folder or a repository is installed first, and its program named.`,
   );
 }
 

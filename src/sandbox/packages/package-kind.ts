@@ -5,13 +5,13 @@ import type { PackageCommand, PackageTool } from './package-command.ts';
 import type { PackageSources } from './package-sources.ts';
 import { maxManifestBytes, readFileStart, readPackageFile } from './read-package-file.ts';
 
-/** The system starts it by its first line. */
+/** Whether the system can start the file by its first line. */
 const isScript = (file: string): boolean => readFileStart(file, 2).toString('latin1') === '#!';
 
 export interface FetchedPin {
   readonly name: string;
   readonly version: string;
-  /** Over what was fetched. */
+  /** The hash of the fetched content. */
   readonly integrity: string;
 }
 
@@ -20,16 +20,16 @@ export interface StartCommand {
   readonly args: readonly string[];
 }
 
-/** Runs the program that fetches in its sandbox, where `folder` is all it may write; rejects with what it said. */
+/** Runs the fetching program in its sandbox, where it may write only `folder`; rejects with its output. */
 export type RunTool = (args: readonly string[], folder: string) => Promise<void>;
 
-/** How packages of one kind are fetched without running anything of theirs. */
+/** Fetches packages of one kind without running anything of theirs. */
 export interface PackageKind<Sources extends PackageSources = PackageSources> {
   readonly tool: PackageTool;
   /** The program that fetches. */
   readonly fetcher: string;
   readonly installHint: string;
-  /** Files that say exactly what is fetched, so that it can be fetched again. */
+  /** Files that pin exactly what is fetched, so that it can be fetched again. */
   readonly lockFiles: readonly string[];
   /** Finds the registries that the user's own tool uses. `fetcher` is the path of the program. */
   findSources(host: FetchHost, wanted: PackageCommand): Sources | Promise<Sources>;
@@ -39,7 +39,7 @@ export interface PackageKind<Sources extends PackageSources = PackageSources> {
   checkLock(folder: string, sources: Sources): void;
   /** Installs from the lock files, which have been checked. */
   install(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
-  /** Throws when something else is there after that than the lock files say, or something leads out of the folder. */
+  /** Throws when the installed files differ from the lock files, or lead out of the folder. */
   checkInstalled(folder: string, sources: Sources): Promise<void>;
   /** Reads the version that was installed. Throws when it is not the package. */
   readPin(wanted: PackageCommand, folder: string): FetchedPin;
@@ -55,7 +55,7 @@ export interface FetchHost {
   readonly fetcher: string;
 }
 
-/** The program of an npm package that a command means: the one it names, the only one, or the one called like it. */
+/** Finds the program of an npm package: the named one, the only one, or the one with the name of the package. */
 export function findNpmProgram(wanted: PackageCommand, folder: string): StartCommand {
   const root = realpathSync.native(folder);
   const home = realpathSync.native(join(root, 'node_modules', wanted.name));

@@ -2,34 +2,31 @@
 interface ProxySettings {
   readonly https?: string | undefined;
   readonly http?: string | undefined;
-  /** Hosts that are reached without one, separated by commas. */
+  /** Hosts that are reached without a proxy, separated by commas. */
   readonly except?: string | undefined;
 }
 /** The sources of the packages of one fetch, with everything that is needed to reach them. */
 export interface PackageSources {
   /** The registries, as `host:port`. Nothing else is reached. */
   readonly hosts: readonly string[];
-  /**
-   * Small files for the tool that fetches, by name: settings, credentials, certificates. They are put into
-   * `settingsFolder`.
-   */
+  /** Small files for the tool that fetches, by name: settings, credentials, certificates. See `settingsFolder`. */
   readonly files: Readonly<Record<string, string | Buffer>>;
   readonly env: Readonly<Record<string, string>>;
-  /** The proxy of the user by which one of the hosts is reached; undefined where it is reached directly. */
+  /** The user's proxy for one of the hosts; undefined for a direct connection. */
   readonly proxyFor: (host: string) => URL | undefined;
-  /** Values that are shown to nobody, whatever a tool says. */
+  /** Values that are removed from the output of a tool. */
   readonly secrets: readonly string[];
-  /** Further files of this machine that the tool needs to be seen: real paths. */
+  /** Further files of this machine that the tool needs, as real paths. */
   readonly readable?: readonly string[];
 }
 
-/** Inside the sandbox of a fetch: nothing there is part of what is fetched. */
+/** A path in the sandbox of a fetch, outside of what is fetched. */
 export const settingsFolder = '/run/fetch/settings';
 /** The cache of the tool that fetches, removed after the fetch. */
 export const cacheFolder = '/run/fetch/cache';
 
-/** The host and port that a URL of a registry leads to. */
-export function formatUrlHost(url: URL): string {
+/** The host and port of the URL of a registry. */
+export function urlHost(url: URL): string {
   return `${url.hostname}:${url.port === '' ? (url.protocol === 'http:' ? 80 : 443) : url.port}`;
 }
 
@@ -40,9 +37,9 @@ export function readProxySettings(env: NodeJS.ProcessEnv): ProxySettings {
   return { https: named('https_proxy') ?? any, http: named('http_proxy') ?? any, except: named('no_proxy') };
 }
 
-/** Finds the proxy for each of these URLs by its host and port. Throws for a proxy that is not one for HTTP. */
-export function createProxyFinder(urls: readonly URL[], settings: ProxySettings): (host: string) => URL | undefined {
-  const found = new Map(urls.map((url) => [formatUrlHost(url), findProxy(url, settings)]));
+/** Finds the proxy for each of these URLs by its host and port. Throws for a proxy of another protocol than HTTP. */
+export function proxyFinder(urls: readonly URL[], settings: ProxySettings): (host: string) => URL | undefined {
+  const found = new Map(urls.map((url) => [urlHost(url), findProxy(url, settings)]));
   return (host) => found.get(host);
 }
 

@@ -1,9 +1,9 @@
 import { type Dirent, lstatSync, opendirSync, realpathSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { setTimeout as delay, setImmediate as yieldToOthers } from 'node:timers/promises';
-import { refuseOffender, sanitizeWord } from './registry-check.ts';
+import { refuseOffender, showWord } from './registry-check.ts';
 
-/** The most that a fetched package may take on the disk, with all that it needs. */
+/** The size on the disk of a fetched package, with all its dependencies. */
 export interface TreeBounds {
   readonly bytes: number;
   /** Files, folders and links. */
@@ -17,7 +17,7 @@ export class TooLargeError extends Error {}
 
 const minPauseMs = 200;
 
-/** Looking must not become all that Ambit does while it waits for a fetch. */
+/** Limits the share of time that checks may take during a fetch. */
 const shareOfTime = 4;
 
 const blockBytes = 512;
@@ -31,20 +31,17 @@ interface FetchedEntry {
 const entriesPerYield = 200;
 
 /**
- * Throws, with the name of the offender, when something in the folder leads out of it, or is neither a file nor a folder.
- * `mayLeave` says which links may, by their path in the folder.
+ * Throws, with the name of the offender, when something in the folder leads out of it, or is neither a file nor a
+ * folder. `mayLeave` allows links by their path in the folder.
  */
-export async function assertTreeContained(
-  folder: string,
-  mayLeave: (path: string) => boolean = () => false,
-): Promise<void> {
+export async function assertNoEscape(folder: string, mayLeave: (path: string) => boolean = () => false): Promise<void> {
   const root = realpathSync.native(folder);
   for await (const { path, entry } of walkFolder(root)) {
     if (entry.isDirectory() || entry.isFile()) continue;
     const shown = relative(root, path);
-    if (!entry.isSymbolicLink()) refuseOffender(`"${sanitizeWord(shown)}", which is neither a file nor a folder`);
+    if (!entry.isSymbolicLink()) refuseOffender(`"${showWord(shown)}", which is neither a file nor a folder`);
     if (!leadsInside(path, root) && !mayLeave(shown))
-      refuseOffender(`the link "${sanitizeWord(shown)}", which leads out of it`);
+      refuseOffender(`the link "${showWord(shown)}", which leads out of it`);
   }
 }
 
@@ -52,13 +49,15 @@ function leadsInside(link: string, root: string): boolean {
   try {
     return realpathSync.native(link).startsWith(root + sep);
   } catch {
-    // A link that leads nowhere now may lead somewhere later.
+    // A dangling link may lead somewhere later.
     return false;
   }
 }
 
-/** Everything below a folder, no link followed. What goes away meanwhile is left out: a tool may still be at work there. */
-export async function* walkFolder(folder: string): AsyncGenerator<FetchedEntry> {
+/**
+ * Walks a folder without following links. Entries that disappear meanwhile are left out: a tool may still be at work.
+ */
+async function* walkFolder(folder: string): AsyncGenerator<FetchedEntry> {
   const open = [folder];
   let seen = 0;
   for (let current = open.pop(); current !== undefined; current = open.pop()) {
@@ -71,7 +70,7 @@ export async function* walkFolder(folder: string): AsyncGenerator<FetchedEntry> 
   }
 }
 
-/** Read piece by piece: a folder may have more names than memory holds. */
+/** Reads in pieces: a folder may have more names than fit in memory. */
 function* readEntries(folder: string): Generator<Dirent> {
   let names: ReturnType<typeof opendirSync>;
   try {
@@ -87,7 +86,7 @@ function* readEntries(folder: string): Generator<Dirent> {
   }
 }
 
-/** Throws when what lies in the folders together is more than it may be. `times` widens the bounds. */
+/** Throws when the folders together exceed the bounds. `times` widens the bounds. */
 export async function assertTreeSize(folders: readonly string[], bounds: TreeBounds, times = 1): Promise<void> {
   let [bytes, files] = [0, 0];
   for (const folder of folders) {
@@ -104,11 +103,7 @@ export async function assertTreeSize(folders: readonly string[], bounds: TreeBou
  * Checks the size repeatedly during a fetch. Meanwhile the tool has its cache beside the package, so twice as much is
  * allowed. Returns a function that stops the checks and resolves with the error, if any. `onOver` is called once.
  */
-export function watchTreeSize(
-  folders: readonly string[],
-  bounds: TreeBounds,
-  onOver: () => void,
-): () => Promise<unknown> {
+export function watchTree(folders: readonly string[], bounds: TreeBounds, onOver: () => void): () => Promise<unknown> {
   const stop = new AbortController();
   const watching = checkRepeatedly().catch((error: unknown) => {
     if (stop.signal.aborted) return undefined;

@@ -17,12 +17,12 @@ import type { FetchedPin, PackageKind, StartCommand } from './package-kind.ts';
 import type { PackageSources } from './package-sources.ts';
 import { assertTreeSize, defaultBounds, TooLargeError } from './package-tree.ts';
 import { readFileStart } from './read-package-file.ts';
-import { isRegistrySpec, OffenderError, refuseOffender, sanitizeWord } from './registry-check.ts';
+import { isRegistrySpec, OffenderError, refuseOffender, showWord } from './registry-check.ts';
 import { uvKind } from './uv-kind.ts';
 
 const maxLogBytes = 8 << 20;
 
-/** npm writes one for each time it is run. */
+/** npm writes one log for each run. */
 const maxLogs = 4;
 
 const fetchMarker = ' silly fetch manifest ';
@@ -32,24 +32,24 @@ const kinds = { npx: npmKind, bunx: bunKind, uvx: uvKind } as Readonly<
 >;
 const lockTimeoutMs = 600_000;
 
-/** Packages that servers are started from, fetched once and kept as they were then. */
+/** Packages that servers are started from, fetched once and pinned. */
 export interface Packages {
   /** Returns the command to start for a package; any other command stays as it is. */
   ready(command: string, args: readonly string[]): Promise<StartCommand>;
 }
 
-export interface PackagesOptions extends Omit<FetchOptions, 'hidden' | 'searchPath'> {
-  /** Kept from one start of Ambit to the next. */
+interface PackagesOptions extends Omit<FetchOptions, 'hidden' | 'searchPath'> {
+  /** The folder of packages, which survives a restart of Ambit. */
   readonly folder: string;
   readonly env: () => NodeJS.ProcessEnv;
 }
 
-/** Raised when more is checked: what was fetched under older rules is fetched again, from its lock files. */
-const rulesVersion = 1;
+/** Increased when more is checked: older packages are then fetched again, from their lock files. */
+const rules = 1;
 
 interface KeptPackage {
   readonly pin: FetchedPin;
-  /** The name of the folder it lies in. */
+  /** The name of its folder. */
   readonly content: string;
   /** The rules it was checked by. */
   readonly rules?: number;
@@ -57,10 +57,10 @@ interface KeptPackage {
 
 export function createPackages(options: PackagesOptions): Packages {
   const underWay = new Map<string, Promise<string>>();
-  // Read before any server is there that could change the file.
-  const ofProject = isSetByProject(options.env());
+  // Read at start, before any server could change the file.
+  const hasProjectSettings = isSetByProject(options.env());
 
-  /** The folder where the package lies, fetched if need be. */
+  /** Returns the folder of a package, and fetches it if needed. */
   async function ensureContent(wanted: PackageCommand): Promise<string> {
     const home = packageHome(options.folder, wanted);
     const found = findKeptContent(home);
@@ -81,10 +81,7 @@ export function createPackages(options: PackagesOptions): Packages {
       }
       const { lockFiles } = kinds[wanted.tool];
       if (before === undefined) for (const name of lockFiles) copyFileSync(join(folder, name), join(home, name));
-      writeAtomically(
-        join(home, 'pin.json'),
-        `${JSON.stringify({ pin, content, rules: rulesVersion } satisfies KeptPackage)}\n`,
-      );
+      writeAtomically(join(home, 'pin.json'), `${JSON.stringify({ pin, content, rules } satisfies KeptPackage)}\n`);
     } catch (error) {
       await removeFolder(folder);
       throw isAmbitError(error) ? error : fetchFailed(wanted, { ...explainFailure(error), cause: error });
@@ -96,10 +93,10 @@ export function createPackages(options: PackagesOptions): Packages {
     return folder;
   }
 
-  /** `locks` is where the lock files lie, once it is settled what the package is. */
+  /** `locks` is the folder of the lock files, once the version is pinned. */
   async function fetchInto(folder: string, wanted: PackageCommand, locks: string | undefined): Promise<FetchedPin> {
     const kind = kinds[wanted.tool];
-    const given = ofProject ? dropNpmSettings(options.env()) : options.env();
+    const given = hasProjectSettings ? dropNpmSettings(options.env()) : options.env();
     const env = { ...given, PATH: withoutProjectFolders(given['PATH']) };
     const fetcher = lookUp(kind.fetcher, env['PATH']);
     if (fetcher === undefined) {
@@ -184,19 +181,19 @@ function readKeptPackage(home: string): KeptPackage | undefined {
 
 function findKeptContent(home: string): string | undefined {
   const kept = readKeptPackage(home);
-  if (kept?.rules !== rulesVersion) return undefined;
+  if (kept?.rules !== rules) return undefined;
   const folder = join(home, kept.content);
   return existsSync(folder) ? folder : undefined;
 }
 
-interface FailureReason {
+interface Reason {
   readonly why: string;
   /** The remedy. */
   readonly hint?: string;
 }
 
 /** Explains why a fetch failed. The output of the tool is for the operator, in the cause; a caller sees its code. */
-function explainFailure(error: unknown): FailureReason {
+function explainFailure(error: unknown): Reason {
   if (error instanceof OffenderError) {
     return {
       why: `it brings ${error.message}. Only what a registry has is fetched`,
@@ -213,7 +210,7 @@ function explainFailure(error: unknown): FailureReason {
   const [, refused] = /\(refused: ([^)]*)\)/.exec(said) ?? [];
   if (refused !== undefined) {
     return {
-      why: `it needs ${sanitizeWord(refused)}, and a fetch reaches only the registry`,
+      why: `it needs ${showWord(refused)}, and a fetch reaches only the registry`,
       hint: 'Use a registry that serves its packages itself, or install the package yourself and name its program.',
     };
   }
@@ -225,10 +222,7 @@ function explainFailure(error: unknown): FailureReason {
   return { why: 'the registry could not be asked, or the package needs to be built' };
 }
 
-function fetchFailed(
-  { name, wanted }: PackageCommand,
-  { why, hint, cause }: FailureReason & { cause?: unknown },
-): AmbitError {
+function fetchFailed({ name, wanted }: PackageCommand, { why, hint, cause }: Reason & { cause?: unknown }): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The package "${wanted === '' ? name : `${name}@${wanted}`}" could not be fetched: ${why}.`,
     ...(hint === undefined ? {} : { hint }),
@@ -236,22 +230,22 @@ function fetchFailed(
   });
 }
 
-/** Throws with the name of the offender where a tool could not resolve a tree because of something that is in no registry. */
+/** Throws, with the name of the offender, if a tool failed because a dependency is in no registry. */
 export function refuseUnresolved(said: string, cache: string): void {
   const byBun = said.matchAll(/^error: (@?[^@\s]+)@(\S+) failed to resolve$/gm);
   for (const [, name = '', spec] of [...parseFetches(readNpmLogs(cache)), ...byBun]) {
-    if (!isRegistrySpec(spec)) refuseOffender(`"${sanitizeWord(name)}", which is asked for as "${sanitizeWord(spec)}"`);
+    if (!isRegistrySpec(spec)) refuseOffender(`"${showWord(name)}", which is asked for as "${showWord(spec)}"`);
   }
   const [, found, asked] = /Package `([^`]+)` was included as a URL dependency.*?`[^`]* @ ([^`]*)`/s.exec(said) ?? [];
-  if (found !== undefined) refuseOffender(`"${sanitizeWord(found)}", which is asked for as "${sanitizeWord(asked)}"`);
+  if (found !== undefined) refuseOffender(`"${showWord(found)}", which is asked for as "${showWord(asked)}"`);
   const [, builtByUv] = /Wheels are required for `([^`]+)` because building/.exec(said) ?? [];
-  if (builtByUv !== undefined) refuseOffender(`"${sanitizeWord(builtByUv)}", which has to be built`);
+  if (builtByUv !== undefined) refuseOffender(`"${showWord(builtByUv)}", which has to be built`);
   const [, url] = /Unsupported URL Type "[^"]*": (\S+)/.exec(said) ?? [];
-  if (url !== undefined) refuseOffender(`something that is asked for as "${sanitizeWord(url)}"`);
+  if (url !== undefined) refuseOffender(`something that is asked for as "${showWord(url)}"`);
   const [, outside] = /invalid lockfile entry: "([^"]*)" resolves outside/.exec(said) ?? [];
-  if (outside !== undefined) refuseOffender(`"${sanitizeWord(outside)}", which lies outside of its folder`);
+  if (outside !== undefined) refuseOffender(`"${showWord(outside)}", which lies outside of its folder`);
   const [, target, name] = /Missing target in lock file: "([^"]*)" is referenced by "([^"]*)"/.exec(said) ?? [];
-  if (name !== undefined) refuseOffender(`"${sanitizeWord(name)}", which is a link to "${sanitizeWord(target)}"`);
+  if (name !== undefined) refuseOffender(`"${showWord(name)}", which is a link to "${showWord(target)}"`);
 }
 
 /** Parses npm's log for what it asked the registry for. A stranger chooses the names in it. */

@@ -1,18 +1,18 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import { sanitizeWord } from './registry-check.ts';
+import { showWord } from './registry-check.ts';
 
 const mebibyte = 1 << 20;
 
-/** The most that is read of a package's manifest, which happens at each start. */
+/** The size limit of a manifest, which is read at each start. */
 export const maxManifestBytes = 1 * mebibyte;
-/** The most that is read of a lock file, which happens at a fetch. */
+/** The size limit of a lock file, which is read at a fetch. */
 export const maxLockBytes = 16 * mebibyte;
 
 /**
- * Reads a file of a fetched package, by its path in the folder. Strangers decide what the file holds and how large it is:
- * a larger one, a link or anything else that is no plain file is refused by its name.
+ * Reads a file of a fetched package, by its path in the folder. Strangers choose its content and size: a larger file, a
+ * link or anything else that is no plain file is refused by its name.
  */
 export function readPackageFile(folder: string, path: string, maxBytes: number): string {
   const descriptor = openPlainFile(folder, path);
@@ -28,7 +28,7 @@ export function readPackageFile(folder: string, path: string, maxBytes: number):
   }
 }
 
-/** Returns the first bytes of a file, whatever its size; nothing of one that is no plain file. */
+/** Returns the first bytes of a file of any size; none of anything but a plain file. */
 export function readFileStart(path: string, maxBytes: number): Buffer {
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   try {
@@ -58,7 +58,7 @@ function readUpTo(descriptor: number, maxBytes: number): Buffer {
 
 function refuseFile(path: string, why: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The file "${sanitizeWord(path)}" of the package ${why}.`,
+    what: `The file "${showWord(path)}" of the package ${why}.`,
     hint: 'If you trust the package, install it yourself and name its program as the command.',
   });
 }

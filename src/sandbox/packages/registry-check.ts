@@ -1,10 +1,10 @@
 const aliasSpec = /^npm:(?:@[a-z0-9._~-]+\/)?[a-z0-9._~-]+(?:@(.*))?$/is;
 
-/** Versions, ranges and tags. What could be a path, a URL or a repository has a slash, a colon, an @ or a #. */
+/** Versions, ranges and tags. A path, a URL or a repository has a slash, a colon, an @ or a #. */
 const registrySpec = /^[0-9A-Za-z^~<>=*|&\s][0-9A-Za-z.+*^~<>=|&\s_-]*$/;
 
 const archiveName = /\.(?:tgz|tar\.gz|tar)$/i;
-/** Something in a package that did not come from the registry. It is refused with its name. */
+/** Something in a package that does not come from the registry. */
 export class OffenderError extends Error {}
 
 const maxWordLength = 120;
@@ -14,15 +14,15 @@ export function refuseOffender(what: string): never {
   throw new OffenderError(what);
 }
 
-/** A word of a package, to be shown to people: printable, short, and without the password of a URL. */
-export function sanitizeWord(text: unknown): string {
+/** Makes a word of a package safe to show: printable, short, and without the password of a URL. */
+export function showWord(text: unknown): string {
   const plain = String(text)
     .replace(/\/\/[^/@\s]*@/g, '//')
     .replace(/[^\x20-\x7e]/g, '?');
   return plain.length > maxWordLength ? `${plain.slice(0, maxWordLength)}…` : plain;
 }
 
-/** Whether npm looks for a dependency with this specifier in a registry, and nowhere else. */
+/** Whether npm looks for this specifier in a registry, and nowhere else. */
 export function isRegistrySpec(spec: unknown): boolean {
   if (typeof spec !== 'string') return false;
   const [whole, version = ''] = aliasSpec.exec(spec) ?? [undefined, spec];

@@ -2,9 +2,9 @@ import { existsSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../lib/json/canonical-json.ts';
 import { type PackageKind, programNotFound, type RunTool } from './package-kind.ts';
-import { assertTreeContained } from './package-tree.ts';
+import { assertNoEscape } from './package-tree.ts';
 import { maxLockBytes, readPackageFile } from './read-package-file.ts';
-import { refuseOffender, sanitizeWord } from './registry-check.ts';
+import { refuseOffender, showWord } from './registry-check.ts';
 import { readUvSources } from './uv-sources.ts';
 
 const requirementsFile = 'requirements.in';
@@ -44,7 +44,7 @@ export const uvKind: PackageKind = {
     const offender = lines.find((line) => !isPinned(line));
     if (offender !== undefined)
       refuseOffender(
-        `"${sanitizeWord(offender.split('--hash')[0]?.trimEnd())}", which is no wheel of an index with its hash`,
+        `"${showWord(offender.split('--hash')[0]?.trimEnd())}", which is no wheel of an index with its hash`,
       );
   },
 
@@ -59,7 +59,7 @@ export const uvKind: PackageKind = {
   checkInstalled(folder, { env }) {
     const isOwnPython = (path: string) =>
       ownPython.test(path) && realpathSync.native(join(folder, path)) === env['UV_PYTHON'];
-    return assertTreeContained(folder, isOwnPython);
+    return assertNoEscape(folder, isOwnPython);
   },
 
   readPin({ name }, folder) {
@@ -82,7 +82,7 @@ export const uvKind: PackageKind = {
   },
 };
 
-/** A version of an index, and after it one hash or more. */
+/** Whether a line pins a version of an index with one hash or more. */
 function isPinned(line: string): boolean {
   const [wanted = '', ...hashes] = line.split('--hash=sha256:');
   const isSetApart = [wanted, ...hashes.slice(0, -1)].every((part) => /\s$/.test(part));

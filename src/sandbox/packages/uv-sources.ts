@@ -8,11 +8,11 @@ import type { PackageCommand } from './package-command.ts';
 import type { FetchHost } from './package-kind.ts';
 import {
   cacheFolder,
-  createProxyFinder,
-  formatUrlHost,
   type PackageSources,
+  proxyFinder,
   readProxySettings,
   settingsFolder,
+  urlHost,
 } from './package-sources.ts';
 
 /** An index of Python packages. */
@@ -30,16 +30,16 @@ interface UvIndexes {
 
 const publicIndex = { url: 'https://pypi.org/simple' };
 
-/** Settings in a file of uv that say where packages come from. */
+/** Settings in a file of uv that name an index. */
 const indexSetting =
   /^[ \t]*(?:\[\[?(?:pip\.)?index\]\]?|(?:pip\.)?(?:index|index-url|extra-index-url|default-index|find-links)\s*=)/m;
 
 const pypi = 'pypi.org';
-/** The index of Python itself has its files here. */
+/** The host of the files of PyPI. */
 const pypiFiles = new URL('https://files.pythonhosted.org/');
-const passedVariables = /^UV_(?:INDEX_STRATEGY|EXCLUDE_NEWER|HTTP_TIMEOUT|INSECURE_HOST|PRERELEASE)$/;
+const passedNames = /^UV_(?:INDEX_STRATEGY|EXCLUDE_NEWER|HTTP_TIMEOUT|INSECURE_HOST|PRERELEASE)$/;
 
-/** The indexes the user's uv is set to, with their credentials, and the Python that is on this machine. */
+/** Reads the user's indexes of uv with their credentials, and finds the Python of this machine. */
 export async function readUvSources({ env, fetcher }: FetchHost, { runtime }: PackageCommand): Promise<PackageSources> {
   const indexes = readUvIndexes(env);
   const urls = [indexes.default, ...indexes.further].map(({ url }) => new URL(url));
@@ -51,18 +51,16 @@ export async function readUvSources({ env, fetcher }: FetchHost, { runtime }: Pa
   const netrc = readNetrcFor(env, new Set(urls.map(({ hostname }) => hostname)));
   if (netrc !== '') files['netrc'] = netrc;
   return {
-    hosts: [...new Set(reached.map(formatUrlHost))],
+    hosts: [...new Set(reached.map(urlHost))],
     files,
     secrets: [
       ...[indexes.default, ...indexes.further].map(({ password }) => password),
       ...urls.map(({ password }) => password),
     ].filter((each) => each !== undefined && each !== '') as string[],
-    proxyFor: createProxyFinder(reached, readProxySettings(env)),
+    proxyFor: proxyFinder(reached, readProxySettings(env)),
     readable: runtimeFiles(python, []).shown.map(({ real }) => real),
     env: {
-      ...Object.fromEntries(
-        Object.entries(env).filter((each): each is [string, string] => passedVariables.test(each[0])),
-      ),
+      ...Object.fromEntries(Object.entries(env).filter((each): each is [string, string] => passedNames.test(each[0]))),
       ...indexEnvironment(indexes),
       ...(files['certificates.pem'] === undefined ? {} : { SSL_CERT_FILE: `${settingsFolder}/certificates.pem` }),
       ...(netrc === '' ? {} : { NETRC: `${settingsFolder}/netrc` }),
@@ -111,7 +109,7 @@ async function findPython(uv: string, host: NodeJS.ProcessEnv, version: string |
   }
 }
 
-/** The entries of the user's netrc file for these hosts. */
+/** Reads the entries of the user's netrc file for these hosts. */
 function readNetrcFor(env: NodeJS.ProcessEnv, hosts: ReadonlySet<string>): string {
   const path = env['NETRC'] ?? join(env['HOME'] ?? '/', '.netrc');
   if (!existsSync(path)) return '';

@@ -7,7 +7,7 @@ import { makePrivateFolder, type StartedChild, spawnTracked, superviseChild } fr
 import type { Warden } from '../reaper/reaper.ts';
 import type { EndTiming, Launch, Runner } from '../runner.ts';
 
-/** How a process is started, as far as npx matters. */
+/** The parts of a launch that matter for npx. */
 interface NpxStart {
   readonly command: string;
   readonly args: readonly string[];
@@ -23,7 +23,7 @@ const neutralFolder = '/';
 /** Flags by which the operator asks for something of the workspace, or for another folder. */
 const localFlags = /^(?:\.|file:|~|--no$|--no-install$|--offline$|--prefix|-C$|-w$|--workspace)/;
 
-export interface PlainRunnerOptions {
+interface PlainRunnerOptions {
   readonly warden: Warden;
   readonly timing?: EndTiming;
 }
@@ -61,7 +61,7 @@ async function spawnChild(launch: Launch, warden: Warden): Promise<StartedChild>
   }
 }
 
-/** The kernel says ENOENT both for the program and for its working directory. */
+/** The kernel reports ENOENT for the program and for its working directory. */
 async function explainSpawnError(error: Error, launch: Launch): Promise<Error> {
   const { code } = error as NodeJS.ErrnoException;
   if (code !== 'ENOENT' && code !== 'ENOTDIR') return error;
@@ -72,9 +72,9 @@ async function explainSpawnError(error: Error, launch: Launch): Promise<Error> {
 }
 
 /**
- * Starts npx so that the workspace has no say in what runs. In the workspace npx would prefer its `node_modules`, obey
- * its `.npmrc` and put its `node_modules/.bin` on PATH, and a sandboxed server may have written all of them. So npx runs
- * in a folder that only root writes. The shell by which npm starts the server then enters the workspace.
+ * Starts npx so that the workspace cannot affect what runs. In the workspace npx would prefer its `node_modules`, obey
+ * its `.npmrc` and put its `node_modules/.bin` on PATH, and a sandboxed server may have written all of them. So npx
+ * runs in a folder that only root writes. The shell by which npm starts the server then enters the workspace.
  */
 export function isolateNpx<Start extends NpxStart>(start: Start): Start {
   const { command, args, env, cwd, tmpDir } = start;

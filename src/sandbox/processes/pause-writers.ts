@@ -5,10 +5,7 @@ import { listProcesses, type ProcessEntry, readStartTime } from './process-table
 
 const limitMs = 5000;
 
-/**
- * A process that is starting another one stops only after that start has advanced. So all run for a moment after this
- * many looks.
- */
+/** All run for a moment after this many looks: a process that starts another one stops only after that start. */
 const looksPerRound = 25;
 
 const pauseMs = 1;
@@ -16,15 +13,15 @@ const pauseMs = 1;
 /** Some processes could not be stopped; all of them run again. */
 export class NotPausedError extends Error {}
 
-/** A process in a sandbox, with all it starts, and the folders it may write. */
+/** A process in a sandbox, with its descendants, and the folders it may write. */
 interface Writer extends RootProcess {
   readonly folders: readonly string[];
   hasExited: boolean;
 }
 
 /** A sandbox that is about to be set up. */
-export interface SandboxSetup {
-  /** Folders in which something is mounted. Nobody may move what lies in them meanwhile. */
+interface SandboxSetup {
+  /** Folders in which something is mounted. Nobody may move their entries meanwhile. */
   readonly mountFolders: readonly string[];
   /** Folders that its own program may write. */
   readonly writable: readonly string[];
@@ -39,10 +36,7 @@ interface PendingSetup extends SandboxSetup {
 const writers = new Set<Writer>();
 const pendingSetups = new Set<PendingSetup>();
 
-/**
- * Registers a process that is paused while a sandbox is set up in its folders. Call the returned function when the
- * process may be gone.
- */
+/** Registers a process to pause during set-ups in its folders. Call the result when the process may be gone. */
 export function registerWriter(pid: number, folders: readonly string[]): () => void {
   const start = readStartTime(pid);
   if (start === undefined) return () => {};
@@ -62,8 +56,8 @@ function forgetEndedWriters(): void {
 }
 
 /**
- * Does something while no process in a sandbox of ours can write where a new sandbox has something mounted. Set-ups that
- * would get in each other's way wait for each other. Throws `NotPaused` when one of the processes cannot be stopped.
+ * Runs work while no process in a sandbox of ours can write to the mount points of a new sandbox. Conflicting set-ups
+ * wait for each other. Throws NotPausedError when a process cannot be stopped.
  */
 export async function withWritersPaused<T>(setUp: SandboxSetup, work: () => Promise<T>): Promise<T> {
   const paused = await waitForConflicts(setUp);
@@ -82,12 +76,12 @@ export async function withWritersPaused<T>(setUp: SandboxSetup, work: () => Prom
   }
 }
 
-/** Resolves when no set-up is under way that a process would disturb which may write to these folders. */
+/** Resolves when no pending set-up can be disturbed by a process that may write to these folders. */
 export async function waitForSetups(writable: readonly string[]): Promise<void> {
   await waitForConflicts({ mountFolders: [], writable });
 }
 
-/** Resolves with those that have to stand still, once nobody else is in the way. */
+/** Waits for conflicting set-ups, and resolves with the writers to pause. */
 async function waitForConflicts(setUp: SandboxSetup): Promise<Writer[]> {
   for (;;) {
     const found = [...writers].filter(({ folders }) => doFoldersOverlap(folders, setUp.mountFolders));
@@ -110,8 +104,8 @@ const containsPath = (folder: string, path: string): boolean =>
   path === folder || path.startsWith(folder === '/' ? folder : `${folder}/`);
 
 /**
- * Stops processes with all that they have started, and resolves with what lets them go on. A process can let another one go
- * on until it is stopped itself. So they are looked at until all stand still twice in a row and none has run in between.
+ * Stops processes with their descendants, and resolves with a function that continues them. A running process can
+ * continue a stopped one. So they are checked until all stand still twice in a row and none has run in between.
  */
 async function pauseProcesses(roots: readonly RootProcess[]): Promise<() => void> {
   const stopped = new Map<string, ProcessEntry>();
@@ -183,6 +177,6 @@ function signalProcess({ pid, start }: ProcessEntry, name: 'SIGSTOP' | 'SIGCONT'
   try {
     process.kill(pid, name);
   } catch {
-    // Gone already, or not ours to signal: the next look tells.
+    // Gone already, or not ours to signal: the next check shows.
   }
 }

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { listProcesses, type ProcessEntry, readStartTime, type TaggedProcess } from './process-table.ts';
 
-/** Between rounds that found something. */
+/** The longest pause between rounds that found something. */
 const maxPauseMs = 50;
 const stopPasses = 10;
 
-/** A process we started, named so that a later process with the same pid is not taken for it. */
+/** A process we started. The start time tells it from a later process with the same pid. */
 export interface RootProcess {
   readonly pid: number;
   readonly start: number;
@@ -14,7 +14,7 @@ export interface RootProcess {
 /** The rules that decide whether a process is ours. */
 export interface ProcessFamily {
   readonly roots: readonly RootProcess[];
-  /** Whether a TMPDIR is one that only our processes have. */
+  /** Whether only our processes have this TMPDIR. */
   isOurs(tmpDir: string): boolean;
   /** Processes that started before this are not ours. */
   readonly since: number;
@@ -53,7 +53,8 @@ export function findFamily(processes: readonly TaggedProcess[], family: ProcessF
   };
   for (const root of family.roots) {
     const start = starts.get(root.pid) ?? root.start;
-    // Gone is fine: its number stays taken while its group or session has members. A different start is a stranger.
+    // A root may be gone: its pid stays reserved while its group or session has members. Another start time is a
+    // stranger.
     if (root.pid > 1 && root.start > 0 && start === root.start) claimRelatives(root);
   }
   for (const entry of candidates) {
@@ -66,8 +67,8 @@ function isCandidate(entry: ProcessEntry, family: ProcessFamily): boolean {
   return entry.pid > 1 && entry.start >= family.since && !family.isSpared(entry);
 }
 
-export interface KillOptions {
-  /** How often in a row nothing must be found: a process is invisible for a moment while it becomes another program. */
+interface KillOptions {
+  /** The number of empty rounds in a row: a process is invisible for a moment while it executes another program. */
   readonly emptyRounds: number;
   readonly pauseMs: number;
   readonly limitMs: number;
@@ -75,24 +76,24 @@ export interface KillOptions {
   isStopped?(): boolean;
 }
 
-/** Kills until nothing is found any more; resolves with the most that were found in one round. */
-export async function killUntilGone(family: ProcessFamily, thoroughness: KillOptions): Promise<number> {
-  const deadline = performance.now() + thoroughness.limitMs;
+/** Kills until nothing is found any more; resolves with the largest number of one round. */
+export async function killUntilGone(family: ProcessFamily, options: KillOptions): Promise<number> {
+  const deadline = performance.now() + options.limitMs;
   let maxFound = 0;
   let emptyRounds = 0;
-  for (let round = 1; thoroughness.isStopped?.() !== true; round++) {
+  for (let round = 1; options.isStopped?.() !== true; round++) {
     const found = killFamilyOnce(family);
     maxFound = Math.max(maxFound, found);
     emptyRounds = found === 0 ? emptyRounds + 1 : 0;
-    if (emptyRounds >= thoroughness.emptyRounds || performance.now() > deadline) break;
-    await delay(found === 0 ? thoroughness.pauseMs : Math.min(round, maxPauseMs));
+    if (emptyRounds >= options.emptyRounds || performance.now() > deadline) break;
+    await delay(found === 0 ? options.pauseMs : Math.min(round, maxPauseMs));
   }
   return maxFound;
 }
 
 /**
- * Stops all of them before killing any: who is stopped can start no further process, and as long as a parent lives,
- * its children can be traced to it.
+ * Stops all of them before killing any: a stopped process starts no others, and the children of a living parent can be
+ * traced to it.
  */
 function killFamilyOnce(family: ProcessFamily): number {
   const stopped = new Set<string>();
@@ -120,7 +121,7 @@ function signalProcess(entry: ProcessEntry, name: 'SIGSTOP' | 'SIGKILL'): void {
     try {
       process.kill(target, name);
     } catch {
-      // Gone already, or not ours to signal: the next round tells.
+      // Gone already, or not ours to signal: the next round shows.
     }
   }
 }

@@ -7,7 +7,7 @@ export interface ProcessEntry {
   readonly session: number;
   /** The start time in clock ticks since boot; with the pid it identifies one process for good. */
   readonly start: number;
-  /** Dead, and only waiting to be collected by its parent. */
+  /** Whether it is a zombie that its parent has not collected yet. */
   readonly dead: boolean;
 }
 
@@ -55,12 +55,12 @@ export function readProcess(pid: number): ProcessEntry | undefined {
     group: Number(fields[2]),
     session: Number(fields[3]),
     start,
-    // A process whose first thread has ended looks dead while its other threads go on.
+    // A process whose first thread has ended looks dead while its other threads run.
     dead: /^[ZXx]$/.test(fields[0] ?? '') && Number(fields[17]) <= 1,
   };
 }
 
-/** Undefined when there is no such process, or no /proc to ask. */
+/** Undefined without such a process, or without /proc. */
 export function readStartTime(pid: number): number | undefined {
   return readProcess(pid)?.start;
 }
@@ -94,7 +94,7 @@ function listProcNames(): string[] {
   }
 }
 
-/** Every TMPDIR in the environment the process was started with: usually one, but nothing forbids two. */
+/** Reads every TMPDIR in the initial environment of the process: usually one, but nothing forbids two. */
 function readTmpDirs(pid: number): string[] {
   const environ = readScratch(`/proc/${pid}/environ`);
   const found: string[] = [];

@@ -17,17 +17,17 @@ interface SpawnRequest {
   readonly tmpDir: string;
 }
 
-/** How long stdio may stay open after the process has left: somebody else may hold it. */
+/** The time for which stdio may stay open after the exit: another process may hold it. */
 const stdioGraceMs = 200;
-/** A reader may be slow, but not for ever. */
+/** The time for which a slow reader may take output after the exit. */
 const stdioLimitMs = 5000;
-/** The kernel can keep even a killed process for a while; we do not wait for that. */
+/** The kernel can keep even a killed process for a while; this limits the wait. */
 const killLimitMs = 2000;
 const pollMs = 10;
 
 /**
  * Turns a started child, leader of its own process group, into a running process. `onGone` is called once, when the
- * child has left and its group has been killed.
+ * child has exited and its group has been killed.
  */
 export function superviseChild(
   child: ChildProcessWithoutNullStreams & { readonly pid: number },
@@ -77,7 +77,7 @@ export function superviseChild(
     });
   }
 
-  /** A wrapper such as npx may leave at once while the server behind it still needs the time it is given. */
+  /** A wrapper such as npx may exit at once while the server behind it still needs its time. */
   async function waitForGroupExit(ms: number): Promise<boolean> {
     const deadline = performance.now() + ms;
     await waitForExit(ms);
@@ -112,7 +112,7 @@ export function superviseChild(
   };
 }
 
-/** False when nobody is left in the group. */
+/** False when the group is empty. */
 function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     process.kill(-pid, signal);
@@ -123,10 +123,10 @@ function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
 }
 
 /** Starts a process in a session and group of its own, and tells the reaper before anything else happens. */
-export async function spawnTracked(wanted: SpawnRequest, warden: Warden): Promise<StartedChild> {
+export async function spawnTracked(wanted: SpawnRequest, reaper: Warden): Promise<StartedChild> {
   const child = spawn(wanted.command, wanted.args, {
     cwd: wanted.cwd,
-    // Named as undefined, the coverage variable is not handed down by Node on its own.
+    // Set to undefined, since Node would add the coverage variable by itself.
     env: { NODE_V8_COVERAGE: undefined, ...wanted.env },
     detached: true,
     shell: false,
@@ -137,7 +137,7 @@ export async function spawnTracked(wanted: SpawnRequest, warden: Warden): Promis
     throw error;
   }
   try {
-    warden.watch(child.pid, wanted.tmpDir);
+    reaper.watch(child.pid, wanted.tmpDir);
   } catch (error) {
     const left = once(child, 'exit');
     process.kill(-child.pid, 'SIGKILL');

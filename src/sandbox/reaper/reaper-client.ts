@@ -9,27 +9,27 @@ import { formatCommand, parseSwept, type ReaperCommand } from './reaper-protocol
 export interface ReaperClient {
   readonly pid: number | undefined;
   readonly startedAt: number;
-  /** Rejects when it leaves before it could take a command. */
+  /** Rejects when the process exits before it could take a command. */
   readonly ready: Promise<void>;
   send(command: ReaperCommand): void;
-  /** The last thing it hears. */
+  /** Sends the last command. */
   close(): void;
-  /** Whether Ambit goes on living only for it. */
-  keepAlive(held: boolean): void;
+  /** Sets whether this client keeps Ambit alive. */
+  keepAlive(isNeeded: boolean): void;
 }
 
-export interface ReaperClientOptions {
+interface ReaperClientOptions {
   readonly root: string;
   readonly ambit: InstanceOwner;
   readonly processTable: 'proc' | 'groups';
   onSwept(key: string): void;
   /** Called once; the code is null when it was killed or never ran. */
-  onLeft(post: ReaperClient, code: number | null): void;
+  onLeft(client: ReaperClient, code: number | null): void;
 }
 
 const smallProcessFlags = ['--max-old-space-size=32', '--max-semi-space-size=1', '--no-opt'];
 
-/** Never throws: a process that cannot be started is one that has left. */
+/** Never throws: a process that cannot be started counts as exited. */
 export function startReaperClient(options: ReaperClientOptions): ReaperClient {
   let child: ChildProcess | undefined;
   let failure: unknown;
@@ -38,7 +38,7 @@ export function startReaperClient(options: ReaperClientOptions): ReaperClient {
   } catch (error) {
     failure = error;
   }
-  // Short of descriptors, Node makes a child without streams; its error event says so.
+  // Without free descriptors, Node makes a child without streams and emits an error.
   const stdin = child?.stdin as Socket | undefined;
   const stdout = child?.stdout as Socket | undefined;
   let hasLeft = false;
@@ -78,9 +78,9 @@ export function startReaperClient(options: ReaperClientOptions): ReaperClient {
     ready,
     send: (command) => stdin?.write(formatCommand(command)),
     close: () => stdin?.end(formatCommand({ do: 'close' })),
-    keepAlive(held) {
+    keepAlive(isNeeded) {
       for (const handle of [child, stdin, stdout]) {
-        if (held) handle?.ref();
+        if (isNeeded) handle?.ref();
         else handle?.unref();
       }
     },
@@ -94,7 +94,7 @@ function spawnReaper({ root, ambit, processTable }: ReaperClientOptions): ChildP
     cwd: '/',
     detached: true,
     stdio: ['pipe', 'pipe', 'ignore'],
-    // Named as undefined, the coverage variable is not handed down by Node on its own.
+    // Set to undefined, since Node would add the coverage variable by itself.
     env: { NODE_V8_COVERAGE: undefined, UV_THREADPOOL_SIZE: '1' },
   });
 }

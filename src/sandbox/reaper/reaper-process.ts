@@ -1,5 +1,5 @@
-// The program that outlives Ambit: while its stdin is open it sweeps up after processes that have ended; when stdin
-// closes, Ambit is gone, and it kills everything Ambit had started.
+// The program that outlives Ambit. While its stdin is open, it cleans up after ended processes. When stdin closes,
+// Ambit is gone, and it kills everything that Ambit had started.
 import { closeSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
@@ -17,7 +17,7 @@ const canScan = processTable === 'proc';
 
 const sweepEffort = { emptyRounds: 3, pauseMs: 12, limitMs: 2000 };
 const closeEffort = { emptyRounds: 3, pauseMs: 12, limitMs: 10_000 };
-// A child Ambit was starting when it died carries its TMPDIR only once it has become the new program.
+// A child that Ambit was starting when it died has its TMPDIR only once it executes the new program.
 const deathEffort = { emptyRounds: 5, pauseMs: 40, limitMs: 30_000 };
 
 const watched = new Map<string, TrackedProcess>();
@@ -60,7 +60,7 @@ async function sweepReleased(): Promise<void> {
   if (canScan) {
     const before = process.cpuUsage();
     await killUntilGone(familyOf(processes), { ...sweepEffort, isStopped: () => isFinishing });
-    // Looking through a long process table must not become all this process does.
+    // Limits the share of time that reading a long process table may take.
     const { user, system } = process.cpuUsage(before);
     sweepAfterMs = Math.max(10, (4 * (user + system)) / 1000);
   }
@@ -153,7 +153,7 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGU
 }
 process.stdout.on('error', () => {});
 process.on('uncaughtException', () => {
-  // Nobody is left to restart it once Ambit is gone; then at least the groups are killed.
+  // Nobody can restart it once Ambit is gone, so at least the groups are killed.
   if (!isFinishing) process.exit(1);
   killGroups([...watched.values()]);
   process.exit(1);

@@ -4,7 +4,7 @@ import { ownerFile } from '../common/instance-owner.ts';
 /** A process that the reaper ends and cleans up. */
 export interface TrackedProcess {
   readonly pid: number;
-  /** Start time in clock ticks, 0 where it cannot be known; then the pid proves nothing. */
+  /** The start time in clock ticks, or 0 where it is unknown; then the pid alone proves nothing. */
   readonly start: number;
   /** Its private folder, a direct child of the instance's folder. */
   readonly name: string;
@@ -18,7 +18,7 @@ const namePattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
 const commandPattern = /^(watch|release) ([0-9]{1,10}) ([0-9]{1,15}) (\S{1,200})$/;
 const sweptPattern = /^swept ([0-9]{1,10}) (\S{1,200})$/;
 
-/** The folder's name below the root; throws when it is not a plain name directly below it. */
+/** The name of a folder in the root; throws unless it is a plain name directly in it. */
 export function trackedName(root: string, tmpDir: string): string {
   const name = basename(tmpDir);
   if (dirname(resolve(tmpDir)) !== root || !isTrackedName(name)) {

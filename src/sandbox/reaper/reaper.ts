@@ -8,15 +8,15 @@ import { type TrackedProcess, trackedKey, trackedName } from './reaper-protocol.
 
 /** Ends everything that Ambit started when Ambit ends, for whatever reason. */
 export interface Warden {
-  /** Its own process; undefined while it is not running. */
+  /** The pid of the reaper; undefined while it is not running. */
   readonly pid: number | undefined;
-  /** Starts it ahead of the first process; rejects when it cannot be started. */
+  /** Starts the reaper before the first process; rejects when that fails. */
   start(): Promise<void>;
   /** Tracks a process right after its start. Its folder must lie directly in the root and never be used again. */
   watch(pid: number, tmpDir: string): void;
-  /** The process has ended: resolves when what it left behind is gone too. Never rejects, may be asked again. */
+  /** Releases an ended process; resolves when its leftovers are gone too. Never rejects, may be called again. */
   release(pid: number, tmpDir: string): Promise<void>;
-  /** Resolves when what all processes released so far left behind is gone. */
+  /** Resolves when the leftovers of all released processes are gone. */
   settled(): Promise<void>;
   /** Resolves when everything is swept and the reaper has exited, after two seconds at the latest. */
   close(): Promise<void>;
@@ -25,7 +25,7 @@ export interface Warden {
 export interface ReaperOptions {
   /** The folder of this instance, see createTmpRoot. */
   readonly tmpRoot: string;
-  /** `groups` where there is no /proc: then only whole process groups can be killed. */
+  /** `groups` without /proc: then only whole process groups can be killed. */
   readonly processTable?: 'proc' | 'groups';
 }
 
@@ -124,7 +124,7 @@ export function createWarden(options: ReaperOptions): Warden {
         try {
           return await ensureClient().ready;
         } catch (error) {
-          // A machine short of memory or processes may have some a moment later.
+          // A machine short of memory or processes may recover a moment later.
           if (attempt === startAttempts) throw error;
           await delay(startPauseMs * attempt);
         }

@@ -2,11 +2,11 @@ import { dirname } from 'node:path';
 import { asExpression, guardedNames, guardedPaths } from '../../lib/fs/guarded-names.ts';
 import type { Guard } from '../common/confinement.ts';
 
-/** Everything by its real path: the kernel of macOS compares with that and nothing else. */
-export interface SeatbeltRules {
-  /** Programs and files of the server, and what else it may read. */
+/** The rules of a process. All paths are real paths, since the kernel of macOS compares only these. */
+interface SeatbeltRules {
+  /** Programs and files of the server, and other readable paths. */
   readonly readable: readonly string[];
-  /** Workspace and what else it may write. */
+  /** The workspace and other writable paths. */
   readonly writable: readonly WritablePath[];
   /** Read-only paths in there, instead of the protected names of a server. */
   readonly frozen?: readonly string[] | undefined;
@@ -16,7 +16,7 @@ export interface SeatbeltRules {
   readonly tmpDir: string;
 }
 
-export interface WritablePath {
+interface WritablePath {
   readonly path: string;
   readonly guard?: Guard | undefined;
 }
@@ -44,8 +44,8 @@ const sysctls = ['hw.*', 'kern.osrelease', 'kern.ostype', 'kern.osversion', 'ker
   .concat('machdep.cpu.*', 'security.mac.lockdown_mode_state', 'sysctl.proc_native', 'vm.loadavg');
 
 /**
- * The rules of one process, in the order in which they count: the last that fits decides. What is not allowed is denied,
- * so there is no network, no service of the system, no opening of other programs, no key chain.
+ * The profile of one process. The last matching rule decides. Everything else is denied, so there is no network, no
+ * system service, no starting of other applications, no key chain.
  */
 export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [] }: SeatbeltRules): string {
   const open = [...writable.map(({ path }) => path), tmpDir];
@@ -71,7 +71,7 @@ export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [
     ...seen.map(subpath),
     ...devices.map(literal),
     ')',
-    // The names of what lies in them stay hidden; that they are there does not.
+    // Names in these folders stay hidden, but the folders themselves do not.
     '(allow file-read-metadata',
     ...above.map(literal),
     ')',
@@ -135,7 +135,7 @@ function listFoldersAbove(path: string): string[] {
 const subpath = (path: string): string => `  (subpath ${quoteText(path)})`;
 const literal = (path: string): string => `  (literal ${quoteText(path)})`;
 
-/** A path must not be able to end its string and go on as a rule. */
+/** A path must not end its string and continue as a rule. */
 function quoteText(text: string): string {
   if (/[\u0000-\u001f\u007f]/.test(text))
     throw new Error('A path with control characters cannot be shown in a sandbox.');

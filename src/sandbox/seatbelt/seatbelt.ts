@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { lstatSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { basename, join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { redactBytes, redactionFor } from '../../lib/redact/redact-settings.ts';
+import { createProbe, listMissingProtections, readProbeOutput } from '../bwrap/probe.ts';
 import { type ServerFiles, serverFiles } from '../bwrap/server-files.ts';
 import { visibilityRulesOf } from '../bwrap/visibility-filter.ts';
 import type { Confinement } from '../common/confinement.ts';
@@ -25,7 +25,7 @@ interface SeatbeltEnforced {
   readonly noNetwork: boolean;
 }
 
-export interface SeatbeltRunnerOptions {
+interface SeatbeltRunnerOptions {
   readonly warden: Warden;
   readonly tmpRoot: string;
   readonly timing?: EndTiming;
@@ -41,7 +41,6 @@ const enforcedLimits: InForce = {
   openFiles: 'none',
   wallSeconds: 'timer',
 };
-const probeLimits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
 
 /** Starts processes under the sandbox of macOS, or not at all. */
 export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRunner {
@@ -91,18 +90,12 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
       await once(server, 'listening');
       const script = seatbeltProbeScript(outside, (server.address() as AddressInfo).port);
       const home = { real: tmpDir, inside: tmpDir };
-      const confinement = { home, readable: [], writable: [], hidden: [], limits: probeLimits };
-      const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
-      const launch = { command: '/bin/sh', args: ['-c', script], env: {}, cwd: tmpDir, tmpDir };
-      const child = await spawnServer(launch, confinement, files);
+      const child = await spawnServer(...createProbe(script, tmpDir, home));
       const running = superviseChild(child, timing, () => void warden.release(child.pid, tmpDir));
-      const limit = setTimeout(() => void running.end(), probeLimitMs).unref();
-      running.stdin.end();
-      const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
-      clearTimeout(limit);
-      const enforced = readSeatbeltProbe(said);
-      if (enforced === undefined) throw seatbeltFailed(complaints);
-      const lacks = Object.entries(enforced).flatMap(([name, holds]) => (holds ? [] : [name]));
+      const [output, errors] = await readProbeOutput(running, probeLimitMs);
+      const enforced = readSeatbeltProbe(output);
+      if (enforced === undefined) throw seatbeltFailed(errors);
+      const lacks = listMissingProtections(enforced);
       if (lacks.length > 0)
         throw sandboxUnavailable(
           `this does not hold inside the sandbox of macOS: ${lacks.join(', ')}`,
@@ -185,7 +178,7 @@ function seatbeltFailed(said: string): Error {
   return sandboxUnavailable(words || 'sandbox-exec does not work', 'Start "sandbox-exec" by hand to see more.');
 }
 
-/** Tries what must fail; the file and the port are there for it. */
+/** A script that tries forbidden things; the file and the port exist for it. */
 export function seatbeltProbeScript(outside: string, port: number): string {
   return [
     `(cat '${outside}/mark') 2>/dev/null && echo 'outside: read'`,

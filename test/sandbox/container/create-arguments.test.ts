@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseMountInfo } from '../../../src/sandbox/bwrap/verify-mounts.ts';
-import { describeContainerEnforcement, listEngineSetups } from '../../../src/sandbox/container/container.ts';
+import { containerEnforcement, listSetups } from '../../../src/sandbox/container/container.ts';
 import { createArguments, formatEnvironment } from '../../../src/sandbox/container/create-arguments.ts';
 import { localImage } from '../../../src/sandbox/container/local-image.ts';
 import { seccompProfile } from '../../../src/sandbox/container/seccomp-profile.ts';
@@ -159,8 +159,8 @@ describe.each([
 test('mounts are read as the kernel writes them', () => {
   const line = String.raw`36 35 98:0 /a\040b /mnt\134x\011y rw,noatime master:1 - ext3 /dev/root rw`;
   expect(parseMountInfo(`${line}\n37 36 0:1 / /p ro - tmpfs none rw\n`)).toEqual([
-    { id: '36', device: '98:0', root: '/a b', place: '/mnt\\x\ty', writable: true },
-    { id: '37', device: '0:1', root: '/', place: '/p', writable: false },
+    { id: '36', device: '98:0', root: '/a b', mountPoint: '/mnt\\x\ty', writable: true },
+    { id: '37', device: '0:1', root: '/', mountPoint: '/p', writable: false },
   ]);
 });
 
@@ -170,14 +170,14 @@ test('S8: who bounds the containers of one owner together, and who each of them'
   const alone = limitsBy(undefined, undefined, true, true);
   const each = { memoryMb: 'container each', pids: 'container each', cpus: 'container each' };
   const v2 = { memoryMb: 'cgroup v2', pids: 'cgroup v2' };
-  expect(describeContainerEnforcement(true, grouped(2, true))).toEqual({ ...v2, cpus: 'cgroup v2', ...rest });
-  expect(describeContainerEnforcement(true, grouped(2, false))).toEqual({ ...v2, cpus: 'none', ...rest });
-  expect(describeContainerEnforcement(true, grouped(1, false))).toMatchObject({
+  expect(containerEnforcement(true, grouped(2, true))).toEqual({ ...v2, cpus: 'cgroup v2', ...rest });
+  expect(containerEnforcement(true, grouped(2, false))).toEqual({ ...v2, cpus: 'none', ...rest });
+  expect(containerEnforcement(true, grouped(1, false))).toMatchObject({
     memoryMb: 'cgroup v1',
     cpus: 'container each',
   });
-  expect(describeContainerEnforcement(true, alone)).toEqual({ ...each, ...rest });
-  expect(describeContainerEnforcement(false, alone)).toEqual({
+  expect(containerEnforcement(true, alone)).toEqual({ ...each, ...rest });
+  expect(containerEnforcement(false, alone)).toEqual({
     memoryMb: 'watchdog',
     pids: 'watchdog',
     cpus: 'none',
@@ -190,7 +190,7 @@ test('S8: podman is tried with groups and without, docker never takes a containe
   try {
     for (const name of ['podman', 'docker']) writeFileSync(join(folder, name), '#!/bin/sh\n', { mode: 0o755 });
     const ways = (hasGroups: boolean) =>
-      listEngineSetups(folder, true, hasGroups).map(({ engine: { kind }, joinsGroup }) => `${kind} ${joinsGroup}`);
+      listSetups(folder, true, hasGroups).map(({ engine: { kind }, joinsGroup }) => `${kind} ${joinsGroup}`);
     expect(ways(true)).toEqual(['podman true', 'podman false', 'podman false', 'docker false']);
     expect(ways(false)).toEqual(['podman false', 'podman false', 'docker false']);
   } finally {

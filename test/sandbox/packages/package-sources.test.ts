@@ -10,7 +10,7 @@ import {
   readNpmSources,
   writeNpmrc,
 } from '../../../src/sandbox/packages/npm-sources.ts';
-import { assertTreeContained, assertTreeSize, TooLargeError } from '../../../src/sandbox/packages/package-tree.ts';
+import { assertNoEscape, assertTreeSize, TooLargeError } from '../../../src/sandbox/packages/package-tree.ts';
 import { uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
 import { readUvIndexes } from '../../../src/sandbox/packages/uv-sources.ts';
 
@@ -204,13 +204,11 @@ test('S1: a link in a fetched folder leads nowhere else', async () => {
   mkdirSync(join(tree, 'node_modules/.bin'), { recursive: true });
   write('tree/node_modules/x.js', '');
   symlinkSync('../x.js', join(tree, 'node_modules/.bin/x'));
-  await assertTreeContained(tree);
+  await assertNoEscape(tree);
   for (const target of ['/etc/passwd', '../../../home', '../../missing', '../../..']) {
     const link = join(tree, 'node_modules/.bin/y');
     symlinkSync(target, link);
-    await expect(assertTreeContained(tree), target).rejects.toThrow(
-      /the link "node_modules\/\.bin\/y", which leads out/,
-    );
+    await expect(assertNoEscape(tree), target).rejects.toThrow(/the link "node_modules\/\.bin\/y", which leads out/);
     rmSync(link);
   }
 });

@@ -8,11 +8,11 @@ import { guardedPaths, isGuardedName } from '../../../lib/fs/guarded-names.ts';
 /** A protected file or folder. */
 export interface ProtectedName {
   readonly name: string;
-  /** The names by which it is judged whether it may be written: the parts of a repository as if they lay in `.git`. */
+  /** The names that the write rules are asked about: parts of a repository as if they lay in `.git`. */
   readonly ruleNames: readonly string[];
 }
 
-/** More folders than this are not looked into. */
+/** The number of folders that are checked. */
 const maxFolders = 500;
 /** Names that are read at once, and folders that are checked before the event loop continues. */
 const namesAtOnce = 1000;
@@ -55,13 +55,13 @@ function findRepositoryName(above: readonly string[], has: (path: string) => boo
   return [{ name: [...above, 'HEAD'].join('/'), ruleNames: [...above, '.git', 'HEAD'] }];
 }
 
-/** Git takes a folder for a repository by what it holds, whatever it is called. */
+/** Whether git takes a folder for a repository, which depends on its content and not on its name. */
 export function isRepository(above: readonly string[], has: (path: string) => boolean): boolean {
   const holds = (name: string) => has([...above, name].join('/'));
   return holds('HEAD') && (holds('commondir') || (holds('objects') && holds('refs')));
 }
 
-/** Undefined where nothing is, and where nobody can look. */
+/** Undefined for a missing or unreadable path. */
 export function statIfReadable(path: string): Stats | undefined {
   try {
     return lstatSync(path, { throwIfNoEntry: false });

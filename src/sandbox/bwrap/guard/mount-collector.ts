@@ -4,7 +4,7 @@ import { sandboxUnavailable } from '../../common/sandbox-errors.ts';
 import { type PinnedPath, pinChild, readPinnedFile, releasePins, statChild } from '../pinned-path.ts';
 import { createPlaceholder, type Placeholder, releasePlaceholders } from './placeholders.ts';
 import type { WriteCopy } from './protect-config-files.ts';
-import { type MountPointMark, markMountPoint } from './watch-mount-points.ts';
+import { type MountMark, markMountPoint } from './watch-mount-points.ts';
 
 export interface ProtectedPaths {
   /** Writable mounts that stay in place, so that they cannot be moved away with the read-only ones in them. */
@@ -14,29 +14,27 @@ export interface ProtectedPaths {
 
 export interface CollectedMounts extends ProtectedPaths {
   /** The mount points of all of them. */
-  readonly mountPoints: readonly MountPointMark[];
+  readonly mountPoints: readonly MountMark[];
   readonly placeholders: readonly Placeholder[];
 }
 
-export interface MountCollector {
+export interface Collector {
   /**
    * Makes a file or folder read-only, and hides the credentials in it. Undefined when there is none. `known` gives
    * other names by which a settings file is recognised.
    */
   addReadOnly(folder: PinnedPath, name: string, known?: readonly string[]): PinnedPath | undefined;
-  /** A file of settings is shown without its credentials; one without any is left alone. */
+  /** Hides the credentials in a settings file. A file without any is left alone. */
   hideCredentials(folder: PinnedPath, name: string, known?: readonly string[]): void;
   /** Whether hiding credentials would change the file. */
   hasCredentials(folder: PinnedPath, name: string): boolean;
   /** Keeps a file or folder from being moved. */
   keepInPlace(folder: PinnedPath, name: string): PinnedPath | undefined;
-  /** Read-only, although nothing may have the name. */
+  /** Makes a name read-only, even if nothing has it. */
   reserveName(folder: PinnedPath, name: string, content?: string): PinnedPath | undefined;
-  /**
-   * Shows an empty file in place of a socket: the process that listens there is outside, and no sandbox confines it.
-   */
+  /** Shows an empty file in place of a socket: the process that listens there is outside of any sandbox. */
   coverSocket(folder: PinnedPath, path: string): void;
-  /** A link stays as it is: nothing can be mounted upon it, so that it is replaced is at least noticed. */
+  /** Watches a link: nothing can be mounted on it, so a replaced link is detected instead. */
   watchPath(folder: PinnedPath, name: string): void;
   /** Counts each visited entry. Throws when there are too many. */
   countVisit(): void;
@@ -44,17 +42,17 @@ export interface MountCollector {
   release(): void;
 }
 
-/** A larger one is no file of settings: it would take long to search it for credentials. */
+/** A larger file is no settings file, and searching it would take long. */
 const maxSettingsBytes = 256 * 1024;
 /** The budget for one folder: each mount takes descriptors and arguments, and each search takes time. */
 const budgets = { mounts: 2000, placeholders: 500, looks: 20_000, searched: 16 * 1024 * 1024 };
 
-/** Gathers what is to be mounted, each once. */
-export function createMountCollector(top: PinnedPath, showCopy: WriteCopy): MountCollector {
+/** Collects the mounts of a folder, each once. */
+export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collector {
   const kept = new Map<string, PinnedPath>();
   const shown = new Map<string, PinnedPath>();
   const placeholders: Placeholder[] = [];
-  const mountPoints: MountPointMark[] = [];
+  const mountPoints: MountMark[] = [];
   const left = { ...budgets };
 
   function spendBudget(what: keyof typeof budgets, count: number, inside: string): void {
@@ -85,7 +83,7 @@ export function createMountCollector(top: PinnedPath, showCopy: WriteCopy): Moun
 
   function copyRedacted(file: PinnedPath, known?: readonly string[]): PinnedPath | undefined {
     const content = redactedContent(file, known);
-    return content && showCopy(content, file.inside);
+    return content && writeCopy(content, file.inside);
   }
 
   function addMount(
@@ -143,7 +141,7 @@ export function createMountCollector(top: PinnedPath, showCopy: WriteCopy): Moun
       const stats = statChild(folder, path);
       const inside = `${folder.inside}/${path}`;
       if (!stats?.isSocket() || shown.has(inside)) return;
-      shown.set(inside, showCopy(Buffer.alloc(0), inside));
+      shown.set(inside, writeCopy(Buffer.alloc(0), inside));
       spendBudget('mounts', 1, inside);
       mountPoints.push(markMountPoint({ real: `${folder.real}/${path}`, stats }));
     },
@@ -187,24 +185,20 @@ function isBelowAny(inside: string, folders: ReadonlyMap<string, PinnedPath>): b
 }
 
 /** Keeps each folder on a path in place. Undefined where one is missing or is no folder. */
-export function keepFolders(
-  top: PinnedPath,
-  names: readonly string[],
-  collector: MountCollector,
-): PinnedPath | undefined {
+export function keepFolders(top: PinnedPath, names: readonly string[], collector: Collector): PinnedPath | undefined {
   let here: PinnedPath | undefined = top;
   for (const name of names) here = here && collector.keepInPlace(here, name);
   return here;
 }
 
 /** Makes something read-only as a whole, and keeps the folders above it in place. */
-export function lockPath(top: PinnedPath, names: readonly string[], collector: MountCollector): PinnedPath | undefined {
+export function lockPath(top: PinnedPath, names: readonly string[], collector: Collector): PinnedPath | undefined {
   const above = keepFolders(top, names.slice(0, -1), collector);
   return above === undefined || names.length === 0 ? undefined : collector.addReadOnly(above, names.at(-1) as string);
 }
 
-/** Makes the folder around a link read-only as a whole: nothing can be mounted upon the link itself. */
-export function lockParent(top: PinnedPath, names: readonly string[], collector: MountCollector): void {
+/** Makes the folder around a link read-only as a whole: nothing can be mounted on the link itself. */
+export function lockParent(top: PinnedPath, names: readonly string[], collector: Collector): void {
   if (names.length > 1) {
     lockPath(top, names.slice(0, -1), collector);
     return;

@@ -15,10 +15,7 @@ import {
 import { dirname } from 'node:path';
 import { type PinnedPath, pinChild, pinPath } from '../pinned-path.ts';
 
-/**
- * A name that is missing cannot be made read-only. So an empty file or folder takes it, for as long as any sandbox of this
- * process has it.
- */
+/** An empty file or folder that reserves a missing name for as long as a sandbox of this process needs it. */
 export interface Placeholder {
   readonly path: string;
   readonly content: string | undefined;
@@ -28,13 +25,13 @@ const useCounts = new Map<string, number>();
 /** Released placeholders that are not removed yet. */
 const pendingRemoval = new Set<string>();
 
-/** Whether what has this name in a folder was put there by this process, and is there because of a sandbox alone. */
+/** Whether this process made the entry of this name only for a sandbox. */
 export function isPlaceholder(folder: PinnedPath, name: string): boolean {
   const path = `${folder.real}/${name}`;
   return useCounts.has(path) || pendingRemoval.has(path);
 }
 
-/** Takes a name in a folder, unless something has it. Undefined where that cannot be: then nobody else can take it either. */
+/** Reserves a missing name in a folder. Undefined where that is not allowed: then nobody inside may either. */
 export function createPlaceholder(folder: PinnedPath, name: string, content?: string): Placeholder | undefined {
   const at = `/proc/self/fd/${folder.descriptor}/${name}`;
   const path = `${folder.real}/${name}`;
@@ -57,7 +54,7 @@ function createIfAllowed(at: string, content: string | undefined): boolean {
   }
 }
 
-/** Another sandbox has it, or a process that was killed has left it: nobody else makes an empty folder `.git` or `HEAD`. */
+/** Whether another sandbox or a killed process made it: nobody else makes an empty folder `.git` or `HEAD`. */
 function isOwnPlaceholder(path: string, name: string, content: string | undefined): boolean {
   return (
     useCounts.has(path) ||
@@ -68,8 +65,8 @@ function isOwnPlaceholder(path: string, name: string, content: string | undefine
   );
 }
 
-/** Processes that were killed take a moment to be gone, and with them what they had mounted. */
-const firstRetryMs = 50;
+/** Killed processes and their mounts take a moment to disappear. */
+const retryMs = 50;
 const maxRetryMs = 2000;
 const maxAttempts = 12;
 /** The number of attempts for which a timer keeps Ambit alive. */
@@ -94,17 +91,12 @@ function removeUnused(placeholders: readonly Placeholder[], left: number): void 
   const waiting = left === 0 ? [] : busy;
   for (const { path } of placeholders) if (!waiting.some((each) => each.path === path)) pendingRemoval.delete(path);
   if (waiting.length === 0) return;
-  // Looking takes time, so each time it waits longer.
-  const timer = setTimeout(
-    removeUnused,
-    Math.min(firstRetryMs * 2 ** (maxAttempts - left), maxRetryMs),
-    busy,
-    left - 1,
-  );
+  // Each check takes time, so the pause grows.
+  const timer = setTimeout(removeUnused, Math.min(retryMs * 2 ** (maxAttempts - left), maxRetryMs), busy, left - 1);
   if (left <= maxAttempts - keepAliveAttempts) timer.unref();
 }
 
-/** False where it is mounted somewhere still. */
+/** False while it is still mounted somewhere. */
 function tryRemove(path: string, content: string | undefined, mounted: (path: string) => boolean): boolean {
   let folder: PinnedPath | undefined;
   try {
@@ -116,7 +108,7 @@ function tryRemove(path: string, content: string | undefined, mounted: (path: st
     if (content === undefined) rmdirSync(at);
     else unlinkSync(at);
   } catch {
-    // The folder is gone, or somebody has filled it: then it is not ours any more.
+    // The folder is gone, or somebody has filled the placeholder: then it is not ours any more.
   } finally {
     if (folder !== undefined) closeSync(folder.descriptor);
   }
@@ -150,8 +142,8 @@ function isUntouched(folder: PinnedPath, name: string, content: string | undefin
 }
 
 /**
- * Removing a name takes away what is mounted upon it, in whatever sandbox: another gateway may have one here. What is
- * mounted anywhere is read when it is first asked for, and once: of processes that see the same, from one.
+ * Returns a function that checks whether a path is a mount point anywhere. Removing a name removes its mounts in all
+ * sandboxes, also those of another gateway. The mounts are read once, on the first call, and once per mount namespace.
  */
 function createMountCheck(): (path: string) => boolean {
   let points: ReadonlySet<string> | undefined;

@@ -2,14 +2,14 @@ import { opendir } from 'node:fs/promises';
 import { guardedPaths, isGuardedName } from '../../../lib/fs/guarded-names.ts';
 import { isWriteAllowed, type PinnedPath, statChild } from '../pinned-path.ts';
 import { findProtectedNames, type ProtectedName } from './find-protected-names.ts';
-import { type CollectedMounts, createMountCollector } from './mount-collector.ts';
+import { type CollectedMounts, createCollector } from './mount-collector.ts';
 import { protectProtectedLinks } from './protect-git-config.ts';
 import { protectRepositories } from './protect-repositories.ts';
-import { type MountPointMark, markMountPoint, type WatchedFolder } from './watch-mount-points.ts';
+import { type MountMark, markMountPoint, type WatchedFolder } from './watch-mount-points.ts';
 /** Writes a file that is mounted over another one. */
 export type WriteCopy = (content: Buffer, inside: string) => PinnedPath;
 
-export interface ProtectedConfig extends CollectedMounts {
+interface ProtectedConfig extends CollectedMounts {
   readonly folders: readonly WatchedFolder[];
 }
 
@@ -17,8 +17,8 @@ export interface ProtectedConfig extends CollectedMounts {
  * Protects the files in a writable folder that a person's own tools run or follow. Protected names count where they
  * exist at the top of the folder. Repositories also count further in, and `.git` at the top even where it is missing.
  */
-export async function protectConfigFiles(folder: PinnedPath, showCopy: WriteCopy): Promise<ProtectedConfig> {
-  const collector = createMountCollector(folder, showCopy);
+export async function protectConfigFiles(folder: PinnedPath, writeCopy: WriteCopy): Promise<ProtectedConfig> {
+  const collector = createCollector(folder, writeCopy);
   try {
     for (const name of await listProtectedNames(folder)) {
       if (!isWriteAllowed(folder, [name])) collector.addReadOnly(folder, name);
@@ -60,7 +60,7 @@ function createWatchedFolder(folder: PinnedPath, there: readonly ProtectedName[]
 }
 
 /** Nothing can be mounted on a link, so a replaced link is detected instead. */
-function markLinks(folder: PinnedPath, there: readonly ProtectedName[]): MountPointMark[] {
+function markLinks(folder: PinnedPath, there: readonly ProtectedName[]): MountMark[] {
   return there.flatMap(({ name, ruleNames }) => {
     const stats = statChild(folder, name);
     if (!stats?.isSymbolicLink() || isWriteAllowed(folder, ruleNames)) return [];

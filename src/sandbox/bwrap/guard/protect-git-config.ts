@@ -13,13 +13,13 @@ import {
 import { escapeControls } from '../../../lib/text/escape-controls.ts';
 import { sandboxUnavailable } from '../../common/sandbox-errors.ts';
 import { isWriteAllowed, type PinnedPath, statChild } from '../pinned-path.ts';
-import type { MountCollector } from './mount-collector.ts';
+import type { Collector } from './mount-collector.ts';
 import { isPlaceholder } from './placeholders.ts';
 
-/** A folder that may be written, and what is gathered about it. */
-export interface ProtectionContext {
+/** A writable folder and the mounts that protect it. */
+export interface Protection {
   readonly top: PinnedPath;
-  readonly collector: MountCollector;
+  readonly collector: Collector;
   /** One source for all repositories, so that its limits hold for all of them together. */
   readonly source: OrdersSource;
   /** Yields to the event loop after some time. */
@@ -34,13 +34,9 @@ const maxLinks = 500;
  * programs, and the targets of links that git follows. They become read-only wherever they lie. A missing path that git
  * would follow later is reserved.
  */
-export async function protectGitConfig(
-  context: ProtectionContext,
-  workTree: string,
-  gitFolder?: string,
-): Promise<void> {
+export async function protectGitConfig(context: Protection, workTree: string, gitFolder?: string): Promise<void> {
   const { top, collector, source, yieldToOthers } = context;
-  await explainUnreadableConfig(context, workTree, async () => {
+  await explainUnreadable(context, workTree, async () => {
     await yieldToOthers();
     const git = gitFolder ?? gitFolderOf(workTree, source.read);
     for (const order of gitOrdersOf(workTree, git, source)) {
@@ -52,11 +48,7 @@ export async function protectGitConfig(
 }
 
 /** Refuses the sandbox when a repository cannot be read within its limits. The error names the repository. */
-export async function explainUnreadableConfig<T>(
-  { top }: ProtectionContext,
-  workTree: string,
-  work: () => Promise<T>,
-): Promise<T> {
+export async function explainUnreadable<T>({ top }: Protection, workTree: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -75,7 +67,7 @@ function describeWorkTree(top: PinnedPath, workTree: string): string {
   return `the folder "${escapeControls(workTree.slice(top.real.length + 1).slice(0, 200))}"`;
 }
 
-/** The work trees of repositories that lie around a folder. */
+/** Finds the work trees of repositories around a folder. */
 export function findWorkTreesAbove(top: PinnedPath): string[] {
   const found: string[] = [];
   for (let above = dirname(top.real); above !== dirname(above); above = dirname(above)) {
@@ -85,12 +77,12 @@ export function findWorkTreesAbove(top: PinnedPath): string[] {
 }
 
 /** Protects the target of a link that git takes for the folder of a repository. */
-export function protectLinkedRepository({ top, collector }: ProtectionContext, link: string): void {
+export function protectLinkedRepository({ top, collector }: Protection, link: string): void {
   protectLinks(top, [link], collector);
 }
 
 /** Protects the targets of links that have a protected name at the top of a folder, or lie in a protected folder. */
-export function protectProtectedLinks(top: PinnedPath, collector: MountCollector): void {
+export function protectProtectedLinks(top: PinnedPath, collector: Collector): void {
   protectLinks(
     top,
     guardedLinksIn(top.real, (names) => isWriteAllowed(top, names)),
@@ -98,38 +90,38 @@ export function protectProtectedLinks(top: PinnedPath, collector: MountCollector
   );
 }
 
-function protectOrder(top: PinnedPath, { place, kind }: GitOrder, collector: MountCollector): void {
+function protectOrder(top: PinnedPath, { place, kind }: GitOrder, collector: Collector): void {
   if (kind === 'path' || kind === 'word') protectPath(top, place, 'present', collector);
   else if (kind === 'settings') protectPath(top, place, 'file', collector, ['.git', 'config']);
   else protectPath(top, place, kind, collector);
   if (kind === 'folder') protectLinks(top, linksAt(place), collector);
 }
 
-function protectLinks(top: PinnedPath, links: readonly string[], collector: MountCollector): void {
+function protectLinks(top: PinnedPath, links: readonly string[], collector: Collector): void {
   if (links.length > maxLinks) throw tooManyLinks();
   for (const link of links) protectLinkTarget(top, link, 'target', collector);
 }
 
-function protectLinkTarget(top: PinnedPath, path: string, what: 'present' | 'target', collector: MountCollector): void {
+function protectLinkTarget(top: PinnedPath, path: string, what: 'present' | 'target', collector: Collector): void {
   const way = followLinks(path);
   for (const each of way?.links ?? []) watchLink(top, each, collector);
   if (way !== undefined) protectPath(top, way.place, what, collector, path.split('/').slice(-2));
 }
 
 /** Nothing can be mounted on a link, so a replaced link is detected instead. */
-function watchLink(top: PinnedPath, link: string, collector: MountCollector): void {
+function watchLink(top: PinnedPath, link: string, collector: Collector): void {
   if (link.startsWith(`${top.real}/`)) collector.watchPath(top, link.slice(top.real.length + 1));
 }
 
-/** `present`: a word of a command, of which only a file that is there counts. `target`: what a link leads to. */
+/** `present` is a word of a command, which counts only as an existing file. `target` is the target of a link. */
 type ProtectedKind = 'folder' | 'file' | 'present' | 'target';
 
-/** Settings are shown without credentials by the names that others know them by. */
+/** Protects one path. `known` gives the names by which a settings file is recognised. */
 function protectPath(
   top: PinnedPath,
   place: string,
   what: ProtectedKind,
-  collector: MountCollector,
+  collector: Collector,
   known?: readonly string[],
 ): void {
   if (!place.startsWith(`${top.real}/`)) return;
@@ -156,7 +148,7 @@ function protectPath(
   }
 }
 
-/** A repository or folder that is read-only as a whole, or what the operator has opened by its name. */
+/** Whether a path lies in a read-only repository or folder, or the operator has opened it by its name. */
 function isProtectedElsewhere(top: PinnedPath, names: readonly string[], what: ProtectedKind): boolean {
   const [first = ''] = names;
   if (names.includes('.git')) return first !== '.git' || top.guard?.git !== 'write';

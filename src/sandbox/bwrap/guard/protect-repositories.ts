@@ -12,11 +12,11 @@ import {
 import { sandboxUnavailable } from '../../common/sandbox-errors.ts';
 import { isWriteAllowed, type PinnedPath, pinChild, releasePins, statChild } from '../pinned-path.ts';
 import { isRepository } from './find-protected-names.ts';
-import { keepFolders, lockParent, lockPath, type MountCollector } from './mount-collector.ts';
+import { type Collector, keepFolders, lockParent, lockPath } from './mount-collector.ts';
 import {
-  explainUnreadableConfig,
+  explainUnreadable,
   findWorkTreesAbove,
-  type ProtectionContext,
+  type Protection,
   protectGitConfig,
   protectLinkedRepository,
 } from './protect-git-config.ts';
@@ -27,12 +27,10 @@ const maxSubmodules = 500;
 /** The limit for all indexes together. The index of 100,000 files has about 10 MiB. */
 const maxIndexBytes = 256 * 1024 * 1024;
 
-/** Guards the submodules of a repository. Returns those that are checked out, each by the names that lead there. */
+/** Protects the submodules of a repository. Returns those that are checked out, as the names of their paths. */
 type ProtectSubmodules = (workTree: string, gitFolder?: string) => Promise<string[][]>;
 
-/**
- * The entries of a writable repository that git runs or reads as configuration, with the content of their placeholders.
- */
+/** The entries of a writable repository that git runs or reads as configuration, with the content of placeholders. */
 const gitConfigEntries: readonly { readonly name: string; readonly content?: string }[] = [
   { name: 'config', content: '' },
   { name: 'config.worktree', content: '' },
@@ -46,20 +44,20 @@ const gitConfigEntries: readonly { readonly name: string; readonly content?: str
 
 const gitContentNames = ['HEAD', 'objects', 'refs', 'packed-refs', 'logs', 'index', 'shallow'];
 
-/** Repositories of submodules, in that of the folder. */
+/** The depth of submodule repositories below `.git/modules`. */
 const maxDepth = 6;
 
 /**
  * Protects the repository at the top of a folder and those in it, with their submodules. They become read-only; in a
  * writable repository at the top, only what git follows does. The folders that lead to them stay in place.
  */
-export async function protectRepositories(top: PinnedPath, collector: MountCollector): Promise<void> {
+export async function protectRepositories(top: PinnedPath, collector: Collector): Promise<void> {
   const { repositories, bare, closed, sockets, settings } = await scanFolder(top);
   const yieldToOthers = createYield();
-  const context: ProtectionContext = { top, collector, source: createOrdersSource(), yieldToOthers };
+  const context: Protection = { top, collector, source: createOrdersSource(), yieldToOthers };
   const protectSubmodules = createSubmoduleProtection(context);
   if (top.guard !== undefined) assertNoLink(top);
-  // A folder that is no repository yet would become one of the server's making.
+  // Otherwise a server could turn a plain folder into a repository.
   const isWritable = top.guard?.git === 'write' && statChild(top, '.git/HEAD') !== undefined;
   const git = isWritable
     ? collector.keepInPlace(top, '.git')
@@ -99,7 +97,7 @@ export async function protectRepositories(top: PinnedPath, collector: MountColle
 }
 
 /** Keeps the folders on the path in place only where the file has credentials to hide. */
-function hideCredentialsIn(top: PinnedPath, names: readonly string[], collector: MountCollector): void {
+function hideCredentialsIn(top: PinnedPath, names: readonly string[], collector: Collector): void {
   const last = names.at(-1) as string;
   const way: PinnedPath[] = [];
   try {
@@ -121,7 +119,7 @@ function hideCredentialsIn(top: PinnedPath, names: readonly string[], collector:
  * could become one, an empty folder reserves the name `HEAD`. Inside another repository that name would shadow git's
  * own `HEAD`; there a new repository is only detected. Returns whether the top is a bare repository.
  */
-async function protectBareTop(context: ProtectionContext): Promise<boolean> {
+async function protectBareTop(context: Protection): Promise<boolean> {
   const { top, collector } = context;
   if (top.guard === undefined || isWriteAllowed(top, ['.git', 'HEAD'])) return false;
   const has = (path: string) => statChild(top, path) !== undefined;
@@ -137,15 +135,15 @@ async function protectBareTop(context: ProtectionContext): Promise<boolean> {
   return false;
 }
 
-/** Whether one of the folders above is a repository. */
+/** Whether a folder above is a repository. */
 function isInRepository(folder: string): boolean {
   const above = dirname(folder);
   if (above === folder) return false;
   return existsSync(join(above, '.git')) || isInRepository(above);
 }
 
-/** Returns the work tree, where there is a repository. */
-async function protectNested(context: ProtectionContext, names: readonly string[]): Promise<string | undefined> {
+/** Returns the work tree if there is a repository. */
+async function protectNested(context: Protection, names: readonly string[]): Promise<string | undefined> {
   const { top, collector } = context;
   const folder = keepFolders(top, names, collector);
   if (folder === undefined) return undefined;
@@ -171,14 +169,14 @@ function assertNoLink(folder: PinnedPath): void {
   );
 }
 
-function hideGitCredentials(git: PinnedPath, collector: MountCollector): void {
+function hideGitCredentials(git: PinnedPath, collector: Collector): void {
   if (!git.stats.isDirectory()) return;
   for (const name of ['config', 'config.worktree', 'credentials']) collector.hideCredentials(git, name, ['.git', name]);
   for (const name of ['modules', 'worktrees']) hideCredentialsBelow(git, name, 0, collector);
 }
 
-/** Repositories of submodules lie as deep as their names say. */
-function hideCredentialsBelow(above: PinnedPath, name: string, depth: number, collector: MountCollector): void {
+/** Hides credentials in submodule repositories, which lie as deep as their names say. */
+function hideCredentialsBelow(above: PinnedPath, name: string, depth: number, collector: Collector): void {
   const folder = depth > maxDepth ? undefined : pinChild(above, name);
   if (folder === undefined) return;
   try {
@@ -197,10 +195,10 @@ function hideCredentialsBelow(above: PinnedPath, name: string, depth: number, co
 }
 
 /**
- * Git goes into each submodule by itself, and takes whatever repository it finds there. So where one is missing still,
- * its folder is read-only as a whole. It counts what the index says, which git follows, and what `.gitmodules` says.
+ * Creates the protection of submodules. Git enters each submodule and uses any repository it finds there. So the folder
+ * of a missing one is read-only as a whole. Submodules come from the index and from `.gitmodules`.
  */
-function createSubmoduleProtection(context: ProtectionContext): ProtectSubmodules {
+function createSubmoduleProtection(context: Protection): ProtectSubmodules {
   const { top, collector, source } = context;
   let bytesLeft = maxIndexBytes;
 
@@ -222,7 +220,7 @@ function createSubmoduleProtection(context: ProtectionContext): ProtectSubmodule
   }
 
   return (workTree, gitFolder) =>
-    explainUnreadableConfig(context, workTree, async () => {
+    explainUnreadable(context, workTree, async () => {
       const git = gitFolder ?? gitFolderOf(workTree, source.read);
       const hashBytes = readHashBytes(git, source);
       const submodules = await readSubmodulesOfIndex({ gitFolder: git, hashBytes, spend: spendIndexBytes });
@@ -246,7 +244,7 @@ function createSubmoduleProtection(context: ProtectionContext): ProtectSubmodule
  * Keeps a submodule that is not checked out from being created. The first entry on the path that is no folder becomes
  * read-only; a missing one is reserved.
  */
-function blockMissingSubmodule({ top, collector }: ProtectionContext, names: readonly string[]): void {
+function blockMissingSubmodule({ top, collector }: Protection, names: readonly string[]): void {
   let here: PinnedPath = top;
   for (const [at, name] of names.entries()) {
     const found = statChild(here, name);

@@ -10,32 +10,27 @@ import { isRepository } from './find-protected-names.ts';
 const maxBlockMs = 5;
 
 /** The findings below the top of a folder, each as the names of its path. */
-export interface FolderScan {
+interface FolderScan {
   /** Folders that hold a `.git`. */
   readonly repositories: readonly string[][];
-  /** Folders that are a repository by what they hold, whatever they are called. */
+  /** Folders whose content makes them a repository, under any name. */
   readonly bare: readonly string[][];
-  /** Folders that cannot be looked into. Who owns them can change that later. */
+  /** Folders that cannot be read. Their owner can change that later. */
   readonly closed: readonly string[][];
-  /** Sockets, those in repositories too. */
+  /** Sockets, also those in repositories. */
   readonly sockets: readonly string[][];
   /** Files of settings that may hold credentials. */
   readonly settings: readonly string[][];
 }
 
-/**
- * Limits beyond which a folder is refused: a file that is not visited is not protected, and a server can make any
- * number of folders.
- */
+/** Limits beyond which a folder is refused: a server can make any number of folders. */
 const maxima = { folders: 100_000, names: 2_000_000, levels: 64, guarded: 500, settings: 5000 };
 /** The number of names that are read before the event loop may run. */
 const namesPerYield = 500;
-/** Packages are not worked in, and are many. */
+/** Folders of packages, which are many and not edited. */
 const skippedFolders: ReadonlySet<string> = new Set(['node_modules']);
 
-/**
- * Scans a folder for everything that is protected wherever it lies. Throws when there is more than the limits allow.
- */
+/** Scans a folder for everything that is protected wherever it lies. Throws when it exceeds the limits. */
 export async function scanFolder({ descriptor }: PinnedPath): Promise<FolderScan> {
   const found = {
     repositories: [] as string[][],
@@ -73,7 +68,7 @@ export async function scanFolder({ descriptor }: PinnedPath): Promise<FolderScan
   return { ...found, settings };
 }
 
-/** Undefined where the folder cannot be looked into; without any where it has gone. */
+/** Undefined for an unreadable folder; empty for a missing one. */
 async function readEntries(
   path: string,
   yieldToOthers: () => Promise<void>,

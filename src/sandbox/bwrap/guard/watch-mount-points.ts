@@ -8,7 +8,7 @@ import { findProtectedNames, statIfReadable } from './find-protected-names.ts';
 /** A folder in which protected names may appear. */
 export interface WatchedFolder {
   readonly path: string;
-  /** Guarded names that were there from the start, as names and as paths. */
+  /** Protected names that existed from the start, as names and as paths. */
   readonly present: ReadonlySet<string>;
   /** Whether a name may be written. */
   readonly isWriteAllowed: (names: readonly string[]) => boolean;
@@ -22,21 +22,21 @@ interface NameWatchOptions {
 /** Names that can be checked one by one. */
 const plainNames = [...guardedNames, ...guardedPaths].filter((name) => !name.includes('*'));
 
-/** Listing a large folder must not become all that Ambit does. */
+/** Limits the share of time that listing large folders may take. */
 const shareOfTime = 50;
 
-/** A name outside upon which something is mounted in a sandbox. */
-export interface MountPointMark {
+/** The identity of a mount point on the host. */
+export interface MountMark {
   readonly path: string;
   readonly mark: string;
 }
 
 export interface WatchedPaths {
-  readonly mountPoints: readonly MountPointMark[];
+  readonly mountPoints: readonly MountMark[];
   readonly folders: readonly WatchedFolder[];
 }
 
-export function markMountPoint({ real, stats }: Pick<PinnedPath, 'real' | 'stats'>): MountPointMark {
+export function markMountPoint({ real, stats }: Pick<PinnedPath, 'real' | 'stats'>): MountMark {
   return { path: real, mark: identifyFile(stats) };
 }
 
@@ -45,7 +45,7 @@ export function markMountPoint({ real, stats }: Pick<PinnedPath, 'real' | 'stats
  * kernel removes the mount on it, and the new file is writable inside. A new file is not protected at all. The next
  * process gets new mounts.
  */
-export function withMountPointChecks(bounds: Bounds, { mountPoints, folders }: WatchedPaths): Bounds {
+export function withMountChecks(bounds: Bounds, { mountPoints, folders }: WatchedPaths): Bounds {
   const watches = folders.map((folder) => watchNewNames(folder));
   return {
     ...bounds,
@@ -63,7 +63,7 @@ function findNewName(watches: readonly (() => string | undefined)[]): string | u
   return undefined;
 }
 
-function findReplacedMountPoint(mountPoints: readonly MountPointMark[]): string | undefined {
+function findReplacedMountPoint(mountPoints: readonly MountMark[]): string | undefined {
   const gone = mountPoints.find(({ path, mark }) => {
     const now = statIfReadable(path);
     return now === undefined || identifyFile(now) !== mark;
@@ -72,7 +72,7 @@ function findReplacedMountPoint(mountPoints: readonly MountPointMark[]): string 
   return `"${basename(gone.path)}", which it may only read, was replaced; it starts anew with the next call`;
 }
 
-/** The number of a file may be given to the next one. */
+/** The birth time is included, since a new file may get the inode number of an old one. */
 const identifyFile = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
 
 /**
