@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import type { Confinement } from '../common/confinement.ts';
+import type { Confinement, Shown } from '../common/confinement.ts';
 import { lookUpTool } from '../common/find-program.ts';
 import { cannotStart, missing, refuseVolume, sandboxUnavailable } from '../common/sandbox-errors.ts';
 import { addEgressProxy } from '../egress/add-egress-proxy.ts';
@@ -114,7 +114,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   async function probeSandbox(): Promise<Probed> {
     const tmpDir = join(tmpRoot, `probe-${process.pid}-${++folderCount}`);
     await makePrivateFolder(tmpDir);
-    const home = { real: realpathSync.native(tmpDir), inside: '/probe' };
+    const home: Shown = { real: realpathSync.native(tmpDir), inside: '/probe' };
     const { child, bounds } = await spawnServer(...createProbe(probeScript, tmpDir, home));
     const running = superviseChild(child, timing, () => void release(child.pid, tmpDir, bounds));
     const [output, errors] = await readProbeOutput(running, probeLimitMs);

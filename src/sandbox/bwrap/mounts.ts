@@ -125,13 +125,13 @@ function findMasks(files: readonly string[], entries: readonly PinnedMount[], ha
       if (real === pinned.real || !isInside(real, pinned.real)) return [];
       const path = real.slice(pinned.real.length).replace(/^\//, '');
       const stats = statChild(pinned, path);
-      return stats?.isFile() ? [{ inside: join(pinned.inside, path), mark: markMountPoint({ real, stats }) }] : [];
+      return stats?.isFile() ? [{ inside: join(pinned.inside, path), mark: markMountPoint(real, stats) }] : [];
     }),
   );
   const isNamed = (real: string) => entries.some(({ pinned }) => pinned.real === real);
   const inSystem = files.flatMap((real) => {
     const stats = hasSystem && isSystemPath(real) && !isNamed(real) ? statIfReadable(real) : undefined;
-    return stats?.isFile() ? [{ inside: real, mark: markMountPoint({ real, stats }) }] : [];
+    return stats?.isFile() ? [{ inside: real, mark: markMountPoint(real, stats) }] : [];
   });
   return [...new Map([...inSystem, ...inEntries].map((mask) => [mask.inside, mask])).values()];
 }

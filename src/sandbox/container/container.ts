@@ -9,7 +9,7 @@ import { type Mounts, pinMounts } from '../bwrap/mounts.ts';
 import { createProbe, listMissingProtections, readProbeOutput } from '../bwrap/probe.ts';
 import { scriptFiles, serverFiles } from '../bwrap/server-files.ts';
 import { visibilityRulesOf } from '../bwrap/visibility-filter.ts';
-import type { Confinement } from '../common/confinement.ts';
+import type { Confinement, Shown } from '../common/confinement.ts';
 import { lookUpTool } from '../common/find-program.ts';
 import { sandboxUnavailable } from '../common/sandbox-errors.ts';
 import { addEgressProxy } from '../egress/add-egress-proxy.ts';
@@ -112,7 +112,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     const tmpDir = join(tmpRoot, `probe-${mark}`);
     await makePrivateFolder(tmpDir);
     await writeFile(join(tmpDir, markFile), `${mark}\n`);
-    const home = { real: realpathSync.native(tmpDir), inside: '/probe' };
+    const home: Shown = { real: realpathSync.native(tmpDir), inside: '/probe' };
     const probe = createProbe(containerProbeScript, tmpDir, home);
     const { child, ignoresLimits, bounds } = await runContainer(setup, ...probe);
     const running = superviseChild(child, timing, () => void release(child.pid, tmpDir, bounds));

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { forwarderProgram } from '../../own-files.ts';
 import { runtimeFiles, type ServerFiles } from '../bwrap/server-files.ts';
-import type { Confinement } from '../common/confinement.ts';
+import type { Confinement, Shown } from '../common/confinement.ts';
 import type { Launch } from '../runner.ts';
 
 const port = 3128;
@@ -25,7 +25,7 @@ export function addEgressProxy(
   const inImage = confinement.image !== undefined;
   const runtime = inImage ? { shown: [], links: [] } : runtimeFiles(process.execPath, confinement.hidden);
   const node = inImage ? 'node' : process.execPath;
-  const forwarding = [
+  const forwarding: Shown[] = [
     { real: realpathSync.native(socket), inside: socketInside },
     { real: realpathSync.native(forwarderProgram), inside: forwarderInside },
   ];

@@ -3,6 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { showHostAndPort } from '../../lib/net/host-and-port.ts';
+import type { Shown } from '../common/confinement.ts';
 import { openEgress } from '../egress/open-egress.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { SandboxRunner } from '../runner.ts';
@@ -62,7 +63,7 @@ export async function openFetchSandbox(
       onRefused: ({ to }) => void (refused.length < 10 && refused.push(to)),
       proxyFor: (wanted) => sources.proxyFor(showHostAndPort(wanted)),
     });
-    const readable = [
+    const readable: Shown[] = [
       { real: realpathSync.native(settings), inside: settingsFolder },
       ...(sources.readable ?? []).map((path) => ({ real: path, inside: path })),
     ];

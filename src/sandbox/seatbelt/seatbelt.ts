@@ -7,7 +7,7 @@ import { redactBytes, redactionFor } from '../../lib/redact/redact-settings.ts';
 import { createProbe, listMissingProtections, readProbeOutput } from '../bwrap/probe.ts';
 import { type ServerFiles, serverFiles } from '../bwrap/server-files.ts';
 import { visibilityRulesOf } from '../bwrap/visibility-filter.ts';
-import type { Confinement } from '../common/confinement.ts';
+import type { Confinement, Shown } from '../common/confinement.ts';
 import { isProgram } from '../common/find-program.ts';
 import { findMachineCredentials } from '../common/machine-credentials.ts';
 import { refuseHosts, refuseVolume, sandboxUnavailable } from '../common/sandbox-errors.ts';
@@ -89,7 +89,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
     try {
       await once(server, 'listening');
       const script = seatbeltProbeScript(outside, (server.address() as AddressInfo).port);
-      const home = { real: tmpDir, inside: tmpDir };
+      const home: Shown = { real: tmpDir, inside: tmpDir };
       const child = await spawnServer(...createProbe(script, tmpDir, home));
       const running = superviseChild(child, timing, () => void warden.release(child.pid, tmpDir));
       const [output, errors] = await readProbeOutput(running, probeLimitMs);

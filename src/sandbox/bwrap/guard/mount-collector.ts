@@ -101,7 +101,7 @@ export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collecto
       seen = copyRedacted(found, settings) ?? (isShownAnyway ? found : undefined);
       if (seen === undefined) return undefined;
       shown.set(seen.inside, seen);
-      mountPoints.push(markMountPoint(found));
+      mountPoints.push(markMountPoint(found.real, found.stats));
       spendBudget('mounts', 1, seen.inside);
       return seen;
     } finally {
@@ -127,7 +127,7 @@ export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collecto
       const found = pinChild(folder, name);
       if (found === undefined) return undefined;
       kept.set(found.inside, found);
-      mountPoints.push(markMountPoint(found));
+      mountPoints.push(markMountPoint(found.real, found.stats));
       spendBudget('mounts', 1, found.inside);
       return found;
     },
@@ -143,11 +143,11 @@ export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collecto
       if (!stats?.isSocket() || shown.has(inside)) return;
       shown.set(inside, writeCopy(Buffer.alloc(0), inside));
       spendBudget('mounts', 1, inside);
-      mountPoints.push(markMountPoint({ real: `${folder.real}/${path}`, stats }));
+      mountPoints.push(markMountPoint(`${folder.real}/${path}`, stats));
     },
     watchPath(folder, name) {
       const stats = statChild(folder, name);
-      if (stats !== undefined) mountPoints.push(markMountPoint({ real: `${folder.real}/${name}`, stats }));
+      if (stats !== undefined) mountPoints.push(markMountPoint(`${folder.real}/${name}`, stats));
     },
     countVisit: () => spendBudget('looks', 1, ''),
     collect() {

@@ -64,6 +64,6 @@ function markLinks(folder: PinnedPath, there: readonly ProtectedName[]): MountMa
   return there.flatMap(({ name, ruleNames }) => {
     const stats = statChild(folder, name);
     if (!stats?.isSymbolicLink() || isWriteAllowed(folder, ruleNames)) return [];
-    return [markMountPoint({ real: `${folder.real}/${name}`, stats })];
+    return [markMountPoint(`${folder.real}/${name}`, stats)];
   });
 }

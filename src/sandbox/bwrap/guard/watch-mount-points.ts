@@ -36,8 +36,8 @@ export interface WatchedPaths {
   readonly folders: readonly WatchedFolder[];
 }
 
-export function markMountPoint({ real, stats }: Pick<PinnedPath, 'real' | 'stats'>): MountMark {
-  return { path: real, mark: identifyFile(stats) };
+export function markMountPoint(path: string, stats: Stats): MountMark {
+  return { path, mark: identifyFile(stats) };
 }
 
 /**
