@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Shown } from '../../src/sandbox/common/confinement.ts';
 import { lookUp } from '../../src/sandbox/common/find-program.ts';
 import { createTmpRoot } from '../../src/sandbox/common/sweep-leftovers.ts';
 import { createWarden, type Warden } from '../../src/sandbox/reaper/reaper.ts';
@@ -59,7 +60,7 @@ describe.skipIf(!hasBwrap() || !hasPodman())('the sandbox that is chosen', () =>
   test('shows no volume of an engine unless it is that engine', async () => {
     const { sandboxes } = createRunners({ warden, tmpRoot, packages: join(folder, 'packages') });
     const [own] = sandboxes;
-    const home = { real: folder, inside: folder };
+    const home: Shown = { real: folder, inside: folder };
     const confinement = { home, volume: 'ambit-a-w', readable: [], writable: [], hidden: [], limits: ordinaryLimits };
     const launch = { command: '/bin/sh', args: [], env: {}, cwd: folder, tmpDir: join(tmpRoot, 'v1'), confinement };
     await expect(own?.start(launch)).rejects.toMatchObject({

@@ -65,7 +65,7 @@ export async function openFetchSandbox(
     });
     const readable: Shown[] = [
       { real: realpathSync.native(settings), inside: settingsFolder },
-      ...(sources.readable ?? []).map((path) => ({ real: path, inside: path })),
+      ...(sources.readable ?? []).map((path): Shown => ({ real: path, inside: path })),
     ];
     return {
       cache,

@@ -13,6 +13,7 @@ import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Shown } from '../../../src/sandbox/common/confinement.ts';
 import type { Launch, RunningProcess } from '../../../src/sandbox/runner.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
@@ -47,11 +48,11 @@ const happensMeanwhile = (script: string) => writeFileSync(join(harness.folder, 
 function shell(script: string, more: Partial<Launch> = {}): Promise<RunningProcess> {
   const launch = harness.launch(['-c', script]);
   if (launch.confinement === undefined) throw new Error('Nothing says what it may do.');
-  const shown = (name: string) => ({ real: join(folder, name), inside: join(folder, name) });
+  const toMount = (name: string): Shown => ({ real: join(folder, name), inside: join(folder, name) });
   const confinement = {
     ...launch.confinement,
-    home: { ...shown('ws'), guard: { git: 'read' as const } },
-    readable: [shown('program')],
+    home: { ...toMount('ws'), guard: { git: 'read' as const } },
+    readable: [toMount('program')],
   };
   return harness.runner.start({ ...launch, command: '/bin/sh', confinement, ...more });
 }

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { pinMounts } from '../../../src/sandbox/bwrap/mounts.ts';
 import { serverFiles } from '../../../src/sandbox/bwrap/server-files.ts';
+import type { Shown } from '../../../src/sandbox/common/confinement.ts';
 import { ordinaryLimits } from './sandbox-harness.ts';
 
 let folder = '';
@@ -100,13 +101,13 @@ test('a link with a guarded name is not followed, so that nothing outside the wo
   file('outside-2/secret');
   mkdirSync(at('ws-2'));
   for (const name of ['.claude', '.git', '.mcp.json']) symlinkSync(at('outside-2'), at(`ws-2/${name}`));
-  const home = { real: at('ws-2'), inside: at('ws-2') };
+  const home: Shown = { real: at('ws-2'), inside: at('ws-2') };
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
   const mounts = await pinMounts({ ...rest, home }, { shown: [], links: [] }, folder);
   const { kept, readOnly } = mounts.guarded;
   expect([...kept, ...readOnly].filter(({ inside }) => inside.startsWith(at('ws-2')))).toEqual([]);
   mounts.release();
-  const guarded = { ...home, guard: { git: 'read' } } as const;
+  const guarded: Shown = { ...home, guard: { git: 'read' } };
   await expect(pinMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).rejects.toThrow('is a link');
 });
 
@@ -123,29 +124,29 @@ test('what has been exchanged since it was looked at is not shown, nor what is o
   const none = { shown: [], links: [] };
   mkdirSync(at('outside'));
   symlinkSync(at('outside'), at('ws'));
-  const place = (path: string) => ({ real: path, inside: path });
-  await expect(pinMounts({ ...rest, home: place(at('ws')) }, none, folder)).rejects.toThrow();
+  const toMount = (path: string): Shown => ({ real: path, inside: path });
+  await expect(pinMounts({ ...rest, home: toMount(at('ws')) }, none, folder)).rejects.toThrow();
   mkdirSync(at('real'));
   symlinkSync(at('real'), at('way'));
   mkdirSync(at('real/ws'));
-  await expect(pinMounts({ ...rest, home: place(at('way/ws')) }, none, folder)).rejects.toThrow('leads elsewhere');
+  await expect(pinMounts({ ...rest, home: toMount(at('way/ws')) }, none, folder)).rejects.toThrow('leads elsewhere');
   for (const path of ['/proc', '/sys', '/dev/shm', '/proc/self']) {
     await expect(
-      pinMounts({ ...rest, home: place(at('outside')), readable: [place(path)] }, none, folder),
+      pinMounts({ ...rest, home: toMount(at('outside')), readable: [toMount(path)] }, none, folder),
     ).rejects.toThrow();
   }
 });
 
 test('what lies in the workspace needs no place of its own, and nothing lets go of a handle twice', async () => {
   file('ws/inner/x');
-  const place = (path: string) => ({ real: at(path), inside: at(path) });
+  const toMount = (path: string): Shown => ({ real: at(path), inside: at(path) });
   const rest = { hidden: [], limits: ordinaryLimits };
   const mounts = await pinMounts(
-    { ...rest, home: place('ws'), readable: [place('ws/inner')], writable: [place('ws/inner')] },
-    { shown: [place('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
+    { ...rest, home: toMount('ws'), readable: [toMount('ws/inner')], writable: [toMount('ws/inner')] },
+    { shown: [toMount('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
     folder,
   );
-  expect(mounts.entries.map(({ pinned: what, writable }) => [what.inside, writable])).toEqual([[at('ws'), true]]);
+  expect(mounts.entries.map(({ pinned, writable }) => [pinned.inside, writable])).toEqual([[at('ws'), true]]);
   expect(mounts.links).toEqual([]);
   mounts.release();
 });

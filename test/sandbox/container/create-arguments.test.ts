@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { PinnedPath } from '../../../src/sandbox/bwrap/pinned-path.ts';
 import { parseMountInfo } from '../../../src/sandbox/bwrap/verify-mounts.ts';
 import { containerEnforcement, listSetups } from '../../../src/sandbox/container/container.ts';
 import { createArguments, formatEnvironment } from '../../../src/sandbox/container/create-arguments.ts';
@@ -12,7 +13,7 @@ import { describeEnforcement as limitsBy } from '../../../src/sandbox/limits/lim
 import { dangerousCalls, judgements } from '../bwrap/dangerous-calls.ts';
 import { ordinaryLimits } from '../bwrap/sandbox-harness.ts';
 
-const place = (real: string) => ({ real, inside: real, descriptor: 0, stats: {} as never });
+const toPinned = (real: string): PinnedPath => ({ real, inside: real, descriptor: 0, stats: {} as never });
 const wanted = (home: string) => ({
   name: 'ambit-a-p1',
   image: 'localhost/it:1',
@@ -26,8 +27,8 @@ const wanted = (home: string) => ({
   envFile: '/e',
   system: ['/usr'],
   mounts: {
-    entries: [{ pinned: place(home), writable: true }],
-    guarded: { kept: [], readOnly: [place(`${home}/.git`)] },
+    entries: [{ pinned: toPinned(home), writable: true }],
+    guarded: { kept: [], readOnly: [toPinned(`${home}/.git`)] },
   },
   workFolder: home,
 });

@@ -2,7 +2,7 @@ import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Guard } from '../../../src/sandbox/common/confinement.ts';
+import type { Guard, Shown } from '../../../src/sandbox/common/confinement.ts';
 import { createTmpRoot } from '../../../src/sandbox/common/sweep-leftovers.ts';
 import { createWarden } from '../../../src/sandbox/reaper/reaper.ts';
 import { seatbeltProfile } from '../../../src/sandbox/seatbelt/profile.ts';
@@ -138,17 +138,17 @@ test('a path cannot end its string and go on as a rule', () => {
 });
 
 test('what is granted is granted where it really lies', () => {
-  const shown = (real: string) => ({ real, inside: `/named${real}` });
+  const toMount = (real: string): Shown => ({ real, inside: `/named${real}` });
   const confinement = {
-    home: shown('/ws'),
-    readable: [shown('/r')],
-    writable: [shown('/w')],
+    home: toMount('/ws'),
+    readable: [toMount('/r')],
+    writable: [toMount('/w')],
     hidden: [],
     limits: ordinaryLimits,
   };
   const profile = createSeatbeltProfile(
     confinement,
-    { program: '/n', shown: [shown('/s')], links: [], searched: [] },
+    { program: '/n', shown: [toMount('/s')], links: [], searched: [] },
     '/t/p',
   );
   expect(profile).not.toContain('/named');

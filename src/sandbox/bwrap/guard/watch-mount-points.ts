@@ -2,7 +2,6 @@ import type { Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { guardedNames, guardedPaths } from '../../../lib/fs/guarded-names.ts';
 import type { Bounds } from '../../limits/limiter.ts';
-import type { PinnedPath } from '../pinned-path.ts';
 import { findProtectedNames, statIfReadable } from './find-protected-names.ts';
 
 /** A folder in which protected names may appear. */

@@ -33,7 +33,7 @@ async function attack(
 ): Promise<{ said: string; reason?: string }> {
   const launch = harness.launch(['-c', `exec 2>&1; ${script}`]);
   if (launch.confinement === undefined) throw new Error('Nothing says what it may do.');
-  const confinement = { ...launch.confinement, home: { real: ws, inside: ws, guard }, masked, readable };
+  const confinement: Confinement = { ...launch.confinement, home: { real: ws, inside: ws, guard }, masked, readable };
   const running = await harness.runner.start({ ...launch, command: '/bin/sh', confinement });
   const [said, complaints, exit] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
   expect(complaints).toBe('');
