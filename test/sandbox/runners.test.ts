@@ -49,7 +49,7 @@ describe.skipIf(!hasBwrap() || !hasPodman())('the sandbox that is chosen', () =>
     });
   });
 
-  test('for an image is a container or none, though there be a bwrap', async () => {
+  test('for an image is a container or none, even with bwrap', async () => {
     expect(await chosenWith(['bwrap', 'podman'], 'localhost/it:1')).toBe('container');
     expect(await chosenWith(['bwrap'], 'localhost/it:1')).toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',
@@ -57,7 +57,7 @@ describe.skipIf(!hasBwrap() || !hasPodman())('the sandbox that is chosen', () =>
     });
   });
 
-  test('shows no volume of an engine unless it is that engine', async () => {
+  test('refuses a volume unless it is a container engine', async () => {
     const { sandboxes } = createRunners({ warden, tmpRoot, packages: join(folder, 'packages') });
     const [own] = sandboxes;
     const home: Shown = { real: folder, inside: folder };

@@ -76,7 +76,7 @@ test('a gateway that serves is ready before any sandbox was tried; what ends its
   try {
     await once(child.stdout!, 'data');
     const { programs, sources } = trace();
-    expect(programs).toEqual([expect.stringContaining('warden-process')]);
+    expect(programs).toEqual([expect.stringContaining('reaper-process')]);
     expect(sources).toContain('src/sandbox/runners.ts');
   } finally {
     child.kill('SIGTERM');

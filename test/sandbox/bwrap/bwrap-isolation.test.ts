@@ -34,7 +34,7 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
     expect(seen.exit).toEqual({ code: 0, signal: null });
   });
 
-  test('P5: has exactly the environment that was promised', () => {
+  test('P5: has exactly the documented environment', () => {
     expect(seen.report.env).toEqual({
       PATH: expect.stringMatching(/(?:^|:)\/usr\/local\/bin:\/usr\/bin:\/bin$/),
       HOME: '/tmp/home',
@@ -57,7 +57,7 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
     }
   });
 
-  test('has no capability, no way to one, and sees no process but its own', () => {
+  test('has no capability, cannot gain one, and sees only its own processes', () => {
     const { status, processes } = seen.report;
     for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']) expect(status[set]).toBe('0000000000000000');
     expect(status).toMatchObject({ NoNewPrivs: '1', Seccomp: '2' });
@@ -86,7 +86,7 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
     );
   });
 
-  test('reads what it was promised, and nothing else', () => {
+  test('reads what it was granted, and nothing else', () => {
     expect(seen.report.read).toEqual([
       'mine',
       'granted',
@@ -109,7 +109,7 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
     });
   });
 
-  test('sees nothing that the kernel tells of the machine, and no terminal', () => {
+  test('sees no kernel information about the machine, and no terminal', () => {
     const { covered } = seen.report;
     expect(covered).toContain('covered');
     expect(covered.filter((each) => each !== 'covered' && each !== 'ENOENT')).toEqual([]);
@@ -125,21 +125,21 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
     expect(seen.report.tmpBytes).toBe(64 << 20);
   });
 
-  test('cannot put orders where a trusted program would follow them, nor move what holds them away', () => {
+  test('cannot write files that a trusted program follows, nor move their folders away', () => {
     expect(followed.filter((_, index) => seen.report.ordered[index] !== 'EROFS')).toEqual([]);
     expect(seen.report.moved).toEqual(['EBUSY', 'EBUSY']);
   });
 
-  test('can write to nothing of the kernel, though Ambit be root', () => {
+  test('cannot write kernel files even if Ambit is root', () => {
     expect(seen.report.proc).toEqual([]);
     expect(seen.report.device).toBe('EPERM');
   });
 
-  test('cannot make files that run with the rights of its account', () => {
+  test('cannot make set-user-ID files', () => {
     expect(seen.report.setId).toEqual(['EPERM', 'EPERM']);
   });
 
-  test('has no network: not the machine, not its abstract sockets, not the world', () => {
+  test('has no network: no host, no abstract socket, no internet', () => {
     expect(seen.report.interfaces.filter((name) => name !== 'lo')).toEqual([]);
     expect(seen.report.reached).toEqual(['ECONNREFUSED', 'ECONNREFUSED', 'ENETUNREACH']);
   });
@@ -150,7 +150,7 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
     expect(Object.values(seen.hosts).map(({ past }) => past)).toEqual(['ECONNREFUSED', 'ECONNREFUSED', 'ENETUNREACH']);
   });
 
-  test('is refused every call that reaches out of it', () => {
+  test('is refused every system call that reaches out of it', () => {
     const { calls } = seen.report;
     const known = Object.keys(dangerousCalls).filter((call) => call in calls);
     expect(known.length).toBeGreaterThan(50);

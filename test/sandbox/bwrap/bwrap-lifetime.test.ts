@@ -70,7 +70,7 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
     await allGone();
   });
 
-  test('ends when Ambit is killed, and when its warden is killed with it', async () => {
+  test('ends when Ambit is killed, and when its reaper is killed with it', async () => {
     for (const withWarden of [false, true]) {
       const child = fork(join(import.meta.dirname, 'starts-and-waits.js'), [harness.folder, does], {
         stdio: 'inherit',
@@ -93,7 +93,7 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
     }
   });
 
-  test('is not there when the last look finds that it may not be', async () => {
+  test('is not started when the check before the start throws', async () => {
     const launch = harness.launch(['-e', 'require("fs").writeFileSync("ran", "")']);
     const lastLook = () => {
       throw new Error('not any more');
@@ -105,7 +105,7 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
     expect(harness.groups()).toEqual([]);
   });
 
-  test('is not there when it cannot be bounded, nor when it is killed as it starts', async () => {
+  test('is not started without its limits, nor when it is killed as it starts', async () => {
     const fates = [
       () => Promise.reject(new Error('no group')),
       async (pid: number) => void process.kill(pid, 'SIGKILL'),
@@ -173,7 +173,7 @@ describe('without a sandbox that works', () => {
     });
   });
 
-  test('nothing starts when bwrap fails, and no path of the machine is told', async () => {
+  test('nothing starts when bwrap fails, and the error shows no path of the machine', async () => {
     const refusal = await fake('echo "bwrap: setting up uid map: Permission denied in /srv/secret" >&2; exit 1');
     expect(refusal).toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',
@@ -190,7 +190,7 @@ describe('without a sandbox that works', () => {
     });
   });
 
-  test('nothing starts in what calls itself bwrap and confines nothing', async () => {
+  test('nothing starts in a fake bwrap that confines nothing', async () => {
     expect(await fake('cat <&3 >/dev/null; while [ "$1" != -- ]; do shift; done; shift; exec "$@"')).toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',
       message: expect.stringMatching(/bwrap does not work/),
@@ -231,7 +231,7 @@ describe('without a sandbox that works', () => {
     );
   });
 
-  test('what is confined is not started by the other runner, nor what is not by this one', async () => {
+  test('a confined process is not started by the plain runner, nor any other by this one', async () => {
     harness = await createSandboxHarness();
     const { confinement: _, ...unconfined } = harness.launch([]);
     await expect(harness.runner.start(unconfined)).rejects.toThrow('Nothing says what this process may do');

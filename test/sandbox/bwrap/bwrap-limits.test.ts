@@ -49,13 +49,13 @@ describe.skipIf(!hasBwrap()).each(ways)('a sandbox bounded by %s', (_, keepers) 
 
   const byKernel = async () => (await harness.runner.probe()).limits.memoryMb !== 'watchdog';
 
-  test('says what is in force', async () => {
+  test('reports the enforced limits', async () => {
     const { limits } = await harness.runner.probe();
     expect(limits).toMatchObject({ fileMb: 'rlimit', openFiles: 'rlimit', wallSeconds: 'timer' });
     if (keepers !== undefined) expect(limits).toMatchObject({ memoryMb: 'watchdog', cpus: 'priority' });
   });
 
-  test('S8: where nobody counts it, memory cannot be put where no process holds it', async () => {
+  test('S8: cannot allocate memory of no process unless a control group counts it', async () => {
     if (await byKernel()) return;
     const script = `
 import ctypes, errno, os
@@ -80,7 +80,7 @@ print(*said)
   });
 
   const hoards = isRepeated ? ['child'] : ['memory', 'child'];
-  test.each(hoards)('has no more memory than it was given (%s), and the reason is told', async (deed) => {
+  test.each(hoards)('is ended beyond its memory limit (%s), with the reason', async (deed) => {
     const neighbour = await started('nothing');
     const { running } = await started(deed, { memoryMb: 200 });
     const { reason } = await running.exited;
@@ -94,7 +94,7 @@ print(*said)
     await nothingLeft();
   });
 
-  test.skipIf(isRepeated)('the reason is told also when it is just being ended', async () => {
+  test.skipIf(isRepeated)('the reason is reported also when it is just being ended', async () => {
     const { running } = await started('memory', { memoryMb: 200 });
     running.stdout.once('end', () => void running.end());
     running.stdout.resume();
@@ -141,7 +141,7 @@ print(*said)
     expect((await running.end()).reason).toBeUndefined();
   });
 
-  test.skipIf(isRepeated)('lives no longer than it may', async () => {
+  test.skipIf(isRepeated)('runs no longer than its limit', async () => {
     // Nothing is expected of it before that: a slow machine may not have started its program by then.
     const running = await harness.runner.start(harness.launch([does, 'nothing'], { wallSeconds: 0.1 }));
     running.stdout.resume();

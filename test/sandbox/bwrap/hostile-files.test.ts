@@ -59,7 +59,7 @@ describe('the first line of a package', () => {
   const ofPackage = (line: string) => shown(file(`${content}/node_modules/x/start`, line));
   const itself = () => [at(`${content}/node_modules`), at(`${content}/node_modules/x/start`)];
 
-  test('S1: brings nothing of the host, whatever path it names', async () => {
+  test('S1: makes nothing of the host visible, whatever path it names', async () => {
     const socket = createServer().listen(at('home/data/control.sock'));
     await new Promise((done) => socket.once('listening', done));
     chmodSync(at('home/data/control.sock'), 0o777);

@@ -88,7 +88,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox does while another 
   });
   afterAll(() => harness.stop());
 
-  test('S4: a program that something else was mounted upon through a link does not run', async () => {
+  test('S4: a program with a wrong mount through a link does not run', async () => {
     putTrap(join('/newroot', folder, 'program'));
     happensMeanwhile(swap('deep/y/hk'));
     const started = shell(`cat ${join(folder, 'program/server')}`).then(({ stdout }) => text(stdout));
@@ -110,7 +110,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox does while another 
     for (const server of servers) server.close();
   });
 
-  test('S4: servers of the workspace stand still meanwhile, and go on afterwards', async () => {
+  test('S4: servers of the workspace are paused meanwhile, and continue afterwards', async () => {
     const swaps = `${swap('deep/y/hk')}; ${swapBack}; echo again`;
     const hostile = await shell(
       `exec 2>/dev/null; until [ -e begin ]; do echo again; done; while :; do ${swaps}; done`,

@@ -40,7 +40,7 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (architecture) => 
     expect(refused).toEqual(expected.sort((one, other) => one - other));
   });
 
-  test('S8: has no memory that belongs to no process where nobody counts it', () => {
+  test('S8: refuses memory of no process unless a control group counts it', () => {
     const strict = seccompFilter(architecture, false);
     const differing = Array.from({ length: 471 }, (_, number) => number).filter(
       (number) => run(strict, audit[architecture], number) !== ask(number),
@@ -49,7 +49,7 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (architecture) => 
     for (const number of differing) expect(run(strict, audit[architecture], number)).toBe(ENOSYS);
   });
 
-  test('judges the other calls by their arguments', () => {
+  test('checks the other calls by their arguments', () => {
     const meaning = { allowed: allow, refused: EPERM, 'not there': ENOSYS, 'no such family': EAFNOSUPPORT };
     const known = judgements.filter(([call]) => judgedCalls[call][column] !== null);
     const verdicts = known.map(([call, args]) => [call, args, ask(judgedCalls[call][column] as number, args)]);
@@ -57,12 +57,12 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (architecture) => 
     expect(new Set(judgements.map(([call]) => call))).toEqual(new Set(Object.keys(judgedCalls) as JudgedCall[]));
   });
 
-  test('ends whoever speaks in the numbers of another processor', () => {
+  test('kills a process that uses the numbers of another processor', () => {
     const other = architecture === 'x64' ? audit.arm64 : audit.x64;
     for (const arch of [other, 0x40000003, 0]) expect(run(program, arch, 0)).toBe(kill);
   });
 
-  test('knows no calls of the x32 kind, and none that is newer than itself', () => {
+  test('refuses calls of the x32 ABI, and newer ones than it knows', () => {
     for (const number of [0x40000000, 0x40000000 + 101, 0xffffffff]) expect(ask(number)).toBe(EPERM);
     // 470 is `listns`; the calls after it were not looked at.
     expect([470, 471, 472, 0x3fffffff].map((number) => ask(number))).toEqual([allow, ENOSYS, ENOSYS, ENOSYS]);

@@ -50,7 +50,7 @@ test('an installed package is shown with all that is installed beside it, and no
   expect(shown('sh', [script])).toEqual([script, at('repo/node_modules'), at('repo/package.json')].sort());
 });
 
-test('no home folder is shown, though it look like a package', () => {
+test('no home folder is shown, even if it looks like a package', () => {
   vi.stubEnv('HOME', folder);
   const script = file('server.js');
   file('package.json', '{}');
@@ -97,7 +97,7 @@ test('a runtime or a folder of modules that holds what is never shown is not sho
   expect(shown('sh', [script])).toContain(at('app/node_modules'));
 });
 
-test('a link with a guarded name is not followed, so that nothing outside the workspace is shown', async () => {
+test('a link with a protected name is not followed, so that nothing outside the workspace is shown', async () => {
   file('outside-2/secret');
   mkdirSync(at('ws-2'));
   for (const name of ['.claude', '.git', '.mcp.json']) symlinkSync(at('outside-2'), at(`ws-2/${name}`));
@@ -111,7 +111,7 @@ test('a link with a guarded name is not followed, so that nothing outside the wo
   await expect(pinMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).rejects.toThrow('is a link');
 });
 
-test('what is not there is not started, and a relative entry of PATH is passed over', () => {
+test('a missing program is not started, and a relative entry of PATH is skipped', () => {
   expect(() => shown('no-such-program')).toThrow('There is no program "no-such-program"');
   expect(() => shown('./relative')).toThrow('There is no program');
   expect(() => serverFiles({ command: 'sh', args: [], searchPath: 'bin:.', hidden: [] })).toThrow(
@@ -119,7 +119,7 @@ test('what is not there is not started, and a relative entry of PATH is passed o
   );
 });
 
-test('what has been exchanged since it was looked at is not shown, nor what is of the kernel', async () => {
+test('a path that was replaced since the check is not mounted, nor a folder of the kernel', async () => {
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
   const none = { shown: [], links: [] };
   mkdirSync(at('outside'));
@@ -137,7 +137,7 @@ test('what has been exchanged since it was looked at is not shown, nor what is o
   }
 });
 
-test('what lies in the workspace needs no place of its own, and nothing lets go of a handle twice', async () => {
+test('a path in the workspace needs no mount of its own, and no descriptor is closed twice', async () => {
   file('ws/inner/x');
   const toMount = (path: string): Shown => ({ real: at(path), inside: at(path) });
   const rest = { hidden: [], limits: ordinaryLimits };

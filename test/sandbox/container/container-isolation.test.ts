@@ -35,7 +35,7 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
     expect(seen.exit).toEqual({ code: 0, signal: null });
   });
 
-  test('P5: has exactly the environment that was promised, and the one variable podman cannot be talked out of', () => {
+  test('P5: has exactly the documented environment, and the one variable that podman always sets', () => {
     expect(seen.report.env).toEqual({
       PATH: expect.stringMatching(/(?:^|:)\/usr\/local\/bin:\/usr\/bin:\/bin$/),
       HOME: '/tmp/home',
@@ -62,7 +62,7 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
     expect(environ).not.toMatch(/not to be told|HOST_SECRET|AMBIT_TEST/);
   });
 
-  test('has no capability, no way to one, and sees no process but its own', () => {
+  test('has no capability, cannot gain one, and sees only its own processes', () => {
     const { status, processes } = seen.report;
     for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']) expect(status[set]).toBe('0000000000000000');
     expect(status).toMatchObject({ NoNewPrivs: '1', Seccomp: '2' });
@@ -82,7 +82,7 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
     );
   });
 
-  test('reads what it was promised, and nothing else', () => {
+  test('reads what it was granted, and nothing else', () => {
     expect(seen.report.read).toEqual([
       'mine',
       'granted',
@@ -98,7 +98,7 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
     expect(seen.report.root.filter((name) => !expected.test(name))).toEqual([]);
   });
 
-  test('sees nothing that the kernel tells of the machine', () => {
+  test('sees no kernel information about the machine', () => {
     const { covered } = seen.report;
     expect(covered).toContain('covered');
     expect(covered.slice(0, -1).filter((each) => each !== 'covered' && each !== 'ENOENT')).toEqual([]);
@@ -114,17 +114,17 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
     expect(seen.report.tmpBytes).toBe(64 << 20);
   });
 
-  test('cannot put orders where a trusted program would follow them, nor move what holds them away', () => {
+  test('cannot write files that a trusted program follows, nor move their folders away', () => {
     expect(followed.filter((_, index) => seen.report.ordered[index] !== 'EROFS')).toEqual([]);
     expect(seen.report.moved).toEqual(['EBUSY', 'EBUSY']);
   });
 
-  test('can write to nothing of the kernel, though Ambit be root, nor make files that lend its rights', () => {
+  test('cannot write kernel files even if Ambit is root, nor make set-user-ID files', () => {
     expect(seen.report.proc).toEqual([]);
     expect(seen.report.setId).toEqual(['EPERM', 'EPERM']);
   });
 
-  test('has no network: not the machine, not its abstract sockets, not the world', () => {
+  test('has no network: no host, no abstract socket, no internet', () => {
     expect(seen.report.interfaces.filter((name) => name !== 'lo')).toEqual([]);
     expect(seen.report.reached).toEqual(['ECONNREFUSED', 'ECONNREFUSED', 'ENETUNREACH']);
   });
@@ -135,7 +135,7 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
     expect(Object.values(seen.hosts).map(({ past }) => past)).toEqual(['ECONNREFUSED', 'ECONNREFUSED', 'ENETUNREACH']);
   });
 
-  test('is refused every call that reaches out of it', () => {
+  test('is refused every system call that reaches out of it', () => {
     const { calls } = seen.report;
     const known = Object.keys(dangerousCalls).filter((call) => call in calls);
     expect(known.length).toBeGreaterThan(50);

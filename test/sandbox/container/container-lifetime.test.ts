@@ -65,7 +65,7 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     return running;
   };
 
-  test('is known by its session, told its secrets in no command line, and ends with all it left behind', async () => {
+  test('has the label of its session, no secret on a command line, and ends with all its processes', async () => {
     const running = await started('daemon');
     await leftBehind();
     const [name = ''] = containersOf(instanceOf(harness.root));
@@ -84,7 +84,7 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     expect(readFileSync('/proc/self/mountinfo', 'latin1')).not.toContain(harness.folder);
   });
 
-  test.runIf(proof)('is given and gives back every byte, those too that mean something to terminals', async () => {
+  test.runIf(proof)('passes every byte in both directions, also control characters of terminals', async () => {
     const running = await harness.runner.start(harness.launch(['-e', 'process.stdin.pipe(process.stdout)']));
     const sent = Buffer.concat([randomBytes(2 << 20), Buffer.from([0x10, 0x11, 3, 4, 0x1a, 0])]);
     const received = buffer(running.stdout);
@@ -107,7 +107,7 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     expect(readFileSync('/proc/self/mountinfo', 'latin1')).not.toContain(harness.folder);
   });
 
-  test('ends alone when the client of the engine is killed, and when it takes more memory than it was given; it is said why', async () => {
+  test('ends alone when the client of the engine is killed, and beyond its memory limit, with the reason', async () => {
     const [calm, orphaned, greedy] = await Promise.all([
       started('nothing'),
       started('daemon'),
@@ -126,40 +126,37 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     await gone(instanceOf(harness.root));
   });
 
-  test.runIf(proof)(
-    'ends when Ambit is killed; and when its warden is killed too, with whoever comes next',
-    async () => {
-      const victims = ['ambit', 'ambit and warden', 'and the notes are lost'];
-      const tmp = join(harness.folder, 'tmp');
-      const alive = await Promise.all(
-        victims.map(async (what) => {
-          const args = [harness.folder, does, 'container'];
-          const child = fork(join(import.meta.dirname, '../bwrap/starts-and-waits.js'), args, { stdio: 'inherit' });
-          onTestFinished(() => void child.kill('SIGKILL'));
-          const [said] = (await once(child, 'message')) as [{ warden: number; root: string }];
-          return { what, child, warden: said.warden, instance: instanceOf(said.root) };
-        }),
-      );
-      await leftBehind(victims.length);
-      for (const { what, child, warden } of alive) {
-        if (what !== 'ambit') process.kill(warden, 'SIGKILL');
-        const left = once(child, 'exit');
-        child.kill('SIGKILL');
-        await left;
-      }
-      const [noticed = '', swept = '', lost = ''] = alive.map(({ instance }) => instance);
-      rmSync(join(tmp, lost), { recursive: true });
-      expect(containersOf(swept)).toHaveLength(1);
-      await sweepLeftovers(tmp);
-      // Three processes are left: those of the one whose notes are lost.
-      for (const instance of [noticed, swept]) await gone(instance, 3);
-      expect(containersOf(lost)).toHaveLength(1);
-      await createContainerRunner({ warden: harness.warden, tmpRoot: harness.root }).probe();
-      await gone(lost);
-    },
-  );
+  test.runIf(proof)('ends when Ambit is killed; and when its reaper is killed too, with the next start', async () => {
+    const victims = ['ambit', 'ambit and warden', 'and the notes are lost'];
+    const tmp = join(harness.folder, 'tmp');
+    const alive = await Promise.all(
+      victims.map(async (what) => {
+        const args = [harness.folder, does, 'container'];
+        const child = fork(join(import.meta.dirname, '../bwrap/starts-and-waits.js'), args, { stdio: 'inherit' });
+        onTestFinished(() => void child.kill('SIGKILL'));
+        const [said] = (await once(child, 'message')) as [{ warden: number; root: string }];
+        return { what, child, warden: said.warden, instance: instanceOf(said.root) };
+      }),
+    );
+    await leftBehind(victims.length);
+    for (const { what, child, warden } of alive) {
+      if (what !== 'ambit') process.kill(warden, 'SIGKILL');
+      const left = once(child, 'exit');
+      child.kill('SIGKILL');
+      await left;
+    }
+    const [noticed = '', swept = '', lost = ''] = alive.map(({ instance }) => instance);
+    rmSync(join(tmp, lost), { recursive: true });
+    expect(containersOf(swept)).toHaveLength(1);
+    await sweepLeftovers(tmp);
+    // Three processes are left: those of the one whose notes are lost.
+    for (const instance of [noticed, swept]) await gone(instance, 3);
+    expect(containersOf(lost)).toHaveLength(1);
+    await createContainerRunner({ warden: harness.warden, tmpRoot: harness.root }).probe();
+    await gone(lost);
+  });
 
-  test('is not run at all when something else was put where it would be shown', async () => {
+  test('is not run at all when a mounted path was replaced', async () => {
     const secret = join(harness.folder, 'secret');
     const repository = join(harness.folder, 'ws/.git');
     const bin = join(harness.folder, 'bin');
@@ -201,7 +198,7 @@ describe('without an engine that works', () => {
     });
   });
 
-  test('nothing starts when it fails, and no path of the machine is told', async () => {
+  test('nothing starts when it fails, and the error shows no path of the machine', async () => {
     const refusal = await refusalOf(
       'echo "Error: crun: cgroups in hybrid mode not supported in /srv/secret" >&2; exit 1',
     );
@@ -210,7 +207,7 @@ describe('without an engine that works', () => {
     expect(refusal.message).not.toContain('/srv');
   });
 
-  test('nothing starts in what calls itself podman and does nothing', async () => {
+  test('nothing starts in a fake podman that does nothing', async () => {
     expect(await refusalOf('exit 0')).toMatchObject({ code: 'SANDBOX_UNAVAILABLE' });
   });
 });

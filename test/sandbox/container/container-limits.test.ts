@@ -25,7 +25,7 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     return { running, line };
   }
 
-  test('gets no more processes, no larger file and no fuller /tmp than it may, and a neighbour none the less', async () => {
+  test('is limited in processes, file size and /tmp, and its neighbour is not affected', async () => {
     const calm = await started('nothing');
     const [forks, writes, fills] = await Promise.all([
       started('processes', { pids: 30 }),
@@ -57,7 +57,7 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     );
   });
 
-  test.runIf(proof)('is ended by Ambit where the engine keeps no limits, and it is said why', async () => {
+  test.runIf(proof)('is ended by Ambit where the engine enforces no limits, with the reason', async () => {
     const { warden, root: tmpRoot } = harness;
     const limiter = createLimiter([]);
     const runner = createContainerRunner({ warden, tmpRoot, limitsByEngine: false, limiter });
@@ -100,7 +100,7 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     );
   });
 
-  test('is gone when the process is killed that stands between it and the engine', async () => {
+  test('is gone when the monitor between it and the engine is killed', async () => {
     const { running } = await started('daemon');
     const first = processesIn(harness.folder).find((pid) => nameOf(pid) === 'node') as number;
     const between = parentOf(first);

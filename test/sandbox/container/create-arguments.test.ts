@@ -34,7 +34,7 @@ const wanted = (home: string) => ({
 });
 const engine = (kind: 'podman' | 'docker') => ({ kind, path: `/bin/${kind}`, env: {} });
 
-test.each(['podman', 'docker'] as const)('%s is asked for nothing it would add by itself', (kind) => {
+test.each(['podman', 'docker'] as const)('%s gets flags against its own additions', (kind) => {
   const args = createArguments(engine(kind), wanted('/ws')).join(' ');
   for (const part of [
     '--network none --ipc none --hostname sandbox',
@@ -150,7 +150,7 @@ describe.each([
     expect(verdicts).toEqual(Object.keys(dangerousCalls).map((call) => [call, refused]));
   });
 
-  test('judges the other calls by their arguments, as the filter of the other sandbox does', () => {
+  test('checks the other calls by their arguments, as the filter of bwrap does', () => {
     const meaning = { allowed, refused, 'not there': notThere, 'no such family': notThere };
     const verdicts = judgements.map(([call, args]) => [call, args, judge(profile, call, args)]);
     expect(verdicts).toEqual(judgements.map(([call, args, verdict]) => [call, args, meaning[verdict]]));
@@ -165,7 +165,7 @@ test('mounts are read as the kernel writes them', () => {
   ]);
 });
 
-test('S8: who bounds the containers of one owner together, and who each of them', () => {
+test('S8: tells which limits hold for all containers of one owner, and which for each', () => {
   const rest = { fileMb: 'rlimit', openFiles: 'rlimit', wallSeconds: 'timer' } as const;
   const grouped = (version: 1 | 2, boundsCpu: boolean) => limitsBy({ version, boundsCpu }, undefined, true, false);
   const alone = limitsBy(undefined, undefined, true, true);
@@ -186,7 +186,7 @@ test('S8: who bounds the containers of one owner together, and who each of them'
   });
 });
 
-test('S8: podman is tried with groups and without, docker never takes a container into one', () => {
+test('S8: podman is tried with groups and without, docker containers never join one', () => {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-engines-'));
   try {
     for (const name of ['podman', 'docker']) writeFileSync(join(folder, name), '#!/bin/sh\n', { mode: 0o755 });

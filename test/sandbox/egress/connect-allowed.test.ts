@@ -12,8 +12,8 @@ function find(entries: readonly string[], resolve: ResolveHost = async () => [pu
   return (text: string) => way(to(text));
 }
 
-describe('the way to a host', () => {
-  test('is open where host and port are listed, and nowhere else', async () => {
+describe('a connection to a host', () => {
+  test('is allowed where host and port are listed, and nowhere else', async () => {
     const way = find(['Api.Example.com.:443', 'bücher.example:80']);
     expect(await way('api.example.COM:443')).toEqual({ addresses: [publicAddress] });
     expect(await way('xn--bcher-kva.example:80')).toEqual({ addresses: [publicAddress] });
@@ -29,7 +29,7 @@ describe('the way to a host', () => {
     expect(await find([])('api.example.com:443')).toEqual({ refused: 'not listed' });
   });
 
-  test('is open below a star, at any depth, and not at the name itself', async () => {
+  test('is allowed below a star, at any depth, and not at the name itself', async () => {
     const way = find(['*.example.com:443']);
     for (const name of ['a.example.com:443', 'a.b.example.com:443'])
       expect(await way(name)).toHaveProperty('addresses');
@@ -148,7 +148,7 @@ describe('the way to a host', () => {
     expect(await find(['a.example:80'], lying)('localhost:80')).toEqual({ refused: 'not listed' });
   });
 
-  test('a name is asked for once, however many connect at the same time, and only when it is listed', async () => {
+  test('a name is resolved once, however many connect at the same time, and only when it is listed', async () => {
     const asked: string[] = [];
     const way = find(['a.example:443'], async (host) => {
       asked.push(host);
@@ -158,7 +158,7 @@ describe('the way to a host', () => {
     expect(asked).toEqual(['a.example']);
   });
 
-  test('at most four names are asked for at a time, and at most four addresses are tried', async () => {
+  test('at most four names are resolved at a time, and at most four addresses are tried', async () => {
     const answers: ((addresses: string[]) => void)[] = [];
     const way = find(['*.example:443'], () => new Promise((answer) => answers.push(answer)));
     const four = ['a', 'b', 'c', 'd'].map((name) => way(`${name}.example:443`));

@@ -99,7 +99,7 @@ describe('the proxy of a process', () => {
     proxy.close();
   });
 
-  test('carries a plain request, under the name that was looked at', async () => {
+  test('relays a plain request, under the checked name', async () => {
     await open([`localhost:${port}`]);
     const socket = await dialled();
     const asking = request({
@@ -151,7 +151,7 @@ describe('the proxy of a process', () => {
     expect(refused).toEqual([{ to: expect.any(String), reason: expect.stringMatching(/^not /) }]);
   });
 
-  test('connects to the address it has looked at, though the name leads elsewhere a moment later', async () => {
+  test('connects to the checked address, even if the name resolves differently later', async () => {
     let answers = 0;
     const rebinding: ResolveHost = async () => [answers++ % 2 === 0 ? '169.254.169.254' : '127.0.0.1'];
     const { allowed } = await open([`rebound.example:${port}`], rebinding);
@@ -163,7 +163,7 @@ describe('the proxy of a process', () => {
     expect(refused.map(({ reason }) => reason)[0]).toContain('leads to 169.254.169.254');
   });
 
-  test('asks once for a name and dials what it was told', async () => {
+  test('resolves a name once and connects to the answer', async () => {
     const hosts: string[] = [];
     const then: ResolveHost = async (host) => {
       hosts.push(host);
@@ -191,7 +191,7 @@ describe('the proxy of a process', () => {
     hostile.close();
   });
 
-  test('has room for so many connections, and for so long a head', async () => {
+  test('limits connections and the length of a head', async () => {
     await open([`127.0.0.1:${port}`]);
     const long = await say(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`);
     expect(long).toMatch(/^HTTP\/1\.1 431 /);

@@ -9,7 +9,7 @@ import { cgroupSettings, readCount } from '../../../src/sandbox/limits/owner-cgr
 const limits = { memoryMb: 200, pids: 30, cpus: 0.5, fileMb: 1, openFiles: 1, wallSeconds: 1 };
 
 describe('the groups of this process', () => {
-  test('are found in trees of version 1, each at its own place', () => {
+  test('are found in trees of version 1, each in its own folder', () => {
     const groups = '4:memory:/a/b\n3:cpu,cpuacct:/\n2:name=systemd:/user\n1:pids:/a\n';
     const mounts = [
       '35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory',
@@ -35,7 +35,7 @@ describe('the groups of this process', () => {
   });
 });
 
-test('limits in the words of the kernel', () => {
+test('limits are written as the kernel reads them', () => {
   const said = (version: 1 | 2) =>
     (['memory', 'pids', 'cpu'] as const).flatMap((controller) =>
       cgroupSettings(version, controller, limits, 2).map(({ file, value }) => `${file}=${value}`),
@@ -59,7 +59,7 @@ test('limits in the words of the kernel', () => {
   expect(readCount('', 'max')).toBe(0);
 });
 
-describe('version 2, on a tree that only looks like one', () => {
+describe('version 2, on a fake tree', () => {
   let own = '';
   beforeEach(() => {
     own = mkdtempSync(join(tmpdir(), 'ambit-groups-'));
@@ -89,7 +89,7 @@ describe('version 2, on a tree that only looks like one', () => {
     expect(read('cgroup.subtree_control')).toBe('');
   });
 
-  test('what is said to be a group and is none stays where it is', async () => {
+  test('a folder that is noted as a group and is none is not removed', async () => {
     const kept = join(own, 'ambit-x-p1');
     group(kept, { 'cgroup.procs': '' });
     group(join(own, 'instance'), {});

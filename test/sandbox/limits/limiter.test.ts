@@ -43,7 +43,7 @@ describe('what is in force', () => {
     expect(describeEnforcement(groups, systemd, true, true)).toEqual({ ...expected, ...byAmbit });
   });
 
-  test('root is not bounded by the kernel unless it is in a group, and without prlimit files are not at all', () => {
+  test('root is limited by the kernel only in a group, and without prlimit files are not limited', () => {
     expect(describeEnforcement(undefined, undefined, true, false)).toMatchObject({ pids: 'watchdog' });
     expect(describeEnforcement(undefined, undefined, false, true)).toMatchObject({
       pids: 'watchdog',
@@ -53,7 +53,7 @@ describe('what is in force', () => {
   });
 });
 
-test('systemd starts the same program, bounded, and without what it needs itself', () => {
+test('systemd starts the same program with limits, without the variables for systemd', () => {
   const env = systemdEnvironment({ XDG_RUNTIME_DIR: '/run/user/7', SECRET: 'x' }, false) as Record<string, string>;
   expect(env).toEqual({ XDG_RUNTIME_DIR: '/run/user/7', DBUS_SESSION_BUS_ADDRESS: 'unix:path=/run/user/7/bus' });
   const tools = { systemdRun: '/usr/bin/systemd-run', env };
@@ -101,7 +101,7 @@ test('processes are counted by sandbox from Linux 5.14 on, and never for root', 
   expect(canCountProcesses('6.1.0', 0)).toBe(false);
 });
 
-test('why a process left, where a limit had a part in it', () => {
+test('explains an exit that a limit has caused', () => {
   const left = (code: number | null, refused?: { memory: number; pids: number }) =>
     explainExit({ code, signal: null }, refused, limits);
   const none = { memory: 0, pids: 0 };

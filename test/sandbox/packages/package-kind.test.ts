@@ -37,7 +37,7 @@ test('the program of a package is the one named, the only one, or the one called
   expect(findNpmProgram(wanted({ tool: 'bunx', runtime: 'bun' }), folder)).toEqual({ command: 'bun', args: [a, 'x'] });
 });
 
-test('which there are is said where it is not clear', () => {
+test('the error lists the programs of a package', () => {
   write({ one: 'a.js', other: 'b.js' });
   expect(() => findNpmProgram(wanted(), folder)).toThrow(/does not have one program to start; it has one, other\./);
   expect(() => findNpmProgram(wanted({ program: 'x' }), folder)).toThrow(
@@ -47,7 +47,7 @@ test('which there are is said where it is not clear', () => {
   expect(() => findNpmProgram(wanted(), folder)).toThrow(/does not have one program to start\./);
 });
 
-test('a program that lies elsewhere is none', () => {
+test('a program outside of the package is refused', () => {
   for (const bin of ['../../../outside.js', '../../../../../../../../etc/passwd', '.']) {
     write({ two: bin });
     expect(() => findNpmProgram(wanted(), folder), bin).toThrow(/does not have/);

@@ -127,7 +127,7 @@ describe('packages that servers are started from', () => {
     },
   );
 
-  test('that are not what was promised, then or now, are not kept', async () => {
+  test('that differ from their pin are not kept', async () => {
     registry.publish({ name: 'swapped', version: '1.0.0', bin: 's.js' }, { 's.js': says('good') });
     registry.swap('swapped', '1.0.0', {
       'package.json': '{"name":"swapped","version":"1.0.0","bin":"s.js"}',
@@ -146,7 +146,7 @@ describe('packages that servers are started from', () => {
       .filter((each) => each.startsWith(`npx-${name}-`) && !each.endsWith('.lock'))
       .flatMap((each) => readdirSync(join(folder, each)));
 
-  test('say what is missing', async () => {
+  test('report a missing package or tool', async () => {
     const none = packages('/nonexistent');
     await expect(none.ready('npx', ['never-fetched'])).rejects.toMatchObject({
       message: expect.stringContaining('"npm" is not on the PATH'),

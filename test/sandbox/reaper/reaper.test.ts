@@ -13,7 +13,7 @@ import { isAlive, until } from '../tagged-processes.ts';
 const linux = process.platform === 'linux';
 const program = fileURLToPath(new URL('../../../dist/sandbox/reaper/reaper-process.js', import.meta.url));
 
-describe('the warden of a running Ambit', () => {
+describe('the reaper of a running Ambit', () => {
   let harness: Harness;
   beforeEach(async () => {
     harness = await createHarness({ closeMs: 300, termMs: 300 });
@@ -57,7 +57,7 @@ describe('the warden of a running Ambit', () => {
     expect(await running.exited).toEqual({ code: null, signal: 'SIGKILL' });
   });
 
-  it('is not impressed by signals', async () => {
+  it('ignores signals', async () => {
     await harness.warden.start();
     const pid = harness.warden.pid ?? 0;
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1'] as const) process.kill(pid, signal);
@@ -100,7 +100,7 @@ describe('the warden of a running Ambit', () => {
     expect(launches.filter((launch) => existsSync(launch.tmpDir))).toEqual([]);
   });
 
-  it.skipIf(!linux)('is started again when it dies, and knows what it has to know', async () => {
+  it.skipIf(!linux)('is started again when it dies, and knows all processes', async () => {
     const launch = harness.launch('double-forks', 'stay');
     const running = await harness.runner.start(launch);
     const [grandchild = 0] = await readyPids(linesOf(running));
@@ -223,7 +223,7 @@ describe.skipIf(!linux)('a pid that now belongs to somebody else', () => {
     expect([isAlive(pid), isAlive(orphan), existsSync(join(root, 'keep'))]).toEqual([true, true, true]);
   });
 
-  it('is remembered by its start time in what Ambit tells the warden', async () => {
+  it('is identified by its start time in the commands to the reaper', async () => {
     const warden = createWarden({ tmpRoot: root });
     await warden.start();
     warden.watch(innocent.pid ?? 0, join(root, 'p1'));

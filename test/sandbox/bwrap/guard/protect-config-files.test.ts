@@ -126,7 +126,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     expect(reason).toMatch(/^"HEAD", which servers in a sandbox may only read, is new/);
   });
 
-  test('S4: a workspace that is a bare repository is guarded like one', async () => {
+  test('S4: a workspace that is a bare repository is protected like one', async () => {
     runGit(ws, ['init', '--quiet', '--bare']);
     for (const git of ['read', 'write'] as const) {
       const tried = ['config', 'config.worktree', 'commondir', 'hooks/post-checkout', 'info/attributes'];
@@ -135,7 +135,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     }
   });
 
-  test('S4: no number of folders takes a nested repository out of sight, named .git or not', async () => {
+  test('S4: a nested repository is found among any number of folders, named .git or not', async () => {
     const deep = 'a/b/c/d/e/f/g/h';
     for (const folder of ['team/lib', deep]) runGit(harness.folder, ['init', '--quiet', join(ws, folder)]);
     runGit(harness.folder, ['init', '--quiet', '--bare', join(ws, 'mirrors/x')]);
@@ -148,7 +148,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     expect(said).toContain('ok');
   });
 
-  test('S4: more than can be looked at is refused, and the error says what to do', async () => {
+  test('S4: a folder beyond the limits is refused, and the error says what to do', async () => {
     mkdirSync(join(ws, 'd/'.repeat(70)), { recursive: true });
     await expect(attack('true')).rejects.toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',
@@ -166,7 +166,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     expect(said).not.toContain('wrote');
   });
 
-  test('S4: git finds no repository of a server where a submodule or a linked repository has its place', async () => {
+  test('S4: a server cannot put its own repository in place of a submodule or a linked repository', async () => {
     const commit = '1'.repeat(40);
     const link = (folder: string, path: string) =>
       runGit(folder, ['update-index', '--add', '--cacheinfo', `160000,${commit},${path}`]);
@@ -249,7 +249,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     );
   });
 
-  test('S7: what takes long to follow refuses the start, and the error says which repository it is', async () => {
+  test('S7: a configuration that takes too long refuses the start, and the error names the repository', async () => {
     const config = (path: string, text: string) => put(`${path}/.git/config`, text);
     const refused = (words: RegExp) =>
       expect(attack('true')).rejects.toMatchObject({
