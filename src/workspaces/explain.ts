@@ -1,7 +1,55 @@
-import { asAmbitError } from './as-ambit-error.ts';
-import { absolutePath } from './backends/refusals.ts';
-import { missingFile, type NamesIn } from './missing-file.ts';
-import { SafeRootError } from './saferoot/saferoot-error.ts';
+import { AmbitError, type ErrorCode } from '../errors.ts';
+import { absolutePath, changedMeanwhile, closedInside, closedPath, tooManyEntries } from './backends/refusals.ts';
+import { plainNames } from './saferoot/components.ts';
+import { type SafeRootCode, SafeRootError, shownPath } from './saferoot/saferoot-error.ts';
+
+/** The names in a folder, those that may be told; undefined where there is no such folder or it may not be read. */
+type NamesIn = (folder: string) => Promise<readonly string[] | undefined>;
+
+const mostParents = 8;
+
+const mostSuggestions = 3;
+
+const inWords = (all: readonly string[]): string =>
+  all.length === 1 ? (all[0] as string) : `${all.slice(0, -1).join(', ')} and ${all.at(-1)}`;
+
+const codes: Readonly<Record<SafeRootCode, ErrorCode>> = {
+  PATH_VIOLATION: 'PATH_VIOLATION',
+  PATH_INVALID: 'PATH_INVALID',
+  NAME_TOO_LONG: 'PATH_INVALID',
+  TOO_DEEP: 'PATH_INVALID',
+  TOO_MANY_LINKS: 'PATH_INVALID',
+  FILE_NOT_FOUND: 'FILE_NOT_FOUND',
+  NOT_A_DIRECTORY: 'FILE_WRONG_KIND',
+  IS_A_DIRECTORY: 'FILE_WRONG_KIND',
+  NOT_A_LINK: 'FILE_WRONG_KIND',
+  NOT_ADMITTED: 'PATH_PROTECTED',
+  EXISTS: 'FILE_EXISTS',
+  NOT_EMPTY: 'FOLDER_NOT_EMPTY',
+  SPECIAL_FILE: 'FILE_WRONG_KIND',
+  HARD_LINKED: 'FILE_WRONG_KIND',
+  TOO_LARGE: 'FILE_TOO_LARGE',
+  TOO_MANY_ENTRIES: 'FILE_TOO_LARGE',
+  INTO_ITSELF: 'PATH_INVALID',
+  CHANGED: 'FILE_CHANGED',
+  BUSY: 'FILE_FAILED',
+  NO_PERMISSION: 'FILE_FAILED',
+  READ_ONLY: 'FILE_FAILED',
+  NO_SPACE: 'WORKSPACE_FULL',
+  OTHER_DEVICE: 'FILE_FAILED',
+  CLOSED: 'WORKSPACE_UNAVAILABLE',
+  UNSUPPORTED: 'WORKSPACE_UNAVAILABLE',
+  FAILED: 'FILE_FAILED',
+};
+
+const hints: Partial<Record<SafeRootCode, string>> = {
+  IS_A_DIRECTORY: 'Look into it with session_list_dir.',
+  TOO_MANY_LINKS: 'Ask for the file itself instead of the link.',
+  NO_PERMISSION: 'Leave it, or ask the operator: the gateway runs under an account that may not use it.',
+  READ_ONLY: 'Nothing can be written there.',
+  NO_SPACE: 'Nothing was changed. The operator must make room.',
+  INTO_ITSELF: 'Choose a new name outside the folder that is moved.',
+};
 
 export interface Explaining {
   readonly namesIn: NamesIn;
@@ -22,4 +70,72 @@ export function createExplain({ namesIn, relativeTo }: Explaining) {
       throw asAmbitError(error, about);
     }
   };
+}
+
+/** What went wrong in the folder, in the words of the gateway. SafeRootErrors name no path of the host, nor does this. */
+function asAmbitError(error: unknown, path: string): unknown {
+  if (!(error instanceof SafeRootError)) return error;
+  const about = error.path ?? path;
+  if (error.code === 'NOT_ADMITTED') return notAdmitted(error, about);
+  if (error.code === 'TOO_MANY_ENTRIES') return tooManyEntries(about);
+  if (error.code === 'CHANGED') return changedMeanwhile(about);
+  if (error.code === 'CLOSED') return new AmbitError('WORKSPACE_UNAVAILABLE', { cause: error });
+  const what = error.message.replace(/the folder(?= itself\.$|\.$)/, 'the workspace');
+  const hint = hints[error.code];
+  return new AmbitError(codes[error.code], { what, cause: error, ...(hint === undefined ? {} : { hint }) });
+}
+
+function notAdmitted({ what, inside = '.' }: SafeRootError, path: string): AmbitError {
+  const below = inside.startsWith(`${plainNames(path).join('/')}/`);
+  if (below && !path.includes('..')) return closedInside(path, inside);
+  return closedPath(path, what, inside);
+}
+
+/** Says what there is instead: the nearest folder on the way, and names in it that are much like the one asked for. */
+async function missingFile(path: string, namesIn: NamesIn): Promise<AmbitError> {
+  const names = plainNames(path);
+  const tried = [...names.keys()].reverse().slice(0, mostParents);
+  for (const depth of names.includes('..') ? [] : tried) {
+    const folder = names.slice(0, depth);
+    const there = await namesIn(folder.length === 0 ? '.' : folder.join('/'));
+    if (there === undefined) continue;
+    const similar = similarNames(names[depth] as string, there).map((name) => shownPath([...folder, name].join('/')));
+    const where = folder.length === 0 ? 'the workspace itself' : shownPath(folder.join('/'));
+    const nearest = depth === names.length - 1 ? '' : ` The nearest folder on the way that does is ${where}.`;
+    const instead = similar.length === 0 ? '' : ` There is ${inWords(similar)}.`;
+    return new AmbitError('FILE_NOT_FOUND', { what: `${shownPath(path)} does not exist.${nearest}${instead}` });
+  }
+  return new AmbitError('FILE_NOT_FOUND', { what: `${shownPath(path)} does not exist.` });
+}
+
+function similarNames(wanted: string, names: readonly string[]): string[] {
+  const sought = wanted.normalize('NFC').toLowerCase();
+  const near = Math.max(1, Math.floor(Math.min(sought.length, 30) / 3));
+  return names
+    .map((name) => ({ name, far: distance(sought, name.normalize('NFC').toLowerCase(), near) }))
+    .filter(({ far }) => far <= near)
+    .sort((one, other) => one.far - other.far || (one.name < other.name ? -1 : 1))
+    .slice(0, mostSuggestions)
+    .map(({ name }) => name);
+}
+
+/** How many letters must change, or change places with the next one; the same name with another ending counts as one. */
+function distance(one: string, other: string, most: number): number {
+  if (one === other) return 0;
+  const stem = (name: string) => name.replace(/(?<=.)\.[^.]*$/, '');
+  if (stem(one) === stem(other)) return 1;
+  if (Math.abs(one.length - other.length) > most || one.length > 100) return most + 1;
+  let before: number[] = [];
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (let at = 1; at <= one.length; at++) {
+    const next = [at];
+    for (let index = 1; index <= other.length; index++) {
+      const change = (row[index - 1] as number) + (one[at - 1] === other[index - 1] ? 0 : 1);
+      const swapped = at > 1 && index > 1 && one[at - 1] === other[index - 2] && one[at - 2] === other[index - 1];
+      const swap = swapped ? (before[index - 2] as number) + 1 : change;
+      next.push(Math.min(change, swap, (row[index] as number) + 1, (next[index - 1] as number) + 1));
+    }
+    [before, row] = [row, next];
+  }
+  return row.at(-1) as number;
 }

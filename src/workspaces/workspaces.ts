@@ -5,8 +5,7 @@ import type { Session } from '../sessions/session.ts';
 import type { WorkspaceBackend } from './backends/backend.ts';
 import { createKeptOpen } from './backends/kept-open.ts';
 import { type Resolution, tellResolutions } from './resolutions.ts';
-import type { SessionFiles } from './session-files.ts';
-import { sessionFilesOf } from './session-files-of.ts';
+import { type SessionFiles, sessionFilesOf } from './session-files.ts';
 import type { WrittenSoFar } from './written-so-far.ts';
 
 /** The files of sessions, wherever they lie. */

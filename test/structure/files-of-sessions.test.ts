@@ -17,7 +17,7 @@ const allowed: Readonly<Record<string, string>> = {
   'sandbox/': 'the files that a sandbox is made of; workspaces are mounted, by a descriptor that was opened safely',
   'workspaces/saferoot/': 'the one place where a path of a session meets the system',
   'workspaces/backends/container/': 'programs that Ambit starts',
-  'workspaces/backends/local/marks.ts': 'the path of a workspace as the operator gave it',
+  'workspaces/backends/local/followed-names.ts': 'the path of a workspace as the operator gave it',
   'workspaces/backends/local/open-local.ts': 'the path of a workspace as the operator gave it',
   'workspaces/search/ripgrep.ts': 'programs that Ambit starts',
   'workspaces/session-folders/': 'folders that Ambit makes and removes whole; the configuration of git',

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { volumeNameOf } from '../../src/workspaces/backends/container/volume-name.ts';
+import { volumeNameOf } from '../../src/workspaces/backends/open-backend.ts';
 import { boundedGateway, eras } from '../gateway/bounded-gateway.ts';
 import { type RawClient, rawClient } from '../gateway/raw-client.ts';
 import { hasPodman } from '../needs/podman.ts';

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { resolve } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { Documents } from '../../stores/documents.ts';
 import { pathRules } from '../path-rules.ts';
@@ -5,7 +7,6 @@ import type { Ripgrep } from '../search/ripgrep.ts';
 import type { Place } from '../workspaces.ts';
 import type { WorkspaceBackend } from './backend.ts';
 import type { ContainerBackends } from './container/container-backends.ts';
-import { volumeNameOf } from './container/volume-name.ts';
 import { openDatabase } from './database/open-database.ts';
 import { openLocal } from './local/open-local.ts';
 
@@ -37,3 +38,9 @@ export async function openBackend(place: Place, parts: BackendParts): Promise<Wo
 
 /** Both: no id can name the files of another workspace. No name of a workspace has a NUL in it. */
 const treeOf = (name: string, id: string | undefined): string => (id === undefined ? name : `${name}\0${id}`);
+
+/** Each data directory has volumes of its own, named after the workspaces. */
+export function volumeNameOf(dataDir: string, workspace: string): string {
+  const home = createHash('sha256').update(resolve(dataDir)).digest('hex').slice(0, 16);
+  return `ambit-${home}-${workspace}`;
+}

@@ -1,6 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import { leadingTo } from '../resolutions.ts';
-import { shownPath } from '../shown-path.ts';
+import { shownPath } from '../saferoot/saferoot-error.ts';
 
 /** Refusals that every backend words alike. */
 export function closedPath(path: string, why: string, resolved: string): AmbitError {

@@ -1,6 +1,6 @@
-import { mkdirSync } from 'node:fs';
+import { lstatSync, mkdirSync, symlinkSync } from 'node:fs';
 import { asPath } from './admit.ts';
-import { assertPlace, orUndone } from './assert-place.ts';
+import { assertPlace, orUndone, removeOwn } from './assert-place.ts';
 import { noteChange } from './changes.ts';
 import { withoutLastSlash } from './components.ts';
 import { type Folder, found, placeOf, walked } from './folder.ts';
@@ -37,5 +37,22 @@ export function mkdir(folder: Folder, path: string, options: MkdirOptions = {}):
       () => removeEmpty(made),
     );
     return { path: asPath(end.inside), folders: 1 };
+  });
+}
+
+/** A new link. Nothing that exists is touched. */
+export function symlink(folder: Folder, path: string, target: string, options: MkdirOptions = {}): void {
+  const make = options.parents ? 'parents' : undefined;
+  walked(folder, path, { deed: 'write', keepLastLink: true, make }, (end) => {
+    if (end.node !== undefined) throw new SafeRootError('EXISTS');
+    const place = placeOf(end);
+    const path = at(place.folder, place.name);
+    noteChange(place.folder);
+    symlinkSync(target, path);
+    const own = lstatSync(path);
+    orUndone(
+      () => assertPlace(folder, end, place),
+      () => removeOwn(place, own),
+    );
   });
 }

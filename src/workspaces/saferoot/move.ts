@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { asPath } from './admit.ts';
-import { assertPlace, orUndone } from './assert-place.ts';
+import { assertPlace, orUndone, takeFileName, takeFolderName } from './assert-place.ts';
 import { changedIn, noteChange } from './changes.ts';
 import { componentsOf, withoutLastSlash } from './components.ts';
 import { type Kind, kindOf } from './facts.ts';
@@ -11,7 +11,6 @@ import { namesIn } from './names-in.ts';
 import { at, type Handle } from './platform/ground.ts';
 import { asSafeRootError, SafeRootError, systemCode } from './saferoot-error.ts';
 import { type Surveyed, type SurveyOptions, surveyed, surveyedAtOnce } from './survey.ts';
-import { takeFileName, takeFolderName } from './take-name.ts';
 import { type Place, type Walked, walkAlong } from './walk.ts';
 
 export interface RenameOptions {

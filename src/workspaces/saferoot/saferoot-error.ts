@@ -78,7 +78,7 @@ export class SafeRootError extends Error {
   readonly #details: SafeRootErrorDetails;
 
   constructor(code: SafeRootCode, details: SafeRootErrorDetails = {}) {
-    super(`${shown(details.path)} ${details.what ?? sentences[code]}.`);
+    super(`${shownPath(details.path)} ${details.what ?? sentences[code]}.`);
     this.name = 'SafeRootError';
     this.code = code;
     this.what = details.what ?? sentences[code];
@@ -111,8 +111,8 @@ export function asSafeRootError(error: unknown, path: string | undefined): unkno
   return new SafeRootError(systemCodes[system] ?? 'FAILED', { path, system });
 }
 
-/** An absolute path is not repeated: it may be one of the host. */
-function shown(path: string | undefined): string {
+/** A path as the caller wrote it, for a message. An absolute one is not repeated: it may be one of the host. */
+export function shownPath(path: unknown): string {
   if (typeof path !== 'string' || path.startsWith('/')) return 'The path';
   return `"${escapeControls(path.length > 200 ? `${path.slice(0, 200)}…` : path)}"`;
 }

@@ -1,10 +1,37 @@
-import { closeSync, constants, fsyncSync, lstatSync, openSync, unlinkSync, writeSync } from 'node:fs';
-import { open } from 'node:fs/promises';
-import { assertSize, type Content, fill } from './content.ts';
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  constants,
+  fsyncSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { at, type Handle } from './platform/ground.ts';
-import { freshName, isTemporaryName, nameIsFree } from './temporary-name.ts';
+import { SafeRootError } from './saferoot-error.ts';
 
-export { isTemporaryName };
+/**
+ * Names of files that are being written, until they get their place. They say who writes: digits of the machine and
+ * its numbering of processes, six of the process, the rest by chance. So what a killed process left can be told from
+ * what another one is still writing.
+ */
+const pattern = /^\.ambit-([0-9a-f]{6})([0-9a-f]{6})[0-9a-f]{16}\.tmp$/;
+
+const underWay = new Set<string>();
+
+let here: string | undefined;
+
+/** Whoever writes elsewhere cannot be asked. No write takes as long as this. */
+const longestWriteMs = 600_000;
+
+const bootFile = '/proc/sys/kernel/random/boot_id';
+
+export type Content = string | Uint8Array | AsyncIterable<Uint8Array>;
 
 export interface Writing {
   readonly mode: number;
@@ -86,5 +113,79 @@ function syncFolder(folder: Handle): void {
     // Some file systems cannot; the file itself is whole either way.
   } finally {
     closeSync(descriptor);
+  }
+}
+
+/** Writes content into a file that is still empty; more than allowed ends it. */
+async function fill(file: FileHandle, content: Content, maxBytes: number | undefined): Promise<void> {
+  const whole = typeof content === 'string' ? Buffer.from(content) : content;
+  let total = 0;
+  for await (const piece of whole instanceof Uint8Array ? [whole] : whole) {
+    total += piece.length;
+    assertSize(total, maxBytes);
+    await writeAll(file, piece);
+  }
+}
+
+export function assertSize(bytes: number, maxBytes: number | undefined): void {
+  if (maxBytes !== undefined && bytes > maxBytes) {
+    throw new SafeRootError('TOO_LARGE', { what: 'would become larger than was allowed' });
+  }
+}
+
+export async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten;
+}
+
+/** True for a name a write in progress uses, or one that was killed has left behind. */
+export function isTemporaryName(name: string): boolean {
+  return pattern.test(name);
+}
+
+export function freshName(): string {
+  const writer = process.pid.toString(16).padStart(6, '0').slice(-6);
+  const name = `.ambit-${machine()}${writer}${randomBytes(8).toString('hex')}.tmp`;
+  underWay.add(name);
+  return name;
+}
+
+export function nameIsFree(name: string): void {
+  underWay.delete(name);
+}
+
+/** Whether nobody is going to move such a file to its place any more. */
+export function isLeftOver(name: string, modifiedMs: number): boolean {
+  const [, where, writer] = pattern.exec(name) ?? [];
+  if (where === undefined || writer === undefined || underWay.has(name)) return false;
+  if (Date.now() - modifiedMs > longestWriteMs) return true;
+  const writerId = Number.parseInt(writer, 16);
+  return where === machine() && (writerId === process.pid || !isAlive(writerId));
+}
+
+function isAlive(id: number): boolean {
+  try {
+    process.kill(id, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+/** The same number means the same process only on one machine, since it was started, in one container. */
+function machine(): string {
+  here ??= createHash('sha256')
+    .update(
+      [hostname(), text(() => readFileSync(bootFile, 'latin1')), text(() => readlinkSync('/proc/self/ns/pid'))].join(),
+    )
+    .digest('hex')
+    .slice(0, 6);
+  return here;
+}
+
+function text(read: () => string): string {
+  try {
+    return read();
+  } catch {
+    return '';
   }
 }

@@ -1,14 +1,12 @@
 import { accessSync, constants, fchmodSync, fchownSync, fstatSync, lstatSync, renameSync, type Stats } from 'node:fs';
 import { asPath } from './admit.ts';
-import { assertPlace, orUndone, removeOwn } from './assert-place.ts';
+import { assertPlace, orUndone, removeOwn, takeFileName } from './assert-place.ts';
 import { noteChange } from './changes.ts';
-import { assertSize, type Content, writeAll } from './content.ts';
 import { factsOf, type Located, type Resolved, versionOf } from './facts.ts';
 import { assertFile, type Folder, type FolderWalk, found, placeOf, walked, walkedUntil } from './folder.ts';
 import { at, type Handle } from './platform/ground.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { takeFileName } from './take-name.ts';
-import { writeBeside } from './temporary-file.ts';
+import { assertSize, type Content, writeAll, writeBeside } from './temporary-file.ts';
 import type { Place, Walked } from './walk.ts';
 
 export interface WriteOptions {

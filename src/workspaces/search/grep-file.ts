@@ -1,6 +1,21 @@
+import { isUtf8 } from 'node:buffer';
 import type { Budget } from './bounds.ts';
 import type { Expression } from './expression.ts';
-import { isWide, textOf } from './file-text.ts';
+
+/** Larger files are not searched. */
+export const largestSearched = 10 * 1024 * 1024;
+
+/** Takes the place of what is no character: no expression fits it, for no line holds one. */
+const noCharacter = '\n';
+
+interface FileText {
+  readonly text: string;
+  /** The line as it is searched: where the file is not UTF-8, what is no character fits nothing. */
+  searched(line: string): string;
+}
+
+const isWide = ([first, second]: Uint8Array): boolean =>
+  (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
 
 /** A line that fits, or one near it. */
 export interface FoundLine {
@@ -115,4 +130,19 @@ function shown(line: string, at: number): string {
   // A character is shown whole or not at all.
   const part = text.slice(from, from + longestShown).replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, '');
   return `${from > 0 ? '…' : ''}${part}${from + longestShown < text.length ? '…' : ''}`;
+}
+
+/** What a file says; undefined where it is not text. It is taken for what its first bytes say, else for UTF-8. */
+function textOf(bytes: Uint8Array): FileText | undefined {
+  const [first, second] = bytes;
+  if (first === 0xff && second === 0xfe) return unlessBinary(new TextDecoder('utf-16le').decode(bytes));
+  if (first === 0xfe && second === 0xff) return unlessBinary(new TextDecoder('utf-16be').decode(bytes));
+  if (bytes.includes(0)) return undefined;
+  const text = new TextDecoder().decode(bytes);
+  if (isUtf8(bytes)) return { text, searched: (line) => line };
+  return { text, searched: (line) => line.replaceAll('\ufffd', noCharacter) };
+}
+
+function unlessBinary(text: string): FileText | undefined {
+  return text.includes('\0') ? undefined : { text, searched: (line) => line };
 }

@@ -3,9 +3,7 @@ import type { SessionFiles } from '../session-files.ts';
 import { type Budget, createBudget, type SearchBounds, type Stopped } from './bounds.ts';
 import type { Expression } from './expression.ts';
 import { type FoundMatch, grepFile } from './grep-file.ts';
-import { below } from './ignore-levels.ts';
-import { createJudge, rulesFrom } from './ignore-rules.ts';
-import { inOrder } from './in-order.ts';
+import { below, createJudge, rulesFrom } from './ignore-levels.ts';
 import { readAhead } from './read-ahead.ts';
 import { walkFiles } from './walk-files.ts';
 
@@ -94,4 +92,14 @@ async function* pathsIn(files: SessionFiles, start: string, searching: Searching
 
 async function* just(path: string): AsyncGenerator<string> {
   yield path;
+}
+
+/** Names in order, folder by folder, as a walk comes upon them: what ends a name comes before all that goes on with it. */
+function orderOf(path: string): string {
+  return path.replaceAll('/', '\0');
+}
+
+function inOrder(paths: readonly string[]): string[] {
+  const keyed = paths.map((path) => ({ path, key: orderOf(path) }));
+  return keyed.sort((one, other) => (one.key < other.key ? -1 : 1)).map(({ path }) => path);
 }

@@ -1,7 +1,7 @@
 import { isAmbitError } from '../../errors.ts';
 import { createTurns } from '../../lib/async/turns.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { largestSearched } from './file-text.ts';
+import { largestSearched } from './grep-file.ts';
 
 export interface ReadFile {
   readonly path: string;

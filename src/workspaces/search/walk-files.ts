@@ -1,9 +1,35 @@
 import { isAmbitError } from '../../errors.ts';
+import type { Glob } from '../../lib/text/glob.ts';
 import type { ListedEntry } from '../backends/backend.ts';
 import type { Kind } from '../saferoot/facts.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { type Budget, deepest } from './bounds.ts';
-import { enterLevel, type IgnoreLevel, isIgnored, join, levelOf, presentIn, repositoryName } from './ignore-levels.ts';
+import { type Budget, createBudget, deepest, type SearchBounds, type Stopped } from './bounds.ts';
+import {
+  below,
+  enterLevel,
+  type IgnoreLevel,
+  isIgnored,
+  join,
+  levelOf,
+  presentIn,
+  repositoryName,
+} from './ignore-levels.ts';
+
+interface FilesFound {
+  /** Those that were changed last come first. */
+  readonly files: readonly WalkedEntry[];
+  /** How many there are, as far as was looked. */
+  readonly total: number;
+  /** Why there may be more. */
+  readonly stopped: Stopped | 'limit' | undefined;
+}
+
+interface FindQuery {
+  /** Over paths relative to `path`. */
+  readonly glob: Glob;
+  readonly path: string;
+  readonly limit: number;
+}
 
 export interface WalkedEntry {
   readonly path: string;
@@ -117,4 +143,28 @@ function walked(path: string, entry: ListedEntry, ignored: boolean): WalkedEntry
 
 function byName({ name: one }: ListedEntry, { name: other }: ListedEntry): number {
   return one < other ? -1 : one > other ? 1 : 0;
+}
+
+/** Files and links whose paths fit. */
+export async function findFiles(
+  files: SessionFiles,
+  { glob, path, limit }: FindQuery,
+  bounds?: SearchBounds,
+): Promise<FilesFound> {
+  const budget = createBudget(bounds);
+  const { path: start } = await files.stat(path);
+  const enter = (folder: string) => glob.mayHold(below(start, folder));
+  const found: WalkedEntry[] = [];
+  for await (const entries of walkFiles(files, start, { budget, facts: true, enter })) {
+    for (const entry of entries) {
+      if ((entry.kind === 'file' || entry.kind === 'link') && glob.matches(below(start, entry.path))) found.push(entry);
+    }
+  }
+  // What is equally new stays in the order of the walk.
+  found.sort((one, other) => (other.modifiedMs ?? 0) - (one.modifiedMs ?? 0));
+  return {
+    files: found.slice(0, limit),
+    total: found.length,
+    stopped: budget.stopped ?? (found.length > limit ? 'limit' : undefined),
+  };
 }

@@ -1,7 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
-import { SafeRootError } from '../saferoot/saferoot-error.ts';
-import { shownPath } from '../shown-path.ts';
+import { SafeRootError, shownPath } from '../saferoot/saferoot-error.ts';
 
 /** Beyond these it is left to git, whose time is limited. */
 const mostEntries = 2_000_000;

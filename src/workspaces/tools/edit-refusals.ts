@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import { type EditOutcome, mostPlaces, type TextEdit } from '../../lib/text/apply-edit.ts';
 import { mostCharacters, nearestLines } from '../../lib/text/nearest-lines.ts';
-import { shownPath } from '../shown-path.ts';
+import { shownPath } from '../saferoot/saferoot-error.ts';
 
 const mostLinesNamed = 10;
 

@@ -5,7 +5,7 @@ import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { compileGlob, type Glob } from '../../lib/text/glob.ts';
 import { sessionArgument } from '../../sessions/tools/shown-session.ts';
 import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
-import { findFiles } from '../search/find-files.ts';
+import { findFiles } from '../search/walk-files.ts';
 import type { FileAccess } from './file-access.ts';
 import { folderArgument, foundEntry, showEntry, truncated, whyTruncated } from './found-entry.ts';
 

@@ -6,7 +6,7 @@ import { imageType, mediaType } from '../../lib/text/media-type.ts';
 import { sessionArgument } from '../../sessions/tools/shown-session.ts';
 import { type Shown, shown, type Tool, tool } from '../../sessions/tools/tool.ts';
 import type { OpenedFile } from '../backends/backend.ts';
-import { shownPath } from '../shown-path.ts';
+import { shownPath } from '../saferoot/saferoot-error.ts';
 import type { FileAccess } from './file-access.ts';
 import { createLinePlaces, type LinePlaces } from './line-places.ts';
 import { pathArgument, sha256Shown } from './path-argument.ts';

@@ -17,7 +17,7 @@ import type { AmbitError } from '../../../src/errors.ts';
 import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
 import { type LocalBackend, openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
 import { pathRules } from '../../../src/workspaces/path-rules.ts';
-import { freshName, nameIsFree } from '../../../src/workspaces/saferoot/temporary-name.ts';
+import { freshName, nameIsFree } from '../../../src/workspaces/saferoot/temporary-file.ts';
 import { counts } from '../../proof.ts';
 import { countLooks } from '../count-looks.ts';
 import { hostilePaths, layTraps, oddNames } from '../saferoot/attacks.ts';

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { findRipgrep } from '../../../src/workspaces/search/find-ripgrep.ts';
+import { findRipgrep } from '../../../src/workspaces/search/ripgrep.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts, proof } from '../../proof.ts';
 import { sceneOfTest, secret } from '../saferoot/scene.ts';

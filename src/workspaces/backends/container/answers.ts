@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { AmbitError } from '../../../errors.ts';
 import { escapeControls } from '../../../lib/text/escape-controls.ts';
 import { leadingTo } from '../../resolutions.ts';
-import { fileCodes } from './file-codes.ts';
-import { pathLength } from './requests.ts';
+import { fileCodes, pathLength } from './requests.ts';
 
 /** What the program beside the files says is looked at as if a stranger said it, and nothing more of it is taken. */
 const name = z

@@ -2,8 +2,13 @@ import type { Readable, Writable } from 'node:stream';
 import { AmbitError } from '../../../errors.ts';
 import { refusalOf } from './answers.ts';
 import { createFrameReader, frameOf, type Head } from './frames.ts';
-import { createGate } from './gate.ts';
 import { changing, type FilesRequest } from './requests.ts';
+
+/** Lets so many in at a time, and so much of them; in the order in which they came. */
+interface Gate {
+  /** Resolves to what is called on the way out. */
+  enter(weight: number): Promise<() => void>;
+}
 
 export interface Question<T> {
   readonly request: FilesRequest;
@@ -127,4 +132,36 @@ function unanswered(request: FilesRequest): AmbitError {
     what: 'The container that keeps the files ended before it answered: what was asked for may have been done or not.',
     hint: 'Look with session_file_info or session_read_file what is there now, then decide.',
   });
+}
+
+function createGate({ most, mostWeight }: { readonly most: number; readonly mostWeight: number }): Gate {
+  const queue: { readonly weight: number; readonly go: () => void }[] = [];
+  let inside = 0;
+  let weightInside = 0;
+
+  /** What is too heavy by itself goes alone. */
+  const fits = (weight: number) => inside === 0 || (inside < most && weightInside + weight <= mostWeight);
+
+  function admit(): void {
+    for (let [next] = queue; next !== undefined && fits(next.weight); [next] = queue) {
+      queue.shift();
+      inside++;
+      weightInside += next.weight;
+      next.go();
+    }
+  }
+
+  return {
+    async enter(weight) {
+      await new Promise<void>((go) => {
+        queue.push({ weight, go });
+        admit();
+      });
+      return () => {
+        inside--;
+        weightInside -= weight;
+        admit();
+      };
+    },
+  };
 }

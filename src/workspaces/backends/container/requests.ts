@@ -1,5 +1,24 @@
+import type { ErrorCode } from '../../../errors.ts';
 import type { PathRules } from '../../path-rules.ts';
 import type { ListOptions, MoveOptions, RemoveOptions, StatOptions, WriteOptions } from '../backend.ts';
+
+/** What can go wrong with files; nothing else is believed of the program beside them. */
+export const fileCodes = [
+  'WORKSPACE_UNAVAILABLE',
+  'WORKSPACE_FULL',
+  'PATH_VIOLATION',
+  'PATH_INVALID',
+  'PATH_PROTECTED',
+  'FILE_NOT_FOUND',
+  'FILE_EXISTS',
+  'FILE_WRONG_KIND',
+  'FILE_TOO_LARGE',
+  'FILE_CHANGED',
+  'FILE_FAILED',
+  'FOLDER_NOT_EMPTY',
+] as const satisfies readonly ErrorCode[];
+
+export const isFileCode = (code: ErrorCode): boolean => (fileCodes as readonly ErrorCode[]).includes(code);
 
 /** A file no larger than this comes with the answer that opens it. */
 export const inlineBytes = 64 * 1024;

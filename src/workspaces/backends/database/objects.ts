@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import { AmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
+import type { FoundFile, OpenedFile } from '../backend.ts';
+import type { FileNode } from './nodes.ts';
 
 /**
  * Bytes in the store: so many pieces of one operation, from the first on. Each operation has a name of its own, so no
@@ -79,4 +81,38 @@ async function each(count: number, work: (index: number) => Promise<void>): Prom
     // All are over before a failure is told, so that whoever tidies up meets no late one.
     for (const result of await Promise.allSettled(batch)) if (result.status === 'rejected') throw result.reason;
   }
+}
+
+/** Its pieces stay for a while after it was replaced. */
+export function openFile(node: FileNode, facts: FoundFile, objects: Objects): OpenedFile {
+  let last: { readonly index: number; readonly bytes: Buffer } | undefined;
+
+  /** Reading on in small parts asks for the same piece many times. */
+  async function pieceOf(index: number): Promise<Buffer> {
+    if (last?.index !== index) last = { index, bytes: await objects.piece(node.content ?? ['', 0, 0], index) };
+    return last.bytes;
+  }
+
+  return {
+    facts,
+    async read(offset, length) {
+      assertWhole(offset, 'offset');
+      assertWhole(length, 'length');
+      const end = Math.min(node.bytes, offset + length);
+      if (offset >= end) return new Uint8Array();
+      const parts: Buffer[] = [];
+      for (let index = pieceAt(offset); pieceStart(index) < end; index++) {
+        const piece = await pieceOf(index);
+        parts.push(piece.subarray(Math.max(0, offset - pieceStart(index)), end - pieceStart(index)));
+      }
+      return Buffer.concat(parts);
+    },
+    async close() {
+      last = undefined;
+    },
+  };
+}
+
+function assertWhole(value: number, name: string): void {
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be a whole number, 0 or more`);
 }

@@ -10,14 +10,10 @@ import { withoutCredentials } from '../../without-credentials.ts';
 import type { FoundFile, WorkspaceBackend, WriteOptions, Written } from '../backend.ts';
 import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
 import { createChanges } from './changes.ts';
-import { intentsOf } from './intents.ts';
-import { listTree } from './list-tree.ts';
-import { moveInTree } from './move-in-tree.ts';
+import { intentsOf, sweepObjects } from './intents.ts';
 import { createChildrenOf, type FileNode, type FolderNode, type Node } from './nodes.ts';
-import { objectsOf, piecesOf } from './objects.ts';
-import { openFile } from './open-file.ts';
-import { sweepObjects } from './sweep-objects.ts';
-import { type PathWalk, surveyTree, walkPath } from './walk-path.ts';
+import { objectsOf, openFile, piecesOf } from './objects.ts';
+import { listTree, moveInTree, type PathWalk, surveyTree, walkPath } from './walk-path.ts';
 
 export interface DatabaseOptions {
   readonly rules: PathRules;

@@ -1,7 +1,7 @@
+import { type Stats, statSync } from 'node:fs';
 import { readEntries } from '../../../lib/fs/follow-links.ts';
 import { isFollowed, plainlyFollowedIn } from '../../../lib/fs/guarded-links.ts';
 import { createPace } from '../../saferoot/give-way.ts';
-import { contentOf } from './marks.ts';
 
 /** Nobody knows which links lie in a folder. The message is why nothing is to be changed then. */
 export class NamesUnknown extends Error {
@@ -140,4 +140,25 @@ function atOnce<T>(work: Generator<void, T>): T {
 
 function bounded(names: readonly string[]): readonly string[] | NamesUnknown {
   return names.length > mostFollowed ? tooMany : names;
+}
+
+/** Which thing was found at a place. */
+export function identityOf(found: Stats | undefined): string {
+  return found === undefined ? '' : `${found.dev}:${found.ino}:${found.mode & 0o170000}`;
+}
+
+/** What a file or folder holds, as far as its own facts tell. */
+export function contentOf(place: string): string {
+  const stats = statAt(place);
+  return stats === undefined
+    ? ''
+    : `${stats.dev}:${stats.ino}:${stats.mode}:${stats.size}:${stats.mtimeMs}:${stats.ctimeMs}`;
+}
+
+function statAt(place: string): Stats | undefined {
+  try {
+    return statSync(place, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }

@@ -1,8 +1,7 @@
 import type { Dirent, Stats } from 'node:fs';
 import { entriesInFolder, lookAtPlace } from '../../../lib/fs/follow-links.ts';
 import { readSettings } from '../../../lib/git/git-orders.ts';
-import { type FollowedNames, NamesUnknown } from './followed-names.ts';
-import { contentOf, identityOf } from './marks.ts';
+import { contentOf, type FollowedNames, identityOf, NamesUnknown } from './followed-names.ts';
 
 /** Looks at the file system, and notes what was looked at. */
 export interface NotedLooks {

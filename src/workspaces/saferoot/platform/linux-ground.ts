@@ -2,7 +2,35 @@ import { close, closeSync, constants, fstatSync, openSync, readFileSync, statfsS
 import { open } from 'node:fs/promises';
 import { SafeRootError } from '../saferoot-error.ts';
 import { at, type Ground, type Handle } from './ground.ts';
-import { isKernelFileSystem } from './kernel-file-systems.ts';
+
+/**
+ * File systems whose files are the kernel's own state. Read by this process they would tell of this process: its
+ * environment, its memory. A folder that holds a system image often has some of them mounted.
+ */
+const kernelFileSystems: ReadonlySet<number> = new Set([
+  0x9fa0, // proc
+  0x62656572, // sysfs
+  0x62656570, // configfs
+  0x64626720, // debugfs
+  0x74726163, // tracefs
+  0x73636673, // securityfs
+  0x27e0eb, // cgroup
+  0x63677270, // cgroup2
+  0xcafe4a11, // bpf
+  0xde5e81e4, // efivarfs
+  0x6165676c, // pstore
+  0xf97cff8c, // selinux
+  0x43415d53, // smack
+  0x5a3c69f0, // apparmor
+  0x1cd1, // devpts
+  0x42494e4d, // binfmt_misc
+  0x19800202, // mqueue
+  0x65735543, // fusectl
+  0x6e667364, // nfsd
+  0x67596969, // rpc_pipefs
+  0x7655821, // resctrl
+  0x6e736673, // nsfs
+]);
 
 /** A handle to the thing itself, without opening it; Node does not name the flag. It is the same on every processor. */
 const O_PATH = 0o10000000;
@@ -56,4 +84,9 @@ function refuseKernelState(handle: Handle): void {
   if (isKernelFileSystem(statfsSync(handle.path).type)) {
     throw new SafeRootError('PATH_VIOLATION', { what: 'leads into a file system of the kernel' });
   }
+}
+
+/** The type is the kernel's `f_type`, which may arrive sign-extended. */
+export function isKernelFileSystem(type: number): boolean {
+  return kernelFileSystems.has(type >>> 0);
 }

@@ -8,7 +8,7 @@ import {
   createContainerBackends,
 } from '../../../../src/workspaces/backends/container/container-backends.ts';
 import type { FilesSettings } from '../../../../src/workspaces/backends/container/requests.ts';
-import { volumeNameOf } from '../../../../src/workspaces/backends/container/volume-name.ts';
+import { volumeNameOf } from '../../../../src/workspaces/backends/open-backend.ts';
 import { pathRules } from '../../../../src/workspaces/path-rules.ts';
 import { createSandboxHarness } from '../../../sandbox/bwrap/sandbox-harness.ts';
 
