@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { openRoot } from '../build/workspaces/saferoot/open-root.js';
-import { linuxGround } from '../build/workspaces/saferoot/platform/linux-ground.js';
-import { walk } from '../build/workspaces/saferoot/walk.js';
+import { linuxGround } from '../build/workspaces/saferoot/platform/linux-fs.js';
+import { walk } from '../build/workspaces/saferoot/walk-path.js';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });
 const rounds = Number(values.rounds);

@@ -1,5 +1,5 @@
 import { type ErrorCode, isAmbitError } from '../errors.ts';
-import { plainNames } from './saferoot/components.ts';
+import { plainNames } from './saferoot/path-components.ts';
 
 /** What was asked for, where it led inside the workspace, and what was decided: for the journal. */
 export interface Resolution {

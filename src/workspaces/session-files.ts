@@ -2,8 +2,8 @@ import type { OneAtATime } from '../lib/async/one-at-a-time.ts';
 import type { WorkspaceBackend } from './backends/backend.ts';
 import { tooLargeToWrite } from './backends/refusals.ts';
 import type { Resolutions } from './resolutions.ts';
-import { plainNames } from './saferoot/components.ts';
-import type { WriteLimits, WrittenSoFar } from './written-so-far.ts';
+import { plainNames } from './saferoot/path-components.ts';
+import type { WriteLimits, WrittenSoFar } from './write-quota.ts';
 
 interface SessionFilesParts {
   readonly sessionId: string;

@@ -3,10 +3,10 @@ import { AmbitError } from '../errors.ts';
 import { createOneAtATime } from '../lib/async/one-at-a-time.ts';
 import type { Session } from '../sessions/session.ts';
 import type { WorkspaceBackend } from './backends/backend.ts';
-import { createKeptOpen } from './backends/kept-open.ts';
+import { createKeptOpen } from './backends/backend-pool.ts';
 import { type Resolution, tellResolutions } from './resolutions.ts';
 import { type SessionFiles, sessionFilesOf } from './session-files.ts';
-import type { WrittenSoFar } from './written-so-far.ts';
+import type { WrittenSoFar } from './write-quota.ts';
 
 /** The files of sessions, wherever they lie. */
 export interface Workspaces {

@@ -21,7 +21,7 @@ const allowed: Readonly<Record<string, string>> = {
   'workspaces/backends/local/open-local.ts': 'the path of a workspace as the operator gave it',
   'workspaces/search/ripgrep.ts': 'programs that Ambit starts',
   'workspaces/session-folders/': 'folders that Ambit makes and removes whole; the configuration of git',
-  'workspaces/sweep-folders.ts': 'folders that Ambit makes and removes whole',
+  'workspaces/session-folder-life.ts': 'folders that Ambit makes and removes whole',
   'upstreams/access/confine.ts': 'folders of servers',
   'upstreams/auth/': 'the key that seals',
   'upstreams/catalog/': 'the lists of servers, in the data directory',

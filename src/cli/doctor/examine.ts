@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { isAmbitError } from '../../errors.ts';
 import { obstacleTo } from '../../lib/fs/private-files.ts';
 import { openStore, type StoreSettings } from '../../stores/open-store.ts';
-import { groundFor } from '../../workspaces/saferoot/platform/ground-for.ts';
+import { groundFor } from '../../workspaces/saferoot/platform/select-platform-fs.ts';
 import { examineRunners } from './examine-runners.ts';
 import type { Examination, Finding } from './finding.ts';
 

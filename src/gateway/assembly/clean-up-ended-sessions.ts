@@ -3,8 +3,8 @@ import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import type { LeaveReason, Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import type { FilesOfSessions } from '../../workspaces/files-of-sessions.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
+import type { FilesOfSessions } from '../../workspaces/workspace-files.ts';
 import type { Observer } from '../observe.ts';
 import type { Endings } from './endings.ts';
 

@@ -1,4 +1,4 @@
-import { sweepFolders } from '../../workspaces/sweep-folders.ts';
+import { sweepFolders } from '../../workspaces/session-folder-life.ts';
 import type { Gateway } from '../gateway.ts';
 import type { GatewayOptions } from '../gateway-options.ts';
 import { openOnStack } from './closing-stack.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { catalogFile } from '../../upstreams/catalog/catalog-file.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
-import { createWrittenSoFar } from '../../workspaces/written-so-far.ts';
+import { createWrittenSoFar } from '../../workspaces/write-quota.ts';
 import type { GatewayOptions } from '../gateway-options.ts';
 import { createObserver } from '../observe.ts';
 import type { Operator, ServerAccess } from '../operator/operator.ts';

@@ -7,9 +7,9 @@ import type { OpenedSession, OpeningBounds } from '../../sessions/open-session.t
 import { quotasOf } from '../../sessions/quotas-of.ts';
 import type { SessionDraft } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
+import { openInFolder } from '../../workspaces/session-folder-life.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createSessionFolders, type SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
-import { openInFolder } from '../../workspaces/sweep-folders.ts';
 import { createPeople, type People } from '../operator/people.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import { createEndings, type Endings } from './endings.ts';

@@ -1,5 +1,5 @@
 import type { Glob } from '../../lib/text/glob.ts';
-import type { Kind } from '../saferoot/facts.ts';
+import type { Kind } from '../saferoot/file-info.ts';
 
 /** What is searched for, for whoever can tell quickly which files may hold it. */
 export interface CandidateQuery {

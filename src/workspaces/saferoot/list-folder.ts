@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer';
 import { lstatSync } from 'node:fs';
 import { setImmediate as turn } from 'node:timers/promises';
-import { asPath } from './admit.ts';
-import type { Kind } from './facts.ts';
-import { type Folder, found, walkedUntil } from './folder.ts';
-import { namesIn } from './names-in.ts';
-import { at, type Handle } from './platform/ground.ts';
+import { asPath } from './check-access.ts';
+import type { Kind } from './file-info.ts';
+import { at, type Handle } from './platform/platform-fs.ts';
+import { namesIn } from './read-names.ts';
+import { type Folder, found, walkedUntil } from './root-folder.ts';
 
 export interface Entry {
   readonly name: string;

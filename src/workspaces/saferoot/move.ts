@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { lstatSync, renameSync, unlinkSync } from 'node:fs';
-import { asPath } from './admit.ts';
-import { assertPlace, orUndone, takeFileName, takeFolderName } from './assert-place.ts';
-import { changedIn, noteChange } from './changes.ts';
-import { componentsOf, withoutLastSlash } from './components.ts';
-import { type Kind, kindOf } from './facts.ts';
-import { type Folder, found, isSame, placeOf, walked, walkedUntil, walkIn } from './folder.ts';
-import { oneAtATime } from './give-way.ts';
-import { namesIn } from './names-in.ts';
-import { at, type Handle } from './platform/ground.ts';
+import { asPath } from './check-access.ts';
+import { assertPlace, orUndone, takeFileName, takeFolderName } from './claim-name.ts';
+import { type Kind, kindOf } from './file-info.ts';
+import { componentsOf, withoutLastSlash } from './path-components.ts';
+import { at, type Handle } from './platform/platform-fs.ts';
+import { namesIn } from './read-names.ts';
+import { changedIn, noteChange } from './recent-changes.ts';
+import { type Folder, found, isSame, placeOf, walked, walkedUntil, walkIn } from './root-folder.ts';
 import { asSafeRootError, SafeRootError, systemCode } from './saferoot-error.ts';
-import { type Surveyed, type SurveyOptions, surveyed, surveyedAtOnce } from './survey.ts';
-import { type Place, type Walked, walkAlong } from './walk.ts';
+import { type Surveyed, type SurveyOptions, surveyed, surveyedAtOnce } from './survey-tree.ts';
+import { oneAtATime } from './time-slice.ts';
+import { type Place, type Walked, walkAlong } from './walk-path.ts';
 
 export interface RenameOptions {
   /** What bears the new name is replaced: a file or link by a file, an empty folder by a folder. */

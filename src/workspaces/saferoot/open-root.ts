@@ -1,16 +1,16 @@
 import { statSync } from 'node:fs';
-import type { Admit } from './admit.ts';
-import * as facts from './facts.ts';
-import type { Folder } from './folder.ts';
-import { giveWay } from './give-way.ts';
+import type { Admit } from './check-access.ts';
+import * as facts from './file-info.ts';
 import { type Listing, type ListOptions, list } from './list-folder.ts';
-import { type MadeFolder, type MkdirOptions, mkdir, symlink } from './make-folder.ts';
+import { type MadeFolder, type MkdirOptions, mkdir, symlink } from './make-folder-or-link.ts';
 import { type Renamed, type RenameOptions, rename } from './move.ts';
-import { groundFor } from './platform/ground-for.ts';
+import { groundFor } from './platform/select-platform-fs.ts';
 import { type OpenFile, open, type ReadOptions, read } from './read-file.ts';
 import { type RemovedTree, type RemoveTreeOptions, remove, removeTree, type SweepOptions, sweep } from './remove.ts';
+import type { Folder } from './root-folder.ts';
 import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
 import type { Content } from './temporary-file.ts';
+import { giveWay } from './time-slice.ts';
 import {
   type AppendOptions,
   append,

@@ -2,9 +2,9 @@ import { closeSync, constants, createWriteStream, fstatSync, read as readBytes, 
 import { chmod, copyFile } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { asPath } from './admit.ts';
-import { factsOf, type Located } from './facts.ts';
-import { assertFile, type Folder, found, walked } from './folder.ts';
+import { asPath } from './check-access.ts';
+import { factsOf, type Located } from './file-info.ts';
+import { assertFile, type Folder, found, walked } from './root-folder.ts';
 import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
 
 export interface Range {

@@ -1,13 +1,13 @@
 import { rmdirSync, unlinkSync } from 'node:fs';
-import { asPath, assertAdmitted } from './admit.ts';
-import { type Kind, kindOf } from './facts.ts';
-import { type Folder, found, placeOf, walked, walkedUntil } from './folder.ts';
-import { createPace, oneAtATime, type Pace } from './give-way.ts';
-import { namesIn, stepIfThere } from './names-in.ts';
-import { at, type Handle } from './platform/ground.ts';
+import { asPath, assertAdmitted } from './check-access.ts';
+import { type Kind, kindOf } from './file-info.ts';
+import { at, type Handle } from './platform/platform-fs.ts';
+import { namesIn, stepIfThere } from './read-names.ts';
+import { type Folder, found, placeOf, walked, walkedUntil } from './root-folder.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
-import { maxTreeDepth, surveyed } from './survey.ts';
+import { maxTreeDepth, surveyed } from './survey-tree.ts';
 import { isLeftOver, isTemporaryName } from './temporary-file.ts';
+import { createPace, oneAtATime, type Pace } from './time-slice.ts';
 
 export interface SweepOptions {
   /** So many names are looked at; 20,000 unless given. */

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { at, type Handle } from './platform/ground.ts';
+import { at, type Handle } from './platform/platform-fs.ts';
 import { SafeRootError } from './saferoot-error.ts';
 
 /**

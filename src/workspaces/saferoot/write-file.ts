@@ -1,13 +1,13 @@
 import { accessSync, constants, fchmodSync, fchownSync, fstatSync, lstatSync, renameSync, type Stats } from 'node:fs';
-import { asPath } from './admit.ts';
-import { assertPlace, orUndone, removeOwn, takeFileName } from './assert-place.ts';
-import { noteChange } from './changes.ts';
-import { factsOf, type Located, type Resolved, versionOf } from './facts.ts';
-import { assertFile, type Folder, type FolderWalk, found, placeOf, walked, walkedUntil } from './folder.ts';
-import { at, type Handle } from './platform/ground.ts';
+import { asPath } from './check-access.ts';
+import { assertPlace, orUndone, removeOwn, takeFileName } from './claim-name.ts';
+import { factsOf, type Located, type Resolved, versionOf } from './file-info.ts';
+import { at, type Handle } from './platform/platform-fs.ts';
+import { noteChange } from './recent-changes.ts';
+import { assertFile, type Folder, type FolderWalk, found, placeOf, walked, walkedUntil } from './root-folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { assertSize, type Content, writeAll, writeBeside } from './temporary-file.ts';
-import type { Place, Walked } from './walk.ts';
+import type { Place, Walked } from './walk-path.ts';
 
 export interface WriteOptions {
   /** Folders missing on the way are made. */

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import type { Budget } from './bounds.ts';
 import type { Expression } from './expression.ts';
+import type { Budget } from './search-budget.ts';
 
 /** Larger files are not searched. */
 export const largestSearched = 10 * 1024 * 1024;

@@ -1,10 +1,10 @@
 import type { Glob } from '../../lib/text/glob.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { type Budget, createBudget, type SearchBounds, type Stopped } from './bounds.ts';
 import type { Expression } from './expression.ts';
 import { type FoundMatch, grepFile } from './grep-file.ts';
-import { below, createJudge, rulesFrom } from './ignore-levels.ts';
+import { below, createJudge, rulesFrom } from './ignore-rules.ts';
 import { readAhead } from './read-ahead.ts';
+import { type Budget, createBudget, type SearchBounds, type Stopped } from './search-budget.ts';
 import { walkFiles } from './walk-files.ts';
 
 export interface GrepQuery {

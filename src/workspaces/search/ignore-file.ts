@@ -1,5 +1,5 @@
 import { compileGlob, type Glob, type GlobRoom } from '../../lib/text/glob.ts';
-import type { Budget } from './bounds.ts';
+import type { Budget } from './search-budget.ts';
 
 /** What one `.gitignore` says of paths below its folder; undefined where it says nothing. */
 export interface IgnoreFile {

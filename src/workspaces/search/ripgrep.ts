@@ -9,9 +9,9 @@ import type { Limits } from '../../sandbox/limits/limits.ts';
 import type { RunningProcess, SandboxRunner } from '../../sandbox/runner.ts';
 import type { CandidateQuery } from '../backends/backend.ts';
 import { readBounded } from '../read-bounded.ts';
+import { createTurns } from './concurrency-limit.ts';
 import { largestSearched } from './grep-file.ts';
-import { excludeFile, fileName, repositoryName } from './ignore-levels.ts';
-import { createTurns } from './turns.ts';
+import { excludeFile, fileName, repositoryName } from './ignore-rules.ts';
 
 /** More than these are not worth telling. */
 const mostNames = 32;

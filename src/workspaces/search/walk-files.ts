@@ -1,9 +1,8 @@
 import { isAmbitError } from '../../errors.ts';
 import type { Glob } from '../../lib/text/glob.ts';
 import type { ListedEntry } from '../backends/backend.ts';
-import type { Kind } from '../saferoot/facts.ts';
+import type { Kind } from '../saferoot/file-info.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { type Budget, createBudget, deepest, type SearchBounds, type Stopped } from './bounds.ts';
 import {
   below,
   enterLevel,
@@ -13,7 +12,8 @@ import {
   levelOf,
   presentIn,
   repositoryName,
-} from './ignore-levels.ts';
+} from './ignore-rules.ts';
+import { type Budget, createBudget, deepest, type SearchBounds, type Stopped } from './search-budget.ts';
 
 interface FilesFound {
   /** Those that were changed last come first. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
-import type { Facts } from '../saferoot/facts.ts';
+import type { Facts } from '../saferoot/file-info.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
 import { unlessGone } from './walk-tree.ts';
 

@@ -1,5 +1,5 @@
 import { AmbitError } from '../../errors.ts';
-import type { Facts } from '../saferoot/facts.ts';
+import type { Facts } from '../saferoot/file-info.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
 import { SafeRootError } from '../saferoot/saferoot-error.ts';
 import { isTemporaryName } from '../saferoot/temporary-file.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Stopped } from '../search/bounds.ts';
+import type { Stopped } from '../search/search-budget.ts';
 import type { WalkedEntry } from '../search/walk-files.ts';
 
 /** Something that lies in a workspace, as lists and searches show it. */

@@ -1,5 +1,5 @@
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { below } from '../search/ignore-levels.ts';
+import { below } from '../search/ignore-rules.ts';
 import type { WalkedEntry } from '../search/walk-files.ts';
 
 /**

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
-import { type BackendGround, noRules, type Suite } from './suite/ground.ts';
 import { describeMayWrite } from './suite/may-write.ts';
 import { describeRaces } from './suite/races.ts';
 import { describeReading } from './suite/reading.ts';
 import { describeRules } from './suite/rules.ts';
+import { type BackendGround, noRules, type Suite } from './suite/suite-workspace.ts';
 import { describeTrees } from './suite/trees.ts';
 import { describeWriting } from './suite/writing.ts';
 

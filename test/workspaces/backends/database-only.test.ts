@@ -4,7 +4,7 @@ import type { Documents } from '../../../src/stores/documents.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { type DatabaseOptions, openDatabase } from '../../../src/workspaces/backends/database/open-database.ts';
 import { counts } from '../../proof.ts';
-import { bytes, codeOf, contentOf, noRules, text, treeOf, wholeOf } from './suite/ground.ts';
+import { bytes, codeOf, contentOf, noRules, text, treeOf, wholeOf } from './suite/suite-workspace.ts';
 
 /** A store whose every document is seen, and that can be made to fail. */
 function watched(): {

@@ -19,7 +19,6 @@ import { type LocalBackend, openLocal } from '../../../src/workspaces/backends/l
 import { pathRules } from '../../../src/workspaces/path-rules.ts';
 import { freshName, nameIsFree } from '../../../src/workspaces/saferoot/temporary-file.ts';
 import { counts } from '../../proof.ts';
-import { countLooks } from '../count-looks.ts';
 import { hostilePaths, layTraps, oddNames } from '../saferoot/attacks.ts';
 import {
   expectNoMoreDescriptors,
@@ -32,7 +31,8 @@ import {
   snapshot,
 } from '../saferoot/scene.ts';
 import { startSwapping } from '../saferoot/start-swapping.ts';
-import { bytes, codeOf, contentOf, messageOf, noRules } from './suite/ground.ts';
+import { countLooks } from './count-fs-calls.ts';
+import { bytes, codeOf, contentOf, messageOf, noRules } from './suite/suite-workspace.ts';
 
 function openScene(scene: Scene, rules = noRules): LocalBackend {
   const opened = openLocal(scene.inside(), { rules });

@@ -1,12 +1,12 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Admit } from '../../../src/workspaces/saferoot/admit.ts';
-import type { Folder } from '../../../src/workspaces/saferoot/folder.ts';
-import { mkdir } from '../../../src/workspaces/saferoot/make-folder.ts';
+import type { Admit } from '../../../src/workspaces/saferoot/check-access.ts';
+import { mkdir } from '../../../src/workspaces/saferoot/make-folder-or-link.ts';
 import { rename } from '../../../src/workspaces/saferoot/move.ts';
-import type { Ground } from '../../../src/workspaces/saferoot/platform/ground.ts';
-import { linuxGround } from '../../../src/workspaces/saferoot/platform/linux-ground.ts';
+import { linuxGround } from '../../../src/workspaces/saferoot/platform/linux-fs.ts';
+import type { Ground } from '../../../src/workspaces/saferoot/platform/platform-fs.ts';
 import { removeTree } from '../../../src/workspaces/saferoot/remove.ts';
+import type { Folder } from '../../../src/workspaces/saferoot/root-folder.ts';
 import { create } from '../../../src/workspaces/saferoot/write-file.ts';
 import { namesBelow, outcomeOf, sceneOfTest } from './scene.ts';
 

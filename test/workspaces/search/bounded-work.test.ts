@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { type Budget, createBudget } from '../../../src/workspaces/search/bounds.ts';
 import { readExpression } from '../../../src/workspaces/search/expression.ts';
 import { grepFile } from '../../../src/workspaces/search/grep-file.ts';
 import { readIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
-import { enterLevel, type IgnoreLevel, isIgnored } from '../../../src/workspaces/search/ignore-levels.ts';
-import { filesIn } from './searched.ts';
-import { folderWith } from './some-files.ts';
+import { enterLevel, type IgnoreLevel, isIgnored } from '../../../src/workspaces/search/ignore-rules.ts';
+import { type Budget, createBudget } from '../../../src/workspaces/search/search-budget.ts';
+import { folderWith } from './make-folder.ts';
+import { filesIn } from './open-files.ts';
 
 /** Looks at nothing but how much is done from one look to the next. */
 function watched() {

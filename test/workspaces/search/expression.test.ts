@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { readExpression } from '../../../src/workspaces/search/expression.ts';
-import { codeOf } from './code-of.ts';
+import { codeOf } from './thrown-code.ts';
 
 const finds = (pattern: string, line: string, caseSensitive = true) =>
   readExpression(pattern, caseSensitive).find(line);

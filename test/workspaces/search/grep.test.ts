@@ -8,8 +8,8 @@ import { grep } from '../../../src/workspaces/search/grep.ts';
 import { findFiles } from '../../../src/workspaces/search/walk-files.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
-import { filesIn, ripgrepOfFile } from './searched.ts';
-import { folderWith } from './some-files.ts';
+import { folderWith } from './make-folder.ts';
+import { filesIn, ripgrepOfFile } from './open-files.ts';
 
 const ripgrep = ripgrepOfFile();
 

@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { readAhead } from '../../../src/workspaces/search/read-ahead.ts';
-import { filesIn } from './searched.ts';
-import { folderWith } from './some-files.ts';
+import { folderWith } from './make-folder.ts';
+import { filesIn } from './open-files.ts';
 
 const large = 'x'.repeat(2 * 1024 * 1024);
 const names = ['a', 'b-large', 'c', 'd-large', 'e'];

@@ -8,8 +8,8 @@ import { grep } from '../../../src/workspaces/search/grep.ts';
 import { createRipgrep, findRipgrep, type RipgrepOptions } from '../../../src/workspaces/search/ripgrep.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { createSandboxHarness, processesIn, type SandboxHarness } from '../../sandbox/bwrap/sandbox-harness.ts';
-import { filesIn } from './searched.ts';
-import { folderWith } from './some-files.ts';
+import { folderWith } from './make-folder.ts';
+import { filesIn } from './open-files.ts';
 
 let harness: SandboxHarness;
 beforeAll(async () => {

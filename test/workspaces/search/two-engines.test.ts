@@ -7,8 +7,8 @@ import { readExpression } from '../../../src/workspaces/search/expression.ts';
 import { grep } from '../../../src/workspaces/search/grep.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
-import { filesIn, ripgrepOfFile } from './searched.ts';
-import { fill, folderWith } from './some-files.ts';
+import { fill, folderWith } from './make-folder.ts';
+import { filesIn, ripgrepOfFile } from './open-files.ts';
 
 const ripgrep = ripgrepOfFile();
 

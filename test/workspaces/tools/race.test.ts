@@ -8,7 +8,7 @@ import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts, proof } from '../../proof.ts';
 import { sceneOfTest, secret } from '../saferoot/scene.ts';
 import { startSwapping } from '../saferoot/start-swapping.ts';
-import { filesIn, ripgrepOfFile } from '../search/searched.ts';
+import { filesIn, ripgrepOfFile } from '../search/open-files.ts';
 import { searching, textOf } from './searching.ts';
 
 const run = promisify(execFile);

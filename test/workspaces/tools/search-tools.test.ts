@@ -6,8 +6,8 @@ import { openDatabase } from '../../../src/workspaces/backends/database/open-dat
 import { pathRules } from '../../../src/workspaces/path-rules.ts';
 import { counts } from '../../proof.ts';
 import { codeIn } from '../../sessions/tools/some-sessions.ts';
-import { filesIn } from '../search/searched.ts';
-import { fill, folderWith } from '../search/some-files.ts';
+import { fill, folderWith } from '../search/make-folder.ts';
+import { filesIn } from '../search/open-files.ts';
 import { searching, textOf } from './searching.ts';
 
 interface Entry {

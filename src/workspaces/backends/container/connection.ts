@@ -1,8 +1,8 @@
 import type { Readable, Writable } from 'node:stream';
 import { AmbitError } from '../../../errors.ts';
-import { refusalOf } from './answers.ts';
 import { createFrameReader, frameOf, type Head } from './frames.ts';
 import { changing, type FilesRequest } from './requests.ts';
+import { refusalOf } from './response-schemas.ts';
 
 /** Lets so many in at a time, and so much of them; in the order in which they came. */
 interface Gate {

@@ -1,7 +1,6 @@
 import { AmbitError } from '../../../errors.ts';
 import type { FoundFile, OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { tooLargeToWrite } from '../refusals.ts';
-import * as answers from './answers.ts';
 import type { Connection } from './connection.ts';
 import {
   type FilesContainer,
@@ -19,6 +18,7 @@ import {
   pathLength,
   pieceBytes,
 } from './requests.ts';
+import * as answers from './response-schemas.ts';
 
 interface Opened {
   readonly root: number;

@@ -3,7 +3,7 @@ import { AmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import type { FoundFile, OpenedFile } from '../backend.ts';
-import type { FileNode } from './nodes.ts';
+import type { FileNode } from './tree-nodes.ts';
 
 /**
  * Bytes in the store: so many pieces of one operation, from the first on. Each operation has a name of its own, so no

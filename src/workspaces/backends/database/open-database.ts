@@ -1,19 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
-import { createExplain } from '../../explain.ts';
+import { createExplain } from '../../explain-errors.ts';
+import { withoutCredentials } from '../../hide-credentials.ts';
 import { createPathGuard } from '../../path-guard.ts';
 import type { PathRules } from '../../path-rules.ts';
-import { asPath } from '../../saferoot/admit.ts';
+import { asPath } from '../../saferoot/check-access.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
-import { withoutCredentials } from '../../without-credentials.ts';
 import type { FoundFile, WorkspaceBackend, WriteOptions, Written } from '../backend.ts';
 import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
-import { createChanges } from './changes.ts';
-import { intentsOf, sweepObjects } from './intents.ts';
-import { createChildrenOf, type FileNode, type FolderNode, type Node } from './nodes.ts';
 import { objectsOf, openFile, piecesOf } from './objects.ts';
-import { listTree, moveInTree, type PathWalk, surveyTree, walkPath } from './walk-path.ts';
+import { createChanges } from './tree-changes.ts';
+import { createChildrenOf, type FileNode, type FolderNode, type Node } from './tree-nodes.ts';
+import { listTree, moveInTree, type PathWalk, surveyTree, walkPath } from './tree-paths.ts';
+import { intentsOf, sweepObjects } from './write-intents.ts';
 
 export interface DatabaseOptions {
   readonly rules: PathRules;

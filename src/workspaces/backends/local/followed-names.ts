@@ -1,7 +1,7 @@
 import { type Stats, statSync } from 'node:fs';
 import { readEntries } from '../../../lib/fs/follow-links.ts';
 import { isFollowed, plainlyFollowedIn } from '../../../lib/fs/guarded-links.ts';
-import { createPace } from '../../saferoot/give-way.ts';
+import { createPace } from '../../saferoot/time-slice.ts';
 
 /** Nobody knows which links lie in a folder. The message is why nothing is to be changed then. */
 export class NamesUnknown extends Error {

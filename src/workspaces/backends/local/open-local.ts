@@ -1,21 +1,21 @@
 import { realpathSync } from 'node:fs';
 import { posix } from 'node:path';
 import { AmbitError } from '../../../errors.ts';
-import { createExplain } from '../../explain.ts';
+import { createExplain } from '../../explain-errors.ts';
+import { withoutCredentials } from '../../hide-credentials.ts';
 import { createPathGuard } from '../../path-guard.ts';
 import type { PathRules } from '../../path-rules.ts';
-import type { Admit } from '../../saferoot/admit.ts';
-import { plainNames } from '../../saferoot/components.ts';
-import type { Located } from '../../saferoot/facts.ts';
+import type { Admit } from '../../saferoot/check-access.ts';
+import type { Located } from '../../saferoot/file-info.ts';
 import type { Entry } from '../../saferoot/list-folder.ts';
 import { openRoot, type SafeRoot, type SafeRootOptions } from '../../saferoot/open-root.ts';
+import { plainNames } from '../../saferoot/path-components.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import { isTemporaryName } from '../../saferoot/temporary-file.ts';
 import type { Ripgrep } from '../../search/ripgrep.ts';
-import { withoutCredentials } from '../../without-credentials.ts';
 import type { FoundFile, ListedEntry, OpenedFile, WorkspaceBackend, WriteOptions, Written } from '../backend.ts';
 import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
-import { guardLedPlaces } from './guard-led-places.ts';
+import { guardLedPlaces } from './guard-protected-targets.ts';
 
 export interface LocalOptions {
   readonly rules: PathRules;

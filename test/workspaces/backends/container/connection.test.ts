@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, test } from 'vitest';
-import * as answers from '../../../../src/workspaces/backends/container/answers.ts';
 import { type Connection, connect, type Question } from '../../../../src/workspaces/backends/container/connection.ts';
 import { openedFileOf } from '../../../../src/workspaces/backends/container/container-backends.ts';
 import { createFrameReader, frameOf, type Head } from '../../../../src/workspaces/backends/container/frames.ts';
+import * as answers from '../../../../src/workspaces/backends/container/response-schemas.ts';
 import { ledTo } from '../../../../src/workspaces/resolutions.ts';
 
 const facts = { path: 'a', kind: 'file', bytes: 1, mode: 0o644, modifiedMs: 1.5, version: '1:1' };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { WorkspaceBackend, WriteOptions } from '../../../../src/workspaces/backends/backend.ts';
 import { pathRules } from '../../../../src/workspaces/path-rules.ts';
-import { bytes, type Suite, treeOf } from './ground.ts';
+import { bytes, type Suite, treeOf } from './suite-workspace.ts';
 
 export function describeMayWrite({ files, folder, open, ground, links }: Suite): void {
   type Case = readonly [path: string, options?: WriteOptions];

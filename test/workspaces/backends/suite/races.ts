@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import { bytes, codeOf, contentOf, type Suite, treeOf } from './ground.ts';
+import { bytes, codeOf, contentOf, type Suite, treeOf } from './suite-workspace.ts';
 
 export function describeRaces({ files, folder, open }: Suite): void {
   const many = Array.from({ length: 20 }, (_, index) => index);

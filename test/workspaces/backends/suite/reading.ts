@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import { counts, proof } from '../../../proof.ts';
-import { bytes, codeOf, contentOf, messageOf, type Suite, text } from './ground.ts';
+import { bytes, codeOf, contentOf, messageOf, type Suite, text } from './suite-workspace.ts';
 
 export function describeReading({ files, folder, ground, links }: Suite): void {
   describe('reading', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { WorkspaceBackend } from '../../../../src/workspaces/backends/backend.ts';
 import { pathRules } from '../../../../src/workspaces/path-rules.ts';
-import { bytes, codeOf, contentOf, messageOf, noRules, type Suite, treeOf } from './ground.ts';
+import { bytes, codeOf, contentOf, messageOf, noRules, type Suite, treeOf } from './suite-workspace.ts';
 
 export function describeRules({ files, folder, open, ground, links }: Suite): void {
   const usual = pathRules({ hide: [], keep: [], open: [] });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { bytes, codeOf, contentOf, type Suite, treeOf } from './ground.ts';
+import { bytes, codeOf, contentOf, type Suite, treeOf } from './suite-workspace.ts';
 
 export function describeTrees({ files, folder }: Suite): void {
   async function plant(...paths: string[]): Promise<void> {

@@ -1,9 +1,9 @@
-import { type Admit, asPath, assertAdmitted, type Deed } from '../../saferoot/admit.ts';
-import { componentsOf, withoutLastSlash } from '../../saferoot/components.ts';
+import { type Admit, asPath, assertAdmitted, type Deed } from '../../saferoot/check-access.ts';
+import { componentsOf, withoutLastSlash } from '../../saferoot/path-components.ts';
 import { asSafeRootError, SafeRootError } from '../../saferoot/saferoot-error.ts';
 import type { Listed, ListedEntry, ListOptions, Moved, MoveOptions } from '../backend.ts';
-import type { Changing } from './changes.ts';
-import type { ChildrenOf, FolderNode, Node } from './nodes.ts';
+import type { Changing } from './tree-changes.ts';
+import type { ChildrenOf, FolderNode, Node } from './tree-nodes.ts';
 
 export interface PathWalk {
   readonly deed: Deed;

@@ -4,9 +4,9 @@ import { AmbitError } from '../../../errors.ts';
 import { createOneAtATime, type OneAtATime } from '../../../lib/async/one-at-a-time.ts';
 import type { Documents } from '../../../stores/documents.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
-import type { Intents, Operation } from './intents.ts';
-import { type ChildrenOf, emptyFolder, encodeFolder, type FolderNode, type Node } from './nodes.ts';
 import { type Objects, piecesOf, type Ref } from './objects.ts';
+import { type ChildrenOf, emptyFolder, encodeFolder, type FolderNode, type Node } from './tree-nodes.ts';
+import type { Intents, Operation } from './write-intents.ts';
 
 /** The tree while it is changed: folders on the way to a change are copied, all others stay as they are. */
 interface Draft {

@@ -7,8 +7,8 @@ import { openDatabase } from '../../src/workspaces/backends/database/open-databa
 import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { readExpression } from '../../src/workspaces/search/expression.ts';
 import { grep } from '../../src/workspaces/search/grep.ts';
-import { bytes, codeOf, contentOf, noRules } from './backends/suite/ground.ts';
-import { filesIn, ripgrepOfFile } from './search/searched.ts';
+import { bytes, codeOf, contentOf, noRules } from './backends/suite/suite-workspace.ts';
+import { filesIn, ripgrepOfFile } from './search/open-files.ts';
 
 /** Each holds "SECRET" wherever a credential is, and "plain" in what may be read. */
 const files: Record<string, string> = {

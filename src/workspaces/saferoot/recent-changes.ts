@@ -1,4 +1,4 @@
-import type { Handle } from './platform/ground.ts';
+import type { Handle } from './platform/platform-fs.ts';
 
 /**
  * Folders in which this process has given something a name, the latest last: who looked before looks again. What other

@@ -1,7 +1,7 @@
-import type { Admit, Deed } from './admit.ts';
-import type { Ground, Handle } from './platform/ground.ts';
+import type { Admit, Deed } from './check-access.ts';
+import type { Ground, Handle } from './platform/platform-fs.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { type Place, type Walked, type WalkOptions, walk } from './walk.ts';
+import { type Place, type Walked, type WalkOptions, walk } from './walk-path.ts';
 
 /** An open folder, as the operations see it. */
 export interface Folder {

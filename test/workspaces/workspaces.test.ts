@@ -7,7 +7,7 @@ import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
 import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { createWorkspaces } from '../../src/workspaces/workspaces.ts';
-import { createWrittenSoFar } from '../../src/workspaces/written-so-far.ts';
+import { createWrittenSoFar } from '../../src/workspaces/write-quota.ts';
 import { sceneOfTest } from './saferoot/scene.ts';
 
 test('W6: a file has its turns in every workspace that holds it', async () => {

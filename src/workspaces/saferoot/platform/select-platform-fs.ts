@@ -2,10 +2,10 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SafeRootError } from '../saferoot-error.ts';
-import { walk } from '../walk.ts';
-import type { Ground } from './ground.ts';
-import { linuxGround } from './linux-ground.ts';
-import { macosGround } from './macos-ground.ts';
+import { walk } from '../walk-path.ts';
+import { linuxGround } from './linux-fs.ts';
+import { macosGround } from './macos-fs.ts';
+import type { Ground } from './platform-fs.ts';
 
 /** What this process has proven already. Failures are not kept: the next attempt tries again. */
 const proven = new Set<string>();

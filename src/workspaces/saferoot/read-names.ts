@@ -1,7 +1,7 @@
 import { type Dirent, opendirSync } from 'node:fs';
-import { type Kind, kindOf } from './facts.ts';
-import type { Folder } from './folder.ts';
-import type { Handle } from './platform/ground.ts';
+import { type Kind, kindOf } from './file-info.ts';
+import type { Handle } from './platform/platform-fs.ts';
+import type { Folder } from './root-folder.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
 /** A name as the bytes it is. */

@@ -7,8 +7,8 @@ import {
   placesOfLinks,
   placesOfRepositoriesAbove,
   placesOfRepository,
-} from './led-places.ts';
-import { createNotedLooks, type NotedLooks } from './noted-looks.ts';
+} from './protected-targets.ts';
+import { createNotedLooks, type NotedLooks } from './recorded-reads.ts';
 
 /** A guard that also knows the folder: what its settings and links lead to is read only, whatever it is called. */
 export interface FolderGuard extends PathGuard {

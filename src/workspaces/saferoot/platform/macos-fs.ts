@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, realpathSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { SafeRootError } from '../saferoot-error.ts';
-import { at, type Ground, type Handle } from './ground.ts';
+import { at, type Ground, type Handle } from './platform-fs.ts';
 
 /** Flags of the `/.resolve/<flags>/` prefix: no link anywhere, no `..`, no devices, no named forks; one name only. */
 const NOFOLLOW_ANY = 0x01;

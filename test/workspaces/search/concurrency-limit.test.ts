@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createTurns } from '../../../src/workspaces/search/turns.ts';
+import { createTurns } from '../../../src/workspaces/search/concurrency-limit.ts';
 
 test('S8: so many searches of one folder at a time, each in its turn, whatever becomes of those before', async () => {
   const inTurn = createTurns(2);

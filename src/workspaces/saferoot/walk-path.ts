@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer';
 import { mkdirSync, readlinkSync, rmdirSync } from 'node:fs';
-import { type Admit, assertAdmitted, type Deed } from './admit.ts';
-import { noteChange } from './changes.ts';
-import { componentsOf } from './components.ts';
-import { type Kind, kindOf } from './facts.ts';
-import { at, type Ground, type Handle } from './platform/ground.ts';
-import { assertNoRepository, mostNames } from './repository-trap.ts';
+import { assertNoRepository, mostNames } from './assert-no-repository.ts';
+import { type Admit, assertAdmitted, type Deed } from './check-access.ts';
+import { type Kind, kindOf } from './file-info.ts';
+import { componentsOf } from './path-components.ts';
+import { at, type Ground, type Handle } from './platform/platform-fs.ts';
+import { noteChange } from './recent-changes.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
 export interface WalkOptions {

@@ -10,7 +10,7 @@ import {
   OrdersUnknown,
 } from '../../../lib/git/git-orders.ts';
 import { NamesUnknown } from './followed-names.ts';
-import type { NotedLooks } from './noted-looks.ts';
+import type { NotedLooks } from './recorded-reads.ts';
 
 /** Something that is not to be changed because of what leads to it. */
 export interface LedPlace {

@@ -1,7 +1,7 @@
 import { lstatSync } from 'node:fs';
-import { type Admit, asPath } from './admit.ts';
-import { namesIn } from './names-in.ts';
-import { at, type Handle } from './platform/ground.ts';
+import { type Admit, asPath } from './check-access.ts';
+import { at, type Handle } from './platform/platform-fs.ts';
+import { namesIn } from './read-names.ts';
 import { SafeRootError } from './saferoot-error.ts';
 
 /** Git takes a folder for a repository, whatever it is called, when it holds such names, and runs what its `config` says. */

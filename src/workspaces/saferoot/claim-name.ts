@@ -10,11 +10,11 @@ import {
   type Stats,
   unlinkSync,
 } from 'node:fs';
-import { type Folder, isSame } from './folder.ts';
-import { at } from './platform/ground.ts';
-import { assertNoRepository } from './repository-trap.ts';
+import { assertNoRepository } from './assert-no-repository.ts';
+import { at } from './platform/platform-fs.ts';
+import { type Folder, isSame } from './root-folder.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
-import { type Place, type Walked, walkAlong } from './walk.ts';
+import { type Place, type Walked, walkAlong } from './walk-path.ts';
 
 /**
  * Where a file cannot get a second name: not on every file system, not of files of other accounts, and on macOS not

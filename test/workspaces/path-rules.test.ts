@@ -6,7 +6,7 @@ import type { WorkspaceBackend } from '../../src/workspaces/backends/backend.ts'
 import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
 import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { proof } from '../proof.ts';
-import { bytes, codeOf, contentOf } from './backends/suite/ground.ts';
+import { bytes, codeOf, contentOf } from './backends/suite/suite-workspace.ts';
 import { hiddenNames, keptCopies, keptFiles, keptFolders, openNames } from './default-names.ts';
 
 let folder: string;

@@ -1,12 +1,12 @@
 import { lstatSync, mkdirSync, symlinkSync } from 'node:fs';
-import { asPath } from './admit.ts';
-import { assertPlace, orUndone, removeOwn } from './assert-place.ts';
-import { noteChange } from './changes.ts';
-import { withoutLastSlash } from './components.ts';
-import { type Folder, found, placeOf, walked } from './folder.ts';
-import { at } from './platform/ground.ts';
+import { asPath } from './check-access.ts';
+import { assertPlace, orUndone, removeOwn } from './claim-name.ts';
+import { withoutLastSlash } from './path-components.ts';
+import { at } from './platform/platform-fs.ts';
+import { noteChange } from './recent-changes.ts';
+import { type Folder, found, placeOf, walked } from './root-folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { removeEmpty } from './walk.ts';
+import { removeEmpty } from './walk-path.ts';
 
 export interface MkdirOptions {
   /** Folders missing on the way are made, and one that is there already is fine. */

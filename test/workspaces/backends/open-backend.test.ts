@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { workspacesSchema } from '../../src/config/schema/schema-workspace.ts';
-import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
-import type { ContainerBackends } from '../../src/workspaces/backends/container/container-backends.ts';
-import { openBackend } from '../../src/workspaces/backends/open-backend.ts';
-import type { WorkspaceConfig } from '../../src/workspaces/workspaces.ts';
-import { bytes, codeOf } from './backends/suite/ground.ts';
+import { workspacesSchema } from '../../../src/config/schema/schema-workspace.ts';
+import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
+import type { ContainerBackends } from '../../../src/workspaces/backends/container/container-backends.ts';
+import { openBackend } from '../../../src/workspaces/backends/open-backend.ts';
+import type { WorkspaceConfig } from '../../../src/workspaces/workspaces.ts';
+import { bytes, codeOf } from './suite/suite-workspace.ts';
 
 const configured = (name: string, id?: string) => {
   const workspace = { backend: 'database', files: id === undefined ? {} : { id } };

@@ -1,8 +1,8 @@
 import type { GlobRoom } from '../../lib/text/glob.ts';
 import type { ListedEntry } from '../backends/backend.ts';
 import type { SessionFiles } from '../session-files.ts';
-import type { Budget } from './bounds.ts';
 import { type IgnoreFile, ignoreRoom, readIgnoreFile } from './ignore-file.ts';
+import type { Budget } from './search-budget.ts';
 
 /** Says of a path what a walk would have found out on its way there. */
 interface Judge {

@@ -1,6 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import type { Documents } from '../stores/documents.ts';
-import { createSweepOfTheGone } from './sweep-of-the-gone.ts';
+import { createSweepOfTheGone } from './sweep-ended-sessions.ts';
 
 /** How much a session has written in its life, and how much it may. */
 export interface WrittenSoFar {

@@ -9,7 +9,7 @@ import { createRipgrep } from './search/ripgrep.ts';
 import type { SessionFolders } from './session-folders/session-folders.ts';
 import type { FilesForTools } from './tools/session-file-access.ts';
 import { createWorkspaces } from './workspaces.ts';
-import { createWrittenSoFar } from './written-so-far.ts';
+import { createWrittenSoFar } from './write-quota.ts';
 
 /** The files of sessions, for the tools; each path that was asked for is in the journal. */
 export interface FilesOfSessions extends FilesForTools {

@@ -1,6 +1,6 @@
 import { AmbitError, type ErrorCode } from '../errors.ts';
 import { absolutePath, changedMeanwhile, closedInside, closedPath, tooManyEntries } from './backends/refusals.ts';
-import { plainNames } from './saferoot/components.ts';
+import { plainNames } from './saferoot/path-components.ts';
 import { type SafeRootCode, SafeRootError, shownPath } from './saferoot/saferoot-error.ts';
 
 /** The names in a folder, those that may be told; undefined where there is no such folder or it may not be read. */

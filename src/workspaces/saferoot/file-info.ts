@@ -1,8 +1,8 @@
 import type { Stats } from 'node:fs';
-import { asPath } from './admit.ts';
-import { type Folder, found, walked } from './folder.ts';
+import { asPath } from './check-access.ts';
+import { type Folder, found, walked } from './root-folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { targetOf } from './walk.ts';
+import { targetOf } from './walk-path.ts';
 
 export type Kind = 'file' | 'folder' | 'link' | 'special';
 

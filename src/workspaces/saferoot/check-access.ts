@@ -1,4 +1,4 @@
-import type { Kind } from './facts.ts';
+import type { Kind } from './file-info.ts';
 import { SafeRootError } from './saferoot-error.ts';
 
 /** Looking at something or reading it, or making, changing, moving or removing it. */

@@ -13,10 +13,10 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
-import { pathRules } from '../../src/workspaces/path-rules.ts';
-import { runGit } from '../fixtures/hostile/builds-repository.js';
-import { bytes, codeOf, contentOf, messageOf } from './backends/suite/ground.ts';
+import { openLocal } from '../../../../src/workspaces/backends/local/open-local.ts';
+import { pathRules } from '../../../../src/workspaces/path-rules.ts';
+import { runGit } from '../../../fixtures/hostile/builds-repository.js';
+import { bytes, codeOf, contentOf, messageOf } from '../suite/suite-workspace.ts';
 
 let outer: string;
 let folder: string;

@@ -1,8 +1,8 @@
 import { AmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
-import type { Changes } from './changes.ts';
-import type { ChildrenOf, FolderNode, Node } from './nodes.ts';
 import type { Objects, Ref } from './objects.ts';
+import type { Changes } from './tree-changes.ts';
+import type { ChildrenOf, FolderNode, Node } from './tree-nodes.ts';
 
 /** Intents dealt with in one go. */
 const mostIntents = 1000;

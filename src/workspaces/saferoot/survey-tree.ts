@@ -1,12 +1,12 @@
-import { assertAdmitted } from './admit.ts';
-import { changesSoFar, folderKey } from './changes.ts';
-import type { Folder } from './folder.ts';
-import { createPace } from './give-way.ts';
-import { namesIn, stepIfThere } from './names-in.ts';
-import type { Handle } from './platform/ground.ts';
-import { isRepository } from './repository-trap.ts';
+import { isRepository } from './assert-no-repository.ts';
+import { assertAdmitted } from './check-access.ts';
+import type { Handle } from './platform/platform-fs.ts';
+import { namesIn, stepIfThere } from './read-names.ts';
+import { changesSoFar, folderKey } from './recent-changes.ts';
+import type { Folder } from './root-folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { isTemporaryName } from './temporary-file.ts';
+import { createPace } from './time-slice.ts';
 
 export interface SurveyOptions {
   /** The names that lead to the tree, now and after what is to be done: what lies in it must be admitted by each. */

@@ -1,7 +1,7 @@
 import { close, closeSync, constants, fstatSync, openSync, readFileSync, statfsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { SafeRootError } from '../saferoot-error.ts';
-import { at, type Ground, type Handle } from './ground.ts';
+import { at, type Ground, type Handle } from './platform-fs.ts';
 
 /**
  * File systems whose files are the kernel's own state. Read by this process they would tell of this process: its

@@ -7,7 +7,7 @@ import { draft } from '../../src/public/testing/store-suite/harness.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
-import { createWrittenSoFar, type WrittenSoFar } from '../../src/workspaces/written-so-far.ts';
+import { createWrittenSoFar, type WrittenSoFar } from '../../src/workspaces/write-quota.ts';
 
 const limits = { sessionBytes: 100, sessionEntries: 3 };
 

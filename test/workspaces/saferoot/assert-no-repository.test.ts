@@ -2,11 +2,11 @@ import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, 
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { WorkspaceBackend } from '../../src/workspaces/backends/backend.ts';
-import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
-import { pathRules } from '../../src/workspaces/path-rules.ts';
-import { runGit } from '../fixtures/hostile/builds-repository.js';
-import { bytes, codeOf, messageOf } from './backends/suite/ground.ts';
+import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
+import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
+import { pathRules } from '../../../src/workspaces/path-rules.ts';
+import { runGit } from '../../fixtures/hostile/builds-repository.js';
+import { bytes, codeOf, messageOf } from '../backends/suite/suite-workspace.ts';
 
 let folder: string;
 let session: WorkspaceBackend;
