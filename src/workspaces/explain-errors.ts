@@ -1,19 +1,25 @@
 import { AmbitError, type ErrorCode } from '../errors.ts';
-import { absolutePath, changedMeanwhile, closedInside, closedPath, tooManyEntries } from './backends/refusals.ts';
-import { plainNames } from './saferoot/path-components.ts';
+import {
+  absolutePathError,
+  fileChangedError,
+  protectedContentError,
+  protectedPathError,
+  tooManyEntriesError,
+} from './backends/refusals.ts';
+import { splitIntoNames } from './saferoot/path-components.ts';
 import { type SafeRootCode, SafeRootError, shownPath } from './saferoot/saferoot-error.ts';
 
 /** The names in a folder, those that may be told; undefined where there is no such folder or it may not be read. */
-type NamesIn = (folder: string) => Promise<readonly string[] | undefined>;
+type ReadFolderNames = (folder: string) => Promise<readonly string[] | undefined>;
 
-const mostParents = 8;
+const maxParents = 8;
 
-const mostSuggestions = 3;
+const maxSuggestions = 3;
 
-const inWords = (all: readonly string[]): string =>
+const joinWords = (all: readonly string[]): string =>
   all.length === 1 ? (all[0] as string) : `${all.slice(0, -1).join(', ')} and ${all.at(-1)}`;
 
-const codes: Readonly<Record<SafeRootCode, ErrorCode>> = {
+const errorCodes: Readonly<Record<SafeRootCode, ErrorCode>> = {
   PATH_VIOLATION: 'PATH_VIOLATION',
   PATH_INVALID: 'PATH_INVALID',
   NAME_TOO_LONG: 'PATH_INVALID',
@@ -51,80 +57,83 @@ const hints: Partial<Record<SafeRootCode, string>> = {
   INTO_ITSELF: 'Choose a new name outside the folder that is moved.',
 };
 
-export interface Explaining {
-  readonly namesIn: NamesIn;
+export interface ExplainParts {
+  readonly readFolderNames: ReadFolderNames;
   /** What an absolute path is called in the workspace, where it is called anything. */
-  readonly relativeTo: (absolute: string) => Promise<string | undefined>;
+  readonly findRelativePath: (absolute: string) => Promise<string | undefined>;
 }
 
 /** Does the work; what fails is said in the words of the gateway, with what is there instead. */
-export function createExplain({ namesIn, relativeTo }: Explaining) {
+export function createErrorExplainer({ readFolderNames, findRelativePath }: ExplainParts) {
   return async function explain<T>(asked: string, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
       if (!(error instanceof SafeRootError)) throw error;
       const about = error.path ?? asked;
-      if (error.code === 'FILE_NOT_FOUND') throw await missingFile(about, namesIn);
-      if (error.code === 'PATH_VIOLATION' && about.startsWith('/')) throw absolutePath(await relativeTo(about));
-      throw asAmbitError(error, about);
+      if (error.code === 'FILE_NOT_FOUND') throw await missingFileError(about, readFolderNames);
+      if (error.code === 'PATH_VIOLATION' && about.startsWith('/'))
+        throw absolutePathError(await findRelativePath(about));
+      throw toAmbitError(error, about);
     }
   };
 }
 
 /** What went wrong in the folder, in the words of the gateway. SafeRootErrors name no path of the host, nor does this. */
-function asAmbitError(error: unknown, path: string): unknown {
+function toAmbitError(error: unknown, path: string): unknown {
   if (!(error instanceof SafeRootError)) return error;
   const about = error.path ?? path;
-  if (error.code === 'NOT_ADMITTED') return notAdmitted(error, about);
-  if (error.code === 'TOO_MANY_ENTRIES') return tooManyEntries(about);
-  if (error.code === 'CHANGED') return changedMeanwhile(about);
+  if (error.code === 'NOT_ADMITTED') return toAccessError(error, about);
+  if (error.code === 'TOO_MANY_ENTRIES') return tooManyEntriesError(about);
+  if (error.code === 'CHANGED') return fileChangedError(about);
   if (error.code === 'CLOSED') return new AmbitError('WORKSPACE_UNAVAILABLE', { cause: error });
   const what = error.message.replace(/the folder(?= itself\.$|\.$)/, 'the workspace');
   const hint = hints[error.code];
-  return new AmbitError(codes[error.code], { what, cause: error, ...(hint === undefined ? {} : { hint }) });
+  return new AmbitError(errorCodes[error.code], { what, cause: error, ...(hint === undefined ? {} : { hint }) });
 }
 
-function notAdmitted({ what, inside = '.' }: SafeRootError, path: string): AmbitError {
-  const below = inside.startsWith(`${plainNames(path).join('/')}/`);
-  if (below && !path.includes('..')) return closedInside(path, inside);
-  return closedPath(path, what, inside);
+function toAccessError({ what, resolved = '.' }: SafeRootError, path: string): AmbitError {
+  const below = resolved.startsWith(`${splitIntoNames(path).join('/')}/`);
+  if (below && !path.includes('..')) return protectedContentError(path, resolved);
+  return protectedPathError(path, what, resolved);
 }
 
 /** Says what there is instead: the nearest folder on the way, and names in it that are much like the one asked for. */
-async function missingFile(path: string, namesIn: NamesIn): Promise<AmbitError> {
-  const names = plainNames(path);
-  const tried = [...names.keys()].reverse().slice(0, mostParents);
+async function missingFileError(path: string, readFolderNames: ReadFolderNames): Promise<AmbitError> {
+  const names = splitIntoNames(path);
+  const tried = [...names.keys()].reverse().slice(0, maxParents);
   for (const depth of names.includes('..') ? [] : tried) {
     const folder = names.slice(0, depth);
-    const there = await namesIn(folder.length === 0 ? '.' : folder.join('/'));
+    const there = await readFolderNames(folder.length === 0 ? '.' : folder.join('/'));
     if (there === undefined) continue;
-    const similar = similarNames(names[depth] as string, there).map((name) => shownPath([...folder, name].join('/')));
+    const similar = findSimilarNames(names[depth] as string, there).map((name) =>
+      shownPath([...folder, name].join('/')),
+    );
     const where = folder.length === 0 ? 'the workspace itself' : shownPath(folder.join('/'));
     const nearest = depth === names.length - 1 ? '' : ` The nearest folder on the way that does is ${where}.`;
-    const instead = similar.length === 0 ? '' : ` There is ${inWords(similar)}.`;
+    const instead = similar.length === 0 ? '' : ` There is ${joinWords(similar)}.`;
     return new AmbitError('FILE_NOT_FOUND', { what: `${shownPath(path)} does not exist.${nearest}${instead}` });
   }
   return new AmbitError('FILE_NOT_FOUND', { what: `${shownPath(path)} does not exist.` });
 }
 
-function similarNames(wanted: string, names: readonly string[]): string[] {
+function findSimilarNames(wanted: string, names: readonly string[]): string[] {
   const sought = wanted.normalize('NFC').toLowerCase();
   const near = Math.max(1, Math.floor(Math.min(sought.length, 30) / 3));
   return names
-    .map((name) => ({ name, far: distance(sought, name.normalize('NFC').toLowerCase(), near) }))
+    .map((name) => ({ name, far: editDistance(sought, name.normalize('NFC').toLowerCase(), near) }))
     .filter(({ far }) => far <= near)
     .sort((one, other) => one.far - other.far || (one.name < other.name ? -1 : 1))
-    .slice(0, mostSuggestions)
+    .slice(0, maxSuggestions)
     .map(({ name }) => name);
 }
 
 /** How many letters must change, or change places with the next one; the same name with another ending counts as one. */
-function distance(one: string, other: string, most: number): number {
+function editDistance(one: string, other: string, maxDistance: number): number {
   if (one === other) return 0;
   const stem = (name: string) => name.replace(/(?<=.)\.[^.]*$/, '');
   if (stem(one) === stem(other)) return 1;
-  if (Math.abs(one.length - other.length) > most || one.length > 100) return most + 1;
+  if (Math.abs(one.length - other.length) > maxDistance || one.length > 100) return maxDistance + 1;
   let before: number[] = [];
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (let at = 1; at <= one.length; at++) {

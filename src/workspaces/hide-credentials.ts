@@ -1,31 +1,35 @@
 import { redactBytes, redactionFor } from '../lib/redact/redact-settings.ts';
 import type { OpenedFile } from './backends/backend.ts';
-import { closedPath } from './backends/refusals.ts';
+import { protectedPathError } from './backends/refusals.ts';
 import type { PathGuard } from './path-guard.ts';
 
 /** Settings are small; what is larger is not searched for credentials, and not shown. */
-const largestShown = 1024 * 1024;
+const maxShownBytes = 1024 * 1024;
 
 /**
  * A file as sessions may read it: one that holds settings with credentials among them is shown without their values. One
  * that sessions may change is shown as it is, else they would write back what they were shown. It may be known by other
  * names too, such as that of a link that leads to it.
  */
-export async function withoutCredentials(
+export async function hideCredentials(
   file: OpenedFile,
   asked: string,
   guard: PathGuard,
-  known: readonly (readonly string[])[] = [],
+  otherNames: readonly (readonly string[])[] = [],
 ): Promise<OpenedFile> {
   const { facts } = file;
-  const ways = [facts.path.split('/'), ...known].filter((names) => guard.refusal('write', names) !== undefined);
-  const redact = ways.map(redactionFor).find((each) => each !== undefined);
-  const hidden = known.map((names) => guard.refusal('read', names)).find((why) => why !== undefined);
-  if (redact === undefined && hidden === undefined) return file;
+  const protectedNames = [facts.path.split('/'), ...otherNames].filter(
+    (names) => guard.refusal('write', names) !== undefined,
+  );
+  const redact = protectedNames.map(redactionFor).find((each) => each !== undefined);
+  const hiddenReason = otherNames.map((names) => guard.refusal('read', names)).find((why) => why !== undefined);
+  if (redact === undefined && hiddenReason === undefined) return file;
   try {
-    if (redact === undefined || hidden !== undefined) throw closedPath(asked, hidden ?? '', facts.path);
-    if (facts.bytes > largestShown) throw closedPath(asked, 'is too large to be shown without credentials', facts.path);
-    const content = redactBytes(await file.read(0, largestShown), redact);
+    if (redact === undefined || hiddenReason !== undefined)
+      throw protectedPathError(asked, hiddenReason ?? '', facts.path);
+    if (facts.bytes > maxShownBytes)
+      throw protectedPathError(asked, 'is too large to be shown without credentials', facts.path);
+    const content = redactBytes(await file.read(0, maxShownBytes), redact);
     return {
       facts: { ...facts, bytes: content.length },
       async read(offset, length) {

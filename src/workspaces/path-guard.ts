@@ -12,7 +12,7 @@ export interface PathGuard {
 }
 
 /** What is told of something that is read only. */
-export const notToBeChanged = 'may be read by sessions, but not changed';
+export const readOnlyReason = 'may be read by sessions, but not changed';
 
 const HIDDEN = 1;
 const KEPT = 2;
@@ -20,7 +20,7 @@ const OPEN = 4;
 const SHOWN = 8;
 const SECRET = 16;
 
-interface Rule {
+interface PathRule {
   readonly bit: number;
   readonly glob: Glob;
   /** It is about a name in any folder, not about a path. */
@@ -30,17 +30,17 @@ interface Rule {
 }
 
 /** What the rules say of a name by itself. */
-interface Judged {
+interface NameVerdict {
   readonly bits: number;
   readonly forms: readonly string[];
   /** The rules about paths that may end in it. */
-  readonly paths: readonly Rule[];
+  readonly paths: readonly PathRule[];
   /** What it may be a copy of. */
-  readonly originals: readonly Omit<Judged, 'originals'>[];
+  readonly originals: readonly Omit<NameVerdict, 'originals'>[];
 }
 
 /** Names come in great numbers and few kinds. */
-const mostRemembered = 10_000;
+const maxRemembered = 10_000;
 
 /**
  * Decides by names alone, folder by folder down to the file: whatever fits a folder holds for all that is in it, until
@@ -48,20 +48,20 @@ const mostRemembered = 10_000;
  */
 export function createPathGuard(rules: PathRules): PathGuard {
   const all = [
-    ...rulesOf(rules.hidden, HIDDEN),
-    ...rulesOf(rules.secret ?? [], SECRET),
-    ...rulesOf(rules.kept, KEPT),
-    ...rulesOf(rules.open, OPEN),
-    ...rulesOf(rules.shown ?? [], SHOWN),
+    ...compileRules(rules.hidden, HIDDEN),
+    ...compileRules(rules.secret ?? [], SECRET),
+    ...compileRules(rules.kept, KEPT),
+    ...compileRules(rules.open, OPEN),
+    ...compileRules(rules.shown ?? [], SHOWN),
   ];
   const byName = all.filter(({ anywhere }) => anywhere);
   const byPath = all.filter(({ anywhere }) => !anywhere);
-  const remembered = new Map<string, Judged>();
+  const remembered = new Map<string, NameVerdict>();
 
-  function judgedAlone(name: string): Omit<Judged, 'originals'> {
-    const forms = formsOf(name);
+  function judgeName(name: string): Omit<NameVerdict, 'originals'> {
+    const forms = listSpellings(name);
     return {
-      bits: bitsOf(
+      bits: matchRules(
         byName,
         forms.map((form) => [form]),
       ),
@@ -70,27 +70,27 @@ export function createPathGuard(rules: PathRules): PathGuard {
     };
   }
 
-  function judged(name: string): Judged {
+  function findNameVerdict(name: string): NameVerdict {
     const known = remembered.get(name);
     if (known !== undefined) return known;
-    const verdict = { ...judgedAlone(name), originals: originalsOf(foldName(name)).map(judgedAlone) };
-    if (remembered.size >= mostRemembered) remembered.clear();
+    const verdict = { ...judgeName(name), originals: originalsOf(foldName(name)).map(judgeName) };
+    if (remembered.size >= maxRemembered) remembered.clear();
     remembered.set(name, verdict);
     return verdict;
   }
 
   /** What holds at the end of the names: that it is closed in some way, or opened. */
-  function verdictOn(names: readonly string[]): number {
+  function judgePath(names: readonly string[]): number {
     let verdict = 0;
     let ways: string[][] = [[]];
     for (const name of names) {
-      const { bits: own, forms, paths, originals } = judged(name);
+      const { bits: own, forms, paths, originals } = findNameVerdict(name);
       let bits = own;
-      for (const original of originals) bits |= closedBy(original, ways);
+      for (const original of originals) bits |= findProtection(original, ways);
       if (byPath.length > 0) {
         if (ways.length === 1 && forms.length === 1) ways[0]?.push(forms[0] as string);
-        else ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
-        if (paths.length > 0) bits |= bitsOf(paths, ways);
+        else ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, maxPaths);
+        if (paths.length > 0) bits |= matchRules(paths, ways);
       }
       const closed = bits & (HIDDEN | KEPT | SECRET);
       if (closed !== 0) verdict = (verdict | closed) & ~OPEN;
@@ -102,29 +102,29 @@ export function createPathGuard(rules: PathRules): PathGuard {
 
   return {
     refusal(deed, names) {
-      const verdict = verdictOn(names);
+      const verdict = judgePath(names);
       if (verdict & (HIDDEN | SECRET)) return 'is hidden from sessions';
-      return verdict & KEPT && deed === 'write' ? notToBeChanged : undefined;
+      return verdict & KEPT && deed === 'write' ? readOnlyReason : undefined;
     },
-    isOpened: (names) => (verdictOn(names) & OPEN) !== 0,
+    isOpened: (names) => (judgePath(names) & OPEN) !== 0,
   };
 }
 
 /** Only names that are written oddly have more than one form. */
-const mostWays = 16;
+const maxPaths = 16;
 
 /** How a copy is closed because of what it is a copy of, in the folders that lead there. Nothing opens it by that name. */
-function closedBy(
-  { bits: own, forms, paths }: Omit<Judged, 'originals'>,
+function findProtection(
+  { bits: own, forms, paths }: Omit<NameVerdict, 'originals'>,
   above: readonly (readonly string[])[],
 ): number {
-  const ways = paths.length === 0 ? [] : above.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
-  const bits = own | (paths.length === 0 ? 0 : bitsOf(paths, ways));
+  const ways = paths.length === 0 ? [] : above.flatMap((way) => forms.map((form) => [...way, form])).slice(0, maxPaths);
+  const bits = own | (paths.length === 0 ? 0 : matchRules(paths, ways));
   return bits & (bits & SHOWN ? HIDDEN | KEPT : HIDDEN | KEPT | SECRET);
 }
 
 /** What opens must fit the plain form: an odd way of writing a name can only close it. */
-function bitsOf(rules: readonly Rule[], ways: readonly (readonly string[])[]): number {
+function matchRules(rules: readonly PathRule[], ways: readonly (readonly string[])[]): number {
   let bits = 0;
   for (const { bit, glob } of rules) {
     if ((bits & bit) !== 0) continue;
@@ -136,12 +136,17 @@ function bitsOf(rules: readonly Rule[], ways: readonly (readonly string[])[]): n
   return bits;
 }
 
-const rulesOf = (patterns: readonly string[], bit: number): Rule[] =>
+const compileRules = (patterns: readonly string[], bit: number): PathRule[] =>
   patterns
     .flatMap((pattern) => expandBraces(foldName(pattern)))
-    .map((pattern) => ({ bit, glob: compileGlob(pattern), anywhere: isOneName(pattern), last: lastOf(pattern) }));
+    .map((pattern) => ({
+      bit,
+      glob: compileGlob(pattern),
+      anywhere: isSingleName(pattern),
+      last: compileLastName(pattern),
+    }));
 
-function lastOf(pattern: string): Glob | undefined {
+function compileLastName(pattern: string): Glob | undefined {
   const last =
     pattern
       .replace(/(?<!\/)\/+$/, '')
@@ -150,10 +155,10 @@ function lastOf(pattern: string): Glob | undefined {
   return /^\*\*|[[\\]/.test(last) || pattern.includes('[') || last === '' ? undefined : compileGlob(last);
 }
 
-const isOneName = (pattern: string): boolean => !pattern.replace(/^(?:\.\/)+|(?<!\/)\/+$/g, '').includes('/');
+const isSingleName = (pattern: string): boolean => !pattern.replace(/^(?:\.\/)+|(?<!\/)\/+$/g, '').includes('/');
 
 /** The spelling of a name, and what is left of it where dots and blanks at its end, or all after a colon, do not count. */
-function formsOf(name: string): readonly string[] {
+function listSpellings(name: string): readonly string[] {
   const plain = foldName(name);
   const bare = (text: string) => text.replace(/(?<![. ])[. ]+$/, '');
   const forms = new Set([plain, bare(plain), bare(plain.split(':')[0] as string)]);

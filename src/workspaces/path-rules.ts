@@ -20,7 +20,7 @@ export interface PathRules {
 }
 
 /** Keys, passwords and other secrets that lie about in the folders people work in. */
-const secretByDefault: readonly string[] = [
+const defaultSecrets: readonly string[] = [
   '.env',
   '.env.*',
   '.envrc',
@@ -72,12 +72,12 @@ const secretByDefault: readonly string[] = [
 ];
 
 /** Copies without secrets that projects keep beside the real thing, and halves of keys that are public. */
-const shownByDefault: readonly string[] = ['.env', '.dev.vars']
+const defaultShown: readonly string[] = ['.env', '.dev.vars']
   .flatMap((name) => ['example', 'sample', 'template', 'dist'].map((ending) => `${name}.${ending}`))
   .concat('*.pub');
 
 /** The repository, and what others run or take orders from. */
-const keptByDefault: readonly string[] = ['.git', ...guardedNames, ...guardedPaths.map((path) => `**/${path}`)];
+const defaultKept: readonly string[] = ['.git', ...guardedNames, ...guardedPaths.map((path) => `**/${path}`)];
 
 export interface ConfiguredPaths {
   readonly hide: readonly string[];
@@ -88,9 +88,9 @@ export interface ConfiguredPaths {
 export function pathRules({ hide, keep, open }: ConfiguredPaths): PathRules {
   return {
     hidden: hide,
-    secret: secretByDefault,
-    kept: [...keptByDefault, ...keep],
+    secret: defaultSecrets,
+    kept: [...defaultKept, ...keep],
     open,
-    shown: shownByDefault,
+    shown: defaultShown,
   };
 }

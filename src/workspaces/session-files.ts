@@ -1,19 +1,19 @@
 import type { OneAtATime } from '../lib/async/one-at-a-time.ts';
 import type { WorkspaceBackend } from './backends/backend.ts';
 import { tooLargeToWrite } from './backends/refusals.ts';
-import type { Resolutions } from './resolutions.ts';
-import { plainNames } from './saferoot/path-components.ts';
-import type { WriteLimits, WrittenSoFar } from './write-quota.ts';
+import type { ResolutionRecorder } from './resolutions.ts';
+import { splitIntoNames } from './saferoot/path-components.ts';
+import type { WriteLimits, WriteQuota } from './write-quota.ts';
 
 interface SessionFilesParts {
   readonly sessionId: string;
   readonly backend: WorkspaceBackend;
-  readonly resolutions: Resolutions;
-  readonly written: WrittenSoFar;
+  readonly recorder: ResolutionRecorder;
+  readonly quota: WriteQuota;
   readonly limits: WriteLimits & { readonly fileBytes: number };
-  readonly oneAtATime: OneAtATime;
+  readonly runExclusive: OneAtATime;
   /** What goes before a path of this workspace, so that no other file is called the same. */
-  readonly place: string;
+  readonly pathPrefix: string;
 }
 
 /** The files of one session, within its bounds: what a tool works on. */
@@ -25,20 +25,32 @@ export interface SessionFiles extends Omit<WorkspaceBackend, 'close' | 'isElsewh
 }
 
 /** A backend as one call of one session sees it: bounded, and told of. */
-export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
-  const { sessionId, backend, resolutions, written, limits, oneAtATime, place } = parts;
+export function createSessionFiles(parts: SessionFilesParts): SessionFiles {
+  const {
+    sessionId,
+    backend,
+    recorder: resolutions,
+    quota: written,
+    limits,
+    runExclusive: oneAtATime,
+    pathPrefix: place,
+  } = parts;
   const { fileBytes } = limits;
   const pathOf = ({ path }: { readonly path: string }) => path;
 
   /** Does it within what the session may still write. */
-  async function within<T>(bytes: number, work: () => Promise<T>, entriesOf: (result: T) => number): Promise<T> {
-    const held = await written.hold(sessionId, bytes, limits);
+  async function runWithinQuota<T>(
+    bytes: number,
+    work: () => Promise<T>,
+    entriesOf: (result: T) => number,
+  ): Promise<T> {
+    const reservation = await written.reserve(sessionId, bytes, limits);
     try {
       const result = await work();
-      held.written(entriesOf(result));
+      reservation.commit(entriesOf(result));
       return result;
     } finally {
-      held.release();
+      reservation.release();
     }
   }
 
@@ -47,24 +59,24 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
     fileBytes,
     candidates: backend.candidates,
     // Links are beyond this; versions guard against those.
-    alone: (path, work) => oneAtATime(place + plainNames(path).join('/'), work),
-    stat: (path, options) => resolutions.of('stat', path, () => backend.stat(path, options), pathOf),
+    alone: (path, work) => oneAtATime(place + splitIntoNames(path).join('/'), work),
+    stat: (path, options) => resolutions.run('stat', path, () => backend.stat(path, options), pathOf),
     open: (path) =>
-      resolutions.of(
+      resolutions.run(
         'open',
         path,
         () => backend.open(path),
         ({ facts }) => facts.path,
       ),
-    list: (path, options) => resolutions.of('list', path, () => backend.list(path, options), pathOf),
+    list: (path, options) => resolutions.run('list', path, () => backend.list(path, options), pathOf),
 
     write: (path, content, options) =>
-      resolutions.of(
+      resolutions.run(
         'write',
         path,
         async () => {
           if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
-          return within(
+          return runWithinQuota(
             content.byteLength,
             () => backend.write(path, content, options),
             ({ folders, created }) => folders + (created ? 1 : 0),
@@ -73,14 +85,14 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
         pathOf,
       ),
 
-    mayWrite: (path, options) => resolutions.of('may-write', path, () => backend.mayWrite(path, options), pathOf),
+    mayWrite: (path, options) => resolutions.run('may-write', path, () => backend.mayWrite(path, options), pathOf),
 
     makeFolder: (path) =>
-      resolutions.of(
+      resolutions.run(
         'make-folder',
         path,
         () =>
-          within(
+          runWithinQuota(
             0,
             () => backend.makeFolder(path),
             ({ folders }) => folders,
@@ -88,29 +100,29 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
         pathOf,
       ),
 
-    remove: (path, options) => resolutions.of('remove', path, () => backend.remove(path, options), pathOf),
+    remove: (path, options) => resolutions.run('remove', path, () => backend.remove(path, options), pathOf),
 
     async move(from, to, options) {
-      const moving = within(
+      const moving = runWithinQuota(
         0,
         () => backend.move(from, to, options),
         ({ folders }) => folders,
       );
-      const told = [
-        resolutions.of(
+      const records = [
+        resolutions.run(
           'move',
           from,
           () => moving,
           (each) => each.from,
         ),
-        resolutions.of(
+        resolutions.run(
           'move-to',
           to,
           () => moving,
           (each) => each.to,
         ),
       ];
-      await Promise.allSettled(told);
+      await Promise.allSettled(records);
       return moving;
     },
   };

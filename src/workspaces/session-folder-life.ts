@@ -15,13 +15,13 @@ export async function sweepFolders(
   store: SessionStore,
   folders: Pick<SessionFolders, 'sweep'>,
 ): Promise<void> {
-  const run = join(dataDir, 'run');
-  const names = await readdir(run).catch((): string[] => []);
-  for (const name of names) if (!(await isLive(store, name))) await removeFolder(join(run, name));
-  await folders.sweep((id) => isLive(store, id));
+  const runFolder = join(dataDir, 'run');
+  const names = await readdir(runFolder).catch((): string[] => []);
+  for (const name of names) if (!(await isLiveSession(store, name))) await removeFolder(join(runFolder, name));
+  await folders.sweep((id) => isLiveSession(store, id));
 }
 
-async function isLive(store: SessionStore, name: string): Promise<boolean> {
+async function isLiveSession(store: SessionStore, name: string): Promise<boolean> {
   try {
     return (await store.get(name)) !== undefined;
   } catch (error) {

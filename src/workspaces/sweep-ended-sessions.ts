@@ -1,27 +1,31 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Documents } from '../stores/documents.ts';
 
-export interface SweepOptions {
+export interface SweepEndedOptions {
   readonly documents: Documents;
   /** One with a document for each session, under its id, that is written after the session is. */
   readonly collection: string;
-  isGone(sessionId: string): Promise<boolean>;
+  isEnded(sessionId: string): Promise<boolean>;
 }
 
 const pageSize = 100;
 /** The most documents that are looked at in one go; the next goes on from there. */
-const mostLooks = 1000;
+const maxDocuments = 1000;
 /** After little was found. Ids are drawn by chance, so little in one part of them means little in all. */
 const restMs = 60_000;
-const little = 0.1;
+const fewShare = 0.1;
 
 /** Removes documents of sessions that are gone, and answers whether there were any. */
-export function createSweepOfTheGone({ documents, collection, isGone }: SweepOptions): () => Promise<boolean> {
+export function createEndedSessionSweep({
+  documents,
+  collection,
+  isEnded: isGone,
+}: SweepEndedOptions): () => Promise<boolean> {
   let after: string | undefined;
   let restUntil = 0;
   let running: Promise<boolean> | undefined;
 
-  async function page(): Promise<{ looked: number; freed: number; next: string | null }> {
+  async function sweepPage(): Promise<{ looked: number; freed: number; next: string | null }> {
     const listed = await documents.list(collection, { limit: pageSize, ...(after === undefined ? {} : { after }) });
     const freed = await Promise.all(
       listed.documents.map(async ({ key, version }) => {
@@ -37,15 +41,15 @@ export function createSweepOfTheGone({ documents, collection, isGone }: SweepOpt
     let looked = 0;
     let freed = 0;
     // From where the one before stopped, and then from the beginning.
-    for (let rounds = after === undefined ? 1 : 2; rounds > 0 && looked < mostLooks; ) {
-      const done = await page();
+    for (let rounds = after === undefined ? 1 : 2; rounds > 0 && looked < maxDocuments; ) {
+      const done = await sweepPage();
       looked += done.looked;
       freed += done.freed;
       after = done.next ?? undefined;
       if (done.next === null) rounds--;
       await turn();
     }
-    if (freed <= looked * little) restUntil = performance.now() + restMs;
+    if (freed <= looked * fewShare) restUntil = performance.now() + restMs;
     return freed > 0;
   }
 

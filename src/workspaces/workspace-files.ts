@@ -18,7 +18,7 @@ export interface FilesOfSessions extends FilesForTools {
   close(): Promise<void>;
 }
 
-export interface FilesOfSessionsOptions {
+export interface WorkspaceFilesOptions {
   readonly config: () => Config;
   readonly store: SessionStore;
   readonly journal: Journal;
@@ -30,11 +30,11 @@ export interface FilesOfSessionsOptions {
   readonly log: Log;
 }
 
-export function createFilesOfSessions(options: FilesOfSessionsOptions): FilesOfSessions {
+export function createFilesOfSessions(options: WorkspaceFilesOptions): FilesOfSessions {
   const { config, store, journal, folders, runners, tmpRoot, dataDir, log } = options;
   const { documents } = store;
   const ripgrep = createRipgrep({ sandboxes: runners.sandboxes, tmpRoot });
-  const written = createWrittenSoFar({
+  const quota = createWrittenSoFar({
     documents,
     isGone: async (id) => (await store.get(id)) === undefined,
   });
@@ -43,12 +43,12 @@ export function createFilesOfSessions(options: FilesOfSessionsOptions): FilesOfS
     config,
     folderFor: folders.folderFor,
     open: (place) => openBackend(place, { documents, ripgrep, containers, dataDir }),
-    written,
+    quota,
   });
   return {
     workspaces,
     tell: ({ correlationId, ...resolution }) => journal.record({ kind: 'file', id: correlationId, ...resolution }),
-    forget: written.forget,
+    forget: quota.forget,
     close: workspaces.close,
   };
 }

@@ -1,26 +1,26 @@
 import { AmbitError } from '../errors.ts';
 import type { Documents } from '../stores/documents.ts';
-import { createSweepOfTheGone } from './sweep-ended-sessions.ts';
+import { createEndedSessionSweep } from './sweep-ended-sessions.ts';
 
 /** How much a session has written in its life, and how much it may. */
-export interface WrittenSoFar {
+export interface WriteQuota {
   /**
    * Throws WORKSPACE_FULL where this many more bytes are too many, or where no more entries may be made. Else they are
    * taken for written until it is said how it went, so that many writes at once are no way round the bound.
    */
-  hold(sessionId: string, bytes: number, limits: WriteLimits): Promise<Held>;
+  reserve(sessionId: string, bytes: number, limits: WriteLimits): Promise<QuotaReservation>;
   forget(sessionId: string): Promise<void>;
   close(): Promise<void>;
 }
 
-export interface Held {
+export interface QuotaReservation {
   /** It was written, and so many files and folders were made. */
-  written(entries: number): void;
+  commit(entries: number): void;
   /** Nothing was. After `written` it does nothing. */
   release(): void;
 }
 
-export interface WrittenSoFarOptions {
+export interface WriteQuotaOptions {
   readonly documents: Documents;
   isGone(sessionId: string): Promise<boolean>;
 }
@@ -30,48 +30,48 @@ export interface WriteLimits {
   readonly sessionEntries: number;
 }
 
-interface Count {
+interface SessionCount {
   /** As the store has it. */
   bytes: number;
   entries: number;
   /** What it has not been told yet. */
-  freshBytes: number;
-  freshEntries: number;
+  unsavedBytes: number;
+  unsavedEntries: number;
   /** Of writes under way. */
-  heldBytes: number;
-  heldEntries: number;
+  reservedBytes: number;
+  reservedEntries: number;
   /** Its session is gone, and a write that was under way is not counted any more. */
   isForgotten: boolean;
 }
 
 const collection = 'files-written';
 /** Counters may lag by a second; that is half of it. */
-const settleMs = 500;
-const mostHeld = 10_000;
+const saveDelayMs = 500;
+const maxCounts = 10_000;
 /** How long those wait for whom the store had no room, and how many of them may find that there still is none. */
-const unfitMs = 60_000;
-const mostRefusals = 100;
-const nothing = { freshBytes: 0, freshEntries: 0, heldBytes: 0, heldEntries: 0, isForgotten: false };
+const retryFullMs = 60_000;
+const maxRefusals = 100;
+const emptyCounts = { unsavedBytes: 0, unsavedEntries: 0, reservedBytes: 0, reservedEntries: 0, isForgotten: false };
 
-export function createWrittenSoFar({ documents, isGone }: WrittenSoFarOptions): WrittenSoFar {
-  const counts = new Map<string, Promise<Count>>();
-  const unsettled = new Map<string, Count>();
+export function createWrittenSoFar({ documents, isGone }: WriteQuotaOptions): WriteQuota {
+  const counts = new Map<string, Promise<SessionCount>>();
+  const unsaved = new Map<string, SessionCount>();
   /** Counted here alone until the store has room for them. */
-  const unfit = new Map<string, Count>();
-  const sweep = createSweepOfTheGone({ documents, collection, isGone });
-  let timer: NodeJS.Timeout | undefined;
-  let unfitTimer: NodeJS.Timeout | undefined;
-  let settling: Promise<void> = Promise.resolve();
+  const withoutRoom = new Map<string, SessionCount>();
+  const sweep = createEndedSessionSweep({ documents, collection, isEnded: isGone });
+  let saveTimer: NodeJS.Timeout | undefined;
+  let retryTimer: NodeJS.Timeout | undefined;
+  let saving: Promise<void> = Promise.resolve();
 
-  function countOf(id: string): Promise<Count> {
+  function loadCount(id: string): Promise<SessionCount> {
     let count = counts.get(id);
     if (count === undefined) {
-      count = documents.get(collection, id).then((found) => ({ ...read(found?.text), ...nothing }));
+      count = documents.get(collection, id).then((found) => ({ ...parseCount(found?.text), ...emptyCounts }));
       count.catch(() => counts.delete(id));
       // Whoever has waited longest is read again when it writes again.
       for (const other of counts.keys()) {
-        if (counts.size < mostHeld) break;
-        if (!unsettled.has(other) && !unfit.has(other)) counts.delete(other);
+        if (counts.size < maxCounts) break;
+        if (!unsaved.has(other) && !withoutRoom.has(other)) counts.delete(other);
       }
     }
     counts.delete(id);
@@ -80,18 +80,18 @@ export function createWrittenSoFar({ documents, isGone }: WrittenSoFarOptions): 
   }
 
   /** False when there is no room for it. */
-  async function settle(id: string, count: Count): Promise<boolean> {
-    const { freshBytes, freshEntries } = count;
+  async function saveCount(id: string, count: SessionCount): Promise<boolean> {
+    const { unsavedBytes, unsavedEntries } = count;
     for (;;) {
       const found = await documents.get(collection, id);
-      const before = read(found?.text);
-      const now = { bytes: before.bytes + freshBytes, entries: before.entries + freshEntries };
+      const before = parseCount(found?.text);
+      const now = { bytes: before.bytes + unsavedBytes, entries: before.entries + unsavedEntries };
       const put = await documents.put(collection, id, JSON.stringify(now), { expectedVersion: found?.version ?? 0 });
       if (put.outcome === 'conflict') continue;
       if (put.outcome === 'written') {
         Object.assign(count, now);
-        count.freshBytes -= freshBytes;
-        count.freshEntries -= freshEntries;
+        count.unsavedBytes -= unsavedBytes;
+        count.unsavedEntries -= unsavedEntries;
         return true;
       }
       if (await isGone(id)) {
@@ -102,71 +102,72 @@ export function createWrittenSoFar({ documents, isGone }: WrittenSoFarOptions): 
     }
   }
 
-  async function trySettle(id: string, count: Count): Promise<boolean> {
-    unfit.delete(id);
+  async function trySave(id: string, count: SessionCount): Promise<boolean> {
+    withoutRoom.delete(id);
     try {
-      if (await settle(id, count)) return true;
-      if (!count.isForgotten) unfit.set(id, count);
+      if (await saveCount(id, count)) return true;
+      if (!count.isForgotten) withoutRoom.set(id, count);
     } catch {
       // A store that is away is told later.
-      if (!count.isForgotten) later(id, count);
+      if (!count.isForgotten) saveLater(id, count);
     }
     return false;
   }
 
-  async function settleAll(): Promise<void> {
-    timer = undefined;
-    const due = [...unsettled];
-    unsettled.clear();
-    for (const [id, count] of due) await trySettle(id, count);
-    if (unfit.size > 0) unfitTimer ??= soon(settleUnfit, unfitMs);
+  async function saveAll(): Promise<void> {
+    saveTimer = undefined;
+    const due = [...unsaved];
+    unsaved.clear();
+    for (const [id, count] of due) await trySave(id, count);
+    if (withoutRoom.size > 0) retryTimer ??= schedule(retryWithoutRoom, retryFullMs);
   }
 
-  async function settleUnfit(): Promise<void> {
-    unfitTimer = undefined;
+  async function retryWithoutRoom(): Promise<void> {
+    retryTimer = undefined;
     let refusals = 0;
-    for (const [id, count] of [...unfit]) {
-      if (refusals === mostRefusals) break;
-      if (!(await trySettle(id, count))) refusals++;
+    for (const [id, count] of [...withoutRoom]) {
+      if (refusals === maxRefusals) break;
+      if (!(await trySave(id, count))) refusals++;
     }
-    if (unfit.size > 0) unfitTimer ??= soon(settleUnfit, unfitMs);
+    if (withoutRoom.size > 0) retryTimer ??= schedule(retryWithoutRoom, retryFullMs);
   }
 
-  function soon(work: () => Promise<void>, ms: number): NodeJS.Timeout {
+  function schedule(work: () => Promise<void>, ms: number): NodeJS.Timeout {
     return setTimeout(() => {
-      settling = settling.then(work);
+      saving = saving.then(work);
     }, ms).unref();
   }
 
-  function later(id: string, count: Count): void {
-    unsettled.set(id, count);
-    timer ??= soon(settleAll, settleMs);
+  function saveLater(id: string, count: SessionCount): void {
+    unsaved.set(id, count);
+    saveTimer ??= schedule(saveAll, saveDelayMs);
   }
 
   return {
-    async hold(id, bytes, limits) {
-      const count = await countOf(id);
+    async reserve(id, bytes, limits) {
+      const count = await loadCount(id);
       const { sessionBytes, sessionEntries } = limits;
-      if (count.bytes + count.freshBytes + count.heldBytes + bytes > sessionBytes) throw full(sessionBytes, 'bytes');
-      if (count.entries + count.freshEntries + count.heldEntries >= sessionEntries) {
-        throw full(sessionEntries, 'entries');
+      if (count.bytes + count.unsavedBytes + count.reservedBytes + bytes > sessionBytes)
+        throw quotaError(sessionBytes, 'bytes');
+      if (count.entries + count.unsavedEntries + count.reservedEntries >= sessionEntries) {
+        throw quotaError(sessionEntries, 'entries');
       }
-      count.heldBytes += bytes;
-      count.heldEntries++;
+      count.reservedBytes += bytes;
+      count.reservedEntries++;
       let isHeld = true;
       const release = () => {
         if (!isHeld) return;
         isHeld = false;
-        count.heldBytes -= bytes;
-        count.heldEntries--;
+        count.reservedBytes -= bytes;
+        count.reservedEntries--;
       };
       return {
         release,
-        written(entries) {
+        commit(entries) {
           release();
-          count.freshBytes += bytes;
-          count.freshEntries += entries;
-          if (!count.isForgotten) later(id, count);
+          count.unsavedBytes += bytes;
+          count.unsavedEntries += entries;
+          if (!count.isForgotten) saveLater(id, count);
         },
       };
     },
@@ -175,28 +176,28 @@ export function createWrittenSoFar({ documents, isGone }: WrittenSoFarOptions): 
       const count = await counts.get(id)?.catch(() => undefined);
       if (count !== undefined) count.isForgotten = true;
       counts.delete(id);
-      unsettled.delete(id);
-      unfit.delete(id);
-      await settling;
+      unsaved.delete(id);
+      withoutRoom.delete(id);
+      await saving;
       await documents.delete(collection, id).catch(() => {});
     },
 
     async close() {
-      clearTimeout(timer);
-      await settling;
-      await settleAll();
-      await settleUnfit();
-      clearTimeout(unfitTimer);
-      unfitTimer = undefined;
+      clearTimeout(saveTimer);
+      await saving;
+      await saveAll();
+      await retryWithoutRoom();
+      clearTimeout(retryTimer);
+      retryTimer = undefined;
     },
   };
 }
 
-function read(text: string | undefined): { bytes: number; entries: number } {
+function parseCount(text: string | undefined): { bytes: number; entries: number } {
   return text === undefined ? { bytes: 0, entries: 0 } : (JSON.parse(text) as { bytes: number; entries: number });
 }
 
-function full(limit: number, what: 'bytes' | 'entries'): AmbitError {
+function quotaError(limit: number, what: 'bytes' | 'entries'): AmbitError {
   return new AmbitError('WORKSPACE_FULL', {
     what:
       what === 'bytes'

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { volumeNameOf } from '../../src/workspaces/backends/open-backend.ts';
+import { createVolumeName } from '../../src/workspaces/backends/open-backend.ts';
 import { boundedGateway, eras } from '../gateway/bounded-gateway.ts';
 import { type RawClient, rawClient } from '../gateway/raw-client.ts';
 import { hasPodman } from '../needs/podman.ts';
@@ -143,7 +143,7 @@ describe.each(eras)('in the %s era', (era) => {
 test.each(hasPodman() ? (['database', 'container'] as const) : (['database'] as const))(
   'W5: the same tools work on files that lie in no folder: %s',
   async (backend) => {
-    if (backend === 'container') made = volumeNameOf(on.dataDir, 'shelf');
+    if (backend === 'container') made = createVolumeName(on.dataDir, 'shelf');
     await on.start('modern', { servers: {}, workspaces: { shelf: { backend } } });
     const { id } = await on.gateway.createSession({ workspaceId: 'shelf' });
     const client = await on.connect(id, 'modern');

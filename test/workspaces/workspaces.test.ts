@@ -25,7 +25,7 @@ test('W6: a file has its turns in every workspace that holds it', async () => {
     folderFor: async ({ workspaceId }) => config.workspaces[workspaceId as string]?.path,
     open: async ({ folder, workspace }) =>
       openLocal(folder as string, { ...workspace.files, rules: pathRules(workspace.files) }),
-    written: createWrittenSoFar({
+    quota: createWrittenSoFar({
       documents: store.documents,
       isGone: async (id) => (await store.get(id)) === undefined,
     }),

@@ -7,11 +7,11 @@ import { draft } from '../../src/public/testing/store-suite/harness.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
-import { createWrittenSoFar, type WrittenSoFar } from '../../src/workspaces/write-quota.ts';
+import { createWrittenSoFar, type WriteQuota } from '../../src/workspaces/write-quota.ts';
 
 const limits = { sessionBytes: 100, sessionEntries: 3 };
 
-function countingIn(store: SessionStore): WrittenSoFar {
+function countingIn(store: SessionStore): WriteQuota {
   return createWrittenSoFar({
     documents: store.documents,
     isGone: async (id) => (await store.get(id)) === undefined,
@@ -28,15 +28,15 @@ async function codeOf(work: Promise<unknown>): Promise<string | undefined> {
 test('a session writes as many bytes as it may, and no more, whoever it asks', async () => {
   const store = openMemoryStore();
   const one = countingIn(store);
-  (await one.hold('s-1', 60, limits)).written(1);
-  expect(await codeOf(one.hold('s-1', 41, limits))).toBe('WORKSPACE_FULL');
-  expect(await codeOf(one.hold('s-1', 40, limits))).toBeUndefined();
-  expect(await codeOf(one.hold('s-2', 100, limits))).toBeUndefined();
+  (await one.reserve('s-1', 60, limits)).commit(1);
+  expect(await codeOf(one.reserve('s-1', 41, limits))).toBe('WORKSPACE_FULL');
+  expect(await codeOf(one.reserve('s-1', 40, limits))).toBeUndefined();
+  expect(await codeOf(one.reserve('s-2', 100, limits))).toBeUndefined();
   await one.close();
 
   const other = countingIn(store);
-  expect(await codeOf(other.hold('s-1', 41, limits))).toBe('WORKSPACE_FULL');
-  expect(await codeOf(other.hold('s-1', 40, limits))).toBeUndefined();
+  expect(await codeOf(other.reserve('s-1', 41, limits))).toBe('WORKSPACE_FULL');
+  expect(await codeOf(other.reserve('s-1', 40, limits))).toBeUndefined();
   await other.close();
   await store.close();
 });
@@ -45,9 +45,9 @@ test('it makes as many files and folders as it may', async () => {
   const store = openMemoryStore();
   const written = countingIn(store);
   for (let made = 0; made < 3; made++) {
-    (await written.hold('s-1', 0, limits)).written(1);
+    (await written.reserve('s-1', 0, limits)).commit(1);
   }
-  expect(await codeOf(written.hold('s-1', 0, limits))).toBe('WORKSPACE_FULL');
+  expect(await codeOf(written.reserve('s-1', 0, limits))).toBe('WORKSPACE_FULL');
   await written.close();
   await store.close();
 });
@@ -56,14 +56,14 @@ test('two processes add to one count', async () => {
   const store = openMemoryStore();
   const both = [countingIn(store), countingIn(store)];
   for (const each of both) {
-    (await each.hold('s-1', 30, limits)).written(1);
+    (await each.reserve('s-1', 30, limits)).commit(1);
   }
   await Promise.all(both.map((each) => each.close()));
   const after = countingIn(store);
-  expect(await codeOf(after.hold('s-1', 41, limits))).toBe('WORKSPACE_FULL');
-  expect(await codeOf(after.hold('s-1', 40, limits))).toBeUndefined();
+  expect(await codeOf(after.reserve('s-1', 41, limits))).toBe('WORKSPACE_FULL');
+  expect(await codeOf(after.reserve('s-1', 40, limits))).toBeUndefined();
   await after.forget('s-1');
-  expect(await codeOf(after.hold('s-1', 100, limits))).toBeUndefined();
+  expect(await codeOf(after.reserve('s-1', 100, limits))).toBeUndefined();
   await after.close();
   await store.close();
 });
@@ -71,16 +71,16 @@ test('two processes add to one count', async () => {
 test('writes at the same time are no way round the bound', async () => {
   const store = openMemoryStore();
   const written = countingIn(store);
-  const tried = await Promise.allSettled([1, 2, 3].map(() => written.hold('s-1', 50, limits)));
+  const tried = await Promise.allSettled([1, 2, 3].map(() => written.reserve('s-1', 50, limits)));
   expect(tried.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
   const [one, other] = tried.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
-  one?.written(1);
-  expect(await codeOf(written.hold('s-1', 1, limits))).toBe('WORKSPACE_FULL');
+  one?.commit(1);
+  expect(await codeOf(written.reserve('s-1', 1, limits))).toBe('WORKSPACE_FULL');
   other?.release();
   other?.release();
-  (await written.hold('s-1', 50, limits)).written(1);
-  expect(await codeOf(written.hold('s-1', 1, limits))).toBe('WORKSPACE_FULL');
-  const few = await Promise.allSettled([1, 2, 3, 4].map(() => written.hold('s-2', 0, limits)));
+  (await written.reserve('s-1', 50, limits)).commit(1);
+  expect(await codeOf(written.reserve('s-1', 1, limits))).toBe('WORKSPACE_FULL');
+  const few = await Promise.allSettled([1, 2, 3, 4].map(() => written.reserve('s-2', 0, limits)));
   expect(few.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
   await written.close();
   await store.close();
@@ -135,7 +135,7 @@ async function open(store: SessionStore, index: number, ttlSeconds = 600): Promi
 /** Settles, as a process does that stops; another asks afterwards what is known. */
 async function wrote(store: SessionStore, id: string, bytes: number): Promise<void> {
   const written = countingIn(store);
-  (await written.hold(id, bytes, limits)).written(1);
+  (await written.reserve(id, bytes, limits)).commit(1);
   await written.close();
 }
 
@@ -169,8 +169,8 @@ describe.each([
     expect(await keysIn(store)).toEqual([...live, newcomer]);
     for (const id of [...live, newcomer]) {
       const restarted = countingIn(store);
-      expect(await codeOf(restarted.hold(id, 41, limits))).toBe('WORKSPACE_FULL');
-      expect(await codeOf(restarted.hold(id, 40, limits))).toBeUndefined();
+      expect(await codeOf(restarted.reserve(id, 41, limits))).toBe('WORKSPACE_FULL');
+      expect(await codeOf(restarted.reserve(id, 40, limits))).toBeUndefined();
     }
     await store.close();
   });
@@ -181,7 +181,7 @@ describe.each([
     const looked = vi.spyOn(store.documents, 'list');
     const late = await open(store, 7);
     const written = countingIn(store);
-    (await written.hold(late, 60, limits)).written(1);
+    (await written.reserve(late, 60, limits)).commit(1);
     await store.end(late);
     await written.close();
     expect(looked).not.toHaveBeenCalled();
@@ -196,17 +196,17 @@ test('where all live, the count goes on in memory, whole, until there is room', 
   for (let index = 0; index < most; index++) await wrote(store, await open(store, index), 1);
   const newcomer = await open(store, 7);
   const written = countingIn(store);
-  (await written.hold(newcomer, 60, limits)).written(1);
+  (await written.reserve(newcomer, 60, limits)).commit(1);
   await written.close();
   expect(await knownOf(store, newcomer)).toBeUndefined();
-  expect(await codeOf(written.hold(newcomer, 41, limits))).toBe('WORKSPACE_FULL');
+  expect(await codeOf(written.reserve(newcomer, 41, limits))).toBe('WORKSPACE_FULL');
 
   await store.end(idAt(0));
   vi.advanceTimersByTime(60_001);
-  (await written.hold(newcomer, 10, limits)).written(1);
+  (await written.reserve(newcomer, 10, limits)).commit(1);
   await written.close();
   expect(await knownOf(store, newcomer)).toBe(70);
-  expect(await codeOf(written.hold(newcomer, 31, limits))).toBe('WORKSPACE_FULL');
+  expect(await codeOf(written.reserve(newcomer, 31, limits))).toBe('WORKSPACE_FULL');
   await store.close();
 });
 
@@ -217,7 +217,7 @@ test('it is told by itself after a while, though the session writes no more', as
   const newcomer = await open(store, 7);
   const written = countingIn(store);
   const puts = vi.spyOn(store.documents, 'put');
-  (await written.hold(newcomer, 60, limits)).written(1);
+  (await written.reserve(newcomer, 60, limits)).commit(1);
   await vi.advanceTimersByTimeAsync(500);
   await vi.waitFor(() => expect(puts).toHaveBeenCalledTimes(1), 50_000);
   await store.end(idAt(3));
@@ -234,14 +234,14 @@ test('a sweep that found little is not repeated for a minute, however many ask',
   const list = vi.spyOn(store.documents, 'list');
   const written = countingIn(store);
   const ids = [await open(store, 7), await open(store, 8), await open(store, 9)];
-  for (const id of ids) (await written.hold(id, 1, limits)).written(1);
+  for (const id of ids) (await written.reserve(id, 1, limits)).commit(1);
   await written.close();
   expect(list).toHaveBeenCalledTimes(1);
-  for (const id of ids) (await written.hold(id, 1, limits)).written(1);
+  for (const id of ids) (await written.reserve(id, 1, limits)).commit(1);
   await written.close();
   expect(list).toHaveBeenCalledTimes(1);
   vi.advanceTimersByTime(60_001);
-  for (const id of ids) (await written.hold(id, 1, limits)).written(1);
+  for (const id of ids) (await written.reserve(id, 1, limits)).commit(1);
   await written.close();
   expect(list).toHaveBeenCalledTimes(2);
   await store.close();
@@ -260,7 +260,7 @@ test('one sweep looks at a bounded number, and the next goes on from there', asy
       return id === idAt(1199);
     },
   });
-  (await written.hold('s-new', 1, limits)).written(1);
+  (await written.reserve('s-new', 1, limits)).commit(1);
   await written.close();
   // Each try of its own asks for the newcomer too.
   expect(asked).toBeLessThanOrEqual(1010);
@@ -284,7 +284,7 @@ test('a store that cannot say whether a session is there takes none for gone', a
       return (await store.get(id)) === undefined;
     },
   });
-  (await written.hold(newcomer, 60, limits)).written(1);
+  (await written.reserve(newcomer, 60, limits)).commit(1);
   await written.close();
   expect(await keysIn(store)).toHaveLength(most);
   isAway = false;
@@ -306,7 +306,7 @@ test('a document that is written while its session is looked for stays', async (
       return id === idAt(1) || id === idAt(2);
     },
   });
-  (await written.hold(idAt(7), 60, limits)).written(1);
+  (await written.reserve(idAt(7), 60, limits)).commit(1);
   await written.close();
   expect(await knownOf(store, idAt(1))).toBe(9);
   expect(await knownOf(store, idAt(2))).toBeUndefined();

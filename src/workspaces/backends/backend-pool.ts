@@ -1,7 +1,7 @@
 import type { WorkspaceBackend } from './backend.ts';
 
 /** Backends that are open, each for whoever needs it just now, and a little longer. */
-export interface KeptOpen {
+export interface BackendPool {
   use<T>(
     key: string,
     open: () => Promise<WorkspaceBackend>,
@@ -10,61 +10,61 @@ export interface KeptOpen {
   close(): Promise<void>;
 }
 
-interface Kept {
+interface PooledBackend {
   readonly backend: Promise<WorkspaceBackend>;
   users: number;
-  leaving: NodeJS.Timeout | undefined;
+  idleTimer: NodeJS.Timeout | undefined;
 }
 
 const idleMs = 60_000;
 
-export function createKeptOpen(): KeptOpen {
-  const kept = new Map<string, Kept>();
+export function createBackendPool(): BackendPool {
+  const pooled = new Map<string, PooledBackend>();
   const closing = new Set<Promise<void>>();
 
-  function take(key: string, open: () => Promise<WorkspaceBackend>): Kept {
-    const there = kept.get(key);
-    if (there !== undefined) {
-      clearTimeout(there.leaving);
-      there.users++;
-      return there;
+  function acquire(key: string, open: () => Promise<WorkspaceBackend>): PooledBackend {
+    const existing = pooled.get(key);
+    if (existing !== undefined) {
+      clearTimeout(existing.idleTimer);
+      existing.users++;
+      return existing;
     }
-    const fresh: Kept = { backend: open(), users: 1, leaving: undefined };
-    kept.set(key, fresh);
+    const opened: PooledBackend = { backend: open(), users: 1, idleTimer: undefined };
+    pooled.set(key, opened);
     // The next one tries anew.
-    fresh.backend.catch(() => forget(key, fresh));
-    return fresh;
+    opened.backend.catch(() => forget(key, opened));
+    return opened;
   }
 
-  function forget(key: string, each: Kept): void {
-    if (kept.get(key) === each) kept.delete(key);
+  function forget(key: string, entry: PooledBackend): void {
+    if (pooled.get(key) === entry) pooled.delete(key);
   }
 
   /** A folder that was taken away and made anew is another one, whatever its path. */
-  async function takeCurrent(key: string, open: () => Promise<WorkspaceBackend>): Promise<Kept> {
-    const each = take(key, open);
-    const backend = await each.backend.catch(() => undefined);
-    if (backend?.isElsewhere?.() !== true) return each;
-    forget(key, each);
-    leave(key, each);
-    return take(key, open);
+  async function acquireCurrent(key: string, open: () => Promise<WorkspaceBackend>): Promise<PooledBackend> {
+    const entry = acquire(key, open);
+    const backend = await entry.backend.catch(() => undefined);
+    if (backend?.isElsewhere?.() !== true) return entry;
+    forget(key, entry);
+    release(key, entry);
+    return acquire(key, open);
   }
 
-  function leave(key: string, each: Kept): void {
-    if (--each.users > 0) return;
-    if (kept.get(key) !== each) {
-      closeLater(each);
+  function release(key: string, entry: PooledBackend): void {
+    if (--entry.users > 0) return;
+    if (pooled.get(key) !== entry) {
+      closeInBackground(entry);
       return;
     }
-    each.leaving = setTimeout(() => {
-      forget(key, each);
-      closeLater(each);
+    entry.idleTimer = setTimeout(() => {
+      forget(key, entry);
+      closeInBackground(entry);
     }, idleMs);
-    each.leaving.unref();
+    entry.idleTimer.unref();
   }
 
-  function closeLater(each: Kept): void {
-    const closed = each.backend
+  function closeInBackground(entry: PooledBackend): void {
+    const closed = entry.backend
       .then((backend) => backend.close())
       .catch(() => {})
       .finally(() => closing.delete(closed));
@@ -73,20 +73,20 @@ export function createKeptOpen(): KeptOpen {
 
   return {
     async use(key, open, work) {
-      const each = await takeCurrent(key, open);
+      const entry = await acquireCurrent(key, open);
       try {
-        return await work(await each.backend);
+        return await work(await entry.backend);
       } finally {
-        leave(key, each);
+        release(key, entry);
       }
     },
 
     async close() {
-      for (const each of kept.values()) {
-        clearTimeout(each.leaving);
-        closeLater(each);
+      for (const entry of pooled.values()) {
+        clearTimeout(entry.idleTimer);
+        closeInBackground(entry);
       }
-      kept.clear();
+      pooled.clear();
       await Promise.all(closing);
     },
   };

@@ -1,5 +1,5 @@
 import type { Glob } from '../../lib/text/glob.ts';
-import type { Kind } from '../saferoot/file-info.ts';
+import type { FileKind } from '../saferoot/file-info.ts';
 
 /** What is searched for, for whoever can tell quickly which files may hold it. */
 export interface CandidateQuery {
@@ -13,7 +13,7 @@ export interface CandidateQuery {
    * What the ignore files at these paths say together: lines of one in the workspace itself; undefined where nothing may
    * be left out. Whoever searches opens none of them: a pipe in the place of one never ends.
    */
-  readonly rulesOf: (ignoreFiles: readonly string[]) => Promise<readonly string[] | undefined>;
+  readonly readRules: (ignoreFiles: readonly string[]) => Promise<readonly string[] | undefined>;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -28,17 +28,17 @@ export interface WorkspaceBackend {
   /** A regular file that may be read. Whoever opened it closes it. */
   open(path: string): Promise<OpenedFile>;
   /** The whole content at once: whoever reads sees the old or the new one, never half. Missing folders are made. */
-  write(path: string, content: Uint8Array, options?: WriteOptions): Promise<Written>;
+  write(path: string, content: Uint8Array, options?: WriteOptions): Promise<WriteResult>;
   /** Where `write` would write with these options, or the refusal it would meet. Nothing is made or changed. */
   mayWrite(path: string, options?: WriteOptions): Promise<Resolved>;
   /** With those missing on the way. One that is there already is fine. */
   makeFolder(path: string): Promise<MadeFolder>;
   /** A file, a link itself, or an empty folder; with `recursive` also a folder with all that is in it. */
-  remove(path: string, options?: RemoveOptions): Promise<Removed>;
+  remove(path: string, options?: FileRemoveOptions): Promise<RemoveResult>;
   /** A file, a folder or a link itself. Folders missing on the way to the new name are made. */
-  move(from: string, to: string, options?: MoveOptions): Promise<Moved>;
+  move(from: string, to: string, options?: FileMoveOptions): Promise<MoveResult>;
   /** What lies in one folder, sorted by name. */
-  list(path: string, options?: ListOptions): Promise<Listed>;
+  list(path: string, options?: FileListOptions): Promise<ListResult>;
   /**
    * Which files may hold a line that fits: all that do, and perhaps more, found quicker than by reading each. Undefined
    * where that cannot be told. A name is all that may be taken from here; what is in a file only `open` may say.
@@ -62,7 +62,7 @@ export interface MadeFolder extends Resolved {
 }
 
 export interface FoundFile extends Resolved {
-  readonly kind: Kind;
+  readonly kind: FileKind;
   readonly bytes: number;
   /** The permission bits. */
   readonly mode: number;
@@ -91,45 +91,45 @@ export interface WriteOptions {
   readonly mode?: number;
 }
 
-export interface Written extends FoundFile {
+export interface WriteResult extends FoundFile {
   /** Whether there was no such file before. */
   readonly created: boolean;
   /** Folders made on the way. */
   readonly folders: number;
 }
 
-export interface RemoveOptions {
+export interface FileRemoveOptions {
   readonly recursive?: boolean;
   /** A folder that holds more stays whole. */
   readonly maxEntries?: number;
 }
 
-export interface Removed extends Resolved {
-  readonly kind: Kind;
+export interface RemoveResult extends Resolved {
+  readonly kind: FileKind;
   /** How many files, links and folders are gone. */
   readonly entries: number;
 }
 
-export interface MoveOptions {
+export interface FileMoveOptions {
   /** What bears the new name is replaced: a file or link by a file, an empty folder by a folder. */
   readonly overwrite?: boolean;
 }
 
-export interface Moved {
+export interface MoveResult {
   readonly from: string;
   readonly to: string;
-  readonly kind: Kind;
+  readonly kind: FileKind;
   readonly folders: number;
 }
 
-export interface ListOptions {
+export interface FileListOptions {
   /** At most this many; 10,000 unless given. */
   readonly limit?: number;
   /** Sizes and times too, which costs a look at each. */
   readonly facts?: boolean;
 }
 
-export interface Listed extends Resolved {
+export interface ListResult extends Resolved {
   readonly entries: readonly ListedEntry[];
   /** There are more than were asked for. */
   readonly more: boolean;
@@ -137,7 +137,7 @@ export interface Listed extends Resolved {
 
 export interface ListedEntry {
   readonly name: string;
-  readonly kind: Kind;
+  readonly kind: FileKind;
   readonly bytes?: number;
   readonly modifiedMs?: number;
   /** The name is not UTF-8: `name` shows it, but no path can say it. */

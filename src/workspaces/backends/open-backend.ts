@@ -4,7 +4,7 @@ import { AmbitError } from '../../errors.ts';
 import type { Documents } from '../../stores/documents.ts';
 import { pathRules } from '../path-rules.ts';
 import type { Ripgrep } from '../search/ripgrep.ts';
-import type { Place } from '../workspaces.ts';
+import type { SessionWorkspace } from '../workspaces.ts';
 import type { WorkspaceBackend } from './backend.ts';
 import type { ContainerBackends } from './container/container-backends.ts';
 import { openDatabase } from './database/open-database.ts';
@@ -20,16 +20,16 @@ export interface BackendParts {
 }
 
 /** Opens what keeps the files of a workspace. */
-export async function openBackend(place: Place, parts: BackendParts): Promise<WorkspaceBackend> {
+export async function openBackend(place: SessionWorkspace, parts: BackendParts): Promise<WorkspaceBackend> {
   const { id, workspace, folder } = place;
   const { documents, ripgrep, containers, dataDir } = parts;
   const { durable, fileBytes } = workspace.files;
   const rules = pathRules(workspace.files);
   switch (workspace.backend) {
     case 'database':
-      return openDatabase(documents, treeOf(id, workspace.files.id), { rules, fileBytes });
+      return openDatabase(documents, treeId(id, workspace.files.id), { rules, fileBytes });
     case 'container':
-      return containers.open(volumeNameOf(dataDir, id), { rules, durable, fileBytes });
+      return containers.open(createVolumeName(dataDir, id), { rules, durable, fileBytes });
     case 'local':
       if (folder === undefined) throw new AmbitError('WORKSPACE_UNAVAILABLE');
       return openLocal(folder, { rules, durable, fileBytes, ripgrep });
@@ -37,10 +37,10 @@ export async function openBackend(place: Place, parts: BackendParts): Promise<Wo
 }
 
 /** Both: no id can name the files of another workspace. No name of a workspace has a NUL in it. */
-const treeOf = (name: string, id: string | undefined): string => (id === undefined ? name : `${name}\0${id}`);
+const treeId = (name: string, id: string | undefined): string => (id === undefined ? name : `${name}\0${id}`);
 
 /** Each data directory has volumes of its own, named after the workspaces. */
-export function volumeNameOf(dataDir: string, workspace: string): string {
+export function createVolumeName(dataDir: string, workspace: string): string {
   const home = createHash('sha256').update(resolve(dataDir)).digest('hex').slice(0, 16);
   return `ambit-${home}-${workspace}`;
 }

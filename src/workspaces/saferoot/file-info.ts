@@ -1,13 +1,13 @@
 import type { Stats } from 'node:fs';
-import { asPath } from './check-access.ts';
-import { type Folder, found, walked } from './root-folder.ts';
+import { joinNames } from './check-access.ts';
+import { type RootFolder, requireNode, withPath } from './root-folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { targetOf } from './walk-path.ts';
+import { readLinkAt } from './walk-path.ts';
 
-export type Kind = 'file' | 'folder' | 'link' | 'special';
+export type FileKind = 'file' | 'folder' | 'link' | 'special';
 
 export interface Facts {
-  readonly kind: Kind;
+  readonly kind: FileKind;
   readonly size: number;
   /** The permission bits. */
   readonly mode: number;
@@ -19,29 +19,29 @@ export interface Facts {
 }
 
 /** Where a path led, links followed. */
-export interface Resolved {
+export interface ResolvedPath {
   readonly path: string;
 }
 
 /** What is known of something, and where it is. */
-export interface Located extends Facts, Resolved {}
+export interface LocatedFile extends Facts, ResolvedPath {}
 
-export function factsOf(stats: Stats): Facts {
+export function toFileInfo(stats: Stats): Facts {
   return {
-    kind: kindOf(stats),
+    kind: kindFromStats(stats),
     size: stats.size,
     mode: stats.mode & 0o7777,
     modifiedMs: stats.mtimeMs,
     names: stats.nlink,
-    version: versionOf(stats),
+    version: computeVersion(stats),
   };
 }
 
-export function versionOf(stats: Stats): string {
+export function computeVersion(stats: Stats): string {
   return [stats.ino, stats.size, stats.mtimeMs, stats.ctimeMs].join(':');
 }
 
-export function kindOf(seen: Pick<Stats, 'isFile' | 'isDirectory' | 'isSymbolicLink'>): Kind {
+export function kindFromStats(seen: Pick<Stats, 'isFile' | 'isDirectory' | 'isSymbolicLink'>): FileKind {
   if (seen.isFile()) return 'file';
   if (seen.isDirectory()) return 'folder';
   return seen.isSymbolicLink() ? 'link' : 'special';
@@ -52,11 +52,11 @@ export interface StatOptions {
   readonly link?: boolean;
 }
 
-export function stat(folder: Folder, path: string, options: StatOptions = {}): Located {
+export function statFile(folder: RootFolder, path: string, options: StatOptions = {}): LocatedFile {
   const keepLastLink = options.link === true;
-  return walked(folder, path, { deed: 'read', keepLastLink }, (end) => ({
-    ...factsOf(found(end).stats),
-    path: asPath(end.inside),
+  return withPath(folder, path, { access: 'read', keepLastLink }, (end) => ({
+    ...toFileInfo(requireNode(end).stats),
+    path: joinNames(end.names),
   }));
 }
 
@@ -66,11 +66,11 @@ export interface ReadlinkOptions {
 }
 
 /** What a link says. A target that is absolute is not told unless asked for: it is a path of the host. */
-export function readlink(folder: Folder, path: string, options: ReadlinkOptions = {}): string {
-  return walked(folder, path, { deed: 'read', keepLastLink: true }, (end) => {
-    const node = found(end);
-    if (end.place === undefined || !node.stats.isSymbolicLink()) throw new SafeRootError('NOT_A_LINK');
-    const target = targetOf(end.place.folder, end.place.name);
+export function readLinkTarget(folder: RootFolder, path: string, options: ReadlinkOptions = {}): string {
+  return withPath(folder, path, { access: 'read', keepLastLink: true }, (end) => {
+    const node = requireNode(end);
+    if (end.location === undefined || !node.stats.isSymbolicLink()) throw new SafeRootError('NOT_A_LINK');
+    const target = readLinkAt(end.location.folder, end.location.name);
     if (target === undefined) throw new SafeRootError('CHANGED');
     if (target.startsWith('/') && options.absolute !== true) throw new SafeRootError('PATH_VIOLATION');
     return target;

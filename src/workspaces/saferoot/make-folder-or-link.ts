@@ -1,14 +1,14 @@
 import { lstatSync, mkdirSync, symlinkSync } from 'node:fs';
-import { asPath } from './check-access.ts';
-import { assertPlace, orUndone, removeOwn } from './claim-name.ts';
-import { withoutLastSlash } from './path-components.ts';
-import { at } from './platform/platform-fs.ts';
-import { noteChange } from './recent-changes.ts';
-import { type Folder, found, placeOf, walked } from './root-folder.ts';
+import { joinNames } from './check-access.ts';
+import { assertParentUnmoved, removeIfOurs, undoOnError } from './claim-name.ts';
+import { stripTrailingSlash } from './path-components.ts';
+import { pathAt } from './platform/platform-fs.ts';
+import { recordChange } from './recent-changes.ts';
+import { type RootFolder, requireLocation, requireNode, withPath } from './root-folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { removeEmpty } from './walk-path.ts';
+import { removeIfEmpty } from './walk-path.ts';
 
-export interface MkdirOptions {
+export interface MakeFolderOptions {
   /** Folders missing on the way are made, and one that is there already is fine. */
   readonly parents?: boolean;
 }
@@ -19,40 +19,40 @@ export interface MadeFolder {
   readonly folders: number;
 }
 
-export function mkdir(folder: Folder, path: string, options: MkdirOptions = {}): MadeFolder {
+export function makeFolder(folder: RootFolder, path: string, options: MakeFolderOptions = {}): MadeFolder {
   if (options.parents) {
-    return walked(folder, path, { deed: 'write', make: 'all' }, (end) => {
-      if (!found(end).stats.isDirectory()) throw new SafeRootError('EXISTS');
-      return { path: asPath(end.inside), folders: end.made };
+    return withPath(folder, path, { access: 'write', make: 'all' }, (end) => {
+      if (!requireNode(end).stats.isDirectory()) throw new SafeRootError('EXISTS');
+      return { path: joinNames(end.names), folders: end.made };
     });
   }
-  return walked(folder, withoutLastSlash(path), { deed: 'write', keepLastLink: true }, (end) => {
+  return withPath(folder, stripTrailingSlash(path), { access: 'write', keepLastLink: true }, (end) => {
     if (end.node !== undefined) throw new SafeRootError('EXISTS');
-    const place = placeOf(end);
-    const made = at(place.folder, place.name);
-    noteChange(place.folder);
+    const location = requireLocation(end);
+    const made = pathAt(location.folder, location.name);
+    recordChange(location.folder);
     mkdirSync(made);
-    orUndone(
-      () => assertPlace(folder, end, place),
-      () => removeEmpty(made),
+    undoOnError(
+      () => assertParentUnmoved(folder, end, location),
+      () => removeIfEmpty(made),
     );
-    return { path: asPath(end.inside), folders: 1 };
+    return { path: joinNames(end.names), folders: 1 };
   });
 }
 
 /** A new link. Nothing that exists is touched. */
-export function symlink(folder: Folder, path: string, target: string, options: MkdirOptions = {}): void {
+export function makeLink(folder: RootFolder, path: string, target: string, options: MakeFolderOptions = {}): void {
   const make = options.parents ? 'parents' : undefined;
-  walked(folder, path, { deed: 'write', keepLastLink: true, make }, (end) => {
+  withPath(folder, path, { access: 'write', keepLastLink: true, make }, (end) => {
     if (end.node !== undefined) throw new SafeRootError('EXISTS');
-    const place = placeOf(end);
-    const path = at(place.folder, place.name);
-    noteChange(place.folder);
+    const location = requireLocation(end);
+    const path = pathAt(location.folder, location.name);
+    recordChange(location.folder);
     symlinkSync(target, path);
     const own = lstatSync(path);
-    orUndone(
-      () => assertPlace(folder, end, place),
-      () => removeOwn(place, own),
+    undoOnError(
+      () => assertParentUnmoved(folder, end, location),
+      () => removeIfOurs(location, own),
     );
   });
 }

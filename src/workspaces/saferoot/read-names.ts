@@ -1,17 +1,17 @@
 import { type Dirent, opendirSync } from 'node:fs';
-import { type Kind, kindOf } from './file-info.ts';
+import { type FileKind, kindFromStats } from './file-info.ts';
 import type { Handle } from './platform/platform-fs.ts';
-import type { Folder } from './root-folder.ts';
+import type { RootFolder } from './root-folder.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
 /** A name as the bytes it is. */
-export interface NameIn {
+export interface RawName {
   readonly name: Buffer;
-  readonly kind: Kind;
+  readonly kind: FileKind;
 }
 
 /** What lies in a folder, as it comes. */
-export function* namesIn(handle: Handle): Generator<NameIn> {
+export function* readNames(handle: Handle): Generator<RawName> {
   if (!handle.stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY');
   // Node reads names as bytes when asked to; its types do not say so.
   const directory = opendirSync(handle.path, { encoding: 'buffer' as BufferEncoding, bufferSize: 256 });
@@ -19,16 +19,16 @@ export function* namesIn(handle: Handle): Generator<NameIn> {
     for (;;) {
       const entry = directory.readSync() as (Omit<Dirent, 'name'> & { readonly name: unknown }) | null;
       if (entry === null) return;
-      yield { name: entry.name as Buffer, kind: kindOf(entry) };
+      yield { name: entry.name as Buffer, kind: kindFromStats(entry) };
     }
   } finally {
     directory.closeSync();
   }
 }
 
-export function stepIfThere(folder: Folder, from: Handle, name: string | Buffer): Handle | undefined {
+export function stepIfPresent(folder: RootFolder, from: Handle, name: string | Buffer): Handle | undefined {
   try {
-    return folder.ground.step(from, name);
+    return folder.platformFs.step(from, name);
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined;
     throw error;

@@ -4,24 +4,26 @@ import type { Handle } from './platform/platform-fs.ts';
  * Folders in which this process has given something a name, the latest last: who looked before looks again. What other
  * processes do is found by a look after the deed.
  */
-const recent: string[] = [];
-const mostRecent = 4096;
-let changes = 0;
+const recentFolders: string[] = [];
+const maxRecent = 4096;
+let changeCount = 0;
 
 export const folderKey = ({ stats }: Handle): string => `${stats.dev}:${stats.ino}`;
 
-export function noteChange(folder: Handle): void {
-  changes++;
-  recent.push(folderKey(folder));
-  if (recent.length > 2 * mostRecent) recent.splice(0, mostRecent);
+export function recordChange(folder: Handle): void {
+  changeCount++;
+  recentFolders.push(folderKey(folder));
+  if (recentFolders.length > 2 * maxRecent) recentFolders.splice(0, maxRecent);
 }
 
-export function changesSoFar(): number {
-  return changes;
+export function countChanges(): number {
+  return changeCount;
 }
 
 /** Whether any of these folders got a new name in it since; also where that is too long ago to say. */
-export function changedIn(folders: ReadonlySet<string>, since: number): boolean {
-  const count = changes - since;
-  return count > recent.length || (count > 0 && recent.slice(-count).some((folder) => folders.has(folder)));
+export function hasChangedSince(folders: ReadonlySet<string>, since: number): boolean {
+  const count = changeCount - since;
+  return (
+    count > recentFolders.length || (count > 0 && recentFolders.slice(-count).some((folder) => folders.has(folder)))
+  );
 }

@@ -1,33 +1,33 @@
 import { rmdirSync, unlinkSync } from 'node:fs';
-import { asPath, assertAdmitted } from './check-access.ts';
-import { type Kind, kindOf } from './file-info.ts';
-import { at, type Handle } from './platform/platform-fs.ts';
-import { namesIn, stepIfThere } from './read-names.ts';
-import { type Folder, found, placeOf, walked, walkedUntil } from './root-folder.ts';
+import { assertAccess, joinNames } from './check-access.ts';
+import { type FileKind, kindFromStats } from './file-info.ts';
+import { type Handle, pathAt } from './platform/platform-fs.ts';
+import { readNames, stepIfPresent } from './read-names.ts';
+import { type RootFolder, requireLocation, requireNode, withPath, withPathAsync } from './root-folder.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
-import { maxTreeDepth, surveyed } from './survey-tree.ts';
+import { maxTreeDepth, surveyTree } from './survey-tree.ts';
 import { isLeftOver, isTemporaryName } from './temporary-file.ts';
-import { createPace, oneAtATime, type Pace } from './time-slice.ts';
+import { createYielder, runExclusively, type Yielder } from './time-slice.ts';
 
-export interface SweepOptions {
+export interface SweepLeftoversOptions {
   /** So many names are looked at; 20,000 unless given. */
   readonly maxEntries?: number;
 }
 
 export interface RemovedTree {
   readonly path: string;
-  readonly kind: Kind;
+  readonly kind: FileKind;
   /** How many files, links and folders are gone. */
   readonly entries: number;
 }
 
 /** Removes a file, a link itself, a special file (which is not opened for it), or an empty folder. */
-export function remove(folder: Folder, path: string): RemovedTree {
-  return walked(folder, path, { deed: 'write', keepLastLink: true, lastGoes: true }, (end) => {
-    const node = found(end);
-    const place = placeOf(end);
-    removeName(node, at(place.folder, place.name));
-    return { path: asPath(end.inside), kind: kindOf(node.stats), entries: 1 };
+export function removeEntry(folder: RootFolder, path: string): RemovedTree {
+  return withPath(folder, path, { access: 'write', keepLastLink: true, removesLast: true }, (end) => {
+    const node = requireNode(end);
+    const location = requireLocation(end);
+    removeName(node, pathAt(location.folder, location.name));
+    return { path: joinNames(end.names), kind: kindFromStats(node.stats), entries: 1 };
   });
 }
 
@@ -40,41 +40,45 @@ export interface RemoveTreeOptions {
  * Removes a folder and all that is in it. Links are removed, not followed; other mounts are not entered. A tree that is
  * too large, leads elsewhere or holds what may not be removed stays whole.
  */
-export async function removeTree(folder: Folder, path: string, options: RemoveTreeOptions = {}): Promise<RemovedTree> {
+export async function removeTree(
+  folder: RootFolder,
+  path: string,
+  options: RemoveTreeOptions = {},
+): Promise<RemovedTree> {
   const { maxEntries = 100_000 } = options;
-  return walkedUntil(folder, path, { deed: 'write', keepLastLink: true, lastGoes: true }, async (end) => {
-    const node = found(end);
-    const place = placeOf(end);
+  return withPathAsync(folder, path, { access: 'write', keepLastLink: true, removesLast: true }, async (end) => {
+    const node = requireNode(end);
+    const location = requireLocation(end);
     if (node.stats.isDirectory()) {
-      const survey = { ways: [end.inside], maxEntries, oneMount: true };
-      await oneAtATime(folder, () => surveyed(folder, node, survey));
+      const survey = { paths: [end.names], maxEntries, onSingleMount: true };
+      await runExclusively(folder, () => surveyTree(folder, node, survey));
     }
-    const progress = { count: 0, pace: createPace() };
-    await removeAll(folder, node, at(place.folder, place.name), end.inside, progress);
-    return { path: asPath(end.inside), kind: kindOf(node.stats), entries: progress.count };
+    const progress = { count: 0, yieldIfDue: createYielder() };
+    await removeRecursively(folder, node, pathAt(location.folder, location.name), end.names, progress);
+    return { path: joinNames(end.names), kind: kindFromStats(node.stats), entries: progress.count };
   });
 }
 
 interface Progress {
   count: number;
-  readonly pace: Pace;
+  readonly yieldIfDue: Yielder;
 }
 
-async function removeAll(
-  folder: Folder,
+async function removeRecursively(
+  folder: RootFolder,
   node: Handle,
   name: string | Buffer,
-  inside: readonly string[],
+  names: readonly string[],
   progress: Progress,
   depth = 1,
 ): Promise<void> {
   if (depth > maxTreeDepth) throw new SafeRootError('TOO_DEEP');
   for (let left = 3; ; left--) {
     try {
-      if (node.stats.isDirectory()) await empty(folder, node, inside, progress, depth);
+      if (node.stats.isDirectory()) await emptyFolder(folder, node, names, progress, depth);
       removeName(node, name);
       progress.count++;
-      const pause = progress.pace();
+      const pause = progress.yieldIfDue();
       if (pause !== undefined) await pause;
       return;
     } catch (error) {
@@ -84,26 +88,26 @@ async function removeAll(
   }
 }
 
-async function empty(
-  folder: Folder,
+async function emptyFolder(
+  folder: RootFolder,
   node: Handle,
-  inside: readonly string[],
+  names: readonly string[],
   progress: Progress,
   depth: number,
 ): Promise<void> {
   // Where that is not known in time, each entry is refused.
-  await folder.prepare?.(inside);
-  for (const { name } of namesIn(node)) {
-    const child = stepIfThere(folder, node, name);
+  await folder.prepare?.(names);
+  for (const { name } of readNames(node)) {
+    const child = stepIfPresent(folder, node, name);
     if (child === undefined) continue;
     try {
       const text = name.toString();
-      const there = [...inside, text];
+      const childNames = [...names, text];
       // Asked once more: it may have come after the survey.
-      if (!isTemporaryName(text)) assertAdmitted(folder.admit, 'write', there, kindOf(child.stats));
-      await removeAll(folder, child, at(node, name), there, progress, depth + 1);
+      if (!isTemporaryName(text)) assertAccess(folder.checkAccess, 'write', childNames, kindFromStats(child.stats));
+      await removeRecursively(folder, child, pathAt(node, name), childNames, progress, depth + 1);
     } finally {
-      folder.ground.release(child);
+      folder.platformFs.release(child);
     }
   }
 }
@@ -114,44 +118,47 @@ function removeName(node: Handle, name: string | Buffer): void {
 }
 
 /** Goes through the tree, folders that may not be written to left out, and removes what killed writes left. */
-export async function sweep(folder: Folder, { maxEntries = 20_000 }: SweepOptions = {}): Promise<number> {
-  const pace = createPace();
-  let looked = 0;
+export async function sweepLeftovers(
+  folder: RootFolder,
+  { maxEntries = 20_000 }: SweepLeftoversOptions = {},
+): Promise<number> {
+  const yieldIfDue = createYielder();
+  let lookedAt = 0;
   let removed = 0;
 
-  async function below(node: Handle, inside: readonly string[]): Promise<void> {
-    if (inside.length > maxTreeDepth) return;
-    for (const { name, kind } of namesIn(node)) {
-      if (++looked > maxEntries) return;
-      const pause = pace();
+  async function sweepFolder(node: Handle, names: readonly string[]): Promise<void> {
+    if (names.length > maxTreeDepth) return;
+    for (const { name, kind } of readNames(node)) {
+      if (++lookedAt > maxEntries) return;
+      const pause = yieldIfDue();
       if (pause !== undefined) await pause;
       const text = name.toString();
       if (kind === 'file' && isTemporaryName(text)) removed += removeLeftOver(folder, node, text);
-      if (kind !== 'folder' || folder.admit?.('write', [...inside, text], kind) !== undefined) continue;
-      const child = stepIfThere(folder, node, name);
+      if (kind !== 'folder' || folder.checkAccess?.('write', [...names, text], kind) !== undefined) continue;
+      const child = stepIfPresent(folder, node, name);
       if (child === undefined) continue;
       try {
-        if (child.stats.isDirectory()) await below(child, [...inside, text]);
+        if (child.stats.isDirectory()) await sweepFolder(child, [...names, text]);
       } catch (error) {
         // One that cannot be read is left as it is.
         if (systemCode(error) === undefined) throw error;
       } finally {
-        folder.ground.release(child);
+        folder.platformFs.release(child);
       }
     }
   }
 
-  await below(folder.root, []);
+  await sweepFolder(folder.root, []);
   return removed;
 }
 
-function removeLeftOver(folder: Folder, node: Handle, name: string): number {
-  const file = stepIfThere(folder, node, name);
+function removeLeftOver(folder: RootFolder, node: Handle, name: string): number {
+  const file = stepIfPresent(folder, node, name);
   if (file === undefined) return 0;
-  folder.ground.release(file);
+  folder.platformFs.release(file);
   if (!file.stats.isFile() || !isLeftOver(name, file.stats.mtimeMs)) return 0;
   try {
-    unlinkSync(at(node, name));
+    unlinkSync(pathAt(node, name));
     return 1;
   } catch {
     return 0;

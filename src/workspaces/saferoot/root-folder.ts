@@ -1,30 +1,35 @@
-import type { Admit, Deed } from './check-access.ts';
-import type { Ground, Handle } from './platform/platform-fs.ts';
+import type { AccessKind, Admit } from './check-access.ts';
+import type { Handle, PlatformFs } from './platform/platform-fs.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { type Place, type Walked, type WalkOptions, walk } from './walk-path.ts';
+import { type EntryLocation, type PathWalkOptions, type WalkResult, walkPath } from './walk-path.ts';
 
 /** An open folder, as the operations see it. */
-export interface Folder {
-  readonly ground: Ground;
+export interface RootFolder {
+  readonly platformFs: PlatformFs;
   readonly root: Handle;
   /** Files with several names are refused even for reading, and mounts are not entered. */
   readonly strict: boolean;
-  readonly admit: Admit | undefined;
+  readonly checkAccess: Admit | undefined;
   /** Asked before what lies in a folder is admitted: what to wait for, so that it is known what holds there. */
-  readonly prepare?: ((inside: readonly string[]) => Promise<void> | undefined) | undefined;
+  readonly prepare?: ((names: readonly string[]) => Promise<void> | undefined) | undefined;
 }
 
-export interface FolderWalk extends Omit<WalkOptions, 'admit'> {
-  readonly deed: Deed;
+export interface RootWalkOptions extends Omit<PathWalkOptions, 'checkAccess'> {
+  readonly access: AccessKind;
 }
 
-export function walkIn(folder: Folder, path: string, options: FolderWalk): Walked {
-  return walk(folder.ground, folder.root, path, { ...options, admit: folder.admit });
+export function walkInRoot(folder: RootFolder, path: string, options: RootWalkOptions): WalkResult {
+  return walkPath(folder.platformFs, folder.root, path, { ...options, checkAccess: folder.checkAccess });
 }
 
 /** Walks, does the work, and lets every handle go again. */
-export function walked<T>(folder: Folder, path: string, options: FolderWalk, work: (end: Walked) => T): T {
-  const end = walkIn(folder, path, options);
+export function withPath<T>(
+  folder: RootFolder,
+  path: string,
+  options: RootWalkOptions,
+  work: (end: WalkResult) => T,
+): T {
+  const end = walkInRoot(folder, path, options);
   try {
     return work(end);
   } finally {
@@ -32,13 +37,13 @@ export function walked<T>(folder: Folder, path: string, options: FolderWalk, wor
   }
 }
 
-export async function walkedUntil<T>(
-  folder: Folder,
+export async function withPathAsync<T>(
+  folder: RootFolder,
   path: string,
-  options: FolderWalk,
-  work: (end: Walked) => Promise<T>,
+  options: RootWalkOptions,
+  work: (end: WalkResult) => Promise<T>,
 ): Promise<T> {
-  const end = walkIn(folder, path, options);
+  const end = walkInRoot(folder, path, options);
   try {
     return await work(end);
   } finally {
@@ -47,19 +52,19 @@ export async function walkedUntil<T>(
 }
 
 /** What is there; it must be. */
-export function found(end: Walked): Handle {
+export function requireNode(end: WalkResult): Handle {
   if (end.node === undefined) throw new SafeRootError('FILE_NOT_FOUND');
   return end.node;
 }
 
 /** The place of something that can be made, moved or removed: anything but the folder itself. */
-export function placeOf(end: Walked): Place {
-  if (end.place === undefined) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself' });
-  return end.place;
+export function requireLocation(end: WalkResult): EntryLocation {
+  if (end.location === undefined) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself' });
+  return end.location;
 }
 
 /** Refuses what is not a plain file, before anything is opened. */
-export function assertFile(handle: Handle, folder: Folder): void {
+export function assertRegularFile(handle: Handle, folder: RootFolder): void {
   if (handle.stats.isDirectory()) throw new SafeRootError('IS_A_DIRECTORY');
   if (!handle.stats.isFile()) throw new SafeRootError('SPECIAL_FILE');
   if (folder.strict && handle.stats.nlink > 1) {
@@ -67,6 +72,6 @@ export function assertFile(handle: Handle, folder: Folder): void {
   }
 }
 
-export function isSame(one: Handle, other: Handle): boolean {
+export function isSameFile(one: Handle, other: Handle): boolean {
   return one.stats.ino === other.stats.ino && one.stats.dev === other.stats.dev;
 }

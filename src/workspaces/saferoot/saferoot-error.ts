@@ -1,7 +1,7 @@
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 
 /** Each sentence goes on from the path as the caller wrote it. None may hold a path of the host. */
-const sentences = {
+const messages = {
   PATH_VIOLATION: 'leads outside the folder',
   PATH_INVALID: 'is not a path',
   NAME_TOO_LONG: 'is longer than a path or a name may be',
@@ -30,7 +30,7 @@ const sentences = {
   FAILED: 'could not be used',
 } as const;
 
-export type SafeRootCode = keyof typeof sentences;
+export type SafeRootCode = keyof typeof messages;
 
 const systemCodes: Readonly<Record<string, SafeRootCode>> = {
   ENOENT: 'FILE_NOT_FOUND',
@@ -64,7 +64,7 @@ export interface SafeRootErrorDetails {
   /** The name of the system's error, such as `EIO`. */
   readonly system?: string | undefined;
   /** Where the path led, where that was what decided. */
-  readonly inside?: string;
+  readonly resolved?: string;
 }
 
 /** A refusal or failure inside a SafeRoot. It carries no `cause`: system errors quote paths of the host. */
@@ -74,22 +74,22 @@ export class SafeRootError extends Error {
   readonly what: string;
   readonly path: string | undefined;
   readonly system: string | undefined;
-  readonly inside: string | undefined;
+  readonly resolved: string | undefined;
   readonly #details: SafeRootErrorDetails;
 
   constructor(code: SafeRootCode, details: SafeRootErrorDetails = {}) {
-    super(`${shownPath(details.path)} ${details.what ?? sentences[code]}.`);
+    super(`${shownPath(details.path)} ${details.what ?? messages[code]}.`);
     this.name = 'SafeRootError';
     this.code = code;
-    this.what = details.what ?? sentences[code];
+    this.what = details.what ?? messages[code];
     this.path = details.path;
     this.system = details.system;
-    this.inside = details.inside;
+    this.resolved = details.resolved;
     this.#details = details;
   }
 
   /** The same, told of the path the caller gave, where it does not name one yet. */
-  about(path: string | undefined): SafeRootError {
+  forPath(path: string | undefined): SafeRootError {
     return this.path === undefined && path !== undefined
       ? new SafeRootError(this.code, { ...this.#details, path })
       : this;
@@ -102,7 +102,7 @@ export function systemCode(error: unknown): string | undefined {
 
 /** The error for the caller. What the system did not say, such as a failure of the content's own source, is left alone. */
 export function asSafeRootError(error: unknown, path: string | undefined): unknown {
-  if (error instanceof SafeRootError) return error.about(path);
+  if (error instanceof SafeRootError) return error.forPath(path);
   const system = systemCode(error);
   if (system === undefined) return error;
   if (process.platform === 'darwin' && (error as NodeJS.ErrnoException).errno === notCapable) {

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { at, type Handle } from './platform/platform-fs.ts';
+import { type Handle, pathAt } from './platform/platform-fs.ts';
 import { SafeRootError } from './saferoot-error.ts';
 
 /**
@@ -20,57 +20,62 @@ import { SafeRootError } from './saferoot-error.ts';
  * its numbering of processes, six of the process, the rest by chance. So what a killed process left can be told from
  * what another one is still writing.
  */
-const pattern = /^\.ambit-([0-9a-f]{6})([0-9a-f]{6})[0-9a-f]{16}\.tmp$/;
+const namePattern = /^\.ambit-([0-9a-f]{6})([0-9a-f]{6})[0-9a-f]{16}\.tmp$/;
 
-const underWay = new Set<string>();
+const activeNames = new Set<string>();
 
-let here: string | undefined;
+let machineId: string | undefined;
 
 /** Whoever writes elsewhere cannot be asked. No write takes as long as this. */
-const longestWriteMs = 600_000;
+const maxWriteMs = 600_000;
 
 const bootFile = '/proc/sys/kernel/random/boot_id';
 
-export type Content = string | Uint8Array | AsyncIterable<Uint8Array>;
+export type FileContent = string | Uint8Array | AsyncIterable<Uint8Array>;
 
-export interface Writing {
+export interface TemporaryWriteOptions {
   readonly mode: number;
   readonly maxBytes?: number | undefined;
   readonly sync?: boolean | undefined;
   /** Before the file gets its place: what the old one had. */
-  readonly adorn?: (descriptor: number) => void;
+  readonly applyAttributes?: (descriptor: number) => void;
 }
 
 /**
  * Writes a whole file beside its place, and gives `settle` its name to move it there at once. Whatever fails, the
  * file is gone afterwards.
  */
-export async function writeBeside<T>(
+export async function writeTemporary<T>(
   folder: Handle,
-  content: Content,
-  options: Writing,
-  settle: (temporary: string) => T,
+  content: FileContent,
+  options: TemporaryWriteOptions,
+  moveIntoPlace: (temporary: string) => T,
 ): Promise<T> {
-  const name = freshName();
-  const temporary = at(folder, name);
+  const name = createTemporaryName();
+  const temporary = pathAt(folder, name);
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   try {
-    if (isLittle(content) && !options.sync) writeLittle(temporary, flags, content, options);
-    else await write(temporary, flags, content, options);
-    const result = settle(temporary);
+    if (isSmall(content) && !options.sync) writeSmall(temporary, flags, content, options);
+    else await writeLarge(temporary, flags, content, options);
+    const result = moveIntoPlace(temporary);
     if (options.sync) syncFolder(folder);
     return result;
   } finally {
-    removeIfThere(temporary);
-    nameIsFree(name);
+    removeIfPresent(temporary);
+    releaseTemporaryName(name);
   }
 }
 
-async function write(path: string, flags: number, content: Content, options: Writing): Promise<void> {
+async function writeLarge(
+  path: string,
+  flags: number,
+  content: FileContent,
+  options: TemporaryWriteOptions,
+): Promise<void> {
   const file = await open(path, flags, options.mode & 0o777);
   try {
-    await fill(file, content, options.maxBytes);
-    options.adorn?.(file.fd);
+    await writeContent(file, content, options.maxBytes);
+    options.applyAttributes?.(file.fd);
     if (options.sync) await file.sync();
   } finally {
     await file.close();
@@ -78,25 +83,25 @@ async function write(path: string, flags: number, content: Content, options: Wri
 }
 
 /** So much is written at once, where a way through other threads would take longer than the writing. */
-const littleBytes = 65_536;
+const maxSmallBytes = 65_536;
 
-function isLittle(content: Content): content is string | Uint8Array {
-  return (typeof content === 'string' || content instanceof Uint8Array) && content.length <= littleBytes;
+function isSmall(content: FileContent): content is string | Uint8Array {
+  return (typeof content === 'string' || content instanceof Uint8Array) && content.length <= maxSmallBytes;
 }
 
-function writeLittle(path: string, flags: number, content: string | Uint8Array, options: Writing): void {
+function writeSmall(path: string, flags: number, content: string | Uint8Array, options: TemporaryWriteOptions): void {
   const bytes = typeof content === 'string' ? Buffer.from(content) : content;
   assertSize(bytes.length, options.maxBytes);
   const descriptor = openSync(path, flags, options.mode & 0o777);
   try {
-    for (let at = 0; at < bytes.length; ) at += writeSync(descriptor, bytes, at);
-    options.adorn?.(descriptor);
+    for (let offset = 0; offset < bytes.length; ) offset += writeSync(descriptor, bytes, offset);
+    options.applyAttributes?.(descriptor);
   } finally {
     closeSync(descriptor);
   }
 }
 
-function removeIfThere(path: string): void {
+function removeIfPresent(path: string): void {
   try {
     // Most often it has been moved to its place, and to be told so by an error takes much longer than to look.
     if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) unlinkSync(path);
@@ -117,10 +122,10 @@ function syncFolder(folder: Handle): void {
 }
 
 /** Writes content into a file that is still empty; more than allowed ends it. */
-async function fill(file: FileHandle, content: Content, maxBytes: number | undefined): Promise<void> {
-  const whole = typeof content === 'string' ? Buffer.from(content) : content;
+async function writeContent(file: FileHandle, content: FileContent, maxBytes: number | undefined): Promise<void> {
+  const pieces = typeof content === 'string' ? Buffer.from(content) : content;
   let total = 0;
-  for await (const piece of whole instanceof Uint8Array ? [whole] : whole) {
+  for await (const piece of pieces instanceof Uint8Array ? [pieces] : pieces) {
     total += piece.length;
     assertSize(total, maxBytes);
     await writeAll(file, piece);
@@ -134,35 +139,35 @@ export function assertSize(bytes: number, maxBytes: number | undefined): void {
 }
 
 export async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten;
+  for (let offset = 0; offset < bytes.length; ) offset += (await file.write(bytes, offset)).bytesWritten;
 }
 
 /** True for a name a write in progress uses, or one that was killed has left behind. */
 export function isTemporaryName(name: string): boolean {
-  return pattern.test(name);
+  return namePattern.test(name);
 }
 
-export function freshName(): string {
+export function createTemporaryName(): string {
   const writer = process.pid.toString(16).padStart(6, '0').slice(-6);
-  const name = `.ambit-${machine()}${writer}${randomBytes(8).toString('hex')}.tmp`;
-  underWay.add(name);
+  const name = `.ambit-${readMachineId()}${writer}${randomBytes(8).toString('hex')}.tmp`;
+  activeNames.add(name);
   return name;
 }
 
-export function nameIsFree(name: string): void {
-  underWay.delete(name);
+export function releaseTemporaryName(name: string): void {
+  activeNames.delete(name);
 }
 
 /** Whether nobody is going to move such a file to its place any more. */
 export function isLeftOver(name: string, modifiedMs: number): boolean {
-  const [, where, writer] = pattern.exec(name) ?? [];
-  if (where === undefined || writer === undefined || underWay.has(name)) return false;
-  if (Date.now() - modifiedMs > longestWriteMs) return true;
+  const [, machine, writer] = namePattern.exec(name) ?? [];
+  if (machine === undefined || writer === undefined || activeNames.has(name)) return false;
+  if (Date.now() - modifiedMs > maxWriteMs) return true;
   const writerId = Number.parseInt(writer, 16);
-  return where === machine() && (writerId === process.pid || !isAlive(writerId));
+  return machine === readMachineId() && (writerId === process.pid || !isProcessAlive(writerId));
 }
 
-function isAlive(id: number): boolean {
+function isProcessAlive(id: number): boolean {
   try {
     process.kill(id, 0);
     return true;
@@ -172,17 +177,21 @@ function isAlive(id: number): boolean {
 }
 
 /** The same number means the same process only on one machine, since it was started, in one container. */
-function machine(): string {
-  here ??= createHash('sha256')
+function readMachineId(): string {
+  machineId ??= createHash('sha256')
     .update(
-      [hostname(), text(() => readFileSync(bootFile, 'latin1')), text(() => readlinkSync('/proc/self/ns/pid'))].join(),
+      [
+        hostname(),
+        readOrEmpty(() => readFileSync(bootFile, 'latin1')),
+        readOrEmpty(() => readlinkSync('/proc/self/ns/pid')),
+      ].join(),
     )
     .digest('hex')
     .slice(0, 6);
-  return here;
+  return machineId;
 }
 
-function text(read: () => string): string {
+function readOrEmpty(read: () => string): string {
   try {
     return read();
   } catch {

@@ -1,14 +1,14 @@
 import { isUtf8 } from 'node:buffer';
 import { mkdirSync, readlinkSync, rmdirSync } from 'node:fs';
-import { assertNoRepository, mostNames } from './assert-no-repository.ts';
-import { type Admit, assertAdmitted, type Deed } from './check-access.ts';
-import { type Kind, kindOf } from './file-info.ts';
-import { componentsOf } from './path-components.ts';
-import { at, type Ground, type Handle } from './platform/platform-fs.ts';
-import { noteChange } from './recent-changes.ts';
+import { assertNoRepository, maxNamesRead } from './assert-no-repository.ts';
+import { type AccessKind, type Admit, assertAccess } from './check-access.ts';
+import { type FileKind, kindFromStats } from './file-info.ts';
+import { parsePath } from './path-components.ts';
+import { type Handle, type PlatformFs, pathAt } from './platform/platform-fs.ts';
+import { recordChange } from './recent-changes.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
-export interface WalkOptions {
+export interface PathWalkOptions {
   /** When the last component is a link, stand on the link itself. */
   readonly keepLastLink?: boolean;
   /**
@@ -17,31 +17,31 @@ export interface WalkOptions {
    */
   readonly make?: 'parents' | 'all' | 'none' | undefined;
   /** What is going to be done at the end of the walk; `read` unless given. */
-  readonly deed?: Deed;
-  readonly admit?: Admit | undefined;
+  readonly access?: AccessKind;
+  readonly checkAccess?: Admit | undefined;
   /** What is found at the end is going to be removed or replaced. */
-  readonly lastGoes?: boolean;
+  readonly removesLast?: boolean;
 }
 
 /** Where a walk ended. Only what is named here is still held, until `release`. */
-export interface Walked {
+export interface WalkResult {
   /** What is there, or undefined when the last component does not exist. */
   readonly node: Handle | undefined;
   /** The folder it lies in and its name there; undefined for the folder itself. */
-  readonly place: Place | undefined;
+  readonly location: EntryLocation | undefined;
   /** The names that led there, links followed. */
-  readonly inside: readonly string[];
+  readonly names: readonly string[];
   /** How many folders were made on the way. */
   readonly made: number;
   release(): void;
 }
 
-export interface Place {
+export interface EntryLocation {
   readonly folder: Handle;
   readonly name: string;
 }
 
-interface Step {
+interface TrailStep {
   readonly handle: Handle;
   readonly name: string;
 }
@@ -55,72 +55,77 @@ const maxSteps = 1024;
  * Walks a path from the root, one component at a time, each from the handle of the one before. Links are read and
  * their targets walked the same way; `..` goes back along the handles. The kernel is never given more than one name.
  */
-export function walk(ground: Ground, root: Handle, path: string, options: WalkOptions = {}): Walked {
-  return walkAlong(ground, root, componentsOf(path), options);
+export function walkPath(
+  platformFs: PlatformFs,
+  root: Handle,
+  path: string,
+  options: PathWalkOptions = {},
+): WalkResult {
+  return walkNames(platformFs, root, parsePath(path), options);
 }
 
 /** The same for names that led somewhere before. */
-export function walkAlong(
-  ground: Ground,
+export function walkNames(
+  platformFs: PlatformFs,
   root: Handle,
   components: readonly string[],
-  options: WalkOptions = {},
-): Walked {
-  const ahead = components.toReversed();
-  const trail: Step[] = [{ handle: root, name: '' }];
-  const { admit, deed = 'read' } = options;
+  options: PathWalkOptions = {},
+): WalkResult {
+  const pending = components.toReversed();
+  const trail: TrailStep[] = [{ handle: root, name: '' }];
+  const { checkAccess, access = 'read' } = options;
   let missing: string | undefined;
-  let inside: readonly string[] | undefined;
-  let current = '';
+  let resolvedNames: readonly string[] | undefined;
+  let currentName = '';
   let links = 0;
   let steps = 0;
   let made = 0;
-  const budget = { left: mostNames };
-  let fresh: string | undefined;
+  const budget = { left: maxNamesRead };
+  let madeFolder: string | undefined;
 
-  const here = (): Handle => (trail.at(-1) as Step).handle;
+  const currentHandle = (): Handle => (trail.at(-1) as TrailStep).handle;
   /** The oldest handles first. The root stays: it is not the walk's own. */
-  const letGo = (count: number): void => {
-    for (const { handle } of trail.splice(0, Math.max(0, count))) if (handle !== root) ground.release(handle);
+  const releaseOldest = (count: number): void => {
+    for (const { handle } of trail.splice(0, Math.max(0, count))) if (handle !== root) platformFs.release(handle);
   };
   /** Only `.` and empty components still to come, so that this one decides where the walk ends. */
-  const isLast = (): boolean => ahead.every((component) => component === '' || component === '.');
+  const isLast = (): boolean => pending.every((component) => component === '' || component === '.');
 
-  const names = (...more: string[]): string[] => [...trail.slice(1).map((step) => step.name), ...more];
+  const namesTo = (...more: string[]): string[] => [...trail.slice(1).map((step) => step.name), ...more];
   /** Also where the walk only passes or fails: nobody learns from it what lies in a folder that is closed to them. */
-  const ask = (wanted: Deed, inside: () => string[], kind: Kind | undefined): void => {
-    if (admit !== undefined) assertAdmitted(admit, wanted, inside(), kind);
+  const assertMay = (wanted: AccessKind, names: () => string[], kind: FileKind | undefined): void => {
+    if (checkAccess !== undefined) assertAccess(checkAccess, wanted, names(), kind);
   };
 
   function advance(name: string): void {
     let handle: Handle;
     try {
-      handle = ground.step(here(), name);
+      handle = platformFs.step(currentHandle(), name);
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error;
       const last = isLast();
-      if (deed === 'write') assertNoRepository(admit, here(), names(), name, budget);
+      if (access === 'write') assertNoRepository(checkAccess, currentHandle(), namesTo(), name, budget);
       if (options.make === 'all' || (options.make === 'parents' && !last)) makeFolder(name);
       // A path that ends in a slash can only mean a folder.
-      else if (last && ahead.length === 0) standHere(name);
-      else if (options.make === 'none') standBefore(name);
+      else if (last && pending.length === 0) stopAtMissing(name);
+      else if (options.make === 'none') stopBeforeMissing(name);
       else throw error;
       return;
     }
-    if (deed === 'write') {
+    if (access === 'write') {
       try {
-        assertNoRepository(admit, here(), names(), name, budget);
+        assertNoRepository(checkAccess, currentHandle(), namesTo(), name, budget);
       } catch (error) {
-        ground.release(handle);
+        platformFs.release(handle);
         // Another part of a repository came while this one was made.
-        if (fresh !== undefined) removeEmpty(fresh);
+        if (madeFolder !== undefined) removeIfEmpty(madeFolder);
         throw error;
       }
     }
-    fresh = undefined;
-    if (handle.stats.isSymbolicLink() && !(options.keepLastLink && ahead.length === 0)) {
-      ground.release(handle);
-      follow(name);
+    madeFolder = undefined;
+    if (handle.stats.isSymbolicLink() && !(options.keepLastLink && pending.length === 0)) {
+      platformFs.release(handle);
+      followLink(name);
       return;
     }
     trail.push({ handle, name });
@@ -128,92 +133,98 @@ export function walkAlong(
   }
 
   function makeFolder(name: string): void {
-    if (made === 0) askAhead(name);
-    else ask(deed, () => names(name), 'folder');
+    if (made === 0) assertMayPending(name);
+    else assertMay(access, () => namesTo(name), 'folder');
     try {
-      noteChange(here());
-      mkdirSync(at(here(), name));
-      fresh = at(here(), name);
+      recordChange(currentHandle());
+      mkdirSync(pathAt(currentHandle(), name));
+      madeFolder = pathAt(currentHandle(), name);
       made++;
     } catch (error) {
       if (systemCode(error) !== 'EEXIST') throw error;
     }
     // Walked like any other: what was made may have been exchanged already.
-    ahead.push(name);
+    pending.push(name);
   }
 
   /** Whatever would be there could not be reached again if it lay too deep. */
-  function standHere(name: string): void {
+  function stopAtMissing(name: string): void {
     if (trail.length >= maxDepth) throw new SafeRootError('TOO_DEEP');
     missing = name;
   }
 
-  function standBefore(name: string): void {
-    inside = askAhead(name);
+  function stopBeforeMissing(name: string): void {
+    resolvedNames = assertMayPending(name);
     missing = name;
-    ahead.length = 0;
+    pending.length = 0;
   }
 
   /** All that is to come is asked for before the first is made: below what is missing there are no links. */
-  function askAhead(name: string): string[] {
-    const ways = waysAhead(names(name), ahead);
-    for (const way of ways) ask(deed, () => way, undefined);
-    if (ways.some((way) => way.length >= maxDepth)) throw new SafeRootError('TOO_DEEP');
-    return ways.at(-1) as string[];
+  function assertMayPending(name: string): string[] {
+    const paths = listPendingPaths(namesTo(name), pending);
+    for (const path of paths) assertMay(access, () => path, undefined);
+    if (paths.some((way) => way.length >= maxDepth)) throw new SafeRootError('TOO_DEEP');
+    return paths.at(-1) as string[];
   }
 
-  function follow(name: string): void {
-    ask(deed, () => names(name), 'link');
+  function followLink(name: string): void {
+    assertMay(access, () => namesTo(name), 'link');
     if (++links > maxLinks) throw new SafeRootError('TOO_MANY_LINKS');
-    const target = targetOf(here(), name);
-    if (target === undefined) ahead.push(name);
+    const target = readLinkAt(currentHandle(), name);
+    if (target === undefined) pending.push(name);
     else if (target.startsWith('/')) throw new SafeRootError('PATH_VIOLATION');
-    else ahead.push(...target.split('/').reverse());
+    else pending.push(...target.split('/').reverse());
   }
 
-  function goBack(): void {
-    ask('read', names, 'folder');
-    ground.release((trail.pop() as Step).handle);
+  function goToParent(): void {
+    assertMay('read', namesTo, 'folder');
+    platformFs.release((trail.pop() as TrailStep).handle);
   }
 
   try {
-    while (ahead.length > 0) {
-      const name = ahead.pop() as string;
-      current = name;
+    while (pending.length > 0) {
+      const name = pending.pop() as string;
+      currentName = name;
       if (++steps > maxSteps) throw new SafeRootError('TOO_DEEP');
-      if (!here().stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY');
+      if (!currentHandle().stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY');
       if (name === '' || name === '.') continue;
       if (name !== '..') advance(name);
       else if (trail.length === 1) throw new SafeRootError('PATH_VIOLATION');
-      else goBack();
+      else goToParent();
     }
-    inside ??= missing === undefined ? names() : names(missing);
-    assertAdmitted(admit, deed, inside, missing === undefined ? kindOf(here().stats) : undefined);
+    resolvedNames ??= missing === undefined ? namesTo() : namesTo(missing);
+    assertAccess(
+      checkAccess,
+      access,
+      resolvedNames,
+      missing === undefined ? kindFromStats(currentHandle().stats) : undefined,
+    );
   } catch (error) {
-    const reached = names(current);
-    letGo(trail.length);
+    const reached = namesTo(currentName);
+    releaseOldest(trail.length);
     // What was to be found there is asked for as if it were: whether it exists is not told either.
-    const told = error instanceof SafeRootError && (error.code === 'NOT_ADMITTED' || error.code === 'PATH_VIOLATION');
-    if (!told) ask(deed, () => wayAhead(reached, ahead), undefined);
+    const isDisclosed =
+      error instanceof SafeRootError && (error.code === 'NOT_ADMITTED' || error.code === 'PATH_VIOLATION');
+    if (!isDisclosed) assertMay(access, () => resolveNames(reached, pending), undefined);
     throw error;
   }
 
-  const end = trail.at(-1) as Step;
-  const before = trail.at(-2);
-  const held = missing === undefined ? 2 : 1;
-  letGo(trail.length - held);
+  const end = trail.at(-1) as TrailStep;
+  const parent = trail.at(-2);
+  const heldCount = missing === undefined ? 2 : 1;
+  releaseOldest(trail.length - heldCount);
   const release = (): void => {
-    const goes = options.lastGoes && missing === undefined && trail.at(-1) === end && end.handle !== root;
-    if (goes) ground.releaseGone((trail.pop() as Step).handle);
-    letGo(trail.length);
+    const isRemoved = options.removesLast && missing === undefined && trail.at(-1) === end && end.handle !== root;
+    if (isRemoved) platformFs.releaseRemoved((trail.pop() as TrailStep).handle);
+    releaseOldest(trail.length);
   };
-  const way = { inside, made, release };
-  if (missing !== undefined) return { node: undefined, place: { folder: end.handle, name: missing }, ...way };
-  return { node: end.handle, place: before && { folder: before.handle, name: end.name }, ...way };
+  const way = { names: resolvedNames, made, release };
+  if (missing !== undefined) return { node: undefined, location: { folder: end.handle, name: missing }, ...way };
+  return { node: end.handle, location: parent && { folder: parent.handle, name: end.name }, ...way };
 }
 
 /** One that somebody has put something into stays: that was looked at by whoever did. */
-export function removeEmpty(path: string): void {
+export function removeIfEmpty(path: string): void {
   try {
     rmdirSync(path);
   } catch {
@@ -222,7 +233,7 @@ export function removeEmpty(path: string): void {
 }
 
 /** Where a walk would end, as far as names alone tell. */
-function wayAhead(from: readonly string[], ahead: readonly string[]): string[] {
+function resolveNames(from: readonly string[], ahead: readonly string[]): string[] {
   const way: string[] = [];
   for (const name of [...from, ...ahead.toReversed()]) {
     if (name === '..') way.pop();
@@ -232,21 +243,21 @@ function wayAhead(from: readonly string[], ahead: readonly string[]): string[] {
 }
 
 /** Where a walk stands, and would stand after each further component, as far as names alone tell. */
-function waysAhead(from: readonly string[], ahead: readonly string[]): string[][] {
-  const ways = [[...from]];
+function listPendingPaths(from: readonly string[], ahead: readonly string[]): string[][] {
+  const paths = [[...from]];
   for (const name of ahead.toReversed()) {
-    const way = [...(ways.at(-1) as string[])];
-    if (name === '..') way.pop();
-    else if (name !== '' && name !== '.') way.push(name);
-    ways.push(way);
+    const path = [...(paths.at(-1) as string[])];
+    if (name === '..') path.pop();
+    else if (name !== '' && name !== '.') path.push(name);
+    paths.push(path);
   }
-  return ways;
+  return paths;
 }
 
 /** What a link says, or undefined when it is no longer a link: the walk then looks again. */
-export function targetOf(folder: Handle, name: string): string | undefined {
+export function readLinkAt(folder: Handle, name: string): string | undefined {
   try {
-    const target = readlinkSync(at(folder, name), { encoding: 'buffer' });
+    const target = readlinkSync(pathAt(folder, name), { encoding: 'buffer' });
     if (isUtf8(target)) return target.toString();
   } catch (error) {
     if (systemCode(error) === 'EINVAL') return undefined;

@@ -31,25 +31,25 @@ export interface Expression {
   /** For ripgrep. */
   readonly rust: string;
   /** Every line that matches contains it, as it is written here. */
-  readonly needs: string | undefined;
+  readonly requiredText: string | undefined;
   /** Characters and classes in it, repetitions written out: what one character of a line may cost. */
   readonly size: number;
 }
 
-const longest = 1000;
+const maxLength = 1000;
 /** Characters and classes after all repetitions are written out. */
-const largest = 2000;
-const mostRepeats = 1000;
+const maxSize = 2000;
+const maxRepeats = 1000;
 
-interface Read {
+interface ParsedPart {
   readonly text: string;
   readonly size: number;
 }
 
 export function readExpression(pattern: string, caseSensitive: boolean): Expression {
-  if (pattern.length > longest) throw refused(pattern, undefined, `it is longer than ${longest} characters`);
+  if (pattern.length > maxLength) throw patternError(pattern, undefined, `it is longer than ${maxLength} characters`);
   const { text, size } = createReader(pattern).read();
-  if (size > largest) throw refused(pattern, undefined, 'its repetitions are too many together');
+  if (size > maxSize) throw patternError(pattern, undefined, 'its repetitions are too many together');
   const whole = caseSensitive ? text : `(?i:${text})`;
   const compiled = compile(whole.replaceAll(boundary, '\\b').replaceAll(noBoundary, '\\B'), pattern);
   return {
@@ -60,7 +60,7 @@ export function readExpression(pattern: string, caseSensitive: boolean): Express
       return matcher.find() ? matcher.start() : -1;
     },
     rust: whole.replaceAll(boundary, '(?-u:\\b)').replaceAll(noBoundary, '(?-u:\\B)'),
-    needs: caseSensitive && /^[\w \-/"'#=,;:<>@!%&~`]+$/.test(pattern) ? pattern : undefined,
+    requiredText: caseSensitive && /^[\w \-/"'#=,;:<>@!%&~`]+$/.test(pattern) ? pattern : undefined,
   };
 }
 
@@ -73,16 +73,16 @@ function compile(text: string, pattern: string): RE2JS {
     return RE2JS.compile(text);
   } catch (error) {
     const why = error instanceof Error ? error.message.replace(/^error parsing regexp: /, '') : 'it cannot be read';
-    throw refused(pattern, undefined, why.slice(0, 100));
+    throw patternError(pattern, undefined, why.slice(0, 100));
   }
 }
 
-function createReader(pattern: string): { read(): Read } {
+function createReader(pattern: string): { read(): ParsedPart } {
   let at = 0;
   let depth = 0;
 
   const fail = (why: string, where = at): never => {
-    throw refused(pattern, where, why);
+    throw patternError(pattern, where, why);
   };
   const peek = (offset = 0): string => pattern[at + offset] ?? '';
   const codeHere = (): number => {
@@ -97,7 +97,7 @@ function createReader(pattern: string): { read(): Read } {
     return code;
   };
 
-  function alternatives(): Read {
+  function alternatives(): ParsedPart {
     const all = [sequence()];
     while (peek() === '|') {
       at++;
@@ -106,7 +106,7 @@ function createReader(pattern: string): { read(): Read } {
     return { text: all.map(({ text }) => text).join('|'), size: all.reduce((sum, { size }) => sum + size, 0) };
   }
 
-  function sequence(): Read {
+  function sequence(): ParsedPart {
     let text = '';
     let size = 0;
     while (at < pattern.length && peek() !== '|' && !(peek() === ')' && depth > 0)) {
@@ -116,12 +116,12 @@ function createReader(pattern: string): { read(): Read } {
       if (times !== undefined && atom.size === 0) fail('there is nothing to repeat', start);
       text += times === undefined ? atom.text : atom.text + times.text;
       size += atom.size * (times?.most ?? 1);
-      if (size > largest) fail('its repetitions are too many together', start);
+      if (size > maxSize) fail('its repetitions are too many together', start);
     }
     return { text, size };
   }
 
-  function one(): Read {
+  function one(): ParsedPart {
     const character = peek();
     if (character === '(') return group();
     if (character === '[') return brackets();
@@ -132,7 +132,7 @@ function createReader(pattern: string): { read(): Read } {
     if (character === '.') return { text: `[^${lineEnds}]`, size: 1 };
     if (character === '^') return { text: '^', size: 0 };
     if (character === '$') return { text: '(?:\\r?$)', size: 0 };
-    return { text: literal(code), size: 1 };
+    return { text: toLiteral(code), size: 1 };
   }
 
   function repetition(): { readonly text: string; readonly most: number } | undefined {
@@ -141,8 +141,8 @@ function createReader(pattern: string): { read(): Read } {
     if (sign === undefined) return undefined;
     const least = Number(counted?.[1] ?? 0);
     const most = Number(counted?.[3] || least);
-    if (most > mostRepeats || least > most)
-      fail(`"${sign}" repeats from 0 to ${mostRepeats} times, the lesser number first`);
+    if (most > maxRepeats || least > most)
+      fail(`"${sign}" repeats from 0 to ${maxRepeats} times, the lesser number first`);
     at += sign.length;
     const lazy = peek() === '?' ? '?' : '';
     at += lazy.length;
@@ -151,7 +151,7 @@ function createReader(pattern: string): { read(): Read } {
     return { text: sign + lazy, most: Math.max(1, most) };
   }
 
-  function group(): Read {
+  function group(): ParsedPart {
     const start = at++;
     let opening = '(?:';
     if (peek() === '?') {
@@ -175,7 +175,7 @@ function createReader(pattern: string): { read(): Read } {
     return { text: `${opening}${inside.text})`, size: Math.max(1, inside.size) };
   }
 
-  function escaped(): Read {
+  function escaped(): ParsedPart {
     const start = at++;
     const letter = peek();
     const perl = Object.hasOwn(perlClasses, letter) ? perlClasses[letter] : undefined;
@@ -188,7 +188,7 @@ function createReader(pattern: string): { read(): Read } {
       return { text: letter === 'b' ? boundary : noBoundary, size: 0 };
     }
     if (letter === 'p' || letter === 'P') return { text: property(), size: 1 };
-    return { text: literal(escapedCharacter(start)), size: 1 };
+    return { text: toLiteral(escapedCharacter(start)), size: 1 };
   }
 
   /** `\pL` or `\p{Greek}`. */
@@ -209,7 +209,7 @@ function createReader(pattern: string): { read(): Read } {
       at += (written as string).length;
       return code;
     }
-    const control = controlNamed(letter);
+    const control = findControl(letter);
     if (control !== undefined) {
       at++;
       return control;
@@ -220,7 +220,7 @@ function createReader(pattern: string): { read(): Read } {
     return take();
   }
 
-  function brackets(): Read {
+  function brackets(): ParsedPart {
     const start = at++;
     const negated = peek() === '^';
     if (negated) at++;
@@ -253,11 +253,11 @@ function createReader(pattern: string): { read(): Read } {
       }
     }
     const from = classCharacter();
-    if (peek() !== '-' || peek(1) === ']' || peek(1) === '') return literal(from);
+    if (peek() !== '-' || peek(1) === ']' || peek(1) === '') return toLiteral(from);
     at++;
     const to = classCharacter();
     if (to < from) fail('a range goes from the lesser to the greater', start);
-    return `${literal(from)}-${literal(to)}`;
+    return `${toLiteral(from)}-${toLiteral(to)}`;
   }
 
   function classCharacter(): number {
@@ -275,7 +275,7 @@ function createReader(pattern: string): { read(): Read } {
   };
 }
 
-function refused(pattern: string, at: number | undefined, why: string): AmbitError {
+function patternError(pattern: string, at: number | undefined, why: string): AmbitError {
   const where = at === undefined ? '' : `, at character ${at + 1} (${JSON.stringify(pattern.slice(at, at + 12))})`;
   return new AmbitError('REQUEST_INVALID', {
     what: `The pattern cannot be searched for${where}: ${why}.`,
@@ -283,12 +283,12 @@ function refused(pattern: string, at: number | undefined, why: string): AmbitErr
   });
 }
 
-function controlNamed(letter: string): number | undefined {
+function findControl(letter: string): number | undefined {
   return Object.hasOwn(controls, letter) ? controls[letter] : undefined;
 }
 
 /** One character, so that no engine sees more in it. */
-function literal(code: number): string {
+function toLiteral(code: number): string {
   const character = String.fromCodePoint(code);
   return /^[A-Za-z0-9_]$/.test(character) || code > 0x7f ? character : `\\x{${code.toString(16).toUpperCase()}}`;
 }

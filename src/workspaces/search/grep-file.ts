@@ -1,20 +1,20 @@
 import { isUtf8 } from 'node:buffer';
 import type { Expression } from './expression.ts';
-import type { Budget } from './search-budget.ts';
+import type { SearchBudget } from './search-budget.ts';
 
 /** Larger files are not searched. */
-export const largestSearched = 10 * 1024 * 1024;
+export const maxSearchedBytes = 10 * 1024 * 1024;
 
 /** Takes the place of what is no character: no expression fits it, for no line holds one. */
-const noCharacter = '\n';
+const invalidCharacter = '\n';
 
 interface FileText {
   readonly text: string;
   /** The line as it is searched: where the file is not UTF-8, what is no character fits nothing. */
-  searched(line: string): string;
+  toSearchable(line: string): string;
 }
 
-const isWide = ([first, second]: Uint8Array): boolean =>
+const isUtf16 = ([first, second]: Uint8Array): boolean =>
   (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
 
 /** A line that fits, or one near it. */
@@ -31,12 +31,12 @@ export interface FoundMatch extends FoundLine {
 }
 
 /** Longer lines are not searched: nobody wrote them, and nobody reads them. */
-const longestLine = 65_536;
-const longestShown = 500;
-const linesPerLook = 256;
+const maxLineLength = 65_536;
+const maxShownLength = 500;
+const linesPerCheck = 256;
 /** Characters of a line times the size of the expression: an expression can be made to take that many steps. */
-const mostWork = 2 ** 22;
-const workPerLook = 2 ** 20;
+const maxWork = 2 ** 22;
+const workPerCheck = 2 ** 20;
 
 export interface GrepFileOptions {
   readonly expression: Expression;
@@ -44,36 +44,36 @@ export interface GrepFileOptions {
   /** Matches, at most. */
   readonly limit: number;
   /** How much may still be shown; what is found is taken off. */
-  readonly room: { characters: number };
-  readonly budget: Budget;
+  readonly remaining: { characters: number };
+  readonly budget: SearchBudget;
 }
 
 /** The lines of one file that fit. */
 export async function grepFile(bytes: Uint8Array, options: GrepFileOptions): Promise<FoundMatch[]> {
-  const { expression, contextLines, limit, room, budget } = options;
-  if (!mayFit(bytes, expression)) return [];
-  const file = textOf(bytes);
+  const { expression, contextLines, limit, remaining: room, budget } = options;
+  if (!canMatch(bytes, expression)) return [];
+  const file = decodeText(bytes);
   if (file === undefined) return [];
-  const lines = createLines(file.text);
+  const lines = createLineReader(file.text);
   const found: FoundMatch[] = [];
   let work = 0;
   for (let number = 1; lines.next(); number++) {
-    if (number % linesPerLook === 0 || work > workPerLook) {
+    if (number % linesPerCheck === 0 || work > workPerCheck) {
       work = 0;
-      if (!(await budget.goesOn())) break;
+      if (!(await budget.canContinue())) break;
     }
     const text = lines.current();
-    if (text.length > Math.min(longestLine, mostWork / expression.size)) continue;
+    if (text.length > Math.min(maxLineLength, maxWork / expression.size)) continue;
     work += text.length * expression.size;
-    const at = expression.find(file.searched(text));
+    const at = expression.find(file.toSearchable(text));
     if (at === -1) continue;
     const { before, after } = lines.around(contextLines);
     const match = {
       line: number,
       column: at + 1,
-      text: shown(text, at),
-      before: before.map((each, index) => ({ line: number - before.length + index, text: shown(each, 0) })),
-      after: after.map((each, index) => ({ line: number + 1 + index, text: shown(each, 0) })),
+      text: excerptLine(text, at),
+      before: before.map((each, index) => ({ line: number - before.length + index, text: excerptLine(each, 0) })),
+      after: after.map((each, index) => ({ line: number + 1 + index, text: excerptLine(each, 0) })),
     };
     found.push(match);
     room.characters -= [match, ...match.before, ...match.after].reduce((sum, each) => sum + each.text.length, 0);
@@ -83,14 +83,16 @@ export async function grepFile(bytes: Uint8Array, options: GrepFileOptions): Pro
 }
 
 /** Most files can be told not to fit without being read as text. */
-function mayFit(bytes: Uint8Array, { needs }: Expression): boolean {
+function canMatch(bytes: Uint8Array, { requiredText }: Expression): boolean {
   return (
-    needs === undefined || isWide(bytes) || Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(needs)
+    requiredText === undefined ||
+    isUtf16(bytes) ||
+    Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(requiredText)
   );
 }
 
 /** One line after the other, without a list of them all: a file may be nothing but line breaks. */
-function createLines(text: string) {
+function createLineReader(text: string) {
   let start = 0;
   let end = -1;
   return {
@@ -123,26 +125,26 @@ function createLines(text: string) {
 }
 
 /** Of a long line, the part that matters. */
-function shown(line: string, at: number): string {
+function excerptLine(line: string, at: number): string {
   const text = line.endsWith('\r') ? line.slice(0, -1) : line;
-  if (text.length <= longestShown) return text;
-  const from = Math.max(0, Math.min(at - 100, text.length - longestShown));
+  if (text.length <= maxShownLength) return text;
+  const from = Math.max(0, Math.min(at - 100, text.length - maxShownLength));
   // A character is shown whole or not at all.
-  const part = text.slice(from, from + longestShown).replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, '');
-  return `${from > 0 ? '…' : ''}${part}${from + longestShown < text.length ? '…' : ''}`;
+  const part = text.slice(from, from + maxShownLength).replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, '');
+  return `${from > 0 ? '…' : ''}${part}${from + maxShownLength < text.length ? '…' : ''}`;
 }
 
 /** What a file says; undefined where it is not text. It is taken for what its first bytes say, else for UTF-8. */
-function textOf(bytes: Uint8Array): FileText | undefined {
+function decodeText(bytes: Uint8Array): FileText | undefined {
   const [first, second] = bytes;
-  if (first === 0xff && second === 0xfe) return unlessBinary(new TextDecoder('utf-16le').decode(bytes));
-  if (first === 0xfe && second === 0xff) return unlessBinary(new TextDecoder('utf-16be').decode(bytes));
+  if (first === 0xff && second === 0xfe) return asTextFile(new TextDecoder('utf-16le').decode(bytes));
+  if (first === 0xfe && second === 0xff) return asTextFile(new TextDecoder('utf-16be').decode(bytes));
   if (bytes.includes(0)) return undefined;
   const text = new TextDecoder().decode(bytes);
-  if (isUtf8(bytes)) return { text, searched: (line) => line };
-  return { text, searched: (line) => line.replaceAll('\ufffd', noCharacter) };
+  if (isUtf8(bytes)) return { text, toSearchable: (line) => line };
+  return { text, toSearchable: (line) => line.replaceAll('\ufffd', invalidCharacter) };
 }
 
-function unlessBinary(text: string): FileText | undefined {
-  return text.includes('\0') ? undefined : { text, searched: (line) => line };
+function asTextFile(text: string): FileText | undefined {
+  return text.includes('\0') ? undefined : { text, toSearchable: (line) => line };
 }

@@ -2,9 +2,9 @@ import type { Glob } from '../../lib/text/glob.ts';
 import type { SessionFiles } from '../session-files.ts';
 import type { Expression } from './expression.ts';
 import { type FoundMatch, grepFile } from './grep-file.ts';
-import { below, createJudge, rulesFrom } from './ignore-rules.ts';
+import { below, combineRules, createIgnoreJudge } from './ignore-rules.ts';
 import { readAhead } from './read-ahead.ts';
-import { type Budget, createBudget, type SearchBounds, type Stopped } from './search-budget.ts';
+import { createBudget, type SearchBudget, type SearchLimits, type Stopped } from './search-budget.ts';
 import { walkFiles } from './walk-files.ts';
 
 export interface GrepQuery {
@@ -25,7 +25,7 @@ export interface GrepFound {
 }
 
 /** Of lines that are answered, together. */
-const mostShown = 256 * 1024;
+const maxShown = 256 * 1024;
 
 /**
  * Searches the files of a session, in the order of their paths. Where something quicker can tell which files may hold a
@@ -34,51 +34,53 @@ const mostShown = 256 * 1024;
 export async function grep(
   files: SessionFiles,
   query: GrepQuery,
-  bounds?: SearchBounds,
+  bounds?: SearchLimits,
   signal?: AbortSignal,
 ): Promise<GrepFound> {
   const budget = createBudget(bounds, signal);
   const { path: start, kind } = await files.stat(query.path);
   const found: { path: string; matches: FoundMatch[] }[] = [];
-  const room = { characters: mostShown };
+  const remaining = { characters: maxShown };
   let left = query.limit;
   const paths =
-    kind === 'file' ? just(start) : pathsIn(files, start, { query, budget, signal, isFolder: kind === 'folder' });
+    kind === 'file'
+      ? yieldPath(start)
+      : findPaths(files, start, { query, budget, signal, isFolder: kind === 'folder' });
   for await (const { path, bytes } of readAhead(files, paths)) {
     // One more than is told, to know whether there is more.
-    const matches = await grepFile(bytes, { ...query, limit: left + 1, room, budget });
+    const matches = await grepFile(bytes, { ...query, limit: left + 1, remaining, budget });
     if (matches.length > left) {
       if (left > 0) found.push({ path, matches: matches.slice(0, left) });
       return { files: found, stopped: 'limit' };
     }
     if (matches.length > 0) found.push({ path, matches });
     left -= matches.length;
-    if (room.characters < 0) return { files: found, stopped: 'limit' };
-    if (!(await budget.goesOn())) break;
+    if (remaining.characters < 0) return { files: found, stopped: 'limit' };
+    if (!(await budget.canContinue())) break;
   }
   return { files: found, stopped: budget.stopped };
 }
 
-interface Searching {
+interface SearchParts {
   /** What is none is refused by whoever lists it. */
   readonly isFolder: boolean;
   readonly query: GrepQuery;
-  readonly budget: Budget;
+  readonly budget: SearchBudget;
   readonly signal: AbortSignal | undefined;
 }
 
-async function* pathsIn(files: SessionFiles, start: string, searching: Searching): AsyncGenerator<string> {
-  const { query, budget, signal, isFolder } = searching;
+async function* findPaths(files: SessionFiles, start: string, parts: SearchParts): AsyncGenerator<string> {
+  const { query, budget, signal, isFolder } = parts;
   const { glob } = query;
   const isWanted = (path: string) => glob?.matches(below(start, path)) ?? true;
-  const judge = createJudge(files, start, budget);
-  const rulesOf = (ignoreFiles: readonly string[]) => rulesFrom(ignoreFiles, { judge, start, budget });
-  const quick = isFolder ? files.candidates : undefined;
-  const told = await quick?.({ rust: query.expression.rust, path: start, glob, rulesOf, signal });
-  if (told !== undefined) {
-    for (const path of inOrder(told)) {
-      if (budget.count() && !(await budget.goesOn())) return;
-      if (isWanted(path) && !(await judge.isLeftOut(path, false))) yield path;
+  const judge = createIgnoreJudge(files, start, budget);
+  const readRules = (ignoreFiles: readonly string[]) => combineRules(ignoreFiles, { judge, start, budget });
+  const findCandidates = isFolder ? files.candidates : undefined;
+  const candidates = await findCandidates?.({ rust: query.expression.rust, path: start, glob, readRules, signal });
+  if (candidates !== undefined) {
+    for (const path of sortInWalkOrder(candidates)) {
+      if (budget.count() && !(await budget.canContinue())) return;
+      if (isWanted(path) && !(await judge.isSkipped(path, false))) yield path;
     }
     return;
   }
@@ -90,16 +92,16 @@ async function* pathsIn(files: SessionFiles, start: string, searching: Searching
   }
 }
 
-async function* just(path: string): AsyncGenerator<string> {
+async function* yieldPath(path: string): AsyncGenerator<string> {
   yield path;
 }
 
 /** Names in order, folder by folder, as a walk comes upon them: what ends a name comes before all that goes on with it. */
-function orderOf(path: string): string {
+function walkOrderKey(path: string): string {
   return path.replaceAll('/', '\0');
 }
 
-function inOrder(paths: readonly string[]): string[] {
-  const keyed = paths.map((path) => ({ path, key: orderOf(path) }));
+function sortInWalkOrder(paths: readonly string[]): string[] {
+  const keyed = paths.map((path) => ({ path, key: walkOrderKey(path) }));
   return keyed.sort((one, other) => (one.key < other.key ? -1 : 1)).map(({ path }) => path);
 }

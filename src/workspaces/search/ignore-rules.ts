@@ -1,25 +1,25 @@
 import type { GlobRoom } from '../../lib/text/glob.ts';
 import type { ListedEntry } from '../backends/backend.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { type IgnoreFile, ignoreRoom, readIgnoreFile } from './ignore-file.ts';
-import type { Budget } from './search-budget.ts';
+import { type IgnoreFile, maxIgnoreSize, parseIgnoreFile } from './ignore-file.ts';
+import type { SearchBudget } from './search-budget.ts';
 
 /** Says of a path what a walk would have found out on its way there. */
-interface Judge {
+interface IgnoreJudge {
   /** What a folder and those above it say together. */
   levelOf(folder: string): Promise<IgnoreLevel>;
   /** Whether a walk would have passed a path over. */
-  isLeftOut(path: string, isFolder: boolean): Promise<boolean>;
+  isSkipped(path: string, isFolder: boolean): Promise<boolean>;
 }
 
-interface Asked {
-  readonly judge: Judge;
+interface RuleParts {
+  readonly judge: IgnoreJudge;
   readonly start: string;
-  readonly budget: Budget;
+  readonly budget: SearchBudget;
 }
 
 /** More would take longer to match than they save. */
-const mostLines = 10_000;
+const maxLines = 10_000;
 
 const byDepth = (one: string, other: string): number => one.split('/').length - other.split('/').length;
 
@@ -31,30 +31,30 @@ export interface IgnoreLevel {
   /** `.git/info/exclude`: asked when no `.gitignore` says anything. */
   readonly exclude: IgnoreFile | undefined;
   /** What is left for the levels below: each path is held against all of them. */
-  readonly room: GlobRoom;
+  readonly remaining: GlobRoom;
 }
 
 /** Of the names that say where there may be rules, those that a folder has. */
-export type Present = ReadonlySet<string>;
+export type RuleNames = ReadonlySet<string>;
 
 /**
  * In a worktree the repository is a file, and its rules lie elsewhere. A link in place of a `.gitignore` says nothing, as
  * in git; neither does a pipe, a socket or a folder.
  */
-export function presentIn(entries: readonly ListedEntry[]): Present {
+export function findRuleNames(entries: readonly ListedEntry[]): RuleNames {
   const present = new Set<string>();
   for (const { name, kind } of entries) {
-    const isRules = name === fileName && kind === 'file';
+    const isRules = name === ignoreFileName && kind === 'file';
     if (isRules || (name === repositoryName && kind === 'folder')) present.add(name);
   }
   return present;
 }
 
-const largest = 256 * 1024;
+const maxFileBytes = 256 * 1024;
 export const repositoryName = '.git';
-export const fileName = '.gitignore';
+export const ignoreFileName = '.gitignore';
 export const excludeFile = `${repositoryName}/info/exclude`;
-const mostNames = 100_000;
+const maxNames = 100_000;
 
 export function isIgnored(level: IgnoreLevel, path: string, isFolder: boolean): boolean {
   for (const which of ['own', 'exclude'] as const) {
@@ -66,11 +66,11 @@ export function isIgnored(level: IgnoreLevel, path: string, isFolder: boolean): 
   return false;
 }
 
-export interface Entering {
+export interface EnterOptions {
   /** Of the search, which may be over while rules are read. */
-  readonly budget?: Budget | undefined;
+  readonly budget?: SearchBudget | undefined;
   /** The names in the folder, so that nothing is asked for that is not there. */
-  readonly present?: Present;
+  readonly ruleNames?: RuleNames;
 }
 
 /** The next level down. */
@@ -78,60 +78,60 @@ export async function enterLevel(
   files: Pick<SessionFiles, 'open' | 'list'>,
   folder: string,
   above: IgnoreLevel | undefined,
-  { budget, present }: Entering = {},
+  { budget, ruleNames }: EnterOptions = {},
 ): Promise<IgnoreLevel> {
-  const there = present ?? (await namesIn(files, folder));
-  let room = above?.room ?? ignoreRoom;
-  const rulesIn = async (path: string) => {
-    const rules = await readRules(files, path, room, budget);
+  const names = ruleNames ?? (await readRuleNames(files, folder));
+  let remaining = above?.remaining ?? maxIgnoreSize;
+  const readFrom = async (path: string) => {
+    const rules = await readIgnoreRules(files, path, remaining, budget);
     if (rules !== undefined) {
       const { globs, characters } = rules.size;
-      room = { globs: room.globs - globs, characters: room.characters - characters };
+      remaining = { globs: remaining.globs - globs, characters: remaining.characters - characters };
     }
     return rules;
   };
-  const own = there.has(fileName) ? await rulesIn(join(folder, fileName)) : undefined;
-  const exclude = there.has(repositoryName) ? await rulesIn(join(folder, excludeFile)) : undefined;
+  const own = names.has(ignoreFileName) ? await readFrom(joinPath(folder, ignoreFileName)) : undefined;
+  const exclude = names.has(repositoryName) ? await readFrom(joinPath(folder, excludeFile)) : undefined;
   if (own === undefined && exclude === undefined && above !== undefined) return above;
-  return { folder, above, own, exclude, room };
+  return { folder, above, own, exclude, remaining };
 }
 
 /** The level of a folder, with those of all folders above it. */
-export async function levelOf(
+export async function readLevelsAbove(
   files: Pick<SessionFiles, 'open' | 'list'>,
   folder: string,
-  budget: Budget,
+  budget: SearchBudget,
 ): Promise<IgnoreLevel | undefined> {
   let level: IgnoreLevel | undefined;
-  for (const each of foldersAbove(folder)) level = await enterLevel(files, each, level, { budget });
+  for (const each of listFoldersAbove(folder)) level = await enterLevel(files, each, level, { budget });
   return level;
 }
 
 /** From the workspace down; the folder itself is not among them. */
-export function foldersAbove(path: string): string[] {
+export function listFoldersAbove(path: string): string[] {
   if (path === '.') return [];
   const names = path.split('/');
   return ['.', ...names.slice(0, -1).map((_, index) => names.slice(0, index + 1).join('/'))];
 }
 
-async function namesIn(files: Pick<SessionFiles, 'list'>, folder: string): Promise<Present> {
+async function readRuleNames(files: Pick<SessionFiles, 'list'>, folder: string): Promise<RuleNames> {
   try {
-    return presentIn((await files.list(folder, { limit: mostNames })).entries);
+    return findRuleNames((await files.list(folder, { limit: maxNames })).entries);
   } catch {
     return new Set();
   }
 }
 
-async function readRules(
+async function readIgnoreRules(
   files: Pick<SessionFiles, 'open'>,
   path: string,
-  room: GlobRoom,
-  budget: Budget | undefined,
+  maxSize: GlobRoom,
+  budget: SearchBudget | undefined,
 ): Promise<IgnoreFile | undefined> {
   try {
     const file = await files.open(path);
     try {
-      return await readIgnoreFile(Buffer.from(await file.read(0, largest)).toString(), room, budget);
+      return await parseIgnoreFile(Buffer.from(await file.read(0, maxFileBytes)).toString(), maxSize, budget);
     } finally {
       await file.close();
     }
@@ -141,7 +141,7 @@ async function readRules(
   }
 }
 
-export function join(folder: string, name: string): string {
+export function joinPath(folder: string, name: string): string {
   return folder === '.' ? name : `${folder}/${name}`;
 }
 
@@ -154,10 +154,10 @@ export function isBelow(folder: string, path: string): boolean {
 }
 
 /** A judge for a search that begins at a folder: that one itself is never left out. */
-export function createJudge(files: SessionFiles, start: string, budget: Budget): Judge {
+export function createIgnoreJudge(files: SessionFiles, start: string, budget: SearchBudget): IgnoreJudge {
   const levels = new Map<string, Promise<IgnoreLevel>>();
   const levelOf = (folder: string): Promise<IgnoreLevel> => {
-    const above = foldersAbove(folder).at(-1);
+    const above = listFoldersAbove(folder).at(-1);
     const known = levels.get(folder);
     if (known !== undefined) return known;
     const level = (async () =>
@@ -167,10 +167,10 @@ export function createJudge(files: SessionFiles, start: string, budget: Budget):
   };
   return {
     levelOf,
-    async isLeftOut(path, isFolder) {
-      for (const each of [...foldersAbove(path), path].filter((one) => isBelow(start, one))) {
+    async isSkipped(path, isFolder) {
+      for (const each of [...listFoldersAbove(path), path].filter((one) => isBelow(start, one))) {
         if (each.split('/').at(-1) === repositoryName) return true;
-        const level = await levelOf(foldersAbove(each).at(-1) as string);
+        const level = await levelOf(listFoldersAbove(each).at(-1) as string);
         if (isIgnored(level, each, isFolder || each !== path)) return true;
       }
       return false;
@@ -182,14 +182,14 @@ export function createJudge(files: SessionFiles, start: string, budget: Budget):
  * What the ignore files at these paths, and those above the start, say together: lines of one file in the workspace
  * itself. Undefined where that cannot be said: then nothing is left out. Names that are no ignore files say nothing.
  */
-export async function rulesFrom(
+export async function combineRules(
   ignoreFiles: readonly string[],
-  { judge, start, budget }: Asked,
+  { judge, start, budget }: RuleParts,
 ): Promise<readonly string[] | undefined> {
-  const folders = new Set([...foldersAbove(start), start]);
-  for (const folder of ignoreFiles.flatMap(folderOf).sort(byDepth)) {
-    if (budget.count() && !(await budget.goesOn())) return undefined;
-    if (isBelow(start, folder) && !(await judge.isLeftOut(folder, true))) folders.add(folder);
+  const folders = new Set([...listFoldersAbove(start), start]);
+  for (const folder of ignoreFiles.flatMap(findRuleFolder).sort(byDepth)) {
+    if (budget.count() && !(await budget.canContinue())) return undefined;
+    if (isBelow(start, folder) && !(await judge.isSkipped(folder, true))) folders.add(folder);
   }
   const levels: IgnoreLevel[] = [];
   for (const folder of folders) levels.push(await judge.levelOf(folder));
@@ -197,8 +197,8 @@ export async function rulesFrom(
   const lines: string[] = [];
   for (const which of ['exclude', 'own'] as const) {
     for (const level of new Set(levels)) {
-      const seen = level[which]?.seenFromTop(level.folder) ?? (level[which] === undefined ? [] : undefined);
-      if (seen === undefined || lines.length + seen.length > mostLines) return undefined;
+      const seen = level[which]?.toRootLines(level.folder) ?? (level[which] === undefined ? [] : undefined);
+      if (seen === undefined || lines.length + seen.length > maxLines) return undefined;
       lines.push(...seen);
     }
   }
@@ -206,8 +206,8 @@ export async function rulesFrom(
 }
 
 /** The folder that an ignore file is about. */
-function folderOf(path: string): string[] {
-  for (const name of [fileName, excludeFile]) {
+function findRuleFolder(path: string): string[] {
+  for (const name of [ignoreFileName, excludeFile]) {
     if (path === name) return ['.'];
     if (path.endsWith(`/${name}`)) return [path.slice(0, -name.length - 1)];
   }

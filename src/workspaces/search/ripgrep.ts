@@ -9,15 +9,15 @@ import type { Limits } from '../../sandbox/limits/limits.ts';
 import type { RunningProcess, SandboxRunner } from '../../sandbox/runner.ts';
 import type { CandidateQuery } from '../backends/backend.ts';
 import { readBounded } from '../read-bounded.ts';
-import { createTurns } from './concurrency-limit.ts';
-import { largestSearched } from './grep-file.ts';
-import { excludeFile, fileName, repositoryName } from './ignore-rules.ts';
+import { createConcurrencyLimit } from './concurrency-limit.ts';
+import { maxSearchedBytes } from './grep-file.ts';
+import { excludeFile, ignoreFileName, repositoryName } from './ignore-rules.ts';
 
 /** More than these are not worth telling. */
-const mostNames = 32;
+const maxTypeNames = 32;
 
 /** All it finds is told by name, each followed by a NUL. It opens no ignore file of the tree and follows no link. */
-const always = ['--no-config', '--null', '--color=never', '--no-follow', '--hidden', '--no-ignore'];
+const commonArguments = ['--no-config', '--null', '--color=never', '--no-follow', '--hidden', '--no-ignore'];
 
 /**
  * ripgrep, in a sandbox that holds the workspace read-only and nothing else of the machine's files. It walks by paths,
@@ -38,15 +38,15 @@ export interface RipgrepOptions {
   readonly limitMs?: number;
 }
 
-const inside = '/workspace';
-const home = '/search';
+const mountPath = '/workspace';
+const homePath = '/search';
 const rulesFile = 'rules';
 /** Searches in one folder at a time; they share the limits below. */
-const mostAtOnce = 8;
-const mostBytes = 64 << 20;
-const mostComplaints = 1 << 20;
+const maxParallel = 8;
+const maxOutputBytes = 64 << 20;
+const maxErrorBytes = 1 << 20;
 /** A machine without a sandbox is not asked for one with every search. */
-const askAgainMs = 60_000;
+const retryAfterMs = 60_000;
 const limits: Limits = {
   memoryMb: 1024,
   pids: 64,
@@ -58,15 +58,15 @@ const limits: Limits = {
 /** Stands for the folder itself without opening it. */
 const O_PATH = 0o10000000;
 /** Folders in the instance's own, which several may share. */
-let made = 0;
+let folderCount = 0;
 
 export function createRipgrep(options: RipgrepOptions): Ripgrep {
   const { tmpRoot, limitMs = 6000 } = options;
   const sandbox = options.sandboxes.find(({ name }) => name === 'bwrap');
   const find = options.find ?? (() => findRipgrep(process.env['PATH']));
   let program: Promise<string | undefined> | undefined;
-  let askAfter = 0;
-  const inTurn = createTurns(mostAtOnce);
+  let retryAt = 0;
+  const limitPerFolder = createConcurrencyLimit(maxParallel);
 
   async function start(
     descriptor: number,
@@ -76,14 +76,14 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
   ): Promise<RunningProcess | undefined> {
     program ??= find();
     const command = await program;
-    if (sandbox === undefined || command === undefined || performance.now() < askAfter) return undefined;
+    if (sandbox === undefined || command === undefined || performance.now() < retryAt) return undefined;
     try {
       await sandbox.probe();
     } catch {
-      askAfter = performance.now() + askAgainMs;
+      retryAt = performance.now() + retryAfterMs;
       return undefined;
     }
-    const tmpDir = join(tmpRoot, `search-${process.pid}-${++made}`);
+    const tmpDir = join(tmpRoot, `search-${process.pid}-${++folderCount}`);
     await makePrivateFolder(tmpDir);
     if (rules !== '') await writeFile(join(tmpDir, rulesFile), rules, { flag: 'wx', mode: 0o600 });
     return sandbox.start({
@@ -94,10 +94,10 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
       tmpDir,
       owner: `search ${real}`,
       confinement: {
-        home: { real: tmpDir, inside: home },
+        home: { real: tmpDir, inside: homePath },
         // Rules are about what lies below the folder it starts in.
-        workFolder: inside,
-        readable: [{ real, inside, descriptor }],
+        workFolder: mountPath,
+        readable: [{ real, inside: mountPath, descriptor }],
         writable: [],
         hidden: [],
         limits,
@@ -110,19 +110,19 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
       const descriptor = openSync(`/proc/self/fd/${folder}`, O_PATH | constants.O_DIRECTORY);
       const { path, glob, rust, signal } = query;
       // The slash at its end: a pipe that has taken the place of the folder is not opened.
-      const searched = path === '.' ? `${inside}/` : `${inside}/${path}/`;
+      const searched = path === '.' ? `${mountPath}/` : `${mountPath}/${path}/`;
       try {
         const real = readlinkSync(`/proc/self/fd/${descriptor}`);
-        return await inTurn(real, async () => {
+        return await limitPerFolder(real, async () => {
           signal?.throwIfAborted();
           const until = performance.now() + limitMs;
-          const listing = await start(descriptor, real, ignoreFilesArguments(searched));
-          const ignoreFiles = listing && (await namesFrom(listing, '', until, signal));
+          const listing = await start(descriptor, real, listArguments(searched));
+          const ignoreFiles = listing && (await readOutputNames(listing, '', until, signal));
           if (ignoreFiles === undefined) return undefined;
-          const rules = ((await query.rulesOf(ignoreFiles)) ?? []).map((line) => `${line}\n`).join('');
-          const args = searchArguments(searched, glob, rules === '' ? undefined : `${home}/${rulesFile}`);
+          const rules = ((await query.readRules(ignoreFiles)) ?? []).map((line) => `${line}\n`).join('');
+          const args = searchArguments(searched, glob, rules === '' ? undefined : `${homePath}/${rulesFile}`);
           const searching = await start(descriptor, real, args, rules);
-          return searching && (await namesFrom(searching, `${rust}\n`, until, signal));
+          return searching && (await readOutputNames(searching, `${rust}\n`, until, signal));
         });
       } finally {
         closeSync(descriptor);
@@ -132,7 +132,7 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
 }
 
 /** Undefined where it did not come to an end by itself: then the files are read one by one. */
-async function namesFrom(
+async function readOutputNames(
   running: RunningProcess,
   input: string,
   until: number,
@@ -146,14 +146,14 @@ async function namesFrom(
   signal?.addEventListener('abort', stop);
   if (signal?.aborted) stop();
   try {
-    const complaints = readBounded(running.stderr, mostComplaints, stop);
+    const errors = readBounded(running.stderr, maxErrorBytes, stop);
     running.stdin.on('error', () => {});
     running.stdin.end(input);
-    const said = await readBounded(running.stdout, mostBytes, stop);
+    const output = await readBounded(running.stdout, maxOutputBytes, stop);
     const { code } = await running.exited;
     signal?.throwIfAborted();
-    const isThrough = code === 0 || code === 1 || (code === 2 && isOnlyGone(await complaints));
-    return isThrough && said !== undefined ? namesIn(said) : undefined;
+    const isComplete = code === 0 || code === 1 || (code === 2 && hasOnlyMissingFiles(await errors));
+    return isComplete && output !== undefined ? parseNames(output) : undefined;
   } finally {
     clearTimeout(limit);
     signal?.removeEventListener('abort', stop);
@@ -161,18 +161,18 @@ async function namesFrom(
 }
 
 /** Whether all it complains of is what was gone, or no folder any more, when it came there. */
-function isOnlyGone(complaints: Buffer | undefined): boolean {
-  const lines = complaints?.toString().split('\n') ?? [];
+function hasOnlyMissingFiles(errors: Buffer | undefined): boolean {
+  const lines = errors?.toString().split('\n') ?? [];
   const all = lines.filter((line) => line !== '');
   return all.length > 0 && all.every((line) => /\(os error (?:2|20|40)\)$/.test(line));
 }
 
 /** Names that are not UTF-8 come out as names that nobody has, and are not found again. */
-function namesIn(said: Buffer): string[] {
-  return said
+function parseNames(output: Buffer): string[] {
+  return output
     .toString()
     .split('\0')
-    .flatMap((name) => (name.startsWith(`${inside}/`) ? [name.slice(inside.length + 1)] : []));
+    .flatMap((name) => (name.startsWith(`${mountPath}/`) ? [name.slice(mountPath.length + 1)] : []));
 }
 
 /**
@@ -189,10 +189,10 @@ export async function findRipgrep(searchPath: string | undefined): Promise<strin
 }
 
 /** Names of regular files that say what is ignored. None is opened. */
-function ignoreFilesArguments(folder: string): string[] {
+function listArguments(folder: string): string[] {
   // The last that fits decides: of a repository only the one file is looked at.
-  const wanted = [fileName, `!**/${repositoryName}/*`, `**/${repositoryName}/info`, `**/${excludeFile}`];
-  return [...always, '--files', ...wanted.map((glob) => `--glob=${glob}`), '--', folder];
+  const wanted = [ignoreFileName, `!**/${repositoryName}/*`, `**/${repositoryName}/info`, `**/${excludeFile}`];
+  return [...commonArguments, '--files', ...wanted.map((glob) => `--glob=${glob}`), '--', folder];
 }
 
 /**
@@ -201,10 +201,10 @@ function ignoreFilesArguments(folder: string): string[] {
  */
 function searchArguments(folder: string, glob: Glob | undefined, rules: string | undefined): string[] {
   return [
-    ...[...always, '--files-with-matches', '--no-mmap', `--glob=!${repositoryName}`],
+    ...[...commonArguments, '--files-with-matches', '--no-mmap', `--glob=!${repositoryName}`],
     ...['--engine=default', '--no-pre', '--no-search-zip', '--no-multiline', '--no-crlf', '--case-sensitive'],
     ...(rules === undefined ? [] : [`--ignore-file=${rules}`]),
-    ...[`--max-filesize=${largestSearched}`, ...namesWanted(glob), '--file=-', '--', folder],
+    ...[`--max-filesize=${maxSearchedBytes}`, ...typeArguments(glob), '--file=-', '--', folder],
   ];
 }
 
@@ -212,10 +212,10 @@ function searchArguments(folder: string, glob: Glob | undefined, rules: string |
  * Only files that bear such names; what `--glob` names would be searched even where it is ignored. The glob itself is
  * judged later: this only saves the reading of files that cannot fit.
  */
-function namesWanted(glob: Glob | undefined): string[] {
+function typeArguments(glob: Glob | undefined): string[] {
   // For ripgrep one character is one byte.
   const names = (glob?.names ?? []).map((name) => name.replace(/\?|\[[!^]?.[^\]]*\]/g, '*'));
   // A type says what is before a colon by itself.
-  if (names.length === 0 || names.length > mostNames || names.some((name) => /^\*+$|[:\\[\]]/.test(name))) return [];
+  if (names.length === 0 || names.length > maxTypeNames || names.some((name) => /^\*+$|[:\\[\]]/.test(name))) return [];
   return [...names.map((name) => `--type-add=wanted:${name}`), '--type=wanted'];
 }

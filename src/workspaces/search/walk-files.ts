@@ -1,21 +1,21 @@
 import { isAmbitError } from '../../errors.ts';
 import type { Glob } from '../../lib/text/glob.ts';
 import type { ListedEntry } from '../backends/backend.ts';
-import type { Kind } from '../saferoot/file-info.ts';
+import type { FileKind } from '../saferoot/file-info.ts';
 import type { SessionFiles } from '../session-files.ts';
 import {
   below,
   enterLevel,
+  findRuleNames,
   type IgnoreLevel,
   isIgnored,
-  join,
-  levelOf,
-  presentIn,
+  joinPath,
+  readLevelsAbove,
   repositoryName,
 } from './ignore-rules.ts';
-import { type Budget, createBudget, deepest, type SearchBounds, type Stopped } from './search-budget.ts';
+import { createBudget, maxPathDepth, type SearchBudget, type SearchLimits, type Stopped } from './search-budget.ts';
 
-interface FilesFound {
+interface FindResult {
   /** Those that were changed last come first. */
   readonly files: readonly WalkedEntry[];
   /** How many there are, as far as was looked. */
@@ -33,7 +33,7 @@ interface FindQuery {
 
 export interface WalkedEntry {
   readonly path: string;
-  readonly kind: Kind;
+  readonly kind: FileKind;
   readonly bytes: number | undefined;
   readonly modifiedMs: number | undefined;
   readonly ignored: boolean;
@@ -43,8 +43,8 @@ export interface WalkedEntry {
   readonly unrepresentable: boolean;
 }
 
-export interface WalkOptions {
-  readonly budget: Budget;
+export interface FileWalkOptions {
+  readonly budget: SearchBudget;
   /** How many levels of folders; all unless given. */
   readonly depth?: number;
   /** Tell of what is ignored as well, and go into it; the repository itself is told of, and left alone. */
@@ -58,7 +58,7 @@ export interface WalkOptions {
 }
 
 /** Entries of one folder, at most: they are sorted, and so held together. */
-const mostInFolder = 100_000;
+const maxInFolder = 100_000;
 
 /**
  * Everything below a folder, folders before what is in them, names in order. Links are told of and not followed: what
@@ -68,15 +68,15 @@ const mostInFolder = 100_000;
 export async function* walkFiles(
   files: SessionFiles,
   start: string,
-  options: WalkOptions,
+  options: FileWalkOptions,
 ): AsyncGenerator<readonly WalkedEntry[]> {
   const after = options.after?.split('/') ?? [];
-  const listed = await list(files, start, options);
-  const above = await levelOf(files, listed.path, options.budget);
-  yield* inFolder(files, { folder: listed.path, listed, above, ignored: false, depth: 1, after }, options);
+  const listed = await listFolder(files, start, options);
+  const above = await readLevelsAbove(files, listed.path, options.budget);
+  yield* walkFolder(files, { folder: listed.path, listed, above, ignored: false, depth: 1, after }, options);
 }
 
-interface Here {
+interface WalkState {
   readonly folder: string;
   readonly listed: Awaited<ReturnType<SessionFiles['list']>>;
   readonly above: IgnoreLevel | undefined;
@@ -86,45 +86,53 @@ interface Here {
   readonly after: readonly string[];
 }
 
-async function* inFolder(files: SessionFiles, here: Here, options: WalkOptions): AsyncGenerator<WalkedEntry[]> {
+async function* walkFolder(
+  files: SessionFiles,
+  state: WalkState,
+  options: FileWalkOptions,
+): AsyncGenerator<WalkedEntry[]> {
   const { budget, includeIgnored = false } = options;
-  const { folder, listed, depth } = here;
-  if (listed.more) budget.leaveOut('entries');
-  const level = await enterLevel(files, folder, here.above, { budget, present: presentIn(listed.entries) });
+  const { folder, listed, depth } = state;
+  if (listed.more) budget.markIncomplete('entries');
+  const level = await enterLevel(files, folder, state.above, { budget, ruleNames: findRuleNames(listed.entries) });
   // Rules that were not read to their end decide nothing.
-  if (!(await budget.goesOn())) return;
-  const [resume, ...rest] = here.after;
-  let passed: WalkedEntry[] = [];
-  for (const entry of [...listed.entries].sort(byName)) {
+  if (!(await budget.canContinue())) return;
+  const [resume, ...rest] = state.after;
+  let batch: WalkedEntry[] = [];
+  for (const entry of [...listed.entries].sort(compareNames)) {
     if (resume !== undefined && entry.name < resume) continue;
-    if (budget.count() && !(await budget.goesOn())) break;
-    const path = join(folder, entry.name);
+    if (budget.count() && !(await budget.canContinue())) break;
+    const path = joinPath(folder, entry.name);
     const isFolder = entry.kind === 'folder';
     const isRepository = entry.name === repositoryName;
-    const ignored = here.ignored || isRepository || isIgnored(level, path, isFolder);
+    const ignored = state.ignored || isRepository || isIgnored(level, path, isFolder);
     if (ignored && !includeIgnored) continue;
     const isPassed = entry.name === resume;
-    if (!isPassed) passed.push(walked(path, entry, ignored));
+    if (!isPassed) batch.push(toWalkedEntry(path, entry, ignored));
     if (!isFolder || isRepository || entry.hidden || entry.unrepresentable) continue;
     if (depth >= (options.depth ?? Number.POSITIVE_INFINITY) || options.enter?.(path) === false) continue;
-    if (path.split('/').length >= deepest) {
-      budget.leaveOut('depth');
+    if (path.split('/').length >= maxPathDepth) {
+      budget.markIncomplete('depth');
       continue;
     }
-    const inside = await listAgain(files, path, options);
+    const inside = await listIfUnchanged(files, path, options);
     if (inside === undefined) continue;
     const next = { folder: path, listed: inside, above: level, ignored, depth: depth + 1, after: isPassed ? rest : [] };
-    yield passed;
-    passed = [];
-    yield* inFolder(files, next, options);
+    yield batch;
+    batch = [];
+    yield* walkFolder(files, next, options);
   }
-  yield passed;
+  yield batch;
 }
 
 /** Undefined where it is gone, closed, or not the folder any more that it was. */
-async function listAgain(files: SessionFiles, path: string, options: WalkOptions): Promise<Here['listed'] | undefined> {
+async function listIfUnchanged(
+  files: SessionFiles,
+  path: string,
+  options: FileWalkOptions,
+): Promise<WalkState['listed'] | undefined> {
   try {
-    const listed = await list(files, path, options);
+    const listed = await listFolder(files, path, options);
     return listed.path === path ? listed : undefined;
   } catch (error) {
     if (isAmbitError(error)) return undefined;
@@ -132,16 +140,20 @@ async function listAgain(files: SessionFiles, path: string, options: WalkOptions
   }
 }
 
-function list(files: SessionFiles, path: string, { facts = false }: WalkOptions): Promise<Here['listed']> {
-  return files.list(path, { facts, limit: mostInFolder });
+function listFolder(
+  files: SessionFiles,
+  path: string,
+  { facts = false }: FileWalkOptions,
+): Promise<WalkState['listed']> {
+  return files.list(path, { facts, limit: maxInFolder });
 }
 
-function walked(path: string, entry: ListedEntry, ignored: boolean): WalkedEntry {
+function toWalkedEntry(path: string, entry: ListedEntry, ignored: boolean): WalkedEntry {
   const { kind, bytes, modifiedMs, hidden: closed = false, unrepresentable = false } = entry;
   return { path, kind, bytes, modifiedMs, ignored, closed, unrepresentable };
 }
 
-function byName({ name: one }: ListedEntry, { name: other }: ListedEntry): number {
+function compareNames({ name: one }: ListedEntry, { name: other }: ListedEntry): number {
   return one < other ? -1 : one > other ? 1 : 0;
 }
 
@@ -149,8 +161,8 @@ function byName({ name: one }: ListedEntry, { name: other }: ListedEntry): numbe
 export async function findFiles(
   files: SessionFiles,
   { glob, path, limit }: FindQuery,
-  bounds?: SearchBounds,
-): Promise<FilesFound> {
+  bounds?: SearchLimits,
+): Promise<FindResult> {
   const budget = createBudget(bounds);
   const { path: start } = await files.stat(path);
   const enter = (folder: string) => glob.mayHold(below(start, folder));

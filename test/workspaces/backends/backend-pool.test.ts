@@ -1,13 +1,13 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
-import { createKeptOpen } from '../../../src/workspaces/backends/backend-pool.ts';
+import { createBackendPool } from '../../../src/workspaces/backends/backend-pool.ts';
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
 import { expectNoMoreDescriptors, openDescriptors, sceneOfTest } from '../saferoot/scene.ts';
 import { bytes, codeOf, contentOf, noRules } from './suite/suite-workspace.ts';
 
 function keptAt(path: string) {
-  const kept = createKeptOpen();
+  const kept = createBackendPool();
   onTestFinished(() => kept.close());
   const opened = { count: 0 };
   const open = async () => {

@@ -17,7 +17,7 @@ import type { AmbitError } from '../../../src/errors.ts';
 import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
 import { type LocalBackend, openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
 import { pathRules } from '../../../src/workspaces/path-rules.ts';
-import { freshName, nameIsFree } from '../../../src/workspaces/saferoot/temporary-file.ts';
+import { createTemporaryName, releaseTemporaryName } from '../../../src/workspaces/saferoot/temporary-file.ts';
 import { counts } from '../../proof.ts';
 import { hostilePaths, layTraps, oddNames } from '../saferoot/attacks.ts';
 import {
@@ -167,8 +167,8 @@ describe('W6: what writes leave', () => {
   test('files being written are neither listed nor reached by their names', async () => {
     const scene = sceneOfTest();
     const files = openScene(scene);
-    const name = freshName();
-    onTestFinished(() => nameIsFree(name));
+    const name = createTemporaryName();
+    onTestFinished(() => releaseTemporaryName(name));
     writeFileSync(scene.inside(name), 'half');
     expect((await files.list('.')).entries).toEqual([]);
     for (const path of [name, `./${name}`, `${name}/x`]) {
@@ -178,10 +178,10 @@ describe('W6: what writes leave', () => {
 
   test('leftovers of killed writes are swept when the folder is opened, those of others are not', async () => {
     const scene = sceneOfTest();
-    const own = freshName();
-    const underWay = freshName();
-    nameIsFree(own);
-    onTestFinished(() => nameIsFree(underWay));
+    const own = createTemporaryName();
+    const underWay = createTemporaryName();
+    releaseTemporaryName(own);
+    onTestFinished(() => releaseTemporaryName(underWay));
     const child = spawn(process.execPath, ['-e', '']);
     await once(child, 'exit');
     const digits = (id: number) => id.toString(16).padStart(6, '0');

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { openRoot, type SafeRoot } from '../../../src/workspaces/saferoot/open-root.ts';
-import { isKernelFileSystem, linuxGround } from '../../../src/workspaces/saferoot/platform/linux-fs.ts';
-import { groundFor, proveGround } from '../../../src/workspaces/saferoot/platform/select-platform-fs.ts';
+import { createLinuxFs, isKernelFileSystem } from '../../../src/workspaces/saferoot/platform/linux-fs.ts';
+import { groundFor, testPlatformFs } from '../../../src/workspaces/saferoot/platform/select-platform-fs.ts';
 import { SafeRootError } from '../../../src/workspaces/saferoot/saferoot-error.ts';
 import { canChange, handOver, layOutScripts, ordinary, own, runAs } from './accounts.ts';
 import { hostilePaths, layTraps, oddNames } from './attacks.ts';
@@ -196,21 +196,21 @@ describe('where the promise cannot be kept', () => {
   });
 
   test('a ground that follows links by itself is found out', async () => {
-    const honest = linuxGround(false);
+    const honest = createLinuxFs(false);
     const before = openDescriptors();
     const gullible = {
       ...honest,
-      step: (from: { path: string }, name: string | Buffer) => honest.root(join(from.path, name.toString())),
+      step: (from: { path: string }, name: string | Buffer) => honest.openRoot(join(from.path, name.toString())),
     };
-    expect(() => proveGround(gullible)).toThrow('links are followed unasked');
+    expect(() => testPlatformFs(gullible)).toThrow('links are followed unasked');
     const blind = {
       ...honest,
       step: () => {
         throw Object.assign(new Error('x'), { code: 'ENOENT' });
       },
     };
-    expect(() => proveGround(blind)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
-    expect(() => proveGround(honest)).not.toThrow();
+    expect(() => testPlatformFs(blind)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
+    expect(() => testPlatformFs(honest)).not.toThrow();
     await expectNoMoreDescriptors(before);
   });
 

@@ -1,13 +1,13 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Admit } from '../../../src/workspaces/saferoot/check-access.ts';
-import { mkdir } from '../../../src/workspaces/saferoot/make-folder-or-link.ts';
-import { rename } from '../../../src/workspaces/saferoot/move.ts';
-import { linuxGround } from '../../../src/workspaces/saferoot/platform/linux-fs.ts';
-import type { Ground } from '../../../src/workspaces/saferoot/platform/platform-fs.ts';
+import { makeFolder } from '../../../src/workspaces/saferoot/make-folder-or-link.ts';
+import { renameEntry } from '../../../src/workspaces/saferoot/move.ts';
+import { createLinuxFs } from '../../../src/workspaces/saferoot/platform/linux-fs.ts';
+import type { PlatformFs } from '../../../src/workspaces/saferoot/platform/platform-fs.ts';
 import { removeTree } from '../../../src/workspaces/saferoot/remove.ts';
-import type { Folder } from '../../../src/workspaces/saferoot/root-folder.ts';
-import { create } from '../../../src/workspaces/saferoot/write-file.ts';
+import type { RootFolder } from '../../../src/workspaces/saferoot/root-folder.ts';
+import { createFile } from '../../../src/workspaces/saferoot/write-file.ts';
 import { namesBelow, outcomeOf, sceneOfTest } from './scene.ts';
 
 test('a file is not written where it may not be because its folder was moved there meanwhile', async () => {
@@ -87,12 +87,12 @@ test('a tree that holds another mount is not removed, nor any part of it', async
   for (const file of ['d/a', 'd/mounted/b', 'd/z']) writeFileSync(scene.inside(file), '');
   const before = namesBelow(scene.inside());
   const { ino } = statSync(scene.inside('d/mounted'));
-  const ground = linuxGround(false);
-  const root = ground.root(scene.inside());
-  onTestFinished(() => ground.release(root));
+  const platformFs = createLinuxFs(false);
+  const root = platformFs.openRoot(scene.inside());
+  onTestFinished(() => platformFs.release(root));
   // The folder is none, but said to be one: not every account can mount.
-  const onSameMount: Ground['onSameMount'] = (one) => one.stats.ino !== ino;
-  const folder = { ground: { ...ground, onSameMount }, root, strict: false, admit: undefined };
+  const isSameMount: PlatformFs['isSameMount'] = (one) => one.stats.ino !== ino;
+  const folder = { platformFs: { ...platformFs, isSameMount }, root, strict: false, checkAccess: undefined };
   expect(await outcomeOf(removeTree(folder, 'd'))).toBe('OTHER_DEVICE');
   expect(namesBelow(scene.inside())).toEqual(before);
 });
@@ -101,12 +101,12 @@ describe('S4: another process that comes between the look and the deed breaks no
   /** A folder whose `deploy` may not get a prod.yaml, with somebody else at work at a step of ours. */
   function watched(onStep: (name: string, inside: (path?: string) => string) => void) {
     const scene = sceneOfTest();
-    const ground = linuxGround(false);
-    const root = ground.root(scene.inside());
-    onTestFinished(() => ground.release(root));
-    const step: Ground['step'] = (parent, name) => {
+    const platformFs = createLinuxFs(false);
+    const root = platformFs.openRoot(scene.inside());
+    onTestFinished(() => platformFs.release(root));
+    const step: PlatformFs['step'] = (parent, name) => {
       try {
-        return ground.step(parent, name);
+        return platformFs.step(parent, name);
       } finally {
         onStep(name.toString(), scene.inside);
       }
@@ -115,7 +115,7 @@ describe('S4: another process that comes between the look and the deed breaks no
       deed === 'write' && (names.includes('.git') || (names[0] === 'deploy' && names.includes('prod.yaml')))
         ? 'is kept'
         : undefined;
-    return { scene, folder: { ground: { ...ground, step }, root, strict: false, admit } };
+    return { scene, folder: { platformFs: { ...platformFs, step }, root, strict: false, checkAccess: admit } };
   }
 
   test('the folder of a new file is moved', async () => {
@@ -124,7 +124,7 @@ describe('S4: another process that comes between the look and the deed breaks no
       if (name === 'x' && ++looks === 2) renameSync(inside('x'), inside('deploy'));
     });
     mkdirSync(scene.inside('x'));
-    expect(await outcomeOf(create(folder, 'x/prod.yaml', 'planted'))).toBe('CHANGED');
+    expect(await outcomeOf(createFile(folder, 'x/prod.yaml', 'planted'))).toBe('CHANGED');
     expect(namesBelow(scene.inside())).toEqual(['deploy']);
   });
 
@@ -132,11 +132,11 @@ describe('S4: another process that comes between the look and the deed breaks no
     const other = (mine: string, theirs: string) => (_: string, inside: (path?: string) => string) => {
       if (existsSync(inside(mine))) mkdirSync(inside(theirs), { recursive: true });
     };
-    const makes: [string, string, (folder: Folder) => unknown][] = [
-      ['x/HEAD', 'x/refs', (folder) => create(folder, 'x/HEAD', 'ref: refs/heads/main')],
-      ['x/refs', 'x/HEAD', (folder) => mkdir(folder, 'x/refs')],
-      ['x/refs', 'x/HEAD', (folder) => mkdir(folder, 'x/refs/a', { parents: true })],
-      ['x/HEAD', 'x/refs', (folder) => rename(folder, 'spare', 'x/HEAD')],
+    const makes: [string, string, (folder: RootFolder) => unknown][] = [
+      ['x/HEAD', 'x/refs', (folder) => createFile(folder, 'x/HEAD', 'ref: refs/heads/main')],
+      ['x/refs', 'x/HEAD', (folder) => makeFolder(folder, 'x/refs')],
+      ['x/refs', 'x/HEAD', (folder) => makeFolder(folder, 'x/refs/a', { parents: true })],
+      ['x/HEAD', 'x/refs', (folder) => renameEntry(folder, 'spare', 'x/HEAD')],
     ];
     for (const [mine, theirs, make] of makes) {
       const { scene, folder } = watched(other(mine, theirs));
@@ -157,7 +157,7 @@ describe('S4: another process that comes between the look and the deed breaks no
         if (looks === 4 && taken) mkdirSync(inside('big'));
       });
       mkdirSync(scene.inside('big'));
-      expect(await outcomeOf(rename(folder, 'big', 'deploy'))).toBe('NOT_ADMITTED');
+      expect(await outcomeOf(renameEntry(folder, 'big', 'deploy'))).toBe('NOT_ADMITTED');
       const names = namesBelow(scene.inside());
       expect(names.filter((name) => name.startsWith('deploy'))).toEqual([]);
       expect(names.filter((name) => name.endsWith('/prod.yaml'))).toHaveLength(1);

@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest';
 import { readExpression } from '../../../src/workspaces/search/expression.ts';
 import { grepFile } from '../../../src/workspaces/search/grep-file.ts';
-import { readIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
+import { parseIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
 import { enterLevel, type IgnoreLevel, isIgnored } from '../../../src/workspaces/search/ignore-rules.ts';
-import { type Budget, createBudget } from '../../../src/workspaces/search/search-budget.ts';
+import { createBudget, type SearchBudget } from '../../../src/workspaces/search/search-budget.ts';
 import { folderWith } from './make-folder.ts';
 import { filesIn } from './open-files.ts';
 
 /** Looks at nothing but how much is done from one look to the next. */
 function watched() {
   const seen = { now: 0, most: 0, longest: 0 };
-  const budget: Budget = {
+  const budget: SearchBudget = {
     ...createBudget(),
-    goesOn: async () => {
+    canContinue: async () => {
       seen.now = 0;
       return true;
     },
@@ -35,7 +35,7 @@ test('a large expression on long lines is not worked on for long without a look 
     },
   };
   const bytes = Buffer.from([65_000, 6000, 60].map((length) => `${'ab'.repeat(length / 2)}\n`.repeat(60)).join(''));
-  const options = { expression, contextLines: 0, limit: 10, room: { characters: 1000 }, budget };
+  const options = { expression, contextLines: 0, limit: 10, remaining: { characters: 1000 }, budget };
   expect(await grepFile(bytes, options)).toEqual([]);
   expect(seen.longest).toBeGreaterThan(0);
   expect(seen.longest).toBeLessThanOrEqual(2 ** 22);
@@ -45,7 +45,7 @@ test('a large expression on long lines is not worked on for long without a look 
 test('an ordinary expression is still searched for in long lines', async () => {
   const { budget } = watched();
   const expression = readExpression('needle[0-9]+', true);
-  const options = { expression, contextLines: 0, limit: 10, room: { characters: 10_000 }, budget };
+  const options = { expression, contextLines: 0, limit: 10, remaining: { characters: 10_000 }, budget };
   const bytes = Buffer.from(`${'a'.repeat(65_000)}needle7\n`);
   expect(await grepFile(bytes, options)).toHaveLength(1);
 });
@@ -63,13 +63,13 @@ test('ignore files of all folders above together are bounded, the nearest to the
   const files = filesIn(folderWith(Object.fromEntries(names.map((at, depth) => [`${at}.gitignore`, rules(depth)]))));
   let level: IgnoreLevel | undefined;
   for (const at of names) level = await enterLevel(files, at === '' ? '.' : at.slice(0, -1), level);
-  expect(level?.room.globs).toBeGreaterThanOrEqual(0);
+  expect(level?.remaining.globs).toBeGreaterThanOrEqual(0);
   expect(isIgnored(level as IgnoreLevel, 'd/d/d/d/d/only-0', false)).toBe(true);
   expect(isIgnored(level as IgnoreLevel, 'd/d/d/d/d/only-5', false)).toBe(false);
 });
 
 test('patterns of ignore files are bounded by their length too', async () => {
-  const long = await readIgnoreFile(`first\n${`*${'a'.repeat(900)}b\n`.repeat(200)}last`);
+  const long = await parseIgnoreFile(`first\n${`*${'a'.repeat(900)}b\n`.repeat(200)}last`);
   expect(long('first', false)).toBe('ignored');
   expect(long('last', false)).toBeUndefined();
 });
@@ -84,7 +84,7 @@ test.each([`${pairs}{${','.repeat(255)}}`, `${pairs}${'{x}'.repeat(300)}`, `${pa
     let looks = 0;
     const goesOn = async () => ++looks > 0;
     const text = braceFile(line);
-    const rules = await readIgnoreFile(text, undefined, { goesOn });
+    const rules = await parseIgnoreFile(text, undefined, { canContinue: goesOn });
     expect(rules.size.globs).toBeLessThanOrEqual(2000);
     expect(rules.size.characters).toBeLessThanOrEqual(65_536);
     expect(rules('first', false)).toBe('ignored');
@@ -96,6 +96,6 @@ test.each([`${pairs}{${','.repeat(255)}}`, `${pairs}${'{x}'.repeat(300)}`, `${pa
 
 test('S7: a search that is over while an ignore file is read does not read on', async () => {
   let left = 3;
-  const rules = await readIgnoreFile('{a,b}\n'.repeat(1000), undefined, { goesOn: async () => left-- > 0 });
+  const rules = await parseIgnoreFile('{a,b}\n'.repeat(1000), undefined, { canContinue: async () => left-- > 0 });
   expect(rules.size.globs).toBe(6);
 });

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { createTurns } from '../../../src/workspaces/search/concurrency-limit.ts';
+import { createConcurrencyLimit } from '../../../src/workspaces/search/concurrency-limit.ts';
 
 test('S8: so many searches of one folder at a time, each in its turn, whatever becomes of those before', async () => {
-  const inTurn = createTurns(2);
+  const inTurn = createConcurrencyLimit(2);
   const atWork: (() => void)[] = [];
   const started: string[] = [];
   const search = (folder: string, name: string, fails = false) =>

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => harness.stop());
 
-const query = { rust: 'needle', path: '.', glob: undefined, signal: undefined, rulesOf: async () => [] };
+const query = { rust: 'needle', path: '.', glob: undefined, signal: undefined, readRules: async () => [] };
 
 /** ripgrep, or in its place a shell that does what a broken one might. */
 function ripgrepThat(does: string | undefined, options: Partial<RipgrepOptions> = {}) {

@@ -1,40 +1,40 @@
 import { AmbitError } from '../../../errors.ts';
 import type { FoundFile, OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { tooLargeToWrite } from '../refusals.ts';
-import type { Connection } from './connection.ts';
+import type { FilesConnection } from './connection.ts';
 import {
+  createSharedContainer,
   type FilesContainer,
   type FilesContainerOptions,
   type SharedContainer,
-  shareContainer,
   startFilesContainer,
 } from './files-container.ts';
 import {
-  documentBytes,
   type FilesRequest,
   type FilesSettings,
-  type FilesWork,
-  inlineBytes,
-  pathLength,
-  pieceBytes,
+  maxDocumentBytes,
+  maxInlineBytes,
+  maxPathLength,
+  maxPieceBytes,
+  type RootRequest,
 } from './requests.ts';
 import * as answers from './response-schemas.ts';
 
-interface Opened {
+interface RemoteFile {
   readonly root: number;
   readonly facts: FoundFile;
   /** Its number at the other end; a file that is wholly here has none. */
   readonly file?: number;
 }
 
-const usualLimit = 10_000;
+const defaultListLimit = 10_000;
 
-interface Begun {
+interface ContainerRoot {
   readonly container: FilesContainer;
   readonly root: Promise<number>;
 }
 
-interface Schema<T> {
+interface ResponseSchema<T> {
   parse(value: unknown): T;
 }
 
@@ -55,9 +55,9 @@ export function createContainerBackends(options: ContainerBackendsOptions): Cont
       const key = `${volume} ${fileBytes}`;
       const container =
         shared.get(key) ??
-        shareContainer((onFailed) => startFilesContainer({ ...options, volume, fileBytes }, onFailed));
+        createSharedContainer((onFailed) => startFilesContainer({ ...options, volume, fileBytes }, onFailed));
       shared.set(key, container);
-      return openContainer(container, settings);
+      return createContainerBackend(container, settings);
     },
   };
 }
@@ -66,88 +66,94 @@ export function createContainerBackends(options: ContainerBackendsOptions): Cont
  * Files in a volume of podman or docker. A program in a container opens them as a folder is opened here; it is started
  * when something is first asked, and started anew when it has died.
  */
-function openContainer(shared: SharedContainer, settings: FilesSettings): WorkspaceBackend {
+function createContainerBackend(shared: SharedContainer, settings: FilesSettings): WorkspaceBackend {
   const { fileBytes } = settings;
-  let begun: Begun | undefined;
-  let closed = false;
+  let current: ContainerRoot | undefined;
+  let isClosed = false;
   shared.join();
 
-  function begin(container: FilesContainer): Begun {
+  function beginRoot(container: FilesContainer): ContainerRoot {
     const root = container.connection.ask({
       request: { do: 'begin' },
       body: Buffer.from(JSON.stringify(settings)),
-      read: (ok) => answers.begun.parse(ok).root,
+      parse: (ok) => answers.begun.parse(ok).root,
     });
     const fresh = { container, root };
     root.catch(() => {
-      if (begun === fresh) begun = undefined;
+      if (current === fresh) current = undefined;
     });
     return fresh;
   }
 
-  async function reach(): Promise<{ readonly connection: Connection; readonly root: number }> {
-    if (closed) throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'The workspace has been closed.' });
-    const container = await shared.reach();
-    if (begun?.container !== container) begun = begin(container);
-    return { connection: container.connection, root: await begun.root };
+  async function connect(): Promise<{ readonly connection: FilesConnection; readonly root: number }> {
+    if (isClosed) throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'The workspace has been closed.' });
+    const container = await shared.getRunning();
+    if (current?.container !== container) current = beginRoot(container);
+    return { connection: container.connection, root: await current.root };
   }
 
-  async function ask<T>(work: FilesWork, schema: Schema<T>, body?: Uint8Array): Promise<T> {
-    const { connection, root } = await reach();
+  async function ask<T>(work: RootRequest, schema: ResponseSchema<T>, body?: Uint8Array): Promise<T> {
+    const { connection, root } = await connect();
     return connection.ask({
       request: { ...work, root },
-      read: (ok) => schema.parse(ok),
+      parse: (ok) => schema.parse(ok),
       ...(body === undefined ? {} : { body }),
     });
   }
 
   async function open(path: string): Promise<OpenedFile> {
-    const { connection, root } = await reach();
+    const { connection, root } = await connect();
     return connection.ask({
-      request: { do: 'open', root, path: sent(path) },
-      answerBytes: inlineBytes,
-      read: (ok, first) => openedFileOf(connection, { root, ...answers.opened.parse(ok) }, first),
+      request: { do: 'open', root, path: truncatePath(path) },
+      maxBodyBytes: maxInlineBytes,
+      parse: (ok, first) => createRemoteFile(connection, { root, ...answers.opened.parse(ok) }, first),
     });
   }
 
   /** Of a container that is gone, nothing is left to be finished. */
-  async function finish(): Promise<void> {
-    const root = await begun?.root.catch(() => undefined);
-    if (begun === undefined || root === undefined) return;
-    const { connection } = begun.container;
-    await connection.ask({ request: { do: 'finish', root }, read: (ok) => answers.nothing.parse(ok) }).catch(() => {});
+  async function finishRoot(): Promise<void> {
+    const root = await current?.root.catch(() => undefined);
+    if (current === undefined || root === undefined) return;
+    const { connection } = current.container;
+    await connection.ask({ request: { do: 'finish', root }, parse: (ok) => answers.nothing.parse(ok) }).catch(() => {});
   }
 
   return {
     kind: 'container',
-    stat: async (path, options = {}) => ask({ do: 'stat', path: sent(path), options }, answers.found),
+    stat: async (path, options = {}) => ask({ do: 'stat', path: truncatePath(path), options }, answers.found),
     open,
     async write(path, content, how = {}) {
       if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
-      return ask({ do: 'write', path: sent(path), options: how }, answers.written, content);
+      return ask({ do: 'write', path: truncatePath(path), options: how }, answers.written, content);
     },
-    mayWrite: async (path, options = {}) => ask({ do: 'mayWrite', path: sent(path), options }, answers.resolved),
-    makeFolder: async (path) => ask({ do: 'makeFolder', path: sent(path) }, answers.madeFolder),
-    remove: async (path, options = {}) => ask({ do: 'remove', path: sent(path), options }, answers.removed),
-    move: async (from, to, options = {}) => ask({ do: 'move', from: sent(from), to: sent(to), options }, answers.moved),
+    mayWrite: async (path, options = {}) =>
+      ask({ do: 'mayWrite', path: truncatePath(path), options }, answers.resolved),
+    makeFolder: async (path) => ask({ do: 'makeFolder', path: truncatePath(path) }, answers.madeFolder),
+    remove: async (path, options = {}) => ask({ do: 'remove', path: truncatePath(path), options }, answers.removed),
+    move: async (from, to, options = {}) =>
+      ask({ do: 'move', from: truncatePath(from), to: truncatePath(to), options }, answers.moved),
     async list(path, options = {}) {
-      const { connection, root } = await reach();
-      return listed(connection, { do: 'list', root, path: sent(path), options }, options.limit ?? usualLimit);
+      const { connection, root } = await connect();
+      return requestListing(
+        connection,
+        { do: 'list', root, path: truncatePath(path), options },
+        options.limit ?? defaultListLimit,
+      );
     },
     async close() {
-      if (closed) return;
-      closed = true;
-      await finish();
+      if (isClosed) return;
+      isClosed = true;
+      await finishRoot();
       await shared.leave();
     },
   };
 }
 
-function listed(connection: Connection, request: FilesRequest, limit: number) {
+function requestListing(connection: FilesConnection, request: FilesRequest, limit: number) {
   return connection.ask({
     request,
-    answerBytes: documentBytes,
-    read(ok, body) {
+    maxBodyBytes: maxDocumentBytes,
+    parse(ok, body) {
       const { path, more } = answers.listed.parse(ok);
       const entries = answers.listedEntries.parse(JSON.parse(body.toString('utf8')));
       if (entries.length > limit) throw new Error('More entries than were asked for.');
@@ -157,19 +163,23 @@ function listed(connection: Connection, request: FilesRequest, limit: number) {
 }
 
 /** What is longer than any path is refused for that, at the other end as here, and need not be sent whole. */
-function sent(path: string): string {
-  return typeof path === 'string' ? path.slice(0, pathLength) : path;
+function truncatePath(path: string): string {
+  return typeof path === 'string' ? path.slice(0, maxPathLength) : path;
 }
 
 /** A file at the other end of a connection, and how it begins. It goes with the container: another knows nothing of it. */
-export function openedFileOf(connection: Connection, { root, facts, file }: Opened, first: Buffer): OpenedFile {
-  let closed = false;
+export function createRemoteFile(
+  connection: FilesConnection,
+  { root, facts, file }: RemoteFile,
+  first: Buffer,
+): OpenedFile {
+  let isClosed = false;
 
-  async function piece(file: number, offset: number, length: number): Promise<Buffer> {
+  async function readPiece(file: number, offset: number, length: number): Promise<Buffer> {
     return connection.ask({
       request: { do: 'read', root, file, offset, length },
-      answerBytes: length,
-      read(ok, body) {
+      maxBodyBytes: length,
+      parse(ok, body) {
         answers.nothing.parse(ok);
         return body;
       },
@@ -185,8 +195,8 @@ export function openedFileOf(connection: Connection, { root, facts, file }: Open
       if (file === undefined || offset + length <= first.length) return first.subarray(offset, offset + length);
       const pieces: Buffer[] = [];
       for (let left = length, at = offset; left > 0; ) {
-        const wanted = Math.min(left, pieceBytes);
-        const bytes = await piece(file, at, wanted);
+        const wanted = Math.min(left, maxPieceBytes);
+        const bytes = await readPiece(file, at, wanted);
         pieces.push(bytes);
         if (bytes.length < wanted) break;
         at += wanted;
@@ -195,10 +205,10 @@ export function openedFileOf(connection: Connection, { root, facts, file }: Open
       return pieces.length === 1 && pieces[0] !== undefined ? pieces[0] : Buffer.concat(pieces);
     },
     async close() {
-      if (closed || file === undefined) return;
-      closed = true;
+      if (isClosed || file === undefined) return;
+      isClosed = true;
       await connection
-        .ask({ request: { do: 'close', root, file }, read: (ok) => answers.nothing.parse(ok) })
+        .ask({ request: { do: 'close', root, file }, parse: (ok) => answers.nothing.parse(ok) })
         .catch(() => {});
     },
   };

@@ -7,7 +7,7 @@ import { filesProgram } from '../../../own-files.ts';
 import { volumeFolder } from '../../../sandbox/container/volume-folder.ts';
 import type { Limits } from '../../../sandbox/limits/limits.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
-import { type Connection, connect } from './connection.ts';
+import { connectToFiles, type FilesConnection } from './connection.ts';
 
 /** One container for all who use a volume: only there do writes that depend on each other see each other. */
 export interface SharedContainer {
@@ -15,7 +15,7 @@ export interface SharedContainer {
   /** With the last of those who joined it ends. */
   leave(): Promise<void>;
   /** The one that runs, or a new one. */
-  reach(): Promise<FilesContainer>;
+  getRunning(): Promise<FilesContainer>;
 }
 
 export interface FilesContainerOptions {
@@ -33,16 +33,16 @@ export interface FilesContainerOptions {
 }
 
 export interface FilesContainer {
-  readonly connection: Connection;
+  readonly connection: FilesConnection;
   /** Settles when it is gone, however that came about. */
-  readonly gone: Promise<unknown>;
+  readonly exited: Promise<unknown>;
   end(): Promise<void>;
 }
 
 const MiB = 1024 * 1024;
-const contentBytes = 32 * MiB;
+const minContentBytes = 32 * MiB;
 // By its ending it says which kind of module it is, wherever it lies.
-const programInside = '/run/ambit/files.mjs';
+const programPath = '/run/ambit/files.mjs';
 const nodeOptions = ['--v8-pool-size=0', '--max-semi-space-size=1', '--max-old-space-size=192'];
 
 /**
@@ -58,37 +58,37 @@ export async function startFilesContainer(
   const running = await runner
     .start({
       command: process.execPath,
-      args: [...nodeOptions, programInside],
+      args: [...nodeOptions, programPath],
       env: {},
       cwd: tmpDir,
       tmpDir,
       confinement: {
         home: { real: tmpDir, inside: volumeFolder },
         volume,
-        readable: [{ real: realpathSync.native(program), inside: programInside }],
+        readable: [{ real: realpathSync.native(program), inside: programPath }],
         writable: [],
         hidden: [],
-        limits: limitsFor(fileBytes),
+        limits: containerLimits(fileBytes),
       },
     })
     .catch((error: unknown) => {
       log.warn('files not reached', { volume, error: (error as Error).message });
-      throw unreachable(error);
+      throw unreachableError(error);
     });
   let isEnding = false;
-  const lastWords = tailOf(running);
-  const connection = connect(running.stdin, running.stdout, {
-    contentBytes: Math.max(contentBytes, fileBytes),
+  const readTail = collectTail(running);
+  const connection = connectToFiles(running.stdin, running.stdout, {
+    maxContentBytes: Math.max(minContentBytes, fileBytes),
     onFailed,
     onBroken(why) {
       log.warn('files lost', { volume, why: why.message });
       void end();
     },
   });
-  const gone = running.exited.then((exit) => {
+  const exited = running.exited.then((exit) => {
     connection.fail();
     if (isEnding) return;
-    const how = exit.reason ?? lastWords() ?? `it left with ${exit.code ?? exit.signal}`;
+    const how = exit.reason ?? readTail() ?? `it left with ${exit.code ?? exit.signal}`;
     log.warn('files lost', { volume, why: how });
   });
 
@@ -97,13 +97,13 @@ export async function startFilesContainer(
     await running.end();
   }
 
-  return { connection, gone, end };
+  return { connection, exited, end };
 }
 
-function limitsFor(fileBytes: number): Limits {
+function containerLimits(fileBytes: number): Limits {
   const fileMb = Math.ceil(fileBytes / MiB) + 1;
   return {
-    memoryMb: 320 + 2 * Math.max(fileMb, contentBytes / MiB),
+    memoryMb: 320 + 2 * Math.max(fileMb, minContentBytes / MiB),
     pids: 64,
     cpus: 2,
     fileMb,
@@ -113,7 +113,7 @@ function limitsFor(fileBytes: number): Limits {
   };
 }
 
-function unreachable(error: unknown): AmbitError {
+function unreachableError(error: unknown): AmbitError {
   const why = isAmbitError(error) ? error.message.replace(/^.*no sandbox can be had here: /, '') : undefined;
   const what = 'The files of this workspace are kept in a container, and it cannot be started';
   return new AmbitError('WORKSPACE_UNAVAILABLE', {
@@ -123,7 +123,7 @@ function unreachable(error: unknown): AmbitError {
   });
 }
 
-function tailOf({ stderr }: RunningProcess): () => string | undefined {
+function collectTail({ stderr }: RunningProcess): () => string | undefined {
   let tail = '';
   stderr.setEncoding('utf8').on('data', (text: string) => {
     tail = (tail + text).slice(-500);
@@ -132,23 +132,23 @@ function tailOf({ stderr }: RunningProcess): () => string | undefined {
 }
 
 /** `start` is given what to call as soon as the container answers nobody any more. */
-export function shareContainer(start: (onFailed: () => void) => Promise<FilesContainer>): SharedContainer {
+export function createSharedContainer(start: (onFailed: () => void) => Promise<FilesContainer>): SharedContainer {
   let users = 0;
   let current: Promise<FilesContainer> | undefined;
   // Also those that are on their way out.
-  const all = new Set<Promise<FilesContainer>>();
+  const running = new Set<Promise<FilesContainer>>();
 
   function startNew(): Promise<FilesContainer> {
     const forget = () => {
       if (current === started) current = undefined;
     };
     const started = start(forget);
-    all.add(started);
+    running.add(started);
     started.then(
-      ({ gone }) => gone.then(() => all.delete(started)),
+      ({ exited }) => exited.then(() => running.delete(started)),
       () => {
         forget();
-        all.delete(started);
+        running.delete(started);
       },
     );
     return started;
@@ -161,9 +161,9 @@ export function shareContainer(start: (onFailed: () => void) => Promise<FilesCon
     async leave() {
       if (--users > 0) return;
       current = undefined;
-      await Promise.allSettled([...all].map(async (each) => (await each).end()));
+      await Promise.allSettled([...running].map(async (each) => (await each).end()));
     },
-    reach() {
+    getRunning() {
       current ??= startNew();
       return current;
     },

@@ -2,26 +2,32 @@
 
 import { isAmbitError } from '../../../errors.ts';
 import { volumeFolder } from '../../../sandbox/container/volume-folder.ts';
-import { ledTo } from '../../resolutions.ts';
+import { getResolution } from '../../resolutions.ts';
 import type { OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { openLocal } from '../local/open-local.ts';
-import { createFrameReader, frameOf, type Head } from './frames.ts';
-import { documentBytes, type FilesRequest, type FilesSettings, inlineBytes, isFileCode } from './requests.ts';
+import { createFrameReader, encodeFrame, type FrameHead } from './frames.ts';
+import {
+  type FilesRequest,
+  type FilesSettings,
+  isFileErrorCode,
+  maxDocumentBytes,
+  maxInlineBytes,
+} from './requests.ts';
 
 interface FilesServer {
-  bodyBytes(head: Head): number;
+  maxBodyBytes(head: FrameHead): number;
   /** Never rejects; each is answered once. */
-  take(head: Head, body: Buffer): Promise<void>;
+  handle(head: FrameHead, body: Buffer): Promise<void>;
 }
 
-interface Answer {
-  readonly ok: Head | object;
+interface FilesResponse {
+  readonly ok: FrameHead | object;
   readonly body?: Uint8Array;
 }
 
-const mostOpen = 512;
+const maxOpenFiles = 512;
 
-interface Begun {
+interface OpenedRoot {
   readonly fileBytes: number;
   readonly files: WorkspaceBackend;
 }
@@ -29,51 +35,51 @@ interface Begun {
 const server = createFilesServer(
   async (settings) => openLocal(volumeFolder, settings),
   (head, body) => {
-    for (const part of frameOf(head, body)) process.stdout.write(part);
+    for (const part of encodeFrame(head, body)) process.stdout.write(part);
   },
 );
 const reader = createFrameReader({
-  bodyBytes: server.bodyBytes,
+  maxBodyBytes: server.maxBodyBytes,
   onFrame(head, body) {
-    underWay++;
-    void server.take(head, body).finally(leaveWhenDone);
+    activeRequests++;
+    void server.handle(head, body).finally(exitWhenIdle);
   },
 });
 
-let underWay = 0;
-let isOver = false;
+let activeRequests = 0;
+let isInputClosed = false;
 
 /** What has been begun is done to its end. */
-function leaveWhenDone(): void {
-  if (--underWay === 0 && isOver) process.exit(0);
+function exitWhenIdle(): void {
+  if (--activeRequests === 0 && isInputClosed) process.exit(0);
 }
 
 process.title = 'ambit-files';
 process.stdout.on('error', () => process.exit(1));
 process.stdin.on('data', (chunk: Buffer) => reader.push(chunk));
 process.stdin.on('end', () => {
-  isOver = true;
-  if (underWay === 0) process.exit(0);
+  isInputClosed = true;
+  if (activeRequests === 0) process.exit(0);
 });
 
 /** The side of the files: what is asked is done on a backend that is opened as whoever asks has begun it. */
 function createFilesServer(
   open: (settings: FilesSettings) => Promise<WorkspaceBackend>,
-  send: (head: Head, body?: Uint8Array) => void,
+  send: (head: FrameHead, body?: Uint8Array) => void,
 ): FilesServer {
-  const begun = new Map<number, Begun>();
-  const opened = new Map<number, OpenedFile>();
-  let lastBegun = 0;
-  let lastOpened = 0;
+  const roots = new Map<number, OpenedRoot>();
+  const openFiles = new Map<number, OpenedFile>();
+  let lastRootId = 0;
+  let lastFileId = 0;
 
-  async function openFile(files: WorkspaceBackend, path: string): Promise<Answer> {
-    if (opened.size >= mostOpen) throw new Error('Too many files are open.');
+  async function openFile(files: WorkspaceBackend, path: string): Promise<FilesResponse> {
+    if (openFiles.size >= maxOpenFiles) throw new Error('Too many files are open.');
     const file = await files.open(path);
     try {
-      const body = await file.read(0, inlineBytes);
-      if (body.length === inlineBytes) {
-        opened.set(++lastOpened, file);
-        return { ok: { facts: file.facts, file: lastOpened }, body };
+      const body = await file.read(0, maxInlineBytes);
+      if (body.length === maxInlineBytes) {
+        openFiles.set(++lastFileId, file);
+        return { ok: { facts: file.facts, file: lastFileId }, body };
       }
       await file.close();
       return { ok: { facts: file.facts }, body };
@@ -83,29 +89,29 @@ function createFilesServer(
     }
   }
 
-  function begunAs(root: number): Begun {
-    const found = begun.get(root);
+  function findRoot(root: number): OpenedRoot {
+    const found = roots.get(root);
     if (found === undefined) throw new Error('Nothing was begun.');
     return found;
   }
 
-  function openedAs(number: number): OpenedFile {
-    const file = opened.get(number);
+  function findOpenFile(number: number): OpenedFile {
+    const file = openFiles.get(number);
     if (file === undefined) throw new Error('No such file is open.');
     return file;
   }
 
-  async function done(request: FilesRequest, body: Buffer): Promise<Answer> {
+  async function handleRequest(request: FilesRequest, body: Buffer): Promise<FilesResponse> {
     if (request.do === 'begin') {
       const settings = JSON.parse(body.toString('utf8')) as FilesSettings;
       const files = await open(settings);
-      begun.set(++lastBegun, { files, fileBytes: settings.fileBytes });
-      return { ok: { root: lastBegun } };
+      roots.set(++lastRootId, { files, fileBytes: settings.fileBytes });
+      return { ok: { root: lastRootId } };
     }
-    const { files } = begunAs(request.root);
+    const { files } = findRoot(request.root);
     switch (request.do) {
       case 'finish':
-        begun.delete(request.root);
+        roots.delete(request.root);
         await files.close();
         return { ok: {} };
       case 'stat':
@@ -113,10 +119,10 @@ function createFilesServer(
       case 'open':
         return openFile(files, request.path);
       case 'read':
-        return { ok: {}, body: await openedAs(request.file).read(request.offset, request.length) };
+        return { ok: {}, body: await findOpenFile(request.file).read(request.offset, request.length) };
       case 'close': {
-        const file = openedAs(request.file);
-        opened.delete(request.file);
+        const file = findOpenFile(request.file);
+        openFiles.delete(request.file);
         await file.close();
         return { ok: {} };
       }
@@ -138,22 +144,23 @@ function createFilesServer(
   }
 
   return {
-    bodyBytes: (head) => (head['do'] === 'write' ? begunAs(head['root'] as number).fileBytes : documentBytes),
-    async take(head, body) {
+    maxBodyBytes: (head) => (head['do'] === 'write' ? findRoot(head['root'] as number).fileBytes : maxDocumentBytes),
+    async handle(head, body) {
       try {
-        const { ok, body: content } = await done(head as unknown as FilesRequest, body);
-        if (content !== undefined && content.length > documentBytes) throw new Error('That is more than can be told.');
+        const { ok, body: content } = await handleRequest(head as unknown as FilesRequest, body);
+        if (content !== undefined && content.length > maxDocumentBytes)
+          throw new Error('That is more than can be told.');
         send({ id: head['id'], ok }, content);
       } catch (error) {
-        send({ id: head['id'], error: told(error) });
+        send({ id: head['id'], error: describeError(error) });
       }
     },
   };
 }
 
 /** What nobody foresaw is not told: it could quote anything. */
-function told(error: unknown): Head {
-  if (!isAmbitError(error) || !isFileCode(error.code)) return { code: 'FILE_FAILED' };
+function describeError(error: unknown): FrameHead {
+  if (!isAmbitError(error) || !isFileErrorCode(error.code)) return { code: 'FILE_FAILED' };
   const { code, message: what, hint, rule } = error;
-  return { code, what, hint, rule, way: ledTo(error) };
+  return { code, what, hint, rule, way: getResolution(error) };
 }

@@ -1,9 +1,9 @@
 import type { ErrorCode } from '../../../errors.ts';
 import type { PathRules } from '../../path-rules.ts';
-import type { ListOptions, MoveOptions, RemoveOptions, StatOptions, WriteOptions } from '../backend.ts';
+import type { FileListOptions, FileMoveOptions, FileRemoveOptions, StatOptions, WriteOptions } from '../backend.ts';
 
 /** What can go wrong with files; nothing else is believed of the program beside them. */
-export const fileCodes = [
+export const fileErrorCodes = [
   'WORKSPACE_UNAVAILABLE',
   'WORKSPACE_FULL',
   'PATH_VIOLATION',
@@ -18,16 +18,16 @@ export const fileCodes = [
   'FOLDER_NOT_EMPTY',
 ] as const satisfies readonly ErrorCode[];
 
-export const isFileCode = (code: ErrorCode): boolean => (fileCodes as readonly ErrorCode[]).includes(code);
+export const isFileErrorCode = (code: ErrorCode): boolean => (fileErrorCodes as readonly ErrorCode[]).includes(code);
 
 /** A file no larger than this comes with the answer that opens it. */
-export const inlineBytes = 64 * 1024;
+export const maxInlineBytes = 64 * 1024;
 /** The most that is read of a file at a time. */
-export const pieceBytes = 1024 * 1024;
+export const maxPieceBytes = 1024 * 1024;
 /** The most that a listing or the settings may have. */
-export const documentBytes = 32 * 1024 * 1024;
+export const maxDocumentBytes = 32 * 1024 * 1024;
 /** Further on, no path says anything more. */
-export const pathLength = 8192;
+export const maxPathLength = 8192;
 
 /** How the files are kept; the body of the request that begins, since rules may be many. */
 export interface FilesSettings {
@@ -37,10 +37,10 @@ export interface FilesSettings {
 }
 
 /** What the program beside the files can be asked. The content of a file that is written is the body. */
-export type FilesRequest = { readonly do: 'begin' } | (FilesWork & { readonly root: number });
+export type FilesRequest = { readonly do: 'begin' } | (RootRequest & { readonly root: number });
 
 /** On the files as one of those who began is given them. */
-export type FilesWork =
+export type RootRequest =
   | { readonly do: 'finish' }
   | { readonly do: 'stat'; readonly path: string; readonly options: StatOptions }
   | { readonly do: 'open'; readonly path: string }
@@ -49,9 +49,9 @@ export type FilesWork =
   | { readonly do: 'write'; readonly path: string; readonly options: WriteOptions }
   | { readonly do: 'mayWrite'; readonly path: string; readonly options: WriteOptions }
   | { readonly do: 'makeFolder'; readonly path: string }
-  | { readonly do: 'remove'; readonly path: string; readonly options: RemoveOptions }
-  | { readonly do: 'move'; readonly from: string; readonly to: string; readonly options: MoveOptions }
-  | { readonly do: 'list'; readonly path: string; readonly options: ListOptions };
+  | { readonly do: 'remove'; readonly path: string; readonly options: FileRemoveOptions }
+  | { readonly do: 'move'; readonly from: string; readonly to: string; readonly options: FileMoveOptions }
+  | { readonly do: 'list'; readonly path: string; readonly options: FileListOptions };
 
 /** What may be half done when nobody answers any more. */
-export const changing: ReadonlySet<FilesRequest['do']> = new Set(['write', 'makeFolder', 'remove', 'move']);
+export const changingRequests: ReadonlySet<FilesRequest['do']> = new Set(['write', 'makeFolder', 'remove', 'move']);

@@ -1,4 +1,4 @@
-import type { Objects, Ref } from './objects.ts';
+import type { ContentRef, ObjectStore } from './objects.ts';
 
 export interface FileNode {
   readonly kind: 'file';
@@ -7,7 +7,7 @@ export interface FileNode {
   readonly modifiedMs: number;
   readonly version: string;
   /** None for an empty file. */
-  readonly content: Ref | null;
+  readonly content: ContentRef | null;
 }
 
 export interface FolderNode {
@@ -18,15 +18,15 @@ export interface FolderNode {
   /** Of all files in it, at any depth. */
   readonly bytes: number;
   /** None for an empty folder. */
-  readonly content: Ref | null;
+  readonly content: ContentRef | null;
   /** Of a folder that is being changed: what is in it now. `was` is what it was written as before. */
-  readonly draft?: { readonly children: Map<string, Node>; readonly was: Ref | null };
+  readonly draft?: { readonly children: Map<string, TreeNode>; readonly previous: ContentRef | null };
 }
 
-export type Node = FileNode | FolderNode;
-export type Children = ReadonlyMap<string, Node>;
+export type TreeNode = FileNode | FolderNode;
+export type FolderChildren = ReadonlyMap<string, TreeNode>;
 
-export const emptyFolder = (modifiedMs: number): FolderNode => ({
+export const createEmptyFolder = (modifiedMs: number): FolderNode => ({
   kind: 'folder',
   modifiedMs,
   entries: 0,
@@ -34,22 +34,29 @@ export const emptyFolder = (modifiedMs: number): FolderNode => ({
   content: null,
 });
 
-type Row =
-  | readonly [name: string, bytes: number, modifiedMs: number, content: Ref | null, mode: number, version: string]
-  | readonly [name: string, bytes: number, modifiedMs: number, content: Ref | null, entries: number];
+type EncodedRow =
+  | readonly [
+      name: string,
+      bytes: number,
+      modifiedMs: number,
+      content: ContentRef | null,
+      mode: number,
+      version: string,
+    ]
+  | readonly [name: string, bytes: number, modifiedMs: number, content: ContentRef | null, entries: number];
 
-export function encodeFolder(children: Children): Buffer {
-  const rows = [...children].map(([name, node]): Row => {
-    const both = [name, node.bytes, node.modifiedMs, node.content] as const;
-    return node.kind === 'file' ? [...both, node.mode, node.version] : [...both, node.entries];
+export function encodeFolder(children: FolderChildren): Buffer {
+  const rows = [...children].map(([name, node]): EncodedRow => {
+    const common = [name, node.bytes, node.modifiedMs, node.content] as const;
+    return node.kind === 'file' ? [...common, node.mode, node.version] : [...common, node.entries];
   });
   return Buffer.from(JSON.stringify(rows));
 }
 
-function decodeFolder(text: string): Children {
-  const rows = JSON.parse(text) as readonly Row[];
+function decodeFolder(text: string): FolderChildren {
+  const rows = JSON.parse(text) as readonly EncodedRow[];
   return new Map(
-    rows.map((row): [string, Node] => {
+    rows.map((row): [string, TreeNode] => {
       const [name, bytes, modifiedMs, content, last, version] = row;
       if (version === undefined) return [name, { kind: 'folder', bytes, modifiedMs, content, entries: last }];
       return [name, { kind: 'file', bytes, modifiedMs, content, mode: last, version }];
@@ -57,29 +64,29 @@ function decodeFolder(text: string): Children {
   );
 }
 
-export type ChildrenOf = (folder: FolderNode) => Promise<Children>;
+export type ReadChildren = (folder: FolderNode) => Promise<FolderChildren>;
 
 /** So many names are kept at hand, over all folders. */
-const mostNames = 50_000;
+const maxCachedNames = 50_000;
 
 /** What is written as a folder never changes, so what was read once need not be read again. */
-export function createChildrenOf(objects: Objects): ChildrenOf {
-  const known = new Map<string, Children>();
-  let names = 0;
+export function createChildrenReader(objects: ObjectStore): ReadChildren {
+  const cache = new Map<string, FolderChildren>();
+  let cachedNames = 0;
 
-  return async function childrenOf(folder) {
+  return async function readChildren(folder) {
     if (folder.draft !== undefined) return folder.draft.children;
     if (folder.content === null) return new Map();
     const key = `${folder.content[0]}-${folder.content[1]}`;
-    const there = known.get(key);
-    if (there !== undefined) return there;
-    const children = decodeFolder((await objects.whole(folder.content)).toString());
-    if (names > mostNames) {
-      known.clear();
-      names = 0;
+    const cached = cache.get(key);
+    if (cached !== undefined) return cached;
+    const children = decodeFolder((await objects.readAll(folder.content)).toString());
+    if (cachedNames > maxCachedNames) {
+      cache.clear();
+      cachedNames = 0;
     }
-    known.set(key, children);
-    names += children.size;
+    cache.set(key, children);
+    cachedNames += children.size;
     return children;
   };
 }

@@ -1,35 +1,35 @@
 import { foldName } from '../../../lib/text/fold-name.ts';
-import { notToBeChanged, type PathGuard } from '../../path-guard.ts';
+import { type PathGuard, readOnlyReason } from '../../path-guard.ts';
 import { createFollowedNames, type FollowedNamesOptions } from './followed-names.ts';
 import {
-  type LedPlace,
-  type LedPlaces,
-  placesOfLinks,
-  placesOfRepositoriesAbove,
-  placesOfRepository,
+  findLinkTargets,
+  findRepositoryTargets,
+  findTargetsAbove,
+  type ProtectedTarget,
+  type ProtectedTargets,
 } from './protected-targets.ts';
-import { createNotedLooks, type NotedLooks } from './recorded-reads.ts';
+import { createRecordedReads, type RecordedReads } from './recorded-reads.ts';
 
 /** A guard that also knows the folder: what its settings and links lead to is read only, whatever it is called. */
 export interface FolderGuard extends PathGuard {
   /** To be told before each piece of work: what the folder says is looked at again. */
-  lookAgain(): void;
+  refresh(): void;
   /** Names of the settings that something is taken for, by a link that leads to it or by git. */
-  otherNames(names: readonly string[]): readonly (readonly string[])[];
+  findOtherNames(names: readonly string[]): readonly (readonly string[])[];
   /** Large folders that are still looked through, where any are: what they say is unknown, and refused, until then. */
-  underWay(): Promise<void> | undefined;
+  pendingScan(): Promise<void> | undefined;
   /** How many looks through large folders have come to their end. */
-  looksEnded(): number;
+  countFinishedScans(): number;
   /** The same, for what lies in a folder. */
   prepare(names: readonly string[]): Promise<void> | undefined;
 }
 
 /** Folders are many, and few are worked in. Those that were not for longest are forgotten first. */
-const mostRemembered = 500;
-const longestRoundMs = 20;
+const maxRemembered = 500;
+const maxRoundMs = 20;
 /** For all folders on the way to what is asked for: others wait meanwhile. */
-const mostCost = 10_000;
-const tooMuch = 'git or protected links name more in the folders on the way than can be looked at';
+const maxCost = 10_000;
+const tooMuchReason = 'git or protected links name more in the folders on the way than can be looked at';
 
 /**
  * Adds to the rules by name what the configuration of git and protected links lead to, as they are at the time. Looked at
@@ -41,11 +41,11 @@ export function guardLedPlaces(
   guard: PathGuard,
   options: Pick<FollowedNamesOptions, 'firstAtOnce'> = {},
 ): FolderGuard {
-  let found: string | undefined;
-  const rootOf = () => (found ??= realPath());
-  const followed = createFollowedNames({ ...options, onFound: nextRound });
-  const above = remembered((looks) => placesOfRepositoriesAbove(rootOf(), looks));
-  const folders = new Map<string, KnownFolder>();
+  let knownRoot: string | undefined;
+  const getRoot = () => (knownRoot ??= realPath());
+  const followedNames = createFollowedNames({ ...options, onScanned: nextRound });
+  const targetsAbove = cacheTargets((looks) => findTargetsAbove(getRoot(), looks));
+  const folders = new Map<string, GuardedFolder>();
   let round = 0;
   let roundBegan = 0;
 
@@ -55,163 +55,163 @@ export function guardLedPlaces(
   }
 
   /** Within a piece of work nothing is looked at twice, unless the work is long. */
-  function thisRound(): number {
-    if (performance.now() - roundBegan > longestRoundMs) nextRound();
+  function currentRound(): number {
+    if (performance.now() - roundBegan > maxRoundMs) nextRound();
     return round;
   }
 
-  function remembered(look: (looks: NotedLooks) => LedPlaces): Remembered {
-    let known: { readonly led: Led; readonly looks: NotedLooks } | undefined;
-    let lookedIn = -1;
+  function cacheTargets(find: (reads: RecordedReads) => ProtectedTargets): CachedTargets {
+    let known: { readonly led: FolderTargets; readonly looks: RecordedReads } | undefined;
+    let checkedRound = -1;
     return () => {
-      const now = thisRound();
-      if (known === undefined || (lookedIn !== now && !known.looks.stillHold())) {
-        const looks = createNotedLooks(followed);
-        const found = look(looks);
-        known = { led: ledIn(rootOf(), found, looks.cost()), looks };
+      const now = currentRound();
+      if (known === undefined || (checkedRound !== now && !known.looks.areCurrent())) {
+        const looks = createRecordedReads(followedNames);
+        const found = find(looks);
+        known = { led: toFolderTargets(getRoot(), found, looks.cost()), looks };
       }
-      lookedIn = now;
+      checkedRound = now;
       return known.led;
     };
   }
 
-  function sourcesIn(names: readonly string[]): readonly Remembered[] {
-    const folder = [rootOf(), ...names].join('/');
+  function createSources(names: readonly string[]): readonly CachedTargets[] {
+    const folder = [getRoot(), ...names].join('/');
     const isFree = (more: readonly string[]) => guard.refusal('write', [...names, ...more]) === undefined;
-    const sources = [remembered((looks) => placesOfLinks(folder, isFree, looks))];
+    const sources = [cacheTargets((looks) => findLinkTargets(folder, isFree, looks))];
     // Who may write the configuration itself is not kept from what it names.
-    if (!isFree(['.git', 'config'])) sources.push(remembered((looks) => placesOfRepository(folder, looks)));
-    return names.length === 0 ? [above, ...sources] : sources;
+    if (!isFree(['.git', 'config'])) sources.push(cacheTargets((looks) => findRepositoryTargets(folder, looks)));
+    return names.length === 0 ? [targetsAbove, ...sources] : sources;
   }
 
-  function knownFolder(path: string, make: () => KnownFolder): KnownFolder {
+  function rememberFolder(path: string, make: () => GuardedFolder): GuardedFolder {
     const known = folders.get(path) ?? make();
     folders.delete(path);
     folders.set(path, known);
-    if (folders.size > mostRemembered) folders.delete(folders.keys().next().value as string);
+    if (folders.size > maxRemembered) folders.delete(folders.keys().next().value as string);
     return known;
   }
 
   /** Each folder takes what holds for the one it lies in, and adds what it says itself. */
-  function folderAt(names: readonly string[]): KnownFolder {
-    const now = thisRound();
+  function findFolder(names: readonly string[]): GuardedFolder {
+    const now = currentRound();
     const known = folders.get(names.join('/'));
     if (known?.round === now) return known;
-    let folder: KnownFolder | undefined;
+    let folder: GuardedFolder | undefined;
     let path = '';
     for (let depth = 0; depth <= names.length; depth++) {
       const name = names[depth - 1] ?? '';
       path = depth < 2 ? name : `${path}/${name}`;
-      const within = folder;
-      folder = knownFolder(path, () => ({
-        key: keyIn(within, name),
-        sources: sourcesIn(names.slice(0, depth)),
+      const parent = folder;
+      folder = rememberFolder(path, () => ({
+        key: childKey(parent, name),
+        sources: createSources(names.slice(0, depth)),
         round: -1,
-        within: undefined,
-        leds: [],
+        parent: undefined,
+        targets: [],
         cost: 0,
         reason: undefined,
       }));
-      if (folder.round !== now) update(folder, within, now);
+      if (folder.round !== now) updateFolder(folder, parent, now);
     }
-    return folder as KnownFolder;
+    return folder as GuardedFolder;
   }
 
-  function reasonAgainst(names: readonly string[]): string | undefined {
-    const folder = folderAt(names.slice(0, -1));
+  function findReasonAgainst(names: readonly string[]): string | undefined {
+    const folder = findFolder(names.slice(0, -1));
     if (names.length === 0) return folder.reason;
-    return folder.reason ?? reasonIn(folder.leds, keyIn(folder, names.at(-1) as string));
+    return folder.reason ?? findReason(folder.targets, childKey(folder, names.at(-1) as string));
   }
 
   /** Of what can be read in great numbers, only what the top of the folder says is looked at. */
-  function otherNames(names: readonly string[]): readonly (readonly string[])[] {
-    const key = keyOf(names);
-    return folderAt([]).sources.flatMap((each) => {
-      const known = each().places.get(key)?.known;
+  function findOtherNames(names: readonly string[]): readonly (readonly string[])[] {
+    const key = targetKey(names);
+    return findFolder([]).sources.flatMap((each) => {
+      const known = each().byKey.get(key)?.knownAs;
       return known === undefined ? [] : [known];
     });
   }
 
   return {
     isOpened: guard.isOpened,
-    otherNames,
+    findOtherNames,
     refusal(deed, names) {
       const refused = guard.refusal(deed, names);
       if (refused !== undefined || deed === 'read') return refused;
-      const reason = reasonAgainst(names);
-      return reason === undefined || guard.isOpened(names) ? undefined : `${notToBeChanged}: ${reason}`;
+      const reason = findReasonAgainst(names);
+      return reason === undefined || guard.isOpened(names) ? undefined : `${readOnlyReason}: ${reason}`;
     },
-    lookAgain: nextRound,
-    underWay: followed.underWay,
-    looksEnded: followed.ended,
+    refresh: nextRound,
+    pendingScan: followedNames.pendingScan,
+    countFinishedScans: followedNames.countFinishedScans,
     prepare(names) {
-      folderAt(names);
-      return followed.underWay();
+      findFolder(names);
+      return followedNames.pendingScan();
     },
   };
 }
 
-type Remembered = () => Led;
+type CachedTargets = () => FolderTargets;
 
-interface Led {
+interface FolderTargets {
   /** By the names that lead there from the folder, in one spelling. */
-  readonly places: ReadonlyMap<string, LedPlace>;
+  readonly byKey: ReadonlyMap<string, ProtectedTarget>;
   readonly unknown: string | undefined;
   readonly cost: number;
 }
 
 /** What a folder says, and what therefore holds for it and all that is in it. */
-interface KnownFolder {
+interface GuardedFolder {
   /** The names that lead there, in one spelling. */
   readonly key: string;
-  readonly sources: readonly Remembered[];
+  readonly sources: readonly CachedTargets[];
   /** When the rest was found. */
   round: number;
-  within: KnownFolder | undefined;
+  parent: GuardedFolder | undefined;
   /** What it and the folders it lies in say, where they say anything. */
-  leds: readonly Led[];
+  targets: readonly FolderTargets[];
   /** What it takes to look at it and the folders it lies in. */
   cost: number;
   /** Why nothing in it is to be changed. */
   reason: string | undefined;
 }
 
-function update(folder: KnownFolder, within: KnownFolder | undefined, round: number): void {
-  const all = (within?.cost ?? 0) > mostCost ? [] : folder.sources.map((source) => source());
-  const own = all.filter(({ places, unknown }) => places.size > 0 || unknown !== undefined);
-  folder.cost = all.reduce((sum, { cost }) => sum + cost, within?.cost ?? 0);
-  const leds = within?.leds ?? [];
-  folder.within = within;
-  folder.leds = own.length === 0 ? leds : [...leds, ...own];
+function updateFolder(folder: GuardedFolder, parent: GuardedFolder | undefined, round: number): void {
+  const all = (parent?.cost ?? 0) > maxCost ? [] : folder.sources.map((source) => source());
+  const own = all.filter(({ byKey, unknown }) => byKey.size > 0 || unknown !== undefined);
+  folder.cost = all.reduce((sum, { cost }) => sum + cost, parent?.cost ?? 0);
+  const inherited = parent?.targets ?? [];
+  folder.parent = parent;
+  folder.targets = own.length === 0 ? inherited : [...inherited, ...own];
   folder.reason =
-    (folder.cost > mostCost ? tooMuch : undefined) ??
-    within?.reason ??
-    reasonIn(leds, folder.key) ??
+    (folder.cost > maxCost ? tooMuchReason : undefined) ??
+    parent?.reason ??
+    findReason(inherited, folder.key) ??
     own.find(({ unknown }) => unknown !== undefined)?.unknown;
   // What a folder says may be about one that it lies in.
   if (own.length > 0)
-    for (let each = within && folder; each?.within; each = each.within) folder.reason ??= reasonIn(own, each.key);
+    for (let each = parent && folder; each?.parent; each = each.parent) folder.reason ??= findReason(own, each.key);
   folder.round = round;
 }
 
-function reasonIn(leds: readonly Led[], key: string): string | undefined {
-  for (const { places } of leds) {
-    const led = places.get(key);
-    if (led !== undefined) return led.reason;
+function findReason(targets: readonly FolderTargets[], key: string): string | undefined {
+  for (const { byKey } of targets) {
+    const target = byKey.get(key);
+    if (target !== undefined) return target.reason;
   }
   return undefined;
 }
 
-function ledIn(root: string, { places, unknown }: LedPlaces, cost: number): Led {
-  const within = [...places].flatMap(([place, led]) =>
-    place.startsWith(`${root}/`) ? [[keyOf(place.slice(root.length + 1).split('/')), led] as const] : [],
+function toFolderTargets(root: string, { targets, unknown }: ProtectedTargets, cost: number): FolderTargets {
+  const inside = [...targets].flatMap(([path, target]) =>
+    path.startsWith(`${root}/`) ? [[targetKey(path.slice(root.length + 1).split('/')), target] as const] : [],
   );
-  return { places: new Map(within), unknown, cost };
+  return { byKey: new Map(inside), unknown, cost };
 }
 
-const keyOf = (names: readonly string[]): string => names.map(foldName).join('/');
+const targetKey = (names: readonly string[]): string => names.map(foldName).join('/');
 
 /** The same for a name in a folder, of which it is known. */
-function keyIn(folder: KnownFolder | undefined, name: string): string {
+function childKey(folder: GuardedFolder | undefined, name: string): string {
   return folder === undefined || folder.key === '' ? foldName(name) : `${folder.key}/${foldName(name)}`;
 }

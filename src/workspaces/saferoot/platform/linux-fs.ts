@@ -1,7 +1,7 @@
 import { close, closeSync, constants, fstatSync, openSync, readFileSync, statfsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { SafeRootError } from '../saferoot-error.ts';
-import { at, type Ground, type Handle } from './platform-fs.ts';
+import { type Handle, type PlatformFs, pathAt } from './platform-fs.ts';
 
 /**
  * File systems whose files are the kernel's own state. Read by this process they would tell of this process: its
@@ -39,15 +39,15 @@ const O_PATH = 0o10000000;
  * Node has no `openat`, but `/proc/self/fd/<n>/<name>` is one: the kernel jumps to what descriptor `n` holds and
  * looks up a single name there. So every step starts from a folder that was seen, wherever it has been moved since.
  */
-export function linuxGround(strict: boolean): Ground {
-  let home: Handle | undefined;
+export function createLinuxFs(strict: boolean): PlatformFs {
+  let rootHandle: Handle | undefined;
 
-  function hold(descriptor: number, from: Handle | undefined): Handle {
+  function createHandle(descriptor: number, from: Handle | undefined): Handle {
     try {
       const handle = { descriptor, path: `/proc/self/fd/${descriptor}`, stats: fstatSync(descriptor) };
-      if (from === undefined || handle.stats.dev !== from.stats.dev) refuseKernelState(handle);
-      home ??= handle;
-      if (strict && !onSameMount(handle, home)) {
+      if (from === undefined || handle.stats.dev !== from.stats.dev) assertNotKernelFs(handle);
+      rootHandle ??= handle;
+      if (strict && !isSameMount(handle, rootHandle)) {
         throw new SafeRootError('PATH_VIOLATION', { what: 'leads into another mount' });
       }
       return handle;
@@ -59,28 +59,28 @@ export function linuxGround(strict: boolean): Ground {
 
   return {
     platform: 'linux',
-    root: (path) => hold(openSync(path, O_PATH | constants.O_DIRECTORY), undefined),
-    step: (from, name) => hold(openSync(at(from, name), O_PATH | constants.O_NOFOLLOW), from),
+    openRoot: (path) => createHandle(openSync(path, O_PATH | constants.O_DIRECTORY), undefined),
+    step: (from, name) => createHandle(openSync(pathAt(from, name), O_PATH | constants.O_NOFOLLOW), from),
     // Without waiting: whoever has a lease on a file could hold up all who open one, for most of a minute each time.
     reopen: (file, flags) => open(file.path, flags | constants.O_NONBLOCK),
     reopenToRead: (file) => openSync(file.path, constants.O_RDONLY | constants.O_NONBLOCK),
     release: (handle) => closeSync(handle.descriptor as number),
-    releaseGone: (handle) => close(handle.descriptor as number, () => {}),
-    onSameMount,
+    releaseRemoved: (handle) => close(handle.descriptor as number, () => {}),
+    isSameMount,
   };
 }
 
 /** Device numbers would not do: a folder of the same file system may be mounted here as well. */
-function onSameMount(one: Handle, other: Handle): boolean {
-  const mount = mountOf(one);
-  return mount !== undefined && mount === mountOf(other);
+function isSameMount(one: Handle, other: Handle): boolean {
+  const mount = readMountId(one);
+  return mount !== undefined && mount === readMountId(other);
 }
 
-function mountOf(handle: Handle): string | undefined {
+function readMountId(handle: Handle): string | undefined {
   return /^mnt_id:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${handle.descriptor}`, 'latin1'))?.[1];
 }
 
-function refuseKernelState(handle: Handle): void {
+function assertNotKernelFs(handle: Handle): void {
   if (isKernelFileSystem(statfsSync(handle.path).type)) {
     throw new SafeRootError('PATH_VIOLATION', { what: 'leads into a file system of the kernel' });
   }

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, realpathSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { SafeRootError } from '../saferoot-error.ts';
-import { at, type Ground, type Handle } from './platform-fs.ts';
+import { type Handle, type PlatformFs, pathAt } from './platform-fs.ts';
 
 /** Flags of the `/.resolve/<flags>/` prefix: no link anywhere, no `..`, no devices, no named forks; one name only. */
 const NOFOLLOW_ANY = 0x01;
@@ -15,15 +15,15 @@ const NOXATTRS = 0x40;
  * the rest of the path, so a path whose components were seen is as good as a handle. Older kernels do not know the
  * prefix and find nothing there: the self-test fails, and the folder is refused.
  */
-export function macosGround(strict: boolean): Ground {
+export function createMacosFs(strict: boolean): PlatformFs {
   const flags = NOFOLLOW_ANY | NODOTDOT | NODEVFS | NOXATTRS | (strict ? UNIQUE : 0);
-  const look = (path: string): Handle => ({ path, stats: lstatSync(path), descriptor: undefined });
+  const statPath = (path: string): Handle => ({ path, stats: lstatSync(path), descriptor: undefined });
   return {
     platform: 'macos',
-    root: (path) => look(`/.resolve/${flags}${realpathSync.native(path)}`),
+    openRoot: (path) => statPath(`/.resolve/${flags}${realpathSync.native(path)}`),
     step(from, name) {
       if (name.toString().toLowerCase() === '..namedfork') throw new SafeRootError('PATH_VIOLATION');
-      return look(at(from, name).toString());
+      return statPath(pathAt(from, name).toString());
     },
     async reopen(file, wanted) {
       // What lay there may have been exchanged since: a pipe must not make us wait, another file must not be taken.
@@ -40,8 +40,8 @@ export function macosGround(strict: boolean): Ground {
       closeSync(descriptor);
       throw new SafeRootError('CHANGED');
     },
-    onSameMount: (one, other) => one.stats.dev === other.stats.dev,
+    isSameMount: (one, other) => one.stats.dev === other.stats.dev,
     release() {},
-    releaseGone() {},
+    releaseRemoved() {},
   };
 }

@@ -1,25 +1,33 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, test } from 'vitest';
-import { type Connection, connect, type Question } from '../../../../src/workspaces/backends/container/connection.ts';
-import { openedFileOf } from '../../../../src/workspaces/backends/container/container-backends.ts';
-import { createFrameReader, frameOf, type Head } from '../../../../src/workspaces/backends/container/frames.ts';
+import {
+  connectToFiles,
+  type FilesCall,
+  type FilesConnection,
+} from '../../../../src/workspaces/backends/container/connection.ts';
+import { createRemoteFile } from '../../../../src/workspaces/backends/container/container-backends.ts';
+import {
+  createFrameReader,
+  encodeFrame,
+  type FrameHead,
+} from '../../../../src/workspaces/backends/container/frames.ts';
 import * as answers from '../../../../src/workspaces/backends/container/response-schemas.ts';
-import { ledTo } from '../../../../src/workspaces/resolutions.ts';
+import { getResolution } from '../../../../src/workspaces/resolutions.ts';
 
 const facts = { path: 'a', kind: 'file', bytes: 1, mode: 0o644, modifiedMs: 1.5, version: '1:1' };
 
 interface Far {
-  readonly connection: Connection;
+  readonly connection: FilesConnection;
   /** What was asked, as it arrives. */
-  readonly asked: Head[];
+  readonly asked: FrameHead[];
   readonly broken: Error[];
   arrived(count: number): Promise<void>;
-  say(head: Head, body?: Uint8Array): void;
+  say(head: FrameHead, body?: Uint8Array): void;
   raw(bytes: Buffer): void;
 }
 
-const connections: Connection[] = [];
+const connections: FilesConnection[] = [];
 afterEach(() => {
   for (const connection of connections.splice(0)) connection.fail();
 });
@@ -27,16 +35,20 @@ afterEach(() => {
 /** The other end is this test. */
 function far({ contentBytes = 1000, answerMs = 60_000 } = {}): Far {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
-  const [asked, broken]: [Head[], Error[]] = [[], []];
+  const [asked, broken]: [FrameHead[], Error[]] = [[], []];
   const reader = createFrameReader({
-    bodyBytes: () => 1e6,
+    maxBodyBytes: () => 1e6,
     onFrame(head) {
       asked.push(head);
       stdin.emit('asked');
     },
   });
   stdin.on('data', (chunk: Buffer) => reader.push(chunk));
-  const connection = connect(stdin, stdout, { contentBytes, answerMs, onBroken: (why) => broken.push(why) });
+  const connection = connectToFiles(stdin, stdout, {
+    maxContentBytes: contentBytes,
+    timeoutMs: answerMs,
+    onBroken: (why) => broken.push(why),
+  });
   connections.push(connection);
   return {
     connection,
@@ -46,20 +58,20 @@ function far({ contentBytes = 1000, answerMs = 60_000 } = {}): Far {
       while (asked.length < count) await once(stdin, 'asked');
     },
     say: (head, body) => {
-      for (const part of frameOf(head, body)) stdout.write(part);
+      for (const part of encodeFrame(head, body)) stdout.write(part);
     },
     raw: (bytes) => stdout.write(bytes),
   };
 }
 
-const stat: Question<unknown> = {
+const stat: FilesCall<unknown> = {
   request: { do: 'stat', root: 1, path: 'a', options: {} },
-  read: (ok) => answers.found.parse(ok),
+  parse: (ok) => answers.found.parse(ok),
 };
-const write = (bytes: number): Question<unknown> => ({
+const write = (bytes: number): FilesCall<unknown> => ({
   request: { do: 'write', root: 1, path: 'a', options: {} },
   body: new Uint8Array(bytes),
-  read: (ok) => answers.written.parse(ok),
+  parse: (ok) => answers.written.parse(ok),
 });
 const caught = (work: Promise<unknown>): Promise<unknown> => work.catch((error: unknown) => error);
 
@@ -115,7 +127,7 @@ describe('what comes back from beside the files', () => {
 
   test('more of a file than was asked for is refused', async () => {
     const other = far();
-    const file = openedFileOf(
+    const file = createRemoteFile(
       other.connection,
       { root: 1, facts: { ...facts, kind: 'file' }, file: 3 },
       Buffer.alloc(4),
@@ -141,7 +153,7 @@ describe('what comes back from beside the files', () => {
         way: { asked: 'l', resolved: 'a/b' },
       },
     });
-    expect(ledTo(await refused)).toEqual({ asked: 'l', resolved: 'a/b' });
+    expect(getResolution(await refused)).toEqual({ asked: 'l', resolved: 'a/b' });
     expect(await refused).toMatchObject({
       code: 'FILE_NOT_FOUND',
       message: 'not \\u001b[2Jthere',

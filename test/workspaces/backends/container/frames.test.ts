@@ -2,19 +2,19 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   createFrameReader,
-  frameOf,
-  type Head,
-  headBytes,
+  encodeFrame,
+  type FrameHead,
+  maxHeadBytes,
 } from '../../../../src/workspaces/backends/container/frames.ts';
 import { counts } from '../../../proof.ts';
 
 /** The body as text: comparing bytes one by one takes long. */
-type Frame = readonly [Head, string];
+type Frame = readonly [FrameHead, string];
 
 function readerFor(bodyBytes: number) {
   const frames: Frame[] = [];
   const reader = createFrameReader({
-    bodyBytes: () => bodyBytes,
+    maxBodyBytes: () => bodyBytes,
     onFrame: (head, body) => frames.push([head, body.toString('hex')]),
   });
   return { frames, push: reader.push };
@@ -38,7 +38,7 @@ test('frames come out as they went in, wherever they are cut', () => {
       fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1 }),
       (sent, cuts) => {
         const { frames, push } = readerFor(200);
-        let rest = Buffer.concat(sent.flatMap(([head, body]) => frameOf(head, body)));
+        let rest = Buffer.concat(sent.flatMap(([head, body]) => encodeFrame(head, body)));
         for (let turn = 0; rest.length > 0; turn++) {
           const cut = cuts[turn % cuts.length] as number;
           push(rest.subarray(0, cut));
@@ -54,12 +54,12 @@ test('frames come out as they went in, wherever they are cut', () => {
 test('a body too large to be joined to its head comes whole too', () => {
   const body = Buffer.alloc(200_000, 5);
   const { frames, push } = readerFor(body.length);
-  for (const part of frameOf({ id: 1 }, body)) push(Buffer.from(part));
+  for (const part of encodeFrame({ id: 1 }, body)) push(Buffer.from(part));
   expect(frames).toEqual([[{ id: 1 }, body.toString('hex')]]);
 });
 
 test('what is announced beyond the bounds is refused before there is room made for it', () => {
-  expect(() => readerFor(10).push(prefix(headBytes + 1, 0))).toThrow('A head of');
+  expect(() => readerFor(10).push(prefix(maxHeadBytes + 1, 0))).toThrow('A head of');
   expect(() => readerFor(10).push(prefix(0xffffffff, 0xffffffff))).toThrow('A head of');
   expect(() => readerFor(10).push(prefix(0, 0))).toThrow('A head of 0');
   const head = Buffer.from('{}');

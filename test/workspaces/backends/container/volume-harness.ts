@@ -8,7 +8,7 @@ import {
   createContainerBackends,
 } from '../../../../src/workspaces/backends/container/container-backends.ts';
 import type { FilesSettings } from '../../../../src/workspaces/backends/container/requests.ts';
-import { volumeNameOf } from '../../../../src/workspaces/backends/open-backend.ts';
+import { createVolumeName } from '../../../../src/workspaces/backends/open-backend.ts';
 import { pathRules } from '../../../../src/workspaces/path-rules.ts';
 import { createSandboxHarness } from '../../../sandbox/bwrap/sandbox-harness.ts';
 
@@ -48,7 +48,7 @@ export async function createVolumeHarness(): Promise<VolumeHarness> {
   return {
     folder: harness.folder,
     freshVolume() {
-      const volume = volumeNameOf(harness.folder, `w${randomBytes(4).toString('hex')}`);
+      const volume = createVolumeName(harness.folder, `w${randomBytes(4).toString('hex')}`);
       volumes.push(volume);
       return volume;
     },
