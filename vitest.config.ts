@@ -12,7 +12,7 @@ import { seed } from './test/random-seed.ts';
  */
 const apart = [
   'test/workspaces/saferoot/**/*.test.ts',
-  'test/workspaces/backends/{kept-open,local-only}.test.ts',
+  'test/workspaces/backends/{backend-pool,local-only}.test.ts',
   'test/workspaces/session-folders/merge-attacks.test.ts',
   'test/journeys/sandbox/churned-sessions.test.ts',
   'test/sandbox/bwrap/ends.test.ts',

@@ -1,5 +1,6 @@
 import type { Glob } from '../../lib/text/glob.ts';
-import type { FileKind } from '../saferoot/file-info.ts';
+import type { FileKind, StatOptions } from '../saferoot/file-info.ts';
+import type { MadeFolder } from '../saferoot/make-folder-or-link.ts';
 
 /** What is searched for, for whoever can tell quickly which files may hold it. */
 export interface CandidateQuery {
@@ -56,11 +57,6 @@ export interface Resolved {
   readonly path: string;
 }
 
-export interface MadeFolder extends Resolved {
-  /** How many folders were made: none where it was there already. */
-  readonly folders: number;
-}
-
 export interface FoundFile extends Resolved {
   readonly kind: FileKind;
   readonly bytes: number;
@@ -69,11 +65,6 @@ export interface FoundFile extends Resolved {
   readonly modifiedMs: number;
   /** Differs when the file was replaced or written since; compare only. */
   readonly version: string;
-}
-
-export interface StatOptions {
-  /** Tell of a link itself, not of what it leads to. */
-  readonly link?: boolean;
 }
 
 /** It stays the same content whatever happens to its name. */

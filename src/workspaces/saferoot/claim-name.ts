@@ -37,7 +37,7 @@ const linkUnsupportedCodes: ReadonlySet<string> = new Set([
 export function assertParentUnmoved(folder: RootFolder, end: WalkResult, location: EntryLocation): void {
   if (folder.checkAccess === undefined) return;
   const parentNames = end.names.slice(0, -1);
-  const now = walkNames(folder.platformFs, folder.root, parentNames, { keepLastLink: true });
+  const now = walkNames(folder.fs, folder.root, parentNames, { keepLastLink: true });
   now.release();
   if (now.node === undefined || !isSameFile(now.node, location.folder)) throw new SafeRootError('CHANGED');
   // The other parts of a repository may have come meanwhile.

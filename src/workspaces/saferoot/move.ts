@@ -51,14 +51,14 @@ export async function renameEntry(
   options: RenameOptions = {},
 ): Promise<RenamedEntry> {
   const paths = { from, to };
-  const work = () => renameWithSurvey(folder, paths, options);
+  const work = () => renameSurveyed(folder, paths, options);
   // To look through a folder takes long. Those who come at the same time wait, and find what it is like then.
   return folder.checkAccess !== undefined && needsSurvey(folder, paths, options)
     ? runExclusively(folder, work)
     : work();
 }
 
-async function renameWithSurvey(folder: RootFolder, paths: RenamePaths, options: RenameOptions): Promise<RenamedEntry> {
+async function renameSurveyed(folder: RootFolder, paths: RenamePaths, options: RenameOptions): Promise<RenamedEntry> {
   for (let left = maxAttempts; ; left--) {
     const survey = folder.checkAccess && (await surveySource(folder, paths, options));
     try {
@@ -96,8 +96,7 @@ function renameAtOnce(
       const targetNames = findTarget(folder, targetPath);
       // Before the folders on the way are made, which would be in it.
       assertNotIntoItself(source, targetNames, from);
-      if (folder.checkAccess !== undefined)
-        assertUnchangedSinceSurvey(folder, node, survey, surveyOptionsFor(source, targetNames));
+      if (folder.checkAccess !== undefined) assertUnchanged(folder, node, survey, surveyOptions(source, targetNames));
     }
     const target = withErrorPath(targetPath, () =>
       walkInRoot(folder, targetPath, {
@@ -150,7 +149,7 @@ function surveySource(
   return withPathAsync(folder, paths.from, { access: 'write', keepLastLink: true }, async (source) => {
     const targetNames = findTargetNames(folder, source, paths, options);
     if (targetNames === undefined) return undefined;
-    const survey = surveyOptionsFor(source, targetNames);
+    const survey = surveyOptions(source, targetNames);
     const node = requireNode(source);
     return { ...(await surveyTree(folder, node, survey)), node, survey };
   });
@@ -193,13 +192,13 @@ function assertReplaceable(node: Handle, old: Handle, overwrite: boolean): void 
  */
 async function verifyMovedFolder(folder: RootFolder, { from, to }: RenamedEntry): Promise<void> {
   const targetNames = parsePath(to);
-  const moved = walkNames(folder.platformFs, folder.root, targetNames, { keepLastLink: true });
+  const moved = walkNames(folder.fs, folder.root, targetNames, { keepLastLink: true });
   try {
     // Whoever moved it on looked through it as well.
     if (moved.node === undefined || !moved.node.stats.isDirectory()) return;
     await surveyTree(folder, moved.node, { paths: [targetNames], maxEntries, onSingleMount: false });
   } catch (error) {
-    const oldParent = walkNames(folder.platformFs, folder.root, parsePath(from).slice(0, -1), { keepLastLink: true });
+    const oldParent = walkNames(folder.fs, folder.root, parsePath(from).slice(0, -1), { keepLastLink: true });
     try {
       const name = parsePath(from).at(-1) as string;
       if (oldParent.node === undefined) throw error;
@@ -228,7 +227,7 @@ function moveBack(node: Handle, from: EntryLocation, to: EntryLocation): void {
 }
 
 /** Looked through right before it is moved; where that would take long, it must be as it was seen before. */
-function assertUnchangedSinceSurvey(
+function assertUnchanged(
   folder: RootFolder,
   node: Handle,
   earlier: SourceSurvey | undefined,
@@ -244,7 +243,7 @@ function assertUnchangedSinceSurvey(
   }
 }
 
-const surveyOptionsFor = (source: WalkResult, target: readonly string[]): SurveyOptions => ({
+const surveyOptions = (source: WalkResult, target: readonly string[]): SurveyOptions => ({
   paths: [source.names, target],
   maxEntries,
   onSingleMount: false,

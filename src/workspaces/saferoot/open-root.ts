@@ -89,9 +89,9 @@ function measureTime<T>(work: () => T): T {
  */
 export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot {
   const strict = options.strict ?? false;
-  const platformFs = groundFor(process.platform, strict);
+  const fs = groundFor(process.platform, strict);
   const folder: RootFolder = {
-    platformFs,
+    fs,
     strict,
     root: openFolder(),
     checkAccess: options.admit,
@@ -102,7 +102,7 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
 
   function openFolder() {
     try {
-      return platformFs.openRoot(path);
+      return fs.openRoot(path);
     } catch (error) {
       throw asSafeRootError(error, undefined);
     }
@@ -127,7 +127,7 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
   }
 
   function releaseWhenIdle(): void {
-    if (isClosed && active === 0) platformFs.release(folder.root);
+    if (isClosed && active === 0) fs.release(folder.root);
   }
 
   return {

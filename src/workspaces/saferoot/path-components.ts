@@ -26,6 +26,21 @@ export function parsePath(path: string): string[] {
   return components;
 }
 
+/** Whether no further component names anything, so that the one before decides where a path ends. */
+export function hasOnlyDots(components: readonly string[]): boolean {
+  return components.every((component) => component === '' || component === '.');
+}
+
+/** Resolves `..` by names alone, as if there were no links. */
+export function resolveDots(components: readonly string[]): string[] {
+  const names: string[] = [];
+  for (const name of components) {
+    if (name === '..') names.pop();
+    else if (name !== '' && name !== '.') names.push(name);
+  }
+  return names;
+}
+
 /** "new/" is a usual way to write a folder; without its slash it is a name, which may be missing. */
 export function stripTrailingSlash(path: string): string {
   return path.replace(/(?<=[^/])\/+$/, '');

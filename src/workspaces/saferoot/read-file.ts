@@ -30,7 +30,7 @@ export function openFile(folder: RootFolder, path: string): OpenRootFile {
   const { descriptor, names } = withPath(folder, path, { access: 'read' }, (end) => {
     const node = requireNode(end);
     assertRegularFile(node, folder);
-    return { descriptor: folder.platformFs.reopenToRead(node), names: end.names };
+    return { descriptor: folder.fs.reopenToRead(node), names: end.names };
   });
   return createOpenFile(descriptor, { ...toFileInfo(fstatSync(descriptor)), path: joinNames(names) }, path);
 }
@@ -120,7 +120,7 @@ function createOpenFile(descriptor: number, facts: LocatedFile, path: string): O
 }
 
 /** A negative offset would mean "go on from where you are" to the system. */
-function assertWholeNumber(value: number, name: string): void {
+export function assertWholeNumber(value: number, name: string): void {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be a whole number, 0 or more`);
 }
 

@@ -28,7 +28,7 @@ export function* readNames(handle: Handle): Generator<RawName> {
 
 export function stepIfPresent(folder: RootFolder, from: Handle, name: string | Buffer): Handle | undefined {
   try {
-    return folder.platformFs.step(from, name);
+    return folder.fs.step(from, name);
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined;
     throw error;

@@ -107,7 +107,7 @@ async function emptyFolder(
       if (!isTemporaryName(text)) assertAccess(folder.checkAccess, 'write', childNames, kindFromStats(child.stats));
       await removeRecursively(folder, child, pathAt(node, name), childNames, progress, depth + 1);
     } finally {
-      folder.platformFs.release(child);
+      folder.fs.release(child);
     }
   }
 }
@@ -143,7 +143,7 @@ export async function sweepLeftovers(
         // One that cannot be read is left as it is.
         if (systemCode(error) === undefined) throw error;
       } finally {
-        folder.platformFs.release(child);
+        folder.fs.release(child);
       }
     }
   }
@@ -155,7 +155,7 @@ export async function sweepLeftovers(
 function removeLeftOver(folder: RootFolder, node: Handle, name: string): number {
   const file = stepIfPresent(folder, node, name);
   if (file === undefined) return 0;
-  folder.platformFs.release(file);
+  folder.fs.release(file);
   if (!file.stats.isFile() || !isLeftOver(name, file.stats.mtimeMs)) return 0;
   try {
     unlinkSync(pathAt(node, name));

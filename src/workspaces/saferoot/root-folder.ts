@@ -5,7 +5,7 @@ import { type EntryLocation, type PathWalkOptions, type WalkResult, walkPath } f
 
 /** An open folder, as the operations see it. */
 export interface RootFolder {
-  readonly platformFs: PlatformFs;
+  readonly fs: PlatformFs;
   readonly root: Handle;
   /** Files with several names are refused even for reading, and mounts are not entered. */
   readonly strict: boolean;
@@ -19,7 +19,7 @@ export interface RootWalkOptions extends Omit<PathWalkOptions, 'checkAccess'> {
 }
 
 export function walkInRoot(folder: RootFolder, path: string, options: RootWalkOptions): WalkResult {
-  return walkPath(folder.platformFs, folder.root, path, { ...options, checkAccess: folder.checkAccess });
+  return walkPath(folder.fs, folder.root, path, { ...options, checkAccess: folder.checkAccess });
 }
 
 /** Walks, does the work, and lets every handle go again. */

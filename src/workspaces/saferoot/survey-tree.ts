@@ -80,12 +80,12 @@ function* listSurveySteps(
       if (child === undefined) continue;
       try {
         if (!child.stats.isDirectory()) continue;
-        if (onSingleMount && !folder.platformFs.isSameMount(child, node)) {
+        if (onSingleMount && !folder.fs.isSameMount(child, node)) {
           throw new SafeRootError('OTHER_DEVICE', { what: 'holds another mount' });
         }
         yield* surveyFolder(child, childPaths, depth + 1);
       } finally {
-        folder.platformFs.release(child);
+        folder.fs.release(child);
       }
     }
   }

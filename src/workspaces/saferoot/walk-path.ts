@@ -3,7 +3,7 @@ import { mkdirSync, readlinkSync, rmdirSync } from 'node:fs';
 import { assertNoRepository, maxNamesRead } from './assert-no-repository.ts';
 import { type AccessKind, type Admit, assertAccess } from './check-access.ts';
 import { type FileKind, kindFromStats } from './file-info.ts';
-import { parsePath } from './path-components.ts';
+import { hasOnlyDots, parsePath, resolveDots } from './path-components.ts';
 import { type Handle, type PlatformFs, pathAt } from './platform/platform-fs.ts';
 import { recordChange } from './recent-changes.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
@@ -55,18 +55,13 @@ const maxSteps = 1024;
  * Walks a path from the root, one component at a time, each from the handle of the one before. Links are read and
  * their targets walked the same way; `..` goes back along the handles. The kernel is never given more than one name.
  */
-export function walkPath(
-  platformFs: PlatformFs,
-  root: Handle,
-  path: string,
-  options: PathWalkOptions = {},
-): WalkResult {
-  return walkNames(platformFs, root, parsePath(path), options);
+export function walkPath(fs: PlatformFs, root: Handle, path: string, options: PathWalkOptions = {}): WalkResult {
+  return walkNames(fs, root, parsePath(path), options);
 }
 
 /** The same for names that led somewhere before. */
 export function walkNames(
-  platformFs: PlatformFs,
+  fs: PlatformFs,
   root: Handle,
   components: readonly string[],
   options: PathWalkOptions = {},
@@ -86,11 +81,8 @@ export function walkNames(
   const currentHandle = (): Handle => (trail.at(-1) as TrailStep).handle;
   /** The oldest handles first. The root stays: it is not the walk's own. */
   const releaseOldest = (count: number): void => {
-    for (const { handle } of trail.splice(0, Math.max(0, count))) if (handle !== root) platformFs.release(handle);
+    for (const { handle } of trail.splice(0, Math.max(0, count))) if (handle !== root) fs.release(handle);
   };
-  /** Only `.` and empty components still to come, so that this one decides where the walk ends. */
-  const isLast = (): boolean => pending.every((component) => component === '' || component === '.');
-
   const namesTo = (...more: string[]): string[] => [...trail.slice(1).map((step) => step.name), ...more];
   /** Also where the walk only passes or fails: nobody learns from it what lies in a folder that is closed to them. */
   const assertMay = (wanted: AccessKind, names: () => string[], kind: FileKind | undefined): void => {
@@ -100,10 +92,10 @@ export function walkNames(
   function advance(name: string): void {
     let handle: Handle;
     try {
-      handle = platformFs.step(currentHandle(), name);
+      handle = fs.step(currentHandle(), name);
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error;
-      const last = isLast();
+      const last = hasOnlyDots(pending);
       if (access === 'write') assertNoRepository(checkAccess, currentHandle(), namesTo(), name, budget);
       if (options.make === 'all' || (options.make === 'parents' && !last)) makeFolder(name);
       // A path that ends in a slash can only mean a folder.
@@ -116,7 +108,7 @@ export function walkNames(
       try {
         assertNoRepository(checkAccess, currentHandle(), namesTo(), name, budget);
       } catch (error) {
-        platformFs.release(handle);
+        fs.release(handle);
         // Another part of a repository came while this one was made.
         if (madeFolder !== undefined) removeIfEmpty(madeFolder);
         throw error;
@@ -124,7 +116,7 @@ export function walkNames(
     }
     madeFolder = undefined;
     if (handle.stats.isSymbolicLink() && !(options.keepLastLink && pending.length === 0)) {
-      platformFs.release(handle);
+      fs.release(handle);
       followLink(name);
       return;
     }
@@ -163,7 +155,7 @@ export function walkNames(
   function assertMayPending(name: string): string[] {
     const paths = listPendingPaths(namesTo(name), pending);
     for (const path of paths) assertMay(access, () => path, undefined);
-    if (paths.some((way) => way.length >= maxDepth)) throw new SafeRootError('TOO_DEEP');
+    if (paths.some(({ length }) => length >= maxDepth)) throw new SafeRootError('TOO_DEEP');
     return paths.at(-1) as string[];
   }
 
@@ -178,7 +170,7 @@ export function walkNames(
 
   function goToParent(): void {
     assertMay('read', namesTo, 'folder');
-    platformFs.release((trail.pop() as TrailStep).handle);
+    fs.release((trail.pop() as TrailStep).handle);
   }
 
   try {
@@ -193,19 +185,15 @@ export function walkNames(
       else goToParent();
     }
     resolvedNames ??= missing === undefined ? namesTo() : namesTo(missing);
-    assertAccess(
-      checkAccess,
-      access,
-      resolvedNames,
-      missing === undefined ? kindFromStats(currentHandle().stats) : undefined,
-    );
+    const kind = missing === undefined ? kindFromStats(currentHandle().stats) : undefined;
+    assertAccess(checkAccess, access, resolvedNames, kind);
   } catch (error) {
     const reached = namesTo(currentName);
     releaseOldest(trail.length);
     // What was to be found there is asked for as if it were: whether it exists is not told either.
     const isDisclosed =
       error instanceof SafeRootError && (error.code === 'NOT_ADMITTED' || error.code === 'PATH_VIOLATION');
-    if (!isDisclosed) assertMay(access, () => resolveNames(reached, pending), undefined);
+    if (!isDisclosed) assertMay(access, () => resolveDots([...reached, ...pending.toReversed()]), undefined);
     throw error;
   }
 
@@ -215,12 +203,12 @@ export function walkNames(
   releaseOldest(trail.length - heldCount);
   const release = (): void => {
     const isRemoved = options.removesLast && missing === undefined && trail.at(-1) === end && end.handle !== root;
-    if (isRemoved) platformFs.releaseRemoved((trail.pop() as TrailStep).handle);
+    if (isRemoved) fs.releaseRemoved((trail.pop() as TrailStep).handle);
     releaseOldest(trail.length);
   };
-  const way = { names: resolvedNames, made, release };
-  if (missing !== undefined) return { node: undefined, location: { folder: end.handle, name: missing }, ...way };
-  return { node: end.handle, location: parent && { folder: parent.handle, name: end.name }, ...way };
+  const rest = { names: resolvedNames, made, release };
+  if (missing !== undefined) return { node: undefined, location: { folder: end.handle, name: missing }, ...rest };
+  return { node: end.handle, location: parent && { folder: parent.handle, name: end.name }, ...rest };
 }
 
 /** One that somebody has put something into stays: that was looked at by whoever did. */
@@ -230,16 +218,6 @@ export function removeIfEmpty(path: string): void {
   } catch {
     // What is refused is refused either way.
   }
-}
-
-/** Where a walk would end, as far as names alone tell. */
-function resolveNames(from: readonly string[], ahead: readonly string[]): string[] {
-  const way: string[] = [];
-  for (const name of [...from, ...ahead.toReversed()]) {
-    if (name === '..') way.pop();
-    else if (name !== '' && name !== '.') way.push(name);
-  }
-  return way;
 }
 
 /** Where a walk stands, and would stand after each further component, as far as names alone tell. */

@@ -131,7 +131,7 @@ export async function appendToFile(
   await withPathAsync(folder, path, { access: 'write' }, async (end) => {
     const node = requireNode(end);
     assertRegularFile(node, folder);
-    const file = await folder.platformFs.reopen(node, constants.O_WRONLY | constants.O_APPEND);
+    const file = await folder.fs.reopen(node, constants.O_WRONLY | constants.O_APPEND);
     try {
       const { nlink, size } = fstatSync(file.fd);
       if (nlink > 1) throw new SafeRootError('HARD_LINKED');
@@ -178,8 +178,8 @@ function placeNewFile(
 
 function describeWritten(folder: RootFolder, end: WalkResult, location: EntryLocation, created: boolean): WrittenFile {
   recordChange(location.folder);
-  const current = folder.platformFs.step(location.folder, location.name);
-  folder.platformFs.release(current);
+  const current = folder.fs.step(location.folder, location.name);
+  folder.fs.release(current);
   return { ...toFileInfo(current.stats), path: joinNames(end.names), created, folders: end.made };
 }
 
@@ -189,11 +189,11 @@ function assertVersion(stats: Stats, version: string | undefined): void {
 
 /** Looked at again with the new content ready, so that only an instant is left for someone else's change. */
 function assertVersionInPlace(folder: RootFolder, location: EntryLocation, version: string): void {
-  const current = folder.platformFs.step(location.folder, location.name);
+  const current = folder.fs.step(location.folder, location.name);
   try {
     assertVersion(current.stats, version);
   } finally {
-    folder.platformFs.release(current);
+    folder.fs.release(current);
   }
 }
 

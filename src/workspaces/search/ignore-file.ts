@@ -23,7 +23,7 @@ interface IgnoreLine {
 const maxLines = 1000;
 const maxCharacters = 65_536;
 /** What the ignore files that one path is held against may come to together, braces expanded. */
-export const maxIgnoreSize: GlobRoom = { globs: 2000, characters: maxCharacters };
+export const maxRulesSize: GlobRoom = { globs: 2000, characters: maxCharacters };
 /** Lines without braces between two looks at the time. */
 const linesPerCheck = 32;
 
@@ -33,7 +33,7 @@ const linesPerCheck = 32;
  */
 export async function parseIgnoreFile(
   text: string,
-  maxSize = maxIgnoreSize,
+  maxSize = maxRulesSize,
   budget?: Pick<SearchBudget, 'canContinue'>,
 ): Promise<IgnoreFile> {
   const parsed: IgnoreLine[] = [];

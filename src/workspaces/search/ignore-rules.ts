@@ -1,7 +1,7 @@
 import type { GlobRoom } from '../../lib/text/glob.ts';
 import type { ListedEntry } from '../backends/backend.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { type IgnoreFile, maxIgnoreSize, parseIgnoreFile } from './ignore-file.ts';
+import { type IgnoreFile, maxRulesSize, parseIgnoreFile } from './ignore-file.ts';
 import type { SearchBudget } from './search-budget.ts';
 
 /** Says of a path what a walk would have found out on its way there. */
@@ -81,7 +81,7 @@ export async function enterLevel(
   { budget, ruleNames }: EnterOptions = {},
 ): Promise<IgnoreLevel> {
   const names = ruleNames ?? (await readRuleNames(files, folder));
-  let remaining = above?.remaining ?? maxIgnoreSize;
+  let remaining = above?.remaining ?? maxRulesSize;
   const readFrom = async (path: string) => {
     const rules = await readIgnoreRules(files, path, remaining, budget);
     if (rules !== undefined) {

@@ -19,13 +19,14 @@ export const canChange = own.uid === 0;
 /** Scripts and a build beside the scene, which another account can read wherever this checkout lies. */
 export function layOutScripts(scene: Scene): { readonly script: (name: string) => string; readonly module: string } {
   const library = join(scene.base, 'library');
-  cpSync(join(repository, 'build/saferoot'), join(library, 'saferoot'), { recursive: true });
-  copyFileSync(join(repository, 'build/lib/text/escape-controls.js'), join(library, 'escape-controls.js'));
+  for (const path of ['workspaces/saferoot', 'lib/text/escape-controls.js']) {
+    cpSync(join(repository, 'build', path), join(library, path), { recursive: true });
+  }
   for (const name of ['swapper.js', 'racer.js', 'asker.js']) {
     copyFileSync(join(import.meta.dirname, name), join(library, name));
   }
   writeFileSync(join(library, 'package.json'), '{"type":"module"}');
-  return { script: (name) => join(library, name), module: join(library, 'saferoot/open-root.js') };
+  return { script: (name) => join(library, name), module: join(library, 'workspaces/saferoot/open-root.js') };
 }
 
 /** Links themselves are given away, never what they lead to. */

@@ -92,7 +92,7 @@ test('a tree that holds another mount is not removed, nor any part of it', async
   onTestFinished(() => platformFs.release(root));
   // The folder is none, but said to be one: not every account can mount.
   const isSameMount: PlatformFs['isSameMount'] = (one) => one.stats.ino !== ino;
-  const folder = { platformFs: { ...platformFs, isSameMount }, root, strict: false, checkAccess: undefined };
+  const folder = { fs: { ...platformFs, isSameMount }, root, strict: false, checkAccess: undefined };
   expect(await outcomeOf(removeTree(folder, 'd'))).toBe('OTHER_DEVICE');
   expect(namesBelow(scene.inside())).toEqual(before);
 });
@@ -115,7 +115,7 @@ describe('S4: another process that comes between the look and the deed breaks no
       deed === 'write' && (names.includes('.git') || (names[0] === 'deploy' && names.includes('prod.yaml')))
         ? 'is kept'
         : undefined;
-    return { scene, folder: { platformFs: { ...platformFs, step }, root, strict: false, checkAccess: admit } };
+    return { scene, folder: { fs: { ...platformFs, step }, root, strict: false, checkAccess: admit } };
   }
 
   test('the folder of a new file is moved', async () => {

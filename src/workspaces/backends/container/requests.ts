@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../../../errors.ts';
 import type { PathRules } from '../../path-rules.ts';
-import type { FileListOptions, FileMoveOptions, FileRemoveOptions, StatOptions, WriteOptions } from '../backend.ts';
+import type { StatOptions } from '../../saferoot/file-info.ts';
+import type { FileListOptions, FileMoveOptions, FileRemoveOptions, WriteOptions } from '../backend.ts';
 
 /** What can go wrong with files; nothing else is believed of the program beside them. */
 export const fileErrorCodes = [

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { AmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
+import { assertWholeNumber } from '../../saferoot/read-file.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import type { FoundFile, OpenedFile } from '../backend.ts';
 import type { FileNode } from './tree-nodes.ts';
@@ -96,8 +97,8 @@ export function openStoredFile(node: FileNode, facts: FoundFile, objects: Object
   return {
     facts,
     async read(offset, length) {
-      assertWhole(offset, 'offset');
-      assertWhole(length, 'length');
+      assertWholeNumber(offset, 'offset');
+      assertWholeNumber(length, 'length');
       const end = Math.min(node.bytes, offset + length);
       if (offset >= end) return new Uint8Array();
       const parts: Buffer[] = [];
@@ -111,8 +112,4 @@ export function openStoredFile(node: FileNode, facts: FoundFile, objects: Object
       last = undefined;
     },
   };
-}
-
-function assertWhole(value: number, name: string): void {
-  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be a whole number, 0 or more`);
 }

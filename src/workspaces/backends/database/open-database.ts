@@ -10,9 +10,16 @@ import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import type { FoundFile, WorkspaceBackend, WriteOptions, WriteResult } from '../backend.ts';
 import { endsLikeFolder, fileChangedError, notAFileNameError, tooLargeToWrite } from '../refusals.ts';
 import { countPieces, createObjectStore, openStoredFile } from './objects.ts';
-import { createTreeChanges } from './tree-changes.ts';
+import { createTreeChanges, type TreeChanges } from './tree-changes.ts';
 import { createChildrenReader, type FileNode, type FolderNode, type TreeNode } from './tree-nodes.ts';
-import { assertTreeAccess, listTreeFolder, moveInTree, type TreeWalkOptions, walkTreePath } from './tree-paths.ts';
+import {
+  listTreeFolder,
+  moveInTree,
+  removeFromTree,
+  type TreeWalkOptions,
+  type TreeWalkResult,
+  walkTreePath,
+} from './tree-paths.ts';
 import { createIntentLog, sweepGarbage } from './write-intents.ts';
 
 export interface DatabaseOptions {
@@ -54,8 +61,7 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
   let [isClosed, writeCount, sweptMs] = [false, 0, 0];
   let sweeping = Promise.resolve(0);
 
-  const walk = (root: FolderNode, path: string, how: TreeWalkOptions) =>
-    walkTreePath(root, path, how, readChildren, guard.refusal);
+  const walk: Walk = (root, path, how) => walkTreePath(root, path, how, readChildren, guard.refusal);
 
   async function findNode(path: string): Promise<{ readonly names: readonly string[]; readonly node: TreeNode }> {
     const { names, node } = await walk(await changes.root(), path, { access: 'read' });
@@ -102,54 +108,11 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
     void sweep().catch(() => {});
   }
 
-  /** Where a file would be written, and the one that is there. */
-  async function resolveWriteTarget(root: FolderNode, asked: string, expected: WriteOptions['expected']) {
-    const isUnversioned = expected === undefined || expected === 'absent';
-    const how: TreeWalkOptions = isUnversioned ? { access: 'write', make: 'parents' } : { access: 'write' };
-    const { names, node: old } = await walk(root, asked, how).catch((error: unknown) => {
-      const gone = !isUnversioned && error instanceof SafeRootError && error.code === 'FILE_NOT_FOUND';
-      throw gone ? fileChangedError(asked) : error;
-    });
-    if (expected === 'absent' && old !== undefined) throw new SafeRootError('EXISTS');
-    if (old?.kind === 'folder') throw new SafeRootError('IS_A_DIRECTORY');
-    if (!isUnversioned && old?.version !== expected.version) throw new SafeRootError('CHANGED');
-    return { names, old };
-  }
-
   async function assertFileName(asked: string): Promise<void> {
     if (typeof asked !== 'string' || !endsLikeFolder(asked)) return;
     // A path that leads out or is closed is refused as such.
     await walk(await changes.root(), asked, { access: 'write', make: 'all' });
     throw notAFileNameError(asked);
-  }
-
-  async function write(
-    asked: string,
-    content: Uint8Array,
-    { expected, mode = 0o644 }: WriteOptions,
-  ): Promise<WriteResult> {
-    const early = countPieces(content.byteLength) > maxInlinePieces ? await changes.upload(content) : undefined;
-    try {
-      return await changes.change(async (tree) => {
-        const { names, old } = await resolveWriteTarget(tree.root, asked, expected);
-        const node: FileNode = {
-          kind: 'file',
-          bytes: content.byteLength,
-          mode: old?.mode ?? mode & 0o777,
-          modifiedMs: Date.now(),
-          version: randomUUID(),
-          content: early === undefined ? tree.add(content) : early.content,
-        };
-        if (old !== undefined) tree.drop(old);
-        await tree.put(names, node);
-        return { ...describeNode(names, node), created: old === undefined, folders: tree.foldersMade() };
-      }, early);
-    } catch (error) {
-      // When the store did not answer, it may have been done all the same.
-      const isDecided = !isAmbitError(error) || error.code !== 'STORE_UNAVAILABLE';
-      if (early !== undefined && isDecided) await changes.discard(early).catch(() => {});
-      throw error;
-    }
   }
 
   return {
@@ -179,13 +142,13 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
         if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
         await assertFileName(asked);
         sweepWhenDue();
-        return write(asked, content, how);
+        return writeFile(changes, walk, asked, content, how);
       }),
 
     mayWrite: (asked, { expected } = {}) =>
       runOperation(asked, async () => {
         await assertFileName(asked);
-        const { names } = await resolveWriteTarget(await changes.root(), asked, expected);
+        const { names } = await resolveWriteTarget(walk, await changes.root(), asked, expected);
         return { path: joinNames(names) };
       }),
 
@@ -201,18 +164,7 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
 
     remove: (asked, how = {}) =>
       runOperation(asked, () =>
-        changes.change(async (tree) => {
-          const { names, node } = await walk(tree.root, asked, { access: 'write' });
-          if (node === undefined) throw new SafeRootError('FILE_NOT_FOUND');
-          if (names.length === 0) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself' });
-          const below = node.kind === 'folder' ? node.entries : 0;
-          if (below > 0 && !how.recursive) throw new SafeRootError('NOT_EMPTY');
-          if (below > (how.maxEntries ?? defaults.maxEntries)) throw new SafeRootError('TOO_MANY_ENTRIES');
-          if (node.kind === 'folder') await assertTreeAccess(node, [names], readChildren, guard.refusal);
-          tree.drop(node);
-          await tree.remove(names);
-          return { path: joinNames(names), kind: node.kind, entries: below + 1 };
-        }),
+        changes.change((tree) => removeFromTree(tree, asked, how, readChildren, guard.refusal)),
       ),
 
     move: (from, to, how = {}) =>
@@ -230,6 +182,53 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
       await sweeping;
     },
   };
+}
+
+type Walk = (root: FolderNode, path: string, options: TreeWalkOptions) => Promise<TreeWalkResult>;
+
+/** Finds the names that a file would be written under, and the file that is there now. */
+async function resolveWriteTarget(walk: Walk, root: FolderNode, asked: string, expected: WriteOptions['expected']) {
+  const isUnversioned = expected === undefined || expected === 'absent';
+  const how: TreeWalkOptions = isUnversioned ? { access: 'write', make: 'parents' } : { access: 'write' };
+  const { names, node: old } = await walk(root, asked, how).catch((error: unknown) => {
+    const gone = !isUnversioned && error instanceof SafeRootError && error.code === 'FILE_NOT_FOUND';
+    throw gone ? fileChangedError(asked) : error;
+  });
+  if (expected === 'absent' && old !== undefined) throw new SafeRootError('EXISTS');
+  if (old?.kind === 'folder') throw new SafeRootError('IS_A_DIRECTORY');
+  if (!isUnversioned && old?.version !== expected.version) throw new SafeRootError('CHANGED');
+  return { names, old };
+}
+
+async function writeFile(
+  changes: TreeChanges,
+  walk: Walk,
+  asked: string,
+  content: Uint8Array,
+  { expected, mode = 0o644 }: WriteOptions,
+): Promise<WriteResult> {
+  const early = countPieces(content.byteLength) > maxInlinePieces ? await changes.upload(content) : undefined;
+  try {
+    return await changes.change(async (tree) => {
+      const { names, old } = await resolveWriteTarget(walk, tree.root, asked, expected);
+      const node: FileNode = {
+        kind: 'file',
+        bytes: content.byteLength,
+        mode: old?.mode ?? mode & 0o777,
+        modifiedMs: Date.now(),
+        version: randomUUID(),
+        content: early === undefined ? tree.add(content) : early.content,
+      };
+      if (old !== undefined) tree.drop(old);
+      await tree.put(names, node);
+      return { ...describeNode(names, node), created: old === undefined, folders: tree.foldersMade() };
+    }, early);
+  } catch (error) {
+    // When the store did not answer, it may have been done all the same.
+    const isDecided = !isAmbitError(error) || error.code !== 'STORE_UNAVAILABLE';
+    if (early !== undefined && isDecided) await changes.discard(early).catch(() => {});
+    throw error;
+  }
 }
 
 const folderMode = 0o755;

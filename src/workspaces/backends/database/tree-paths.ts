@@ -1,7 +1,15 @@
 import { type AccessKind, type Admit, assertAccess, joinNames } from '../../saferoot/check-access.ts';
-import { parsePath, stripTrailingSlash } from '../../saferoot/path-components.ts';
+import { hasOnlyDots, parsePath, resolveDots, stripTrailingSlash } from '../../saferoot/path-components.ts';
 import { asSafeRootError, SafeRootError } from '../../saferoot/saferoot-error.ts';
-import type { FileListOptions, FileMoveOptions, ListedEntry, ListResult, MoveResult } from '../backend.ts';
+import type {
+  FileListOptions,
+  FileMoveOptions,
+  FileRemoveOptions,
+  ListedEntry,
+  ListResult,
+  MoveResult,
+  RemoveResult,
+} from '../backend.ts';
 import type { EditableTree } from './tree-changes.ts';
 import type { FolderNode, ReadChildren, TreeNode } from './tree-nodes.ts';
 
@@ -39,7 +47,7 @@ export async function walkTreePath(
     const here = nodes.at(-1) as FolderNode | undefined;
     const next = here && (await readChildren(here)).get(name);
     if (next === undefined) {
-      const last = pending.every((component) => component === '' || component === '.');
+      const last = hasOnlyDots(pending);
       if (make === undefined ? !last || pending.length > 0 : make === 'parents' && last && pending.length > 0) {
         throw new SafeRootError('FILE_NOT_FOUND');
       }
@@ -75,15 +83,6 @@ export async function walkTreePath(
   const node = nodes.at(-1);
   assertAccess(checkAccess, access, names, node?.kind);
   return { names, node };
-}
-
-function resolveDots(components: readonly string[]): string[] {
-  const way: string[] = [];
-  for (const name of components) {
-    if (name === '..') way.pop();
-    else if (name !== '' && name !== '.') way.push(name);
-  }
-  return way;
 }
 
 /** Everything in a folder must be admitted by each of the ways to it: the one there is, and the one there will be. */
@@ -164,4 +163,24 @@ function assertReplaceable(node: TreeNode, old: TreeNode, to: string): void {
   if (old.kind === 'file' && node.kind === 'folder') throw new SafeRootError('NOT_A_DIRECTORY', { path: to });
   if (old.kind === 'folder' && node.kind === 'file') throw new SafeRootError('IS_A_DIRECTORY', { path: to });
   if (old.kind === 'folder' && old.entries > 0) throw new SafeRootError('NOT_EMPTY', { path: to });
+}
+
+/** Removes an entry from the tree, a folder with all that is in it. */
+export async function removeFromTree(
+  tree: EditableTree,
+  path: string,
+  { recursive = false, maxEntries = 100_000 }: FileRemoveOptions,
+  readChildren: ReadChildren,
+  checkAccess: Admit,
+): Promise<RemoveResult> {
+  const { names, node } = await walkTreePath(tree.root, path, { access: 'write' }, readChildren, checkAccess);
+  if (node === undefined) throw new SafeRootError('FILE_NOT_FOUND');
+  if (names.length === 0) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself' });
+  const below = node.kind === 'folder' ? node.entries : 0;
+  if (below > 0 && !recursive) throw new SafeRootError('NOT_EMPTY');
+  if (below > maxEntries) throw new SafeRootError('TOO_MANY_ENTRIES');
+  if (node.kind === 'folder') await assertTreeAccess(node, [names], readChildren, checkAccess);
+  tree.drop(node);
+  await tree.remove(names);
+  return { path: joinNames(names), kind: node.kind, entries: below + 1 };
 }

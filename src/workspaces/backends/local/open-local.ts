@@ -95,41 +95,12 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     return there ? meant : undefined;
   }
 
-  /** The files of a repository under any name are known as those in `.git`. */
-  async function findRepositoryNames(resolved: string): Promise<readonly string[][]> {
-    const { dir, base } = posix.parse(resolved);
-    if (!/^(?:config|config\.worktree|credentials)$/i.test(base)) return [];
-    const has = (name: string) =>
-      root.stat(posix.join(dir, name)).then(
-        () => true,
-        () => false,
-      );
-    const [head, common, objects, refs] = await Promise.all(['HEAD', 'commondir', 'objects', 'refs'].map(has));
-    return head && (common || (objects && refs)) ? [[...posix.join(dir, '.git').split('/'), base]] : [];
-  }
-
   /** Whoever works in a folder above could put a link in its place: it was the folder that was named, not the link. */
   function hasBecomeLink(): boolean {
     try {
       return isWithoutLinks && realpathSync(path) !== realPath;
     } catch {
       return false;
-    }
-  }
-
-  async function write(asked: string, content: Uint8Array, { expected, mode }: WriteOptions): Promise<WriteResult> {
-    const how = { sync, ...(mode === undefined ? {} : { mode }) };
-    if (expected === 'absent') return toWriteResult(await root.create(asked, content, { ...how, parents: true }));
-    if (expected !== undefined) {
-      const replaced = root.replace(asked, content, { ...how, version: expected.version });
-      return toWriteResult(await replaced.catch(throwUnlessGone(asked)));
-    }
-    for (let left = maxAttempts; ; left--) {
-      try {
-        return toWriteResult(await root.replace(asked, content, { ...how, parents: true, create: true }));
-      } catch (error) {
-        if (left === 0 || !['EXISTS', 'CHANGED'].includes(safeRootCode(error) ?? '')) throw error;
-      }
     }
   }
 
@@ -161,7 +132,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
         const otherNames = [
           splitIntoNames(asked),
           ...guard.findOtherNames(resolved.split('/')),
-          ...(await findRepositoryNames(resolved)),
+          ...(await findRepositoryNames(root, resolved)),
         ];
         return hideCredentials(opened, asked, guard, otherNames);
       }),
@@ -170,7 +141,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
       runChange(asked, async () => {
         if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
         await assertFileName(asked);
-        return write(asked, content, how);
+        return writeFile(root, asked, content, { ...how, sync });
       }),
 
     mayWrite: (asked, { expected } = {}) =>
@@ -178,7 +149,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
         await assertFileName(asked);
         if (expected === undefined || expected === 'absent')
           return root.mayWrite(asked, { absent: expected === 'absent' });
-        return root.mayWrite(asked, expected).catch(throwUnlessGone(asked));
+        return root.mayWrite(asked, expected).catch(throwChangedIfGone(asked));
       }),
 
     makeFolder: (asked) => runChange(asked, () => root.mkdir(asked, { parents: true })),
@@ -220,8 +191,46 @@ function openWorkspaceRoot(path: string, options: SafeRootOptions): SafeRoot {
   }
 }
 
+/** The files of a repository under any name are known as those in `.git`. */
+async function findRepositoryNames(root: SafeRoot, resolved: string): Promise<readonly string[][]> {
+  const { dir, base } = posix.parse(resolved);
+  if (!/^(?:config|config\.worktree|credentials)$/i.test(base)) return [];
+  const has = (name: string) =>
+    root.stat(posix.join(dir, name)).then(
+      () => true,
+      () => false,
+    );
+  const [head, common, objects, refs] = await Promise.all(['HEAD', 'commondir', 'objects', 'refs'].map(has));
+  return head && (common || (objects && refs)) ? [[...posix.join(dir, '.git').split('/'), base]] : [];
+}
+
+interface LocalWriteOptions extends WriteOptions {
+  readonly sync: boolean;
+}
+
+async function writeFile(
+  root: SafeRoot,
+  asked: string,
+  content: Uint8Array,
+  { expected, mode, sync }: LocalWriteOptions,
+): Promise<WriteResult> {
+  const attributes = { sync, ...(mode === undefined ? {} : { mode }) };
+  if (expected === 'absent') return toWriteResult(await root.create(asked, content, { ...attributes, parents: true }));
+  if (expected !== undefined) {
+    const replaced = root.replace(asked, content, { ...attributes, version: expected.version });
+    return toWriteResult(await replaced.catch(throwChangedIfGone(asked)));
+  }
+  for (let left = maxAttempts; ; left--) {
+    try {
+      return toWriteResult(await root.replace(asked, content, { ...attributes, parents: true, create: true }));
+    } catch (error) {
+      if (left === 0 || !['EXISTS', 'CHANGED'].includes(safeRootCode(error) ?? '')) throw error;
+    }
+  }
+}
+
 /** Whoever expects a version has seen the file. */
-function throwUnlessGone(asked: string): (error: unknown) => never {
+function throwChangedIfGone(asked: string): (error: unknown) => never {
   return (error) => {
     throw safeRootCode(error) === 'FILE_NOT_FOUND' ? fileChangedError(asked) : error;
   };

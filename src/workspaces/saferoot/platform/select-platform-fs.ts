@@ -27,12 +27,12 @@ export function groundFor(platform: NodeJS.Platform, strict: boolean): PlatformF
  * Tries the ground in a folder of its own before anything is entrusted to it: what is inside must be found, every way
  * out refused. There is nothing weaker to fall back to, so a ground that does not hold is an error.
  */
-export function testPlatformFs(platformFs: PlatformFs): void {
+export function testPlatformFs(fs: PlatformFs): void {
   let reason: string | undefined;
   try {
     const folder = mkdtempSync(join(tmpdir(), 'ambit-saferoot-'));
     try {
-      reason = findFailure(platformFs, folder);
+      reason = findFailure(fs, folder);
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
@@ -44,7 +44,7 @@ export function testPlatformFs(platformFs: PlatformFs): void {
   }
 }
 
-function findFailure(platformFs: PlatformFs, folder: string): string | undefined {
+function findFailure(fs: PlatformFs, folder: string): string | undefined {
   mkdirSync(join(folder, 'inside', 'folder'), { recursive: true });
   mkdirSync(join(folder, 'outside'));
   writeFileSync(join(folder, 'inside', 'folder', 'file'), 'inside');
@@ -53,10 +53,10 @@ function findFailure(platformFs: PlatformFs, folder: string): string | undefined
   symlinkSync(join(folder, 'outside'), join(folder, 'inside', 'absolute'));
   symlinkSync('folder', join(folder, 'inside', 'in'));
 
-  const root = platformFs.openRoot(join(folder, 'inside'));
+  const root = fs.openRoot(join(folder, 'inside'));
   const readSize = (path: string): number | string | undefined => {
     try {
-      const end = walkPath(platformFs, root, path);
+      const end = walkPath(fs, root, path);
       end.release();
       return end.node?.stats.size;
     } catch (error) {
@@ -65,8 +65,8 @@ function findFailure(platformFs: PlatformFs, folder: string): string | undefined
   };
   try {
     // A system that followed a link by itself would not need the walk to do it.
-    const link = platformFs.step(root, 'out');
-    platformFs.release(link);
+    const link = fs.step(root, 'out');
+    fs.release(link);
     if (!link.stats.isSymbolicLink()) return 'links are followed unasked';
     if (readSize('folder/file') !== 6 || readSize('in/file') !== 6) return 'files inside are not found';
     for (const path of ['out/file', 'absolute/file', '../outside/file', 'folder/../../outside/file']) {
@@ -74,6 +74,6 @@ function findFailure(platformFs: PlatformFs, folder: string): string | undefined
     }
     return undefined;
   } finally {
-    platformFs.release(root);
+    fs.release(root);
   }
 }
