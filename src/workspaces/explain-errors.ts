@@ -9,7 +9,7 @@ import {
 import { splitIntoNames } from './saferoot/path-components.ts';
 import { type SafeRootCode, SafeRootError, shownPath } from './saferoot/saferoot-error.ts';
 
-/** The names in a folder, those that may be told; undefined where there is no such folder or it may not be read. */
+/** Reads the visible names of a folder; undefined where there is no such folder or it may not be read. */
 type ReadFolderNames = (folder: string) => Promise<readonly string[] | undefined>;
 
 const maxParents = 8;
@@ -59,11 +59,11 @@ const hints: Partial<Record<SafeRootCode, string>> = {
 
 export interface ExplainParts {
   readonly readFolderNames: ReadFolderNames;
-  /** What an absolute path is called in the workspace, where it is called anything. */
+  /** Finds the workspace path for an absolute path, if there is one. */
   readonly findRelativePath: (absolute: string) => Promise<string | undefined>;
 }
 
-/** Does the work; what fails is said in the words of the gateway, with what is there instead. */
+/** Runs work and converts its errors for the caller, with suggestions. */
 export function createErrorExplainer({ readFolderNames, findRelativePath }: ExplainParts) {
   return async function explain<T>(asked: string, work: () => Promise<T>): Promise<T> {
     try {
@@ -79,7 +79,7 @@ export function createErrorExplainer({ readFolderNames, findRelativePath }: Expl
   };
 }
 
-/** What went wrong in the folder, in the words of the gateway. SafeRootErrors name no path of the host, nor does this. */
+/** Converts a SafeRootError. Neither contains a path of the host. */
 function toAmbitError(error: unknown, path: string): unknown {
   if (!(error instanceof SafeRootError)) return error;
   const about = error.path ?? path;
@@ -98,7 +98,7 @@ function toAccessError({ what, resolved = '.' }: SafeRootError, path: string): A
   return protectedPathError(path, what, resolved);
 }
 
-/** Says what there is instead: the nearest folder on the way, and names in it that are much like the one asked for. */
+/** Names the nearest existing folder, and similar names in it. */
 async function missingFileError(path: string, readFolderNames: ReadFolderNames): Promise<AmbitError> {
   const names = splitIntoNames(path);
   const tried = [...names.keys()].reverse().slice(0, maxParents);
@@ -128,7 +128,7 @@ function findSimilarNames(wanted: string, names: readonly string[]): string[] {
     .map(({ name }) => name);
 }
 
-/** How many letters must change, or change places with the next one; the same name with another ending counts as one. */
+/** Counts changed letters and swaps; another file ending counts as one. */
 function editDistance(one: string, other: string, maxDistance: number): number {
   if (one === other) return 0;
   const stem = (name: string) => name.replace(/(?<=.)\.[^.]*$/, '');

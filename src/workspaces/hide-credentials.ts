@@ -3,13 +3,12 @@ import type { OpenedFile } from './backends/backend.ts';
 import { protectedPathError } from './backends/refusals.ts';
 import type { PathGuard } from './path-guard.ts';
 
-/** Settings are small; what is larger is not searched for credentials, and not shown. */
+/** Larger settings files are not searched for credentials, and not shown. */
 const maxShownBytes = 1024 * 1024;
 
 /**
- * A file as sessions may read it: one that holds settings with credentials among them is shown without their values. One
- * that sessions may change is shown as it is, else they would write back what they were shown. It may be known by other
- * names too, such as that of a link that leads to it.
+ * Shows settings without the values of their credentials. A file that sessions may change is shown as it is, else they
+ * would write back the redacted text. The file may also be known by other names, such as that of a link to it.
  */
 export async function hideCredentials(
   file: OpenedFile,

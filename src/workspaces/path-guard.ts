@@ -5,13 +5,13 @@ import { compileGlob, type Glob } from '../lib/text/glob.ts';
 import type { PathRules } from './path-rules.ts';
 
 export interface PathGuard {
-  /** Why it may not be, as the rest of a sentence about the path; undefined when it may. */
+  /** Returns the reason for a refusal, as the rest of a sentence about the path, or undefined. */
   refusal(deed: 'read' | 'write', names: readonly string[]): string | undefined;
-  /** Whether the operator has freed it by name. */
+  /** Tells whether a rule of the operator opens the path. */
   isOpened(names: readonly string[]): boolean;
 }
 
-/** What is told of something that is read only. */
+/** The reason for read-only paths. */
 export const readOnlyReason = 'may be read by sessions, but not changed';
 
 const HIDDEN = 1;
@@ -23,28 +23,28 @@ const SECRET = 16;
 interface PathRule {
   readonly bit: number;
   readonly glob: Glob;
-  /** It is about a name in any folder, not about a path. */
+  /** Matches a name in any folder, not a path. */
   readonly anywhere: boolean;
-  /** What the last name of a path must fit for the path to; undefined where that cannot be told. */
+  /** Matches the last name of every path that the rule matches; undefined where that is unknown. */
   readonly last: Glob | undefined;
 }
 
-/** What the rules say of a name by itself. */
+/** The rules that match a single name. */
 interface NameVerdict {
   readonly bits: number;
   readonly forms: readonly string[];
-  /** The rules about paths that may end in it. */
+  /** The path rules that may match a path with this last name. */
   readonly paths: readonly PathRule[];
-  /** What it may be a copy of. */
+  /** The names that it may be a copy of. */
   readonly originals: readonly Omit<NameVerdict, 'originals'>[];
 }
 
-/** Names come in great numbers and few kinds. */
+/** The number of cached names. */
 const maxRemembered = 10_000;
 
 /**
- * Decides by names alone, folder by folder down to the file: whatever fits a folder holds for all that is in it, until
- * a pattern that opens fits further in.
+ * Decides by names alone, from the top folder down: a rule for a folder holds for all its entries, until a rule further
+ * in opens them.
  */
 export function createPathGuard(rules: PathRules): PathGuard {
   const all = [
@@ -79,7 +79,7 @@ export function createPathGuard(rules: PathRules): PathGuard {
     return verdict;
   }
 
-  /** What holds at the end of the names: that it is closed in some way, or opened. */
+  /** Computes the bits for a path. */
   function judgePath(names: readonly string[]): number {
     let verdict = 0;
     let ways: string[][] = [[]];
@@ -110,10 +110,10 @@ export function createPathGuard(rules: PathRules): PathGuard {
   };
 }
 
-/** Only names that are written oddly have more than one form. */
+/** Only unusual names have more than one spelling. */
 const maxPaths = 16;
 
-/** How a copy is closed because of what it is a copy of, in the folders that lead there. Nothing opens it by that name. */
+/** Returns the protection of a copy by the names of its originals. Those names cannot open it. */
 function findProtection(
   { bits: own, forms, paths }: Omit<NameVerdict, 'originals'>,
   above: readonly (readonly string[])[],
@@ -123,7 +123,7 @@ function findProtection(
   return bits & (bits & SHOWN ? HIDDEN | KEPT : HIDDEN | KEPT | SECRET);
 }
 
-/** What opens must fit the plain form: an odd way of writing a name can only close it. */
+/** A rule that opens must match the plain spelling: an unusual one can only protect. */
 function matchRules(rules: readonly PathRule[], ways: readonly (readonly string[])[]): number {
   let bits = 0;
   for (const { bit, glob } of rules) {
@@ -157,7 +157,7 @@ function compileLastName(pattern: string): Glob | undefined {
 
 const isSingleName = (pattern: string): boolean => !pattern.replace(/^(?:\.\/)+|(?<!\/)\/+$/g, '').includes('/');
 
-/** The spelling of a name, and what is left of it where dots and blanks at its end, or all after a colon, do not count. */
+/** Lists the folded name, and its forms without trailing dots and spaces or without all after a colon. */
 function listSpellings(name: string): readonly string[] {
   const plain = foldName(name);
   const bare = (text: string) => text.replace(/(?<![. ])[. ]+$/, '');

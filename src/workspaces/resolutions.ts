@@ -1,24 +1,24 @@
 import { type ErrorCode, isAmbitError } from '../errors.ts';
 import { splitIntoNames } from './saferoot/path-components.ts';
 
-/** What was asked for, where it led inside the workspace, and what was decided: for the journal. */
+/** The request, resolved path and decision of one file operation, for the journal. */
 export interface Resolution {
   readonly operation: string;
   readonly asked: string;
-  /** Undefined where the way ended before it led anywhere. */
+  /** Undefined when the path could not be resolved. */
   readonly resolved: string | undefined;
-  /** `failed`: nothing stood against it, but it could not be done. */
+  /** `failed`: it was allowed, but could not be done. */
   readonly decision: 'allowed' | 'refused' | 'failed';
-  /** Why it was not done. */
+  /** The error code of a refusal or failure. */
   readonly code: string | undefined;
-  /** How many further paths the same call looked at in the same way. */
+  /** The number of further paths that the same call used in the same way. */
   readonly further?: number;
 }
 
 export interface ResolutionRecorder {
-  /** Does one operation on one path, and tells of it. */
+  /** Runs one operation on one path, and records it. */
   run<T>(operation: string, asked: string, work: () => Promise<T>, resolved: (result: T) => string): Promise<T>;
-  /** Tells how much more there was. */
+  /** Records the number of further paths. */
   finish(): void;
 }
 
@@ -30,12 +30,12 @@ const refusalCodes: ReadonlySet<string> = new Set<ErrorCode>([
   'WORKSPACE_FULL',
 ]);
 
-/** A search refuses as many paths as there are closed ones; the journal need not hold them all. */
+/** The number of recorded refusals per call: a search may meet very many. */
 const maxRefusals = 100;
 
 /**
- * Tells of each resolution of one call. A search looks at thousands of paths, all of them below one that was asked for:
- * the first of each kind is told, and how many came after it.
+ * Records the resolutions of one call. A search uses thousands of paths below the requested one, so only the first of
+ * each kind is recorded, with the number of further ones.
  */
 export function createResolutionRecorder(record: (resolution: Resolution) => void): ResolutionRecorder {
   const firstReads = new Map<string, { readonly told: Resolution; further: number }>();
@@ -74,7 +74,7 @@ export function createResolutionRecorder(record: (resolution: Resolution) => voi
   };
 }
 
-/** Where a path led that was then refused. Never part of the message: the caller asked for something else. */
+/** The resolved path of a refusal. It is never part of the message: the caller asked for another path. */
 export interface PathResolution {
   readonly asked: string;
   readonly resolved: string;
@@ -92,7 +92,7 @@ export function getResolution(error: unknown): PathResolution | undefined {
     : undefined;
 }
 
-/** A move has two paths, and is refused for one of them. */
+/** Returns the resolved path if the refusal is about this path: a move has two. */
 function findResolved(error: unknown, asked: string): string | undefined {
   const resolution = getResolution(error);
   const plain = (path: string) => splitIntoNames(path).join('/');

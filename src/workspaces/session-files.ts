@@ -12,19 +12,19 @@ interface SessionFilesParts {
   readonly quota: WriteQuota;
   readonly limits: WriteLimits & { readonly fileBytes: number };
   readonly runExclusive: OneAtATime;
-  /** What goes before a path of this workspace, so that no other file is called the same. */
+  /** A prefix that makes paths of this workspace unique. */
   readonly pathPrefix: string;
 }
 
-/** The files of one session, within its bounds: what a tool works on. */
+/** The files of one session within its limits, for the tools. */
 export interface SessionFiles extends Omit<WorkspaceBackend, 'close' | 'isElsewhere'> {
   /** The largest file that may be written. */
   readonly fileBytes: number;
-  /** Reads and writes that belong together, one after the other for each path. */
+  /** Runs reads and writes that belong together, one at a time for each path. */
   alone<T>(path: string, work: () => Promise<T>): Promise<T>;
 }
 
-/** A backend as one call of one session sees it: bounded, and told of. */
+/** Wraps a backend for one call of one session, with limits and records. */
 export function createSessionFiles(parts: SessionFilesParts): SessionFiles {
   const {
     sessionId,
@@ -38,7 +38,7 @@ export function createSessionFiles(parts: SessionFilesParts): SessionFiles {
   const { fileBytes } = limits;
   const pathOf = ({ path }: { readonly path: string }) => path;
 
-  /** Does it within what the session may still write. */
+  /** Runs a write within the quota of the session. */
   async function runWithinQuota<T>(
     bytes: number,
     work: () => Promise<T>,
@@ -58,7 +58,7 @@ export function createSessionFiles(parts: SessionFilesParts): SessionFiles {
     kind: backend.kind,
     fileBytes,
     candidates: backend.candidates,
-    // Links are beyond this; versions guard against those.
+    // Links can give a file other names; versions guard against those.
     alone: (path, work) => oneAtATime(place + splitIntoNames(path).join('/'), work),
     stat: (path, options) => resolutions.run('stat', path, () => backend.stat(path, options), pathOf),
     open: (path) =>

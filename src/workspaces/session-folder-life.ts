@@ -9,7 +9,7 @@ import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionStore } from '../stores/store.ts';
 import type { SessionFolders } from './session-folders/session-folders.ts';
 
-/** Folders of sessions that ended while nobody was looking. */
+/** Removes folders of sessions that ended while no gateway ran. */
 export async function sweepFolders(
   dataDir: string,
   store: SessionStore,
@@ -25,12 +25,12 @@ async function isLiveSession(store: SessionStore, name: string): Promise<boolean
   try {
     return (await store.get(name)) !== undefined;
   } catch (error) {
-    // Not a name of ours: whatever it is, no session will miss it. But a store that is away says nothing.
+    // An invalid id belongs to no session. An unavailable store decides nothing.
     return !isAmbitError(error) || error.code !== 'REQUEST_INVALID';
   }
 }
 
-/** Opens a session together with the folder it has for itself, if it has one: without that there is no session. */
+/** Opens a session with its own folder, if it has one. Without the folder there is no session. */
 export async function openInFolder(
   sessions: Sessions,
   config: Config,

@@ -3,19 +3,19 @@ import type { Documents } from '../stores/documents.ts';
 
 export interface SweepEndedOptions {
   readonly documents: Documents;
-  /** One with a document for each session, under its id, that is written after the session is. */
+  /** A collection with one document per session, written after the session itself. */
   readonly collection: string;
   isEnded(sessionId: string): Promise<boolean>;
 }
 
 const pageSize = 100;
-/** The most documents that are looked at in one go; the next goes on from there. */
+/** The number of documents per sweep; the next sweep continues there. */
 const maxDocuments = 1000;
-/** After little was found. Ids are drawn by chance, so little in one part of them means little in all. */
+/** The pause after a sweep that found little. Ids are random, so little in one part means little in all. */
 const restMs = 60_000;
 const fewShare = 0.1;
 
-/** Removes documents of sessions that are gone, and answers whether there were any. */
+/** Removes documents of ended sessions, and returns whether there were any. */
 export function createEndedSessionSweep({
   documents,
   collection,
@@ -30,7 +30,7 @@ export function createEndedSessionSweep({
     const freed = await Promise.all(
       listed.documents.map(async ({ key, version }) => {
         if (!(await isGone(key))) return false;
-        // One that was written since is looked at again another time.
+        // A document written meanwhile is checked another time.
         return (await documents.delete(collection, key, { expectedVersion: version })).outcome === 'deleted';
       }),
     );
@@ -40,7 +40,7 @@ export function createEndedSessionSweep({
   async function sweep(): Promise<boolean> {
     let looked = 0;
     let freed = 0;
-    // From where the one before stopped, and then from the beginning.
+    // Continues where the last sweep stopped, and then from the beginning.
     for (let rounds = after === undefined ? 1 : 2; rounds > 0 && looked < maxDocuments; ) {
       const done = await sweepPage();
       looked += done.looked;

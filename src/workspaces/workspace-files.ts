@@ -11,9 +11,9 @@ import type { FilesForTools } from './tools/session-file-access.ts';
 import { createWorkspaces } from './workspaces.ts';
 import { createWrittenSoFar } from './write-quota.ts';
 
-/** The files of sessions, for the tools; each path that was asked for is in the journal. */
+/** The files of all sessions, for the tools. Each requested path is recorded in the journal. */
 export interface FilesOfSessions extends FilesForTools {
-  /** The session is gone. */
+  /** Called when the session has ended. */
   forget(sessionId: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -24,7 +24,7 @@ export interface WorkspaceFilesOptions {
   readonly journal: Journal;
   readonly folders: Pick<SessionFolders, 'folderFor'>;
   readonly runners: Pick<Runners, 'sandboxes' | 'container'>;
-  /** Where the warden finds the folders of processes. */
+  /** The folder where the reaper finds the folders of processes. */
   readonly tmpRoot: string;
   readonly dataDir: string;
   readonly log: Log;

@@ -8,9 +8,9 @@ import { createResolutionRecorder, type Resolution } from './resolutions.ts';
 import { createSessionFiles, type SessionFiles } from './session-files.ts';
 import type { WriteQuota } from './write-quota.ts';
 
-/** The files of sessions, wherever they lie. */
+/** The workspaces of all sessions. */
 export interface Workspaces {
-  /** Does one piece of work on the files of a session. */
+  /** Runs work on the files of a session. */
   in<T>(
     session: Session,
     tell: (resolution: Resolution) => void,
@@ -21,11 +21,11 @@ export interface Workspaces {
 
 export type WorkspaceConfig = NonNullable<Config['workspaces'][string]>;
 
-/** A workspace as one session has it. */
+/** The workspace of one session. */
 export interface SessionWorkspace {
   readonly id: string;
   readonly workspace: WorkspaceConfig;
-  /** The folder, where the files lie in one: the session's own, if it has one. */
+  /** The folder of a local workspace: the session's own, if it has one. */
   readonly folder: string | undefined;
 }
 
@@ -45,9 +45,9 @@ export function createWorkspaces({ config, folderFor, open, quota }: WorkspacesO
       const { id, workspace } = findWorkspace(config(), session);
       const place = { id, workspace, folder: workspace.backend === 'local' ? await folderFor(session) : undefined };
       const { files } = workspace;
-      // Another configuration means another backend; those at work with the old one finish with it.
+      // A changed configuration needs another backend; running work finishes with the old one.
       const key = `${id}\0${place.folder ?? ''}\0${backendKey(workspace)}`;
-      // Several workspaces may lie in one folder, or one in another: a file is called the same in all of them.
+      // Workspaces may share a folder or lie in each other: a file has the same key in all of them.
       const before = place.folder === undefined ? `${key}\0` : `${place.folder}/`;
       const resolutions = createResolutionRecorder(tell);
       const { id: sessionId } = session;
@@ -82,7 +82,7 @@ export function createWorkspaces({ config, folderFor, open, quota }: WorkspacesO
 
 const backendKeys = new WeakMap<WorkspaceConfig, string>();
 
-/** What of its configuration makes a backend what it is. */
+/** Returns the part of the configuration that identifies a backend. */
 function backendKey(workspace: WorkspaceConfig): string {
   const shape = backendKeys.get(workspace) ?? JSON.stringify([workspace.backend, workspace.files]);
   backendKeys.set(workspace, shape);

@@ -2,11 +2,11 @@ import { AmbitError } from '../errors.ts';
 import type { Documents } from '../stores/documents.ts';
 import { createEndedSessionSweep } from './sweep-ended-sessions.ts';
 
-/** How much a session has written in its life, and how much it may. */
+/** Counts what sessions write in their lives, and limits it. */
 export interface WriteQuota {
   /**
-   * Throws WORKSPACE_FULL where this many more bytes are too many, or where no more entries may be made. Else they are
-   * taken for written until it is said how it went, so that many writes at once are no way round the bound.
+   * Reserves bytes and one entry, or throws WORKSPACE_FULL. They count as written until the reservation ends, so that
+   * parallel writes cannot exceed the limit.
    */
   reserve(sessionId: string, bytes: number, limits: WriteLimits): Promise<QuotaReservation>;
   forget(sessionId: string): Promise<void>;
@@ -14,9 +14,9 @@ export interface WriteQuota {
 }
 
 export interface QuotaReservation {
-  /** It was written, and so many files and folders were made. */
+  /** Records the write and the number of files and folders made. */
   commit(entries: number): void;
-  /** Nothing was. After `written` it does nothing. */
+  /** Frees the reservation. Has no effect after `commit`. */
   release(): void;
 }
 
@@ -31,24 +31,27 @@ export interface WriteLimits {
 }
 
 interface SessionCount {
-  /** As the store has it. */
+  /** The stored count. */
   bytes: number;
   entries: number;
-  /** What it has not been told yet. */
+  /** Written but not stored yet. */
   unsavedBytes: number;
   unsavedEntries: number;
-  /** Of writes under way. */
+  /** Reserved by running writes. */
   reservedBytes: number;
   reservedEntries: number;
-  /** Its session is gone, and a write that was under way is not counted any more. */
+  /** The session has ended, so running writes are not stored any more. */
   isForgotten: boolean;
 }
 
 const collection = 'files-written';
-/** Counters may lag by a second; that is half of it. */
+/** Counters may lag by a second, which is twice this. */
 const saveDelayMs = 500;
 const maxCounts = 10_000;
-/** How long those wait for whom the store had no room, and how many of them may find that there still is none. */
+/**
+ * The pause before counts that the store had no room for are tried again, and the number of failures after which that
+ * stops.
+ */
 const retryFullMs = 60_000;
 const maxRefusals = 100;
 const emptyCounts = { unsavedBytes: 0, unsavedEntries: 0, reservedBytes: 0, reservedEntries: 0, isForgotten: false };
@@ -56,7 +59,7 @@ const emptyCounts = { unsavedBytes: 0, unsavedEntries: 0, reservedBytes: 0, rese
 export function createWrittenSoFar({ documents, isGone }: WriteQuotaOptions): WriteQuota {
   const counts = new Map<string, Promise<SessionCount>>();
   const unsaved = new Map<string, SessionCount>();
-  /** Counted here alone until the store has room for them. */
+  /** Counts that the store had no room for; they are kept in memory. */
   const withoutRoom = new Map<string, SessionCount>();
   const sweep = createEndedSessionSweep({ documents, collection, isEnded: isGone });
   let saveTimer: NodeJS.Timeout | undefined;
@@ -68,7 +71,7 @@ export function createWrittenSoFar({ documents, isGone }: WriteQuotaOptions): Wr
     if (count === undefined) {
       count = documents.get(collection, id).then((found) => ({ ...parseCount(found?.text), ...emptyCounts }));
       count.catch(() => counts.delete(id));
-      // Whoever has waited longest is read again when it writes again.
+      // The least recently used counts are dropped and read again later.
       for (const other of counts.keys()) {
         if (counts.size < maxCounts) break;
         if (!unsaved.has(other) && !withoutRoom.has(other)) counts.delete(other);
@@ -79,7 +82,7 @@ export function createWrittenSoFar({ documents, isGone }: WriteQuotaOptions): Wr
     return count;
   }
 
-  /** False when there is no room for it. */
+  /** Returns false when the store has no room. */
   async function saveCount(id: string, count: SessionCount): Promise<boolean> {
     const { unsavedBytes, unsavedEntries } = count;
     for (;;) {
@@ -108,7 +111,7 @@ export function createWrittenSoFar({ documents, isGone }: WriteQuotaOptions): Wr
       if (await saveCount(id, count)) return true;
       if (!count.isForgotten) withoutRoom.set(id, count);
     } catch {
-      // A store that is away is told later.
+      // An unavailable store is tried again later.
       if (!count.isForgotten) saveLater(id, count);
     }
     return false;

@@ -1,6 +1,6 @@
 import type { WorkspaceBackend } from './backend.ts';
 
-/** Backends that are open, each for whoever needs it just now, and a little longer. */
+/** Open backends. Each closes a little after its last use. */
 export interface BackendPool {
   use<T>(
     key: string,
@@ -31,7 +31,7 @@ export function createBackendPool(): BackendPool {
     }
     const opened: PooledBackend = { backend: open(), users: 1, idleTimer: undefined };
     pooled.set(key, opened);
-    // The next one tries anew.
+    // The next caller tries again.
     opened.backend.catch(() => forget(key, opened));
     return opened;
   }
@@ -40,7 +40,7 @@ export function createBackendPool(): BackendPool {
     if (pooled.get(key) === entry) pooled.delete(key);
   }
 
-  /** A folder that was taken away and made anew is another one, whatever its path. */
+  /** Reopens a backend whose folder was removed and made again: that is another folder, whatever its path. */
   async function acquireCurrent(key: string, open: () => Promise<WorkspaceBackend>): Promise<PooledBackend> {
     const entry = acquire(key, open);
     const backend = await entry.backend.catch(() => undefined);

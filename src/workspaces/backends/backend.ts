@@ -2,57 +2,57 @@ import type { Glob } from '../../lib/text/glob.ts';
 import type { FileKind, StatOptions } from '../saferoot/file-info.ts';
 import type { MadeFolder } from '../saferoot/make-folder-or-link.ts';
 
-/** What is searched for, for whoever can tell quickly which files may hold it. */
+/** A search, for engines that can quickly find the files that may match. */
 export interface CandidateQuery {
-  /** As Rust's regular expressions are written. */
+  /** The pattern in the syntax of Rust. */
   readonly rust: string;
-  /** The folder, by its real path in the workspace. */
+  /** The folder, by its resolved path in the workspace. */
   readonly path: string;
-  /** Over paths relative to that folder. */
+  /** Matched against paths relative to that folder. */
   readonly glob: Glob | undefined;
   /**
-   * What the ignore files at these paths say together: lines of one in the workspace itself; undefined where nothing may
-   * be left out. Whoever searches opens none of them: a pipe in the place of one never ends.
+   * Combines the ignore files at these paths into lines for one file in the workspace root; undefined where nothing may
+   * be left out. The engine itself opens none of them: a pipe in the place of one never ends.
    */
   readonly readRules: (ignoreFiles: readonly string[]) => Promise<readonly string[] | undefined>;
   readonly signal: AbortSignal | undefined;
 }
 
 /**
- * Where the files of a session lie. Paths are relative, with `/` between names; "." is the workspace itself. Whatever is
- * done holds for the path that links lead to as for the one asked for, and no path leads out. Failures are `AmbitError`s
- * that name no path of the host.
+ * The files of a session. Paths are relative, with `/` between names; "." is the workspace itself. Every rule holds for
+ * the resolved path as for the one asked for, and no path leads out. Failures are `AmbitError`s that contain no path of
+ * the host.
  */
 export interface WorkspaceBackend {
   readonly kind: BackendKind;
   stat(path: string, options?: StatOptions): Promise<FoundFile>;
-  /** A regular file that may be read. Whoever opened it closes it. */
+  /** Opens a regular file for reading. The caller closes it. */
   open(path: string): Promise<OpenedFile>;
-  /** The whole content at once: whoever reads sees the old or the new one, never half. Missing folders are made. */
+  /** Writes the whole content at once: readers see the old or the new one, never half. Missing folders are made. */
   write(path: string, content: Uint8Array, options?: WriteOptions): Promise<WriteResult>;
-  /** Where `write` would write with these options, or the refusal it would meet. Nothing is made or changed. */
+  /** Returns the path `write` would write to, or throws what it would throw. Nothing is made or changed. */
   mayWrite(path: string, options?: WriteOptions): Promise<Resolved>;
-  /** With those missing on the way. One that is there already is fine. */
+  /** Makes a folder and its missing parents. An existing folder is fine. */
   makeFolder(path: string): Promise<MadeFolder>;
-  /** A file, a link itself, or an empty folder; with `recursive` also a folder with all that is in it. */
+  /** Removes a file, a link itself or an empty folder; with `recursive` also a folder with all its entries. */
   remove(path: string, options?: FileRemoveOptions): Promise<RemoveResult>;
-  /** A file, a folder or a link itself. Folders missing on the way to the new name are made. */
+  /** Moves a file, a folder or a link itself. Missing parents of the new name are made. */
   move(from: string, to: string, options?: FileMoveOptions): Promise<MoveResult>;
-  /** What lies in one folder, sorted by name. */
+  /** Lists one folder, sorted by name. */
   list(path: string, options?: FileListOptions): Promise<ListResult>;
   /**
-   * Which files may hold a line that fits: all that do, and perhaps more, found quicker than by reading each. Undefined
-   * where that cannot be told. A name is all that may be taken from here; what is in a file only `open` may say.
+   * Finds the files that may hold a match: all that do, and perhaps more, faster than by reading each. Undefined where
+   * it cannot. Only names may be taken from here; content comes from `open`.
    */
   readonly candidates?: ((query: CandidateQuery) => Promise<readonly string[] | undefined>) | undefined;
-  /** Whether what it was opened for is something else by now, and has to be opened anew. */
+  /** Tells whether the folder was replaced, so that the backend has to be opened again. */
   readonly isElsewhere?: (() => boolean) | undefined;
   close(): Promise<void>;
 }
 
 export type BackendKind = 'local' | 'container' | 'database';
 
-/** Where a path led inside the workspace, links followed. */
+/** The resolved path inside the workspace, links followed. */
 export interface Resolved {
   readonly path: string;
 }
@@ -63,46 +63,46 @@ export interface FoundFile extends Resolved {
   /** The permission bits. */
   readonly mode: number;
   readonly modifiedMs: number;
-  /** Differs when the file was replaced or written since; compare only. */
+  /** Differs after the file was replaced or written; only for comparing. */
   readonly version: string;
 }
 
-/** It stays the same content whatever happens to its name. */
+/** An open file. Its content stays the same whatever happens to its name. */
 export interface OpenedFile {
   readonly facts: FoundFile;
-  /** Fewer bytes than asked for only where the file ends. */
+  /** Returns fewer bytes than asked for only at the end of the file. */
   read(offset: number, length: number): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
 export interface WriteOptions {
-  /** `absent`: only a new file. A version: only the file that has it. Unless given, whatever is there is replaced. */
+  /** `absent` writes only a new file, a version only the file that has it. By default any file is replaced. */
   readonly expected?: 'absent' | { readonly version: string };
-  /** Of a new file; one that is replaced keeps its own. */
+  /** The mode of a new file; a replaced file keeps its own. */
   readonly mode?: number;
 }
 
 export interface WriteResult extends FoundFile {
-  /** Whether there was no such file before. */
+  /** The file is new. */
   readonly created: boolean;
-  /** Folders made on the way. */
+  /** The number of parent folders made. */
   readonly folders: number;
 }
 
 export interface FileRemoveOptions {
   readonly recursive?: boolean;
-  /** A folder that holds more stays whole. */
+  /** A larger folder is not removed at all. */
   readonly maxEntries?: number;
 }
 
 export interface RemoveResult extends Resolved {
   readonly kind: FileKind;
-  /** How many files, links and folders are gone. */
+  /** The number of files, links and folders removed. */
   readonly entries: number;
 }
 
 export interface FileMoveOptions {
-  /** What bears the new name is replaced: a file or link by a file, an empty folder by a folder. */
+  /** Replaces the target: a file or link by a file, an empty folder by a folder. */
   readonly overwrite?: boolean;
 }
 
@@ -114,15 +114,15 @@ export interface MoveResult {
 }
 
 export interface FileListOptions {
-  /** At most this many; 10,000 unless given. */
+  /** The largest number of entries; 10,000 by default. */
   readonly limit?: number;
-  /** Sizes and times too, which costs a look at each. */
+  /** Adds sizes and times, at the cost of one stat per entry. */
   readonly facts?: boolean;
 }
 
 export interface ListResult extends Resolved {
   readonly entries: readonly ListedEntry[];
-  /** There are more than were asked for. */
+  /** The folder has more entries than the limit. */
   readonly more: boolean;
 }
 
@@ -131,8 +131,8 @@ export interface ListedEntry {
   readonly kind: FileKind;
   readonly bytes?: number;
   readonly modifiedMs?: number;
-  /** The name is not UTF-8: `name` shows it, but no path can say it. */
+  /** The name is not UTF-8: `name` displays it, but no path can contain it. */
   readonly unrepresentable?: true;
-  /** Only its name is told: sessions may not read it. */
+  /** Sessions may not read it, so only the name is listed. */
   readonly hidden?: true;
 }

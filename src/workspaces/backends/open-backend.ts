@@ -12,14 +12,14 @@ import { openLocal } from './local/open-local.ts';
 
 export interface BackendParts {
   readonly documents: Documents;
-  /** What tells quickly which files a search has to look at. */
+  /** Finds candidate files for a search. */
   readonly ripgrep: Ripgrep | undefined;
   readonly containers: ContainerBackends;
-  /** Volumes are named after it. */
+  /** Part of the names of volumes. */
   readonly dataDir: string;
 }
 
-/** Opens what keeps the files of a workspace. */
+/** Opens the backend of a workspace. */
 export async function openBackend(place: SessionWorkspace, parts: BackendParts): Promise<WorkspaceBackend> {
   const { id, workspace, folder } = place;
   const { documents, ripgrep, containers, dataDir } = parts;
@@ -36,10 +36,10 @@ export async function openBackend(place: SessionWorkspace, parts: BackendParts):
   }
 }
 
-/** Both: no id can name the files of another workspace. No name of a workspace has a NUL in it. */
+/** Uses name and id, so that no id can reach the files of another workspace. Workspace names contain no NUL. */
 const treeId = (name: string, id: string | undefined): string => (id === undefined ? name : `${name}\0${id}`);
 
-/** Each data directory has volumes of its own, named after the workspaces. */
+/** Names a volume after the data directory and the workspace. */
 export function createVolumeName(dataDir: string, workspace: string): string {
   const home = createHash('sha256').update(resolve(dataDir)).digest('hex').slice(0, 16);
   return `ambit-${home}-${workspace}`;

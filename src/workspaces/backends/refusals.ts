@@ -2,7 +2,7 @@ import { AmbitError } from '../../errors.ts';
 import { attachResolution } from '../resolutions.ts';
 import { shownPath } from '../saferoot/saferoot-error.ts';
 
-/** Refusals that every backend words alike. */
+/** Refuses a protected path. All backends use the errors of this file. */
 export function protectedPathError(path: string, why: string, resolved: string): AmbitError {
   return attachResolution(new AmbitError('PATH_PROTECTED', { what: `${shownPath(path)} ${why}.` }), {
     asked: path,
@@ -36,7 +36,7 @@ export function notAFileNameError(path: string): AmbitError {
   });
 }
 
-/** A path whose last part can only be a folder. */
+/** Tells whether the last part of a path can only be a folder. */
 export function endsLikeFolder(path: string): boolean {
   return /(?:^|\/)\.{0,2}$/.test(path);
 }

@@ -4,12 +4,12 @@ import { type Handle, pathAt } from './platform/platform-fs.ts';
 import { readNames } from './read-names.ts';
 import { SafeRootError } from './saferoot-error.ts';
 
-/** Git takes a folder for a repository, whatever it is called, when it holds such names, and runs what its `config` says. */
+/** The names by which git takes any folder for a repository, and then runs what its `config` says. */
 const headName = 'head';
 const requiredParts: readonly (readonly string[])[] = [['commondir'], ['objects', 'refs']];
 const partNames: ReadonlySet<string> = new Set([headName, ...requiredParts.flat()]);
 
-/** How many more names may be read, all folders on a way together: everybody waits for it. */
+/** The number of names that may still be read in all folders of one path, while everything else waits. */
 export interface NamesBudget {
   left: number;
 }
@@ -17,8 +17,8 @@ export interface NamesBudget {
 export const maxNamesRead = 5000;
 
 /**
- * Refuses a change to something in a folder, when the folder is a repository or would become one. It is then judged as if
- * it lay in `.git`. The folder is held, and nothing may come between this and the change.
+ * Refuses a change in a folder that is a repository or would become one, by the rules for `.git`. The folder is held,
+ * and nothing may come between this check and the change.
  */
 export function assertNoRepository(
   checkAccess: Admit | undefined,
@@ -37,13 +37,13 @@ export function assertNoRepository(
   throw new SafeRootError('NOT_ADMITTED', { what: reason, resolved: joinNames([...parentNames, name]) });
 }
 
-/** By names alone: what they stand for can be written later. */
+/** Decides by names alone, since the content can be written later. */
 export function isRepository(folder: Handle): boolean {
   const has = (name: string) => lstatSync(pathAt(folder, name), { throwIfNoEntry: false }) !== undefined;
   return has('HEAD') && requiredParts.some((names) => names.every(has));
 }
 
-/** In whatever case: a file system that makes no difference may come later. */
+/** Compares without case: a file system without case may come later. */
 function findPartRefusal(folder: Handle, name: string, budget: NamesBudget): string | undefined {
   const present = new Set([normalizeName(name)]);
   for (const each of readNames(folder)) {
@@ -58,7 +58,7 @@ function findPartRefusal(folder: Handle, name: string, budget: NamesBudget): str
 
 const isRepositoryPart = (name: string): boolean => partNames.has(normalizeName(name));
 
-/** What some file systems, or git for their sake, leave out of a name or take for the same. */
+/** Removes what some file systems, or git for their sake, ignore in a name. */
 function normalizeName(name: string): string {
   return name
     .normalize('NFKC')

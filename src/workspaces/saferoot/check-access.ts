@@ -1,12 +1,13 @@
 import type { FileKind } from './file-info.ts';
 import { SafeRootError } from './saferoot-error.ts';
 
-/** Looking at something or reading it, or making, changing, moving or removing it. */
+/** `read` covers looking and reading; `write` covers making, changing, moving and removing. */
 export type AccessKind = 'read' | 'write';
 
 /**
- * Asked with the names that lead to something, links followed, while it is held and before anything is done to it. The
- * answer is why it may not be, as the rest of a sentence about the path, or undefined. What does not exist has no kind.
+ * Called with the names that lead to an entry, links followed, while the entry is held and before anything is done to
+ * it. Returns why access is refused, as the rest of a sentence about the path, or undefined. An entry that does not
+ * exist has no kind.
  */
 export type Admit = (access: AccessKind, names: readonly string[], kind: FileKind | undefined) => string | undefined;
 

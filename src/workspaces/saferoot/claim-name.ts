@@ -17,8 +17,8 @@ import { SafeRootError, systemCode } from './saferoot-error.ts';
 import { type EntryLocation, type WalkResult, walkNames } from './walk-path.ts';
 
 /**
- * Where a file cannot get a second name: not on every file system, not of files of other accounts, and on macOS not
- * when it is a link.
+ * System codes for a file that cannot get a second name: not every file system allows it, not for files of other
+ * accounts, and on macOS not for links.
  */
 const linkUnsupportedCodes: ReadonlySet<string> = new Set([
   'EPERM',
@@ -30,9 +30,9 @@ const linkUnsupportedCodes: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What was admitted is a way of names. The folder at its end may have been moved to where its file would not be admitted:
- * it must still be there. Before a new name is given, that spares the work. After it, it is what counts: another process
- * may have come in between, and whoever comes last sees what both did.
+ * Asserts that the parent folder still lies where access was checked: it may have been moved to where its file would be
+ * refused. Before a new name is given, this check saves work. After it, this check is the one that counts: another
+ * process may have changed something in between, and the later of the two sees both changes.
  */
 export function assertParentUnmoved(folder: RootFolder, end: WalkResult, location: EntryLocation): void {
   if (folder.checkAccess === undefined) return;
@@ -40,11 +40,11 @@ export function assertParentUnmoved(folder: RootFolder, end: WalkResult, locatio
   const now = walkNames(folder.fs, folder.root, parentNames, { keepLastLink: true });
   now.release();
   if (now.node === undefined || !isSameFile(now.node, location.folder)) throw new SafeRootError('CHANGED');
-  // The other parts of a repository may have come meanwhile.
+  // Another process may have added the other parts of a repository.
   assertNoRepository(folder.checkAccess, location.folder, parentNames, location.name);
 }
 
-/** Looks at what was done, and undoes it where a rule is broken by it now. */
+/** Checks what was done, and undoes it when the check fails. */
 export function undoOnError(check: () => void, undo: () => void): void {
   try {
     check();
@@ -54,7 +54,7 @@ export function undoOnError(check: () => void, undo: () => void): void {
   }
 }
 
-/** Takes a new name away, unless it is somebody else's by now. */
+/** Removes a name that we gave, unless another file has it by now. */
 export function removeIfOurs({ folder, name }: EntryLocation, ours: Stats): void {
   const path = pathAt(folder, name);
   const current = lstatSync(path, { throwIfNoEntry: false });
@@ -62,15 +62,15 @@ export function removeIfOurs({ folder, name }: EntryLocation, ours: Stats): void
 }
 
 /**
- * Gives a file a new name that nobody has, or fails with EEXIST. A plain rename would replace what is there, and
- * looking first would leave a gap; a link fails if the name is taken, at once.
+ * Gives a file a name that is free, or fails with EEXIST. A plain rename would replace what is there, and checking
+ * first would leave a gap. A hard link fails at once if the name is taken.
  */
 export function claimFileName(from: string, to: string): void {
   try {
     linkSync(from, to);
   } catch (error) {
     if (!linkUnsupportedCodes.has(systemCode(error) ?? '')) throw error;
-    // The name is taken by an empty file of ours, which the real one then replaces.
+    // Our empty file claims the name, and the real file then replaces it.
     closeSync(openSync(to, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600));
     renameOverClaim(from, to, unlinkSync);
     return;
@@ -78,7 +78,7 @@ export function claimFileName(from: string, to: string): void {
   removeOldName(from, to);
 }
 
-/** The same for a folder: its name is taken by an empty folder, which a rename replaces at once. */
+/** Does the same for a folder: an empty folder claims the name, and the rename replaces it at once. */
 export function claimFolderName(from: string, to: string): void {
   mkdirSync(to, 0o700);
   renameOverClaim(from, to, rmdirSync);
@@ -93,7 +93,7 @@ function renameOverClaim(from: string, to: string, removeClaim: (path: string) =
   }
 }
 
-/** Only while it is still the same file: someone may have put another one there since. */
+/** Removes the old name only while it is the same file: somebody may have put another one there. */
 function removeOldName(from: string, to: string): void {
   const [old, current] = [from, to].map((path) => lstatSync(path, { throwIfNoEntry: false }));
   if (old === undefined || (current !== undefined && (current.ino !== old.ino || current.dev !== old.dev))) return;

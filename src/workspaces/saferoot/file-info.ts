@@ -12,18 +12,18 @@ export interface Facts {
   /** The permission bits. */
   readonly mode: number;
   readonly modifiedMs: number;
-  /** How many names the file has. */
+  /** The number of hard links. */
   readonly names: number;
-  /** Differs when the file was replaced or written since; compare only. */
+  /** Differs after the file was replaced or written; only for comparing. */
   readonly version: string;
 }
 
-/** Where a path led, links followed. */
+/** The path that a request led to, links followed. */
 export interface ResolvedPath {
   readonly path: string;
 }
 
-/** What is known of something, and where it is. */
+/** A file with the path it was found at. */
 export interface LocatedFile extends Facts, ResolvedPath {}
 
 export function toFileInfo(stats: Stats): Facts {
@@ -48,7 +48,7 @@ export function kindFromStats(seen: Pick<Stats, 'isFile' | 'isDirectory' | 'isSy
 }
 
 export interface StatOptions {
-  /** Tell of a link itself, not of what it leads to. */
+  /** Describes a link itself, not its target. */
   readonly link?: boolean;
 }
 
@@ -61,11 +61,11 @@ export function statFile(folder: RootFolder, path: string, options: StatOptions 
 }
 
 export interface ReadlinkOptions {
-  /** Tell of an absolute target too: for those who keep it to themselves. */
+  /** Returns absolute targets too, for callers that do not pass them on. */
   readonly absolute?: boolean;
 }
 
-/** What a link says. A target that is absolute is not told unless asked for: it is a path of the host. */
+/** Reads the target of a link. Refuses an absolute target unless asked for, since it is a path of the host. */
 export function readLinkTarget(folder: RootFolder, path: string, options: ReadlinkOptions = {}): string {
   return withPath(folder, path, { access: 'read', keepLastLink: true }, (end) => {
     const node = requireNode(end);

@@ -12,31 +12,31 @@ export interface FolderEntry {
   readonly kind: FileKind;
   readonly size?: number;
   readonly modifiedMs?: number;
-  /** The name is not UTF-8: `name` shows it, but no path can say it. */
+  /** The name is not UTF-8: `name` displays it, but no path can contain it. */
   readonly unrepresentable?: true;
-  /** Only its name is told: it may not be read. */
+  /** Access is refused, so only the name is listed. */
   readonly unreadable?: true;
 }
 
 export interface FolderListing {
   readonly path: string;
-  /** Sorted by name. Of a folder too large to be read whole, those that came first. */
+  /** Sorted by name. A folder too large to be read whole gives the entries that came first. */
   readonly entries: readonly FolderEntry[];
-  /** There are more than were asked for. */
+  /** The folder has more entries than the limit. */
   readonly more: boolean;
 }
 
 export interface FolderListOptions {
-  /** At most this many; 10,000 unless given. */
+  /** The largest number of entries; 10,000 by default. */
   readonly limit?: number;
-  /** Sizes and times too, which costs a look at each. */
+  /** Adds sizes and times, at the cost of one stat per entry. */
   readonly facts?: boolean;
-  /** Names that are left out, as if they were not there. */
+  /** Names that are left out of the listing. */
   readonly without?: (name: string) => boolean;
 }
 
 const namesPerTick = 256;
-/** So many names are read before they are sorted; nobody waits for, or holds, more. */
+/** Bounds the memory for names that are sorted. */
 const maxNames = 100_000;
 
 export function listFolder(folder: RootFolder, path: string, options: FolderListOptions = {}): Promise<FolderListing> {
@@ -55,7 +55,7 @@ export function listFolder(folder: RootFolder, path: string, options: FolderList
   });
 }
 
-/** One more than asked for at most, so that it is known whether there are more. */
+/** Reads at most one entry more than the limit, to know whether there are more. */
 async function readEntries(
   node: Handle,
   maxEntries: number,
@@ -73,11 +73,11 @@ async function readEntries(
   return entries;
 }
 
-/** Looked at by its name in the folder that is held; nothing is followed, and nothing needs to be held for it. */
+/** Reads size and time by the name in the held folder. Nothing is followed, so nothing needs to be held for it. */
 function addFacts(node: Handle, entry: FolderEntry): FolderEntry {
   if (entry.unrepresentable) return entry;
   const stats = lstatSync(pathAt(node, entry.name), { throwIfNoEntry: false });
   if (stats === undefined) return entry;
-  // Spelled out: thousands of these are made, and a spread takes several times as long.
+  // A spread takes several times as long, and there are thousands of entries.
   return { name: entry.name, kind: entry.kind, size: stats.size, modifiedMs: stats.mtimeMs };
 }

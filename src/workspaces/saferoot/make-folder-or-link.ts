@@ -9,13 +9,13 @@ import { SafeRootError } from './saferoot-error.ts';
 import { removeIfEmpty } from './walk-path.ts';
 
 export interface MakeFolderOptions {
-  /** Folders missing on the way are made, and one that is there already is fine. */
+  /** Makes missing parents, and accepts a folder that exists already. */
   readonly parents?: boolean;
 }
 
 export interface MadeFolder {
   readonly path: string;
-  /** How many folders were made: none where it was there already. */
+  /** The number of folders made; 0 where it existed already. */
   readonly folders: number;
 }
 
@@ -40,7 +40,7 @@ export function makeFolder(folder: RootFolder, path: string, options: MakeFolder
   });
 }
 
-/** A new link. Nothing that exists is touched. */
+/** Makes a new link, and touches nothing that exists. */
 export function makeLink(folder: RootFolder, path: string, target: string, options: MakeFolderOptions = {}): void {
   const make = options.parents ? 'parents' : undefined;
   withPath(folder, path, { access: 'write', keepLastLink: true, make }, (end) => {

@@ -22,9 +22,9 @@ import { runExclusively } from './time-slice.ts';
 import { type EntryLocation, type WalkResult, walkNames } from './walk-path.ts';
 
 export interface RenameOptions {
-  /** What bears the new name is replaced: a file or link by a file, an empty folder by a folder. */
+  /** Replaces the target: a file or link by a file, an empty folder by a folder. */
   readonly overwrite?: boolean;
-  /** Folders missing on the way to the new name are made. */
+  /** Makes missing parents of the new name. */
   readonly parents?: boolean;
 }
 
@@ -32,18 +32,18 @@ export interface RenamedEntry {
   readonly from: string;
   readonly to: string;
   readonly kind: FileKind;
-  /** How many folders were made on the way to the new name. */
+  /** The number of parent folders made. */
   readonly folders: number;
 }
 
-/** A folder with more is not moved where all that is in it must be admitted. */
+/** The largest folder that is moved when access to all its entries must be checked. */
 const maxEntries = 100_000;
-/** Somebody may go on working in it: it is looked through so often before that is told. */
+/** The number of surveys before a folder that keeps changing is given up. */
 const maxAttempts = 5;
-/** Few enough to be looked through while everybody waits. */
+/** Few enough for a survey without a pause. */
 const maxAtOnce = 500;
 
-/** Moves a file, a folder, or a link itself. A special file is moved without being opened. */
+/** Moves a file, a folder or a link itself. Special files are not opened. */
 export async function renameEntry(
   folder: RootFolder,
   from: string,
@@ -52,7 +52,7 @@ export async function renameEntry(
 ): Promise<RenamedEntry> {
   const paths = { from, to };
   const work = () => renameSurveyed(folder, paths, options);
-  // To look through a folder takes long. Those who come at the same time wait, and find what it is like then.
+  // A survey takes long. Concurrent moves wait, and then see the current tree.
   return folder.checkAccess !== undefined && needsSurvey(folder, paths, options)
     ? runExclusively(folder, work)
     : work();
@@ -74,13 +74,13 @@ async function renameSurveyed(folder: RootFolder, paths: RenamePaths, options: R
 
 interface SourceSurvey extends TreeSurvey {
   readonly node: Handle;
-  /** By the names that led there, and that it will have. */
+  /** The paths before and after the move. */
   readonly survey: SurveyOptions;
 }
 
 const surveyOutdated = Symbol('it is not as it was seen');
 
-/** There is no pause: what was found holds until it is done. */
+/** Moves without a pause, so that the checks still hold when the rename happens. */
 function renameAtOnce(
   folder: RootFolder,
   { from, to }: RenamePaths,
@@ -94,7 +94,7 @@ function renameAtOnce(
     const targetPath = isFolder ? stripTrailingSlash(to) : to;
     if (isFolder) {
       const targetNames = findTarget(folder, targetPath);
-      // Before the folders on the way are made, which would be in it.
+      // Checked before parents are made, since they would lie inside the folder.
       assertNotIntoItself(source, targetNames, from);
       if (folder.checkAccess !== undefined) assertUnchanged(folder, node, survey, surveyOptions(source, targetNames));
     }
@@ -109,7 +109,7 @@ function renameAtOnce(
     try {
       if (options.overwrite) moveOverTarget(node, oldLocation, target);
       else moveToFreeName(node, oldLocation, target);
-      // Who replaced something gave no new name.
+      // A replaced target is no new name.
       if (target.node === undefined) {
         const newLocation = requireLocation(target);
         undoOnError(
@@ -133,14 +133,14 @@ interface RenamePaths {
   readonly to: string;
 }
 
-/** What can be refused without a look through the folder is refused here. */
+/** Tells whether a survey is needed, and throws what can be refused without one. */
 function needsSurvey(folder: RootFolder, paths: RenamePaths, options: RenameOptions): boolean {
   return withPath(folder, paths.from, { access: 'write', keepLastLink: true }, (source) => {
     return findTargetNames(folder, source, paths, options) !== undefined;
   });
 }
 
-/** What lies in a folder goes with it: it must be admitted where it is and where it will be. */
+/** Surveys a folder: access to all entries is needed where they are and where they will be. */
 function surveySource(
   folder: RootFolder,
   paths: RenamePaths,
@@ -155,7 +155,7 @@ function surveySource(
   });
 }
 
-/** The names that will lead to a folder. Refused where it can be seen at once that it cannot be moved there. */
+/** Finds the names that will lead to a folder, or throws when it cannot be moved there. */
 function findTargetNames(
   folder: RootFolder,
   source: WalkResult,
@@ -178,7 +178,7 @@ function assertNotIntoItself({ names }: WalkResult, targetNames: readonly string
   if (isInside) throw new SafeRootError('INTO_ITSELF', { path: from });
 }
 
-/** As the system would answer in the end. */
+/** Throws what the system call would answer later. */
 function assertReplaceable(node: Handle, old: Handle, overwrite: boolean): void {
   if (!overwrite) throw new SafeRootError('EXISTS');
   if (isSameFile(node, old)) return;
@@ -187,14 +187,14 @@ function assertReplaceable(node: Handle, old: Handle, overwrite: boolean): void 
 }
 
 /**
- * Another process may have put something into a folder while it was moved: then it goes back. One that puts something
- * into it later sees that it is elsewhere.
+ * Surveys a moved folder again, and moves it back when another process has put something into it that is refused. A
+ * process that does so later sees the folder at its new place.
  */
 async function verifyMovedFolder(folder: RootFolder, { from, to }: RenamedEntry): Promise<void> {
   const targetNames = parsePath(to);
   const moved = walkNames(folder.fs, folder.root, targetNames, { keepLastLink: true });
   try {
-    // Whoever moved it on looked through it as well.
+    // A process that moved it on has surveyed it as well.
     if (moved.node === undefined || !moved.node.stats.isDirectory()) return;
     await surveyTree(folder, moved.node, { paths: [targetNames], maxEntries, onSingleMount: false });
   } catch (error) {
@@ -212,7 +212,7 @@ async function verifyMovedFolder(folder: RootFolder, { from, to }: RenamedEntry)
   }
 }
 
-/** To its old name or, where somebody took that meanwhile, to one beside it. */
+/** Moves an entry back to its old name, or to a name beside it when that is taken. */
 function moveBack(node: Handle, from: EntryLocation, to: EntryLocation): void {
   const claim = node.stats.isDirectory() ? claimFolderName : claimFileName;
   const current = lstatSync(pathAt(from.folder, from.name), { throwIfNoEntry: false });
@@ -226,7 +226,7 @@ function moveBack(node: Handle, from: EntryLocation, to: EntryLocation): void {
   }
 }
 
-/** Looked through right before it is moved; where that would take long, it must be as it was seen before. */
+/** Surveys the folder right before the move. A large folder must instead be unchanged since its last survey. */
 function assertUnchanged(
   folder: RootFolder,
   node: Handle,
@@ -249,14 +249,14 @@ const surveyOptions = (source: WalkResult, target: readonly string[]): SurveyOpt
   onSingleMount: false,
 });
 
-/** Where a path will lead once the folders missing on the way are there, without making them. */
+/** Finds the names a path will have once missing parents exist, without making them. */
 function findTarget(folder: RootFolder, to: string): readonly string[] {
   return withErrorPath(to, () =>
     withPath(folder, to, { access: 'write', keepLastLink: true, make: 'none' }, (end) => end.names),
   );
 }
 
-/** A failure on this way is about the new name, not the old one. */
+/** Reports errors about the new name instead of the old one. */
 function withErrorPath<T>(to: string, work: () => T): T {
   try {
     return work();
@@ -279,7 +279,7 @@ function moveOverTarget(node: Handle, oldLocation: EntryLocation, target: WalkRe
     pathAt(newLocation.folder, newLocation.name),
   ];
   renameSync(oldName, newName);
-  // Between two names of one file a rename does nothing at all.
+  // A rename between two names of one file does nothing.
   const isSameFileTwice = target.node !== undefined && isSameFile(target.node, node) && !node.stats.isDirectory();
   if (isSameFileTwice && !(isSameFile(oldLocation.folder, newLocation.folder) && oldLocation.name === newLocation.name))
     unlinkSync(oldName);

@@ -33,9 +33,9 @@ import {
 export interface SafeRootOptions {
   /** Refuses files with several names even for reading and replacing, and does not enter other mounts. */
   readonly strict?: boolean;
-  /** Decides by where a path leads. Nothing it does not admit is opened, made, changed, moved or removed. */
+  /** Decides by the path that was reached. An entry it refuses is not opened, made, changed, moved or removed. */
   readonly admit?: Admit;
-  /** Asked before what lies in a folder is admitted in great numbers: what to wait for first. */
+  /** Called before many entries of a folder are checked; returns what to wait for. */
   readonly prepare?: (names: readonly string[]) => Promise<void> | undefined;
 }
 
@@ -45,7 +45,7 @@ export interface SafeRoot {
   read(path: string, options?: ReadFileOptions): Promise<Buffer>;
   create(path: string, content: FileContent, options?: CreateOptions): Promise<WrittenFile>;
   replace(path: string, content: FileContent, options?: ReplaceOptions): Promise<WrittenFile>;
-  /** Refuses what `create` or `replace` would refuse, folders made on the way, and touches nothing. */
+  /** Refuses what `create` or `replace` would refuse with missing parents made, and changes nothing. */
   mayWrite(path: string, options?: MayWriteOptions): Promise<facts.ResolvedPath>;
   append(path: string, content: string | Uint8Array, options?: AppendOptions): Promise<void>;
   mkdir(path: string, options?: MakeFolderOptions): Promise<MadeFolder>;
@@ -55,25 +55,25 @@ export interface SafeRoot {
   list(path: string, options?: FolderListOptions): Promise<FolderListing>;
   stat(path: string, options?: facts.StatOptions): Promise<facts.LocatedFile>;
   readlink(path: string, options?: facts.ReadlinkOptions): Promise<string>;
-  /** A new link, of which nothing but its own place is looked at: where it leads is the caller's to judge. */
+  /** Makes a link. Only its own location is checked; the caller judges the target. */
   symlink(path: string, target: string, options?: MakeFolderOptions): Promise<void>;
-  /** Removes what writes that were killed have left behind, and answers how many files that were. */
+  /** Removes files that killed writes left behind, and returns their number. */
   sweep(options?: SweepLeftoversOptions): Promise<number>;
-  /** The descriptor of the folder, where the platform has one: for mounting exactly this folder elsewhere. */
+  /** The descriptor of the folder, on platforms that have one, for mounting exactly this folder. */
   readonly descriptor: number | undefined;
-  /** Whether the path it was opened by leads to something else by now, or to nothing. */
+  /** Tells whether the path it was opened by now leads to something else or to nothing. */
   isElsewhere(): boolean;
-  /** Operations under way still finish. Files that were opened stay open. */
+  /** Running operations still finish. Opened files stay open. */
   close(): void;
 }
 
-/** Most of what is done never waits; whoever does very much of it lets others have their turn in between. */
+/** Most operations never wait, so a caller with very many of them yields now and then. */
 const maxPerTick = 32;
 const maxTickMs = 4;
 let doneThisTick = 0;
 let workedMs = 0;
 
-/** Most of the work is done before the first pause, while all others wait. */
+/** Measures the synchronous part, during which everything else waits. */
 function measureTime<T>(work: () => T): T {
   const began = performance.now();
   try {
@@ -84,8 +84,8 @@ function measureTime<T>(work: () => T): T {
 }
 
 /**
- * Opens a folder named by the operator. From here on it is this very folder, whatever its name comes to mean. Throws
- * `UNSUPPORTED` where the platform cannot keep the promise.
+ * Opens a folder named by the operator. It stays this very folder, even if its path later leads elsewhere. Throws
+ * `UNSUPPORTED` where the platform cannot guarantee that.
  */
 export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot {
   const strict = options.strict ?? false;
@@ -108,7 +108,7 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
     }
   }
 
-  /** A descriptor's number is given to someone else once it is closed, so the root stays while anyone uses it. */
+  /** Keeps the root open while operations run: the number of a closed descriptor is reused. */
   async function runOperation<T>(about: string, work: () => T | Promise<T>): Promise<T> {
     if (isClosed) throw new SafeRootError('CLOSED', { path: about });
     active++;

@@ -1,24 +1,24 @@
 import { SafeRootError } from './saferoot-error.ts';
 
-/** What Linux and macOS take in one call; nobody means more. */
+/** The longest path that Linux and macOS accept in one call. */
 const maxPathBytes = 4096;
 const maxNameBytes = 255;
 
 /**
- * The components of a path as the kernel would see them, `..` and empty ones included: what they mean depends on
- * what lies there, so only the walk can say. A component no file can have is refused here.
+ * Splits a path into components as the kernel sees them, with `..` and empty ones: only the walk knows what they mean.
+ * Refuses components that no file can have.
  */
 export function parsePath(path: string): string[] {
   if (typeof path !== 'string') throw new SafeRootError('PATH_INVALID', { what: 'is not text' });
   if (path === '') throw new SafeRootError('PATH_INVALID', { path, what: 'is empty; the folder itself is "."' });
   if (path.startsWith('/')) throw new SafeRootError('PATH_VIOLATION', { path, what: 'is not relative to the folder' });
   if (path.includes('\0')) throw new SafeRootError('PATH_INVALID', { path, what: 'contains a NUL' });
-  // Half a character would be written as U+FFFD, and so name another file than the one asked for.
+  // Half a surrogate pair would be written as U+FFFD and name another file.
   if (/\p{Cs}/u.test(path)) throw new SafeRootError('PATH_INVALID', { path, what: 'is not well-formed Unicode' });
   if (Buffer.byteLength(path) >= maxPathBytes) throw new SafeRootError('NAME_TOO_LONG', { path });
   const components = path.split('/');
   for (const component of components) {
-    // No character takes more than three bytes per UTF-16 unit.
+    // A UTF-16 unit takes at most three bytes.
     if (component.length * 3 > maxNameBytes && Buffer.byteLength(component) > maxNameBytes) {
       throw new SafeRootError('NAME_TOO_LONG', { path });
     }
@@ -41,12 +41,12 @@ export function resolveDots(components: readonly string[]): string[] {
   return names;
 }
 
-/** "new/" is a usual way to write a folder; without its slash it is a name, which may be missing. */
+/** Removes slashes at the end: "new/" often names a folder, which may be missing. */
 export function stripTrailingSlash(path: string): string {
   return path.replace(/(?<=[^/])\/+$/, '');
 }
 
-/** The names of a path, however it is written: without empty ones and dots. What `..` means only a walk can say. */
+/** Splits a path into its names, without empty ones and dots. `..` stays: only a walk can resolve it. */
 export function splitIntoNames(path: string): string[] {
   return path.split('/').filter((name) => name !== '' && name !== '.');
 }

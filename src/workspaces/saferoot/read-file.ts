@@ -9,17 +9,17 @@ import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
 
 export interface ByteRange {
   readonly offset?: number;
-  /** To the end of the file unless given. */
+  /** Up to the end of the file by default. */
   readonly length?: number;
 }
 
-/** A file open for reading. It stays the same file whatever happens to its name; whoever opened it closes it. */
+/** A file open for reading. It stays the same file whatever happens to its name; the caller closes it. */
 export interface OpenRootFile {
   readonly facts: LocatedFile;
-  /** Fewer bytes than asked for only where the file ends. */
+  /** Returns fewer bytes than asked for only at the end of the file. */
   read(offset: number, length: number): Promise<Buffer>;
   chunks(range?: ByteRange & { readonly chunkBytes?: number }): AsyncGenerator<Buffer, void, undefined>;
-  /** The content into a new file of our own, which nobody else can reach: sharing its blocks where the system can. */
+  /** Copies the content into a new file that nobody else can reach, sharing blocks where the system can. */
   copyTo(target: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -35,14 +35,14 @@ export function openFile(folder: RootFolder, path: string): OpenRootFile {
   return createOpenFile(descriptor, { ...toFileInfo(fstatSync(descriptor)), path: joinNames(names) }, path);
 }
 
-/** So much is read at once, where a way through other threads would take longer than the reading. */
+/** Up to this size a synchronous read is faster than the thread pool. */
 const maxSyncBytes = 65_536;
 
 function createOpenFile(descriptor: number, facts: LocatedFile, path: string): OpenRootFile {
   let activeReads = 0;
   let isClosed = false;
 
-  /** A descriptor's number is given to another file once it is closed, so it stays while anyone reads. */
+  /** Keeps the file open while reads run: the number of a closed descriptor is reused. */
   async function runRead<T>(work: () => Promise<T>): Promise<T> {
     if (isClosed) throw new SafeRootError('CLOSED', { path });
     activeReads++;
@@ -62,7 +62,7 @@ function createOpenFile(descriptor: number, facts: LocatedFile, path: string): O
     let filled = 0;
     let bytes = Buffer.alloc(0);
     try {
-      // No more memory than there is to read, whatever was asked for.
+      // Allocates no more than the file holds, whatever was asked for.
       bytes = Buffer.allocUnsafe(Math.max(0, Math.min(length, fstatSync(descriptor).size - offset)));
       const isSmall = facts.size <= maxSyncBytes && bytes.length <= maxSyncBytes;
       while (filled < bytes.length) {
@@ -107,7 +107,7 @@ function createOpenFile(descriptor: number, facts: LocatedFile, path: string): O
       runRead(async () => {
         if (process.platform === 'linux') {
           await copyFile(`/proc/self/fd/${descriptor}`, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
-          // It came with the permissions of the file, set-user-id among them.
+          // The copy has the permissions of the file, set-user-id among them.
           await chmod(target, 0o600);
         } else await pipeline(chunks(), createWriteStream(target, { flags: 'wx', mode: 0o600 }));
       }),
@@ -119,13 +119,13 @@ function createOpenFile(descriptor: number, facts: LocatedFile, path: string): O
   };
 }
 
-/** A negative offset would mean "go on from where you are" to the system. */
+/** Refuses negative numbers: to the system a negative offset means "from the current position". */
 export function assertWholeNumber(value: number, name: string): void {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be a whole number, 0 or more`);
 }
 
 export interface ReadFileOptions extends ByteRange {
-  /** More than this is refused, not cut. */
+  /** Larger content is refused, not cut. */
   readonly maxBytes?: number;
 }
 

@@ -4,16 +4,16 @@ import type { Handle } from './platform/platform-fs.ts';
 import type { RootFolder } from './root-folder.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
-/** A name as the bytes it is. */
+/** A name as raw bytes. */
 export interface RawName {
   readonly name: Buffer;
   readonly kind: FileKind;
 }
 
-/** What lies in a folder, as it comes. */
+/** Yields the names in a folder, in the order of the system. */
 export function* readNames(handle: Handle): Generator<RawName> {
   if (!handle.stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY');
-  // Node reads names as bytes when asked to; its types do not say so.
+  // Node can read names as bytes; its types do not say so.
   const directory = opendirSync(handle.path, { encoding: 'buffer' as BufferEncoding, bufferSize: 256 });
   try {
     for (;;) {

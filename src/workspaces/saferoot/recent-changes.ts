@@ -1,8 +1,8 @@
 import type { Handle } from './platform/platform-fs.ts';
 
 /**
- * Folders in which this process has given something a name, the latest last: who looked before looks again. What other
- * processes do is found by a look after the deed.
+ * Folders in which this process has added a name, the latest last. A survey that began before must look again. Changes
+ * by other processes are found by a check after the operation.
  */
 const recentFolders: string[] = [];
 const maxRecent = 4096;
@@ -20,7 +20,7 @@ export function countChanges(): number {
   return changeCount;
 }
 
-/** Whether any of these folders got a new name in it since; also where that is too long ago to say. */
+/** Tells whether a name was added in one of these folders since then; also true where that is too long ago to know. */
 export function hasChangedSince(folders: ReadonlySet<string>, since: number): boolean {
   const count = changeCount - since;
   return (

@@ -10,18 +10,18 @@ import { isLeftOver, isTemporaryName } from './temporary-file.ts';
 import { createYielder, runExclusively, type Yielder } from './time-slice.ts';
 
 export interface SweepLeftoversOptions {
-  /** So many names are looked at; 20,000 unless given. */
+  /** The number of names to look at; 20,000 by default. */
   readonly maxEntries?: number;
 }
 
 export interface RemovedTree {
   readonly path: string;
   readonly kind: FileKind;
-  /** How many files, links and folders are gone. */
+  /** The number of files, links and folders removed. */
   readonly entries: number;
 }
 
-/** Removes a file, a link itself, a special file (which is not opened for it), or an empty folder. */
+/** Removes a file, a link itself, an empty folder, or a special file without opening it. */
 export function removeEntry(folder: RootFolder, path: string): RemovedTree {
   return withPath(folder, path, { access: 'write', keepLastLink: true, removesLast: true }, (end) => {
     const node = requireNode(end);
@@ -32,13 +32,13 @@ export function removeEntry(folder: RootFolder, path: string): RemovedTree {
 }
 
 export interface RemoveTreeOptions {
-  /** A tree with more is refused before anything is removed; 100,000 unless given. */
+  /** Refuses larger trees before anything is removed; 100,000 by default. */
   readonly maxEntries?: number;
 }
 
 /**
- * Removes a folder and all that is in it. Links are removed, not followed; other mounts are not entered. A tree that is
- * too large, leads elsewhere or holds what may not be removed stays whole.
+ * Removes a folder with all its entries. Links are removed, not followed; other mounts are not entered. A tree that is
+ * too large, leads elsewhere or holds an entry that may not be removed stays whole.
  */
 export async function removeTree(
   folder: RootFolder,
@@ -82,7 +82,7 @@ async function removeRecursively(
       if (pause !== undefined) await pause;
       return;
     } catch (error) {
-      // Someone wrote into it meanwhile, or the system left an entry out while others went.
+      // Another process wrote into it, or the system skipped an entry while others were removed.
       if (systemCode(error) !== 'ENOTEMPTY' || left === 0) throw error;
     }
   }
@@ -95,7 +95,7 @@ async function emptyFolder(
   progress: Progress,
   depth: number,
 ): Promise<void> {
-  // Where that is not known in time, each entry is refused.
+  // If the rules are not known in time, each entry is refused.
   await folder.prepare?.(names);
   for (const { name } of readNames(node)) {
     const child = stepIfPresent(folder, node, name);
@@ -103,7 +103,7 @@ async function emptyFolder(
     try {
       const text = name.toString();
       const childNames = [...names, text];
-      // Asked once more: it may have come after the survey.
+      // Checked again, since the entry may be newer than the survey.
       if (!isTemporaryName(text)) assertAccess(folder.checkAccess, 'write', childNames, kindFromStats(child.stats));
       await removeRecursively(folder, child, pathAt(node, name), childNames, progress, depth + 1);
     } finally {
@@ -117,7 +117,7 @@ function removeName(node: Handle, name: string | Buffer): void {
   else unlinkSync(name);
 }
 
-/** Goes through the tree, folders that may not be written to left out, and removes what killed writes left. */
+/** Removes what killed writes left in the tree, skipping folders that may not be written to. */
 export async function sweepLeftovers(
   folder: RootFolder,
   { maxEntries = 20_000 }: SweepLeftoversOptions = {},
@@ -140,7 +140,7 @@ export async function sweepLeftovers(
       try {
         if (child.stats.isDirectory()) await sweepFolder(child, [...names, text]);
       } catch (error) {
-        // One that cannot be read is left as it is.
+        // A folder that cannot be read is skipped.
         if (systemCode(error) === undefined) throw error;
       } finally {
         folder.fs.release(child);

@@ -3,14 +3,14 @@ import type { Handle, PlatformFs } from './platform/platform-fs.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { type EntryLocation, type PathWalkOptions, type WalkResult, walkPath } from './walk-path.ts';
 
-/** An open folder, as the operations see it. */
+/** An open root folder, as the operations see it. */
 export interface RootFolder {
   readonly fs: PlatformFs;
   readonly root: Handle;
-  /** Files with several names are refused even for reading, and mounts are not entered. */
+  /** Refuses files with several names even for reading, and does not enter other mounts. */
   readonly strict: boolean;
   readonly checkAccess: Admit | undefined;
-  /** Asked before what lies in a folder is admitted: what to wait for, so that it is known what holds there. */
+  /** Called before entries of a folder are checked. Returns what to wait for, so that the check knows all its rules. */
   readonly prepare?: ((names: readonly string[]) => Promise<void> | undefined) | undefined;
 }
 
@@ -22,7 +22,7 @@ export function walkInRoot(folder: RootFolder, path: string, options: RootWalkOp
   return walkPath(folder.fs, folder.root, path, { ...options, checkAccess: folder.checkAccess });
 }
 
-/** Walks, does the work, and lets every handle go again. */
+/** Walks to a path, does the work and releases every handle. */
 export function withPath<T>(
   folder: RootFolder,
   path: string,
@@ -51,19 +51,19 @@ export async function withPathAsync<T>(
   }
 }
 
-/** What is there; it must be. */
+/** Returns the entry that the walk found, or throws when there is none. */
 export function requireNode(end: WalkResult): Handle {
   if (end.node === undefined) throw new SafeRootError('FILE_NOT_FOUND');
   return end.node;
 }
 
-/** The place of something that can be made, moved or removed: anything but the folder itself. */
+/** Returns the location of an entry that can be made, moved or removed: any but the root itself. */
 export function requireLocation(end: WalkResult): EntryLocation {
   if (end.location === undefined) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself' });
   return end.location;
 }
 
-/** Refuses what is not a plain file, before anything is opened. */
+/** Refuses everything but regular files, before anything is opened. */
 export function assertRegularFile(handle: Handle, folder: RootFolder): void {
   if (handle.stats.isDirectory()) throw new SafeRootError('IS_A_DIRECTORY');
   if (!handle.stats.isFile()) throw new SafeRootError('SPECIAL_FILE');

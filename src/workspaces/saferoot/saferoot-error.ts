@@ -1,6 +1,6 @@
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 
-/** Each sentence goes on from the path as the caller wrote it. None may hold a path of the host. */
+/** Each text continues a sentence that begins with the path. None may contain a path of the host. */
 const messages = {
   PATH_VIOLATION: 'leads outside the folder',
   PATH_INVALID: 'is not a path',
@@ -49,28 +49,28 @@ const systemCodes: Readonly<Record<string, SafeRootCode>> = {
   EAGAIN: 'BUSY',
   EBUSY: 'BUSY',
   ETXTBSY: 'BUSY',
-  // The walk never gives the kernel a link to follow; one can only have been put there since.
+  // The walk never lets the kernel follow a link, so this one is new.
   ELOOP: 'CHANGED',
 };
 
-/** What the macOS kernel answers when a path would leave what its prefix allows; Node has no name for it. */
+/** The error of macOS for a path that would leave what its prefix allows; Node has no name for it. */
 const notCapable = -107;
 
 export interface SafeRootErrorDetails {
   /** As the caller wrote it. */
   readonly path?: string | undefined;
-  /** The particular, in place of the sentence of the code. */
+  /** A precise text in place of the one for the code. */
   readonly what?: string;
   /** The name of the system's error, such as `EIO`. */
   readonly system?: string | undefined;
-  /** Where the path led, where that was what decided. */
+  /** The resolved path, where the decision was about it. */
   readonly resolved?: string;
 }
 
 /** A refusal or failure inside a SafeRoot. It carries no `cause`: system errors quote paths of the host. */
 export class SafeRootError extends Error {
   readonly code: SafeRootCode;
-  /** What is wrong with the path, as the rest of a sentence about it. */
+  /** The reason, as the rest of a sentence about the path. */
   readonly what: string;
   readonly path: string | undefined;
   readonly system: string | undefined;
@@ -88,7 +88,7 @@ export class SafeRootError extends Error {
     this.#details = details;
   }
 
-  /** The same, told of the path the caller gave, where it does not name one yet. */
+  /** Adds the path of the caller to an error that has none. */
   forPath(path: string | undefined): SafeRootError {
     return this.path === undefined && path !== undefined
       ? new SafeRootError(this.code, { ...this.#details, path })
@@ -100,7 +100,7 @@ export function systemCode(error: unknown): string | undefined {
   return error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
 }
 
-/** The error for the caller. What the system did not say, such as a failure of the content's own source, is left alone. */
+/** Converts system errors for the caller. Other errors, such as those of a content stream, stay as they are. */
 export function asSafeRootError(error: unknown, path: string | undefined): unknown {
   if (error instanceof SafeRootError) return error.forPath(path);
   const system = systemCode(error);
@@ -111,7 +111,7 @@ export function asSafeRootError(error: unknown, path: string | undefined): unkno
   return new SafeRootError(systemCodes[system] ?? 'FAILED', { path, system });
 }
 
-/** A path as the caller wrote it, for a message. An absolute one is not repeated: it may be one of the host. */
+/** Quotes a path for a message. An absolute path is not repeated, since it may be one of the host. */
 export function shownPath(path: unknown): string {
   if (typeof path !== 'string' || path.startsWith('/')) return 'The path';
   return `"${escapeControls(path.length > 200 ? `${path.slice(0, 200)}…` : path)}"`;

@@ -9,25 +9,25 @@ import { isTemporaryName } from './temporary-file.ts';
 import { createYielder } from './time-slice.ts';
 
 export interface SurveyOptions {
-  /** The names that lead to the tree, now and after what is to be done: what lies in it must be admitted by each. */
+  /** The paths of the tree, before and after the operation. Access to every entry is checked by each. */
   readonly paths: readonly (readonly string[])[];
-  /** More is refused. */
+  /** Larger trees are refused. */
   readonly maxEntries: number;
-  /** A tree that holds another mount is refused. */
+  /** Refuses a tree that holds another mount. */
   readonly onSingleMount: boolean;
 }
 
-/** What a tree was seen to hold, and when. */
+/** The result of a survey, with the time it began. */
 export interface TreeSurvey {
   readonly entries: number;
-  /** Each folder that was looked into. */
+  /** The keys of all folders read. */
   readonly folders: ReadonlySet<string>;
   readonly since: number;
 }
 
 export const maxTreeDepth = 128;
 
-/** Looks through a whole tree before anything is done to it. Others get their turn in between. */
+/** Checks access to a whole tree before anything is done to it, yielding to others. */
 export async function surveyTree(folder: RootFolder, node: Handle, options: SurveyOptions): Promise<TreeSurvey> {
   const [folders, since] = [new Set<string>(), countChanges()];
   const yieldIfDue = createYielder();
@@ -41,12 +41,12 @@ export async function surveyTree(folder: RootFolder, node: Handle, options: Surv
   return { entries, folders, since };
 }
 
-/** The same without a pause, so that nothing in this process can change meanwhile. */
+/** Surveys without a pause, so that nothing in this process can change meanwhile. */
 export function surveyTreeAtOnce(folder: RootFolder, node: Handle, options: SurveyOptions): void {
   for (const _ of listSurveySteps(folder, node, options));
 }
 
-/** An entry that was found, or what is waited for by whoever can wait. */
+/** An entry that was found, or a promise to wait for. */
 type SurveyStep = 'entry' | Promise<void>;
 
 function* listSurveySteps(
@@ -72,9 +72,9 @@ function* listSurveySteps(
       yield 'entry';
       const text = name.toString();
       const childPaths = paths.map((path) => [...path, text]);
-      // What a write under way, or one that was killed, has beside its place is nobody's and goes along.
+      // Temporary files of running or killed writes go along.
       if (!isTemporaryName(text)) for (const way of childPaths) assertAccess(folder.checkAccess, 'write', way, kind);
-      // Some file systems do not tell the kind with the name.
+      // Some file systems do not return the kind with the name.
       if (kind !== 'folder' && kind !== 'special') continue;
       const child = stepIfPresent(folder, node, name);
       if (child === undefined) continue;

@@ -16,9 +16,8 @@ import { type Handle, pathAt } from './platform/platform-fs.ts';
 import { SafeRootError } from './saferoot-error.ts';
 
 /**
- * Names of files that are being written, until they get their place. They say who writes: digits of the machine and
- * its numbering of processes, six of the process, the rest by chance. So what a killed process left can be told from
- * what another one is still writing.
+ * The pattern of temporary names. They contain the writer: six digits for the machine and its process numbering, six
+ * for the process, the rest random. So files of killed processes can be told from those still being written.
  */
 const namePattern = /^\.ambit-([0-9a-f]{6})([0-9a-f]{6})[0-9a-f]{16}\.tmp$/;
 
@@ -26,7 +25,7 @@ const activeNames = new Set<string>();
 
 let machineId: string | undefined;
 
-/** Whoever writes elsewhere cannot be asked. No write takes as long as this. */
+/** No write takes this long, and a writer on another machine cannot be asked. */
 const maxWriteMs = 600_000;
 
 const bootFile = '/proc/sys/kernel/random/boot_id';
@@ -37,13 +36,13 @@ export interface TemporaryWriteOptions {
   readonly mode: number;
   readonly maxBytes?: number | undefined;
   readonly sync?: boolean | undefined;
-  /** Before the file gets its place: what the old one had. */
+  /** Applies what the old file had before the new one takes its place. */
   readonly applyAttributes?: (descriptor: number) => void;
 }
 
 /**
- * Writes a whole file beside its place, and gives `settle` its name to move it there at once. Whatever fails, the
- * file is gone afterwards.
+ * Writes a whole file beside its place, and calls `moveIntoPlace` with its path. The temporary file is gone afterwards,
+ * whatever fails.
  */
 export async function writeTemporary<T>(
   folder: Handle,
@@ -82,7 +81,7 @@ async function writeLarge(
   }
 }
 
-/** So much is written at once, where a way through other threads would take longer than the writing. */
+/** Up to this size a synchronous write is faster than the thread pool. */
 const maxSmallBytes = 65_536;
 
 function isSmall(content: FileContent): content is string | Uint8Array {
@@ -103,10 +102,10 @@ function writeSmall(path: string, flags: number, content: string | Uint8Array, o
 
 function removeIfPresent(path: string): void {
   try {
-    // Most often it has been moved to its place, and to be told so by an error takes much longer than to look.
+    // Usually it has been moved, and an error takes much longer than a stat.
     if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) unlinkSync(path);
   } catch {
-    // Taken away by someone else meanwhile.
+    // Another process has removed it.
   }
 }
 
@@ -115,13 +114,13 @@ function syncFolder(folder: Handle): void {
   try {
     fsyncSync(descriptor);
   } catch {
-    // Some file systems cannot; the file itself is whole either way.
+    // Some file systems cannot sync folders; the file is whole either way.
   } finally {
     closeSync(descriptor);
   }
 }
 
-/** Writes content into a file that is still empty; more than allowed ends it. */
+/** Writes content into an empty file, and fails when it is too large. */
 async function writeContent(file: FileHandle, content: FileContent, maxBytes: number | undefined): Promise<void> {
   const pieces = typeof content === 'string' ? Buffer.from(content) : content;
   let total = 0;
@@ -142,7 +141,7 @@ export async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<voi
   for (let offset = 0; offset < bytes.length; ) offset += (await file.write(bytes, offset)).bytesWritten;
 }
 
-/** True for a name a write in progress uses, or one that was killed has left behind. */
+/** Tells whether a running or killed write uses the name. */
 export function isTemporaryName(name: string): boolean {
   return namePattern.test(name);
 }
@@ -158,7 +157,7 @@ export function releaseTemporaryName(name: string): void {
   activeNames.delete(name);
 }
 
-/** Whether nobody is going to move such a file to its place any more. */
+/** Tells whether no process will move the file into place any more. */
 export function isLeftOver(name: string, modifiedMs: number): boolean {
   const [, machine, writer] = namePattern.exec(name) ?? [];
   if (machine === undefined || writer === undefined || activeNames.has(name)) return false;
@@ -176,7 +175,7 @@ function isProcessAlive(id: number): boolean {
   }
 }
 
-/** The same number means the same process only on one machine, since it was started, in one container. */
+/** Identifies the machine, its boot and its container: only there does a number mean one process. */
 function readMachineId(): string {
   machineId ??= createHash('sha256')
     .update(

@@ -1,12 +1,12 @@
-/** Long enough for the wait in between to cost little, and too short for others to notice. */
+/** Long enough that yielding costs little, and too short for others to notice. */
 const maxSliceMs = 4;
 const maxPieces = 256;
 const waitingWork: (() => void)[] = [];
 
-/** To be asked after each small piece of long work. Where it answers with a promise, the work waits for it. */
+/** Called after each small piece of long work. When it returns a promise, the work waits for it. */
 export type Yielder = () => Promise<void> | undefined;
 
-/** Long work gives way to others by the time it has taken, and the pieces it has done, since it last did. */
+/** Makes long work yield to others after some time or some number of pieces. */
 export function createYielder(): Yielder {
   let sliceStart = performance.now();
   let pieces = 0;
@@ -19,7 +19,7 @@ export function createYielder(): Yielder {
   };
 }
 
-/** However many long works are under way, one of them goes on in each turn of the process. */
+/** Resumes one waiting work per tick of the event loop, however many there are. */
 export function yieldToOthers(): Promise<void> {
   return new Promise((resolve) => {
     if (waitingWork.push(resolve) === 1) setImmediate(resumeNext);
@@ -33,7 +33,7 @@ function resumeNext(): void {
 
 const lastWork = new WeakMap<object, Promise<unknown>>();
 
-/** Work about one thing, one after the other: what is remembered for the first is still there until it is done. */
+/** Runs work with the same owner one after the other, so that what the first has recorded holds until it is done. */
 export function runExclusively<T>(owner: object, work: () => Promise<T>): Promise<T> {
   const result = (lastWork.get(owner) ?? Promise.resolve()).then(work);
   lastWork.set(

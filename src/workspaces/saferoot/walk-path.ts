@@ -9,29 +9,29 @@ import { recordChange } from './recent-changes.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
 export interface PathWalkOptions {
-  /** When the last component is a link, stand on the link itself. */
+  /** Stops at a link in the last component instead of following it. */
   readonly keepLastLink?: boolean;
   /**
-   * Folders that are missing are made on the way; `all` makes the last one too. `none` makes nothing, but tells where
-   * the way would lead if they were there.
+   * Makes missing folders; `all` makes the last one too. `none` makes nothing, but returns the names the path would
+   * have if they existed.
    */
   readonly make?: 'parents' | 'all' | 'none' | undefined;
-  /** What is going to be done at the end of the walk; `read` unless given. */
+  /** The access needed at the end of the walk; `read` by default. */
   readonly access?: AccessKind;
   readonly checkAccess?: Admit | undefined;
-  /** What is found at the end is going to be removed or replaced. */
+  /** The entry at the end is going to be removed or replaced. */
   readonly removesLast?: boolean;
 }
 
-/** Where a walk ended. Only what is named here is still held, until `release`. */
+/** The end of a walk. The entry and its folder stay held until `release`. */
 export interface WalkResult {
-  /** What is there, or undefined when the last component does not exist. */
+  /** The entry, or undefined when the last component does not exist. */
   readonly node: Handle | undefined;
-  /** The folder it lies in and its name there; undefined for the folder itself. */
+  /** Its folder and its name there; undefined for the root itself. */
   readonly location: EntryLocation | undefined;
-  /** The names that led there, links followed. */
+  /** The names that lead there, links followed. */
   readonly names: readonly string[];
-  /** How many folders were made on the way. */
+  /** The number of folders made. */
   readonly made: number;
   release(): void;
 }
@@ -48,18 +48,18 @@ interface TrailStep {
 
 const maxDepth = 128;
 const maxLinks = 40;
-/** Links can make a short path long; this bounds the work of one walk. */
+/** Bounds the work of one walk, since links can make a short path long. */
 const maxSteps = 1024;
 
 /**
- * Walks a path from the root, one component at a time, each from the handle of the one before. Links are read and
- * their targets walked the same way; `..` goes back along the handles. The kernel is never given more than one name.
+ * Walks a path from the root, one component at a time, each from the handle of the one before. Links are read and their
+ * targets walked the same way; `..` goes back along the handles. The kernel never gets more than one name.
  */
 export function walkPath(fs: PlatformFs, root: Handle, path: string, options: PathWalkOptions = {}): WalkResult {
   return walkNames(fs, root, parsePath(path), options);
 }
 
-/** The same for names that led somewhere before. */
+/** Walks names that were parsed before. */
 export function walkNames(
   fs: PlatformFs,
   root: Handle,
@@ -79,12 +79,12 @@ export function walkNames(
   let madeFolder: string | undefined;
 
   const currentHandle = (): Handle => (trail.at(-1) as TrailStep).handle;
-  /** The oldest handles first. The root stays: it is not the walk's own. */
+  /** Releases the oldest handles. The root stays, since the walk did not open it. */
   const releaseOldest = (count: number): void => {
     for (const { handle } of trail.splice(0, Math.max(0, count))) if (handle !== root) fs.release(handle);
   };
   const namesTo = (...more: string[]): string[] => [...trail.slice(1).map((step) => step.name), ...more];
-  /** Also where the walk only passes or fails: nobody learns from it what lies in a folder that is closed to them. */
+  /** Checks access also where the walk only passes or fails, so that nobody learns what a closed folder holds. */
   const assertMay = (wanted: AccessKind, names: () => string[], kind: FileKind | undefined): void => {
     if (checkAccess !== undefined) assertAccess(checkAccess, wanted, names(), kind);
   };
@@ -109,7 +109,7 @@ export function walkNames(
         assertNoRepository(checkAccess, currentHandle(), namesTo(), name, budget);
       } catch (error) {
         fs.release(handle);
-        // Another part of a repository came while this one was made.
+        // Another part of a repository appeared while this one was made.
         if (madeFolder !== undefined) removeIfEmpty(madeFolder);
         throw error;
       }
@@ -135,11 +135,11 @@ export function walkNames(
     } catch (error) {
       if (systemCode(error) !== 'EEXIST') throw error;
     }
-    // Walked like any other: what was made may have been exchanged already.
+    // The new folder is walked like any other, since it may have been exchanged already.
     pending.push(name);
   }
 
-  /** Whatever would be there could not be reached again if it lay too deep. */
+  /** Refuses an entry that would lie too deep to be reached again. */
   function stopAtMissing(name: string): void {
     if (trail.length >= maxDepth) throw new SafeRootError('TOO_DEEP');
     missing = name;
@@ -151,7 +151,7 @@ export function walkNames(
     pending.length = 0;
   }
 
-  /** All that is to come is asked for before the first is made: below what is missing there are no links. */
+  /** Checks all remaining names before the first folder is made: below a missing folder there are no links. */
   function assertMayPending(name: string): string[] {
     const paths = listPendingPaths(namesTo(name), pending);
     for (const path of paths) assertMay(access, () => path, undefined);
@@ -190,7 +190,7 @@ export function walkNames(
   } catch (error) {
     const reached = namesTo(currentName);
     releaseOldest(trail.length);
-    // What was to be found there is asked for as if it were: whether it exists is not told either.
+    // Access is checked as if the entry existed, so that its existence is not revealed either.
     const isDisclosed =
       error instanceof SafeRootError && (error.code === 'NOT_ADMITTED' || error.code === 'PATH_VIOLATION');
     if (!isDisclosed) assertMay(access, () => resolveDots([...reached, ...pending.toReversed()]), undefined);
@@ -211,16 +211,16 @@ export function walkNames(
   return { node: end.handle, location: parent && { folder: parent.handle, name: end.name }, ...rest };
 }
 
-/** One that somebody has put something into stays: that was looked at by whoever did. */
+/** Removes a folder that is still empty. Entries that others have put into it were checked by them. */
 export function removeIfEmpty(path: string): void {
   try {
     rmdirSync(path);
   } catch {
-    // What is refused is refused either way.
+    // The operation is refused either way.
   }
 }
 
-/** Where a walk stands, and would stand after each further component, as far as names alone tell. */
+/** Lists the path after each remaining component, by names alone. */
 function listPendingPaths(from: readonly string[], ahead: readonly string[]): string[][] {
   const paths = [[...from]];
   for (const name of ahead.toReversed()) {
@@ -232,7 +232,7 @@ function listPendingPaths(from: readonly string[], ahead: readonly string[]): st
   return paths;
 }
 
-/** What a link says, or undefined when it is no longer a link: the walk then looks again. */
+/** Reads the target of a link. Returns undefined when it is no link any more; the walk then looks again. */
 export function readLinkAt(folder: Handle, name: string): string | undefined {
   try {
     const target = readlinkSync(pathAt(folder, name), { encoding: 'buffer' });

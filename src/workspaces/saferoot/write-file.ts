@@ -18,33 +18,33 @@ import { assertSize, type FileContent, writeAll, writeTemporary } from './tempor
 import type { EntryLocation, WalkResult } from './walk-path.ts';
 
 export interface BaseWriteOptions {
-  /** Folders missing on the way are made. */
+  /** Makes missing parents. */
   readonly parents?: boolean;
-  /** On the disk when the promise is kept, not only in the system's cache. */
+  /** The content is on the disk when the promise resolves, not only in the cache of the system. */
   readonly sync?: boolean;
-  /** More than this is refused, and nothing is changed. */
+  /** Larger content is refused, and nothing is changed. */
   readonly maxBytes?: number;
 }
 
 export interface CreateOptions extends BaseWriteOptions {
-  /** Narrowed by the umask; 0o666 unless given. */
+  /** Narrowed by the umask; 0o666 by default. */
   readonly mode?: number;
 }
 
 export interface ReplaceOptions extends CreateOptions {
-  /** A file that does not exist is created; `mode` is for this case. */
+  /** Creates a file that does not exist; `mode` is for this case. */
   readonly create?: boolean;
-  /** Only the file that had this version when it was read. */
+  /** Replaces only the file that still has this version. */
   readonly version?: string;
   /** Permission bits for a file that is replaced, instead of those it had. */
   readonly changeMode?: number;
 }
 
-/** What is there now. */
+/** The file after the write. */
 export interface WrittenFile extends LocatedFile {
-  /** Whether there was no such file before. */
+  /** The file is new. */
   readonly created: boolean;
-  /** How many folders were made on the way. */
+  /** The number of parent folders made. */
   readonly folders: number;
 }
 
@@ -54,13 +54,13 @@ const walkOptionsFor = (options: BaseWriteOptions): RootWalkOptions => ({
 });
 
 export interface MayWriteOptions {
-  /** As `create` would: not even a link may bear the name. */
+  /** As `create`: not even a link may have the name. */
   readonly absent?: boolean;
-  /** As `replace` would with it. */
+  /** As `replace` with this version. */
   readonly version?: string;
 }
 
-/** Where a file would be written, or the refusal that writing it would meet. Nothing is made or changed. */
+/** Returns the path a file would be written to, or throws what writing would throw. Nothing is made or changed. */
 export function checkWritable(
   folder: RootFolder,
   path: string,
@@ -75,7 +75,7 @@ export function checkWritable(
   });
 }
 
-/** A new file, whole from the moment it is there. Nothing that exists is touched, not even a link to nowhere. */
+/** Creates a file that is whole from the start. Nothing that exists is touched, not even a link to nowhere. */
 export async function createFile(
   folder: RootFolder,
   path: string,
@@ -89,8 +89,8 @@ export async function createFile(
 }
 
 /**
- * Other content for a file. Readers see the old one or the new one, never half; another name of the same file keeps
- * the old content. Mode and owner stay.
+ * Replaces the content of a file. Readers see the old or the new content, never half; another name of the same file
+ * keeps the old one. Mode and owner stay.
  */
 export async function replaceFile(
   folder: RootFolder,
@@ -117,11 +117,11 @@ export async function replaceFile(
 
 export interface AppendOptions {
   readonly sync?: boolean;
-  /** The file may not become larger than this. */
+  /** The largest size the file may have afterwards. */
   readonly maxBytes?: number;
 }
 
-/** More at the end of a file, in place. So a file that has other names, perhaps outside, is refused. */
+/** Appends to a file in place. A file with other names, perhaps outside, is refused. */
 export async function appendToFile(
   folder: RootFolder,
   path: string,
@@ -151,7 +151,7 @@ export async function appendToFile(
 function assertReplaceable(folder: RootFolder, end: WalkResult, version: string | undefined): Handle {
   const old = requireNode(end);
   assertRegularFile(old, folder);
-  // A rename asks only the folder; a file that is write-protected stays so.
+  // A rename needs no permission on the file; a write-protected file stays protected.
   accessSync(old.path, constants.W_OK);
   assertVersion(old.stats, version);
   return old;
@@ -187,7 +187,7 @@ function assertVersion(stats: Stats, version: string | undefined): void {
   if (version !== undefined && computeVersion(stats) !== version) throw new SafeRootError('CHANGED');
 }
 
-/** Looked at again with the new content ready, so that only an instant is left for someone else's change. */
+/** Compares the version again when the new content is ready, to leave only an instant for other changes. */
 function assertVersionInPlace(folder: RootFolder, location: EntryLocation, version: string): void {
   const current = folder.fs.step(location.folder, location.name);
   try {
@@ -203,7 +203,7 @@ function copyOwnerAndMode(descriptor: number, old: Stats, mode: number): void {
     try {
       fchownSync(descriptor, old.uid, old.gid);
     } catch {
-      // Only root can give a file away; an ordinary account becomes the owner of what it writes.
+      // Only root can change the owner; an ordinary account owns what it writes.
     }
   }
   fchmodSync(descriptor, mode & 0o777);

@@ -1,14 +1,14 @@
-/** Does the work when it is its turn: of one key so many at a time, the others in the order in which they came. */
+/** Runs work, some at a time for each key, in order of arrival. */
 export type ConcurrencyLimit = <T>(key: string, work: () => Promise<T>) => Promise<T>;
 
-/** `most` is how many of one key are at work at the same time. */
+/** Creates a limit of `maxParallel` works at a time for each key. */
 export function createConcurrencyLimit(maxParallel: number): ConcurrencyLimit {
   const busy = new Map<string, { active: number; readonly waiting: (() => void)[] }>();
   return async (key, work) => {
     const slots = busy.get(key) ?? { active: 0, waiting: [] };
     busy.set(key, slots);
     if (slots.active < maxParallel) slots.active++;
-    // Whoever finishes hands on its turn.
+    // A finished work passes its slot on.
     else await new Promise<void>((accept) => slots.waiting.push(accept));
     try {
       return await work();

@@ -1,10 +1,10 @@
 import { RE2JS } from 're2js';
 import { AmbitError } from '../../errors.ts';
 
-/** What a line has none of, or what ends it: no class contains these, so that both engines see the same. */
+/** Line ends. No class contains them, so that both engines agree. */
 const lineEnds = '\\n\\r';
 
-/** Ranges of code points for what stands in brackets; a class is the same whatever language a text is in. */
+/** Classes as ASCII ranges, so that they do not depend on language. */
 const perlClasses: Readonly<Record<string, string>> = {
   d: '0-9',
   D: '\\x{0}-\\x{9}\\x{B}\\x{C}\\x{E}-\\x{2F}\\x{3A}-\\x{10FFFF}',
@@ -21,23 +21,23 @@ const posixClasses: ReadonlySet<string> = new Set(
 const controls: Readonly<Record<string, number>> = { t: 9, v: 11, f: 12, r: 13, a: 7 };
 
 /**
- * A regular expression for lines, in the part of the language that RE2 and ripgrep share. It is read here and written
- * anew, so that both mean the same by it: classes such as `\w` are of ASCII, no class holds a line's end, and `$` stands
- * before "\r\n" as before "\n". What neither can do in bounded time, such as looking ahead, is refused with its place.
+ * A regular expression for lines, in the syntax that RE2 and ripgrep share. It is parsed and written again, so that
+ * both engines agree: classes such as `\w` are ASCII, no class contains a line end, and `$` matches before "\r\n" as
+ * before "\n". Syntax without bounded time, such as lookahead, is refused with its position.
  */
 export interface Expression {
-  /** Where the first match in a line begins, in UTF-16 units; -1 when there is none. */
+  /** Returns the start of the first match in UTF-16 units, or -1. */
   find(line: string): number;
-  /** For ripgrep. */
+  /** The pattern for ripgrep. */
   readonly rust: string;
-  /** Every line that matches contains it, as it is written here. */
+  /** A text that every matching line contains. */
   readonly requiredText: string | undefined;
-  /** Characters and classes in it, repetitions written out: what one character of a line may cost. */
+  /** The number of characters and classes with repetitions expanded: the cost of one character of a line. */
   readonly size: number;
 }
 
 const maxLength = 1000;
-/** Characters and classes after all repetitions are written out. */
+/** The largest size with repetitions expanded. */
 const maxSize = 2000;
 const maxRepeats = 1000;
 
@@ -64,7 +64,7 @@ export function readExpression(pattern: string, caseSensitive: boolean): Express
   };
 }
 
-/** Stand-ins until it is known for which engine; what is written has no line breaks. */
+/** Placeholders that differ per engine; patterns contain no line breaks. */
 const boundary = '\n<b>';
 const noBoundary = '\n<B>';
 
@@ -171,7 +171,7 @@ class ExpressionParser {
       const [named] = /^\?P?<[A-Za-z_]\w*>/.exec(this.#pattern.slice(this.#at)) ?? [];
       if (head !== undefined && flags !== undefined) {
         this.#at += head.length;
-        // Those of lines and of "." make no difference to a line by itself.
+        // Flags for lines and "." have no effect on a single line.
         const kept = flags.replace(/[ms]/g, '');
         if (end === ')') return kept === '' ? { text: '', size: 0 } : { text: `(?${kept})`, size: 0 };
         opening = `(?${kept}:`;
@@ -204,7 +204,7 @@ class ExpressionParser {
     return { text: toLiteral(this.#readEscapedCharacter(start)), size: 1 };
   }
 
-  /** `\pL` or `\p{Greek}`. */
+  /** Reads a class such as `\pL` or `\p{Greek}`. */
   #readProperty(): string {
     const [name] =
       /^[pP](?:[A-Z]|\{[A-Z][A-Za-z_]*\})/.exec(this.#pattern.slice(this.#at)) ??
@@ -295,7 +295,7 @@ function findControl(letter: string): number | undefined {
   return Object.hasOwn(controls, letter) ? controls[letter] : undefined;
 }
 
-/** One character, so that no engine sees more in it. */
+/** Escapes a character that an engine could take for syntax. */
 function toLiteral(code: number): string {
   const character = String.fromCodePoint(code);
   return /^[A-Za-z0-9_]$/.test(character) || code > 0x7f ? character : `\\x{${code.toString(16).toUpperCase()}}`;

@@ -2,53 +2,52 @@ import { isUtf8 } from 'node:buffer';
 import type { Expression } from './expression.ts';
 import type { SearchBudget } from './search-budget.ts';
 
-/** Larger files are not searched. */
 export const maxSearchedBytes = 10 * 1024 * 1024;
 
-/** Takes the place of what is no character: no expression fits it, for no line holds one. */
+/** Replaces invalid bytes: no expression matches it, since no line contains it. */
 const invalidCharacter = '\n';
 
 interface FileText {
   readonly text: string;
-  /** The line as it is searched: where the file is not UTF-8, what is no character fits nothing. */
+  /** Returns the line as it is searched: invalid bytes match nothing. */
   toSearchable(line: string): string;
 }
 
 const isUtf16 = ([first, second]: Uint8Array): boolean =>
   (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
 
-/** A line that fits, or one near it. */
+/** A matching line, or one near it. */
 export interface FoundLine {
   readonly line: number;
   readonly text: string;
 }
 
 export interface FoundMatch extends FoundLine {
-  /** Of the first match in the line, from 1. */
+  /** The column of the first match, from 1. */
   readonly column: number;
   readonly before: readonly FoundLine[];
   readonly after: readonly FoundLine[];
 }
 
-/** Longer lines are not searched: nobody wrote them, and nobody reads them. */
+/** Longer lines are not searched: they are not written by people. */
 const maxLineLength = 65_536;
 const maxShownLength = 500;
 const linesPerCheck = 256;
-/** Characters of a line times the size of the expression: an expression can be made to take that many steps. */
+/** The number of characters times the size of the expression: the most steps that a match can take. */
 const maxWork = 2 ** 22;
 const workPerCheck = 2 ** 20;
 
 export interface GrepFileOptions {
   readonly expression: Expression;
   readonly contextLines: number;
-  /** Matches, at most. */
+  /** The largest number of matches. */
   readonly limit: number;
-  /** How much may still be shown; what is found is taken off. */
+  /** The remaining size of the result, reduced by each match. */
   readonly remaining: { characters: number };
   readonly budget: SearchBudget;
 }
 
-/** The lines of one file that fit. */
+/** Finds the matching lines of one file. */
 export async function grepFile(bytes: Uint8Array, options: GrepFileOptions): Promise<FoundMatch[]> {
   const { expression, contextLines, limit, remaining: room, budget } = options;
   if (!canMatch(bytes, expression)) return [];
@@ -82,7 +81,7 @@ export async function grepFile(bytes: Uint8Array, options: GrepFileOptions): Pro
   return found;
 }
 
-/** Most files can be told not to fit without being read as text. */
+/** Skips most files without decoding them. */
 function canMatch(bytes: Uint8Array, { requiredText }: Expression): boolean {
   return (
     requiredText === undefined ||
@@ -91,7 +90,7 @@ function canMatch(bytes: Uint8Array, { requiredText }: Expression): boolean {
   );
 }
 
-/** One line after the other, without a list of them all: a file may be nothing but line breaks. */
+/** Reads lines one by one, without a list: a file may contain only line breaks. */
 function createLineReader(text: string) {
   let start = 0;
   let end = -1;
@@ -108,7 +107,7 @@ function createLineReader(text: string) {
       const before: string[] = [];
       for (let to = start - 1; to >= 0 && before.length < count; ) {
         const from = text.lastIndexOf('\n', to - 1) + 1;
-        // The first line may be empty, and nothing lies before it.
+        // The first line may be empty.
         before.unshift(text.slice(to === 0 ? 0 : from, to));
         to = to === 0 ? -1 : from - 1;
       }
@@ -124,17 +123,17 @@ function createLineReader(text: string) {
   };
 }
 
-/** Of a long line, the part that matters. */
+/** Cuts a long line to the part around the match. */
 function excerptLine(line: string, at: number): string {
   const text = line.endsWith('\r') ? line.slice(0, -1) : line;
   if (text.length <= maxShownLength) return text;
   const from = Math.max(0, Math.min(at - 100, text.length - maxShownLength));
-  // A character is shown whole or not at all.
+  // A surrogate pair is kept whole or removed.
   const part = text.slice(from, from + maxShownLength).replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, '');
   return `${from > 0 ? '…' : ''}${part}${from + maxShownLength < text.length ? '…' : ''}`;
 }
 
-/** What a file says; undefined where it is not text. It is taken for what its first bytes say, else for UTF-8. */
+/** Decodes a text file; undefined for binary files. The first bytes decide, else it is UTF-8. */
 function decodeText(bytes: Uint8Array): FileText | undefined {
   const [first, second] = bytes;
   if (first === 0xff && second === 0xfe) return asTextFile(new TextDecoder('utf-16le').decode(bytes));

@@ -9,27 +9,27 @@ import { walkFiles } from './walk-files.ts';
 
 export interface GrepQuery {
   readonly expression: Expression;
-  /** A file, or a folder with all that is in it. */
+  /** A file, or a folder with all its entries. */
   readonly path: string;
-  /** Over paths relative to `path`. */
+  /** Matched against paths relative to `path`. */
   readonly glob?: Glob | undefined;
   readonly contextLines: number;
-  /** Matches, at most. */
+  /** The largest number of matches. */
   readonly limit: number;
 }
 
 export interface GrepFound {
   readonly files: readonly { readonly path: string; readonly matches: readonly FoundMatch[] }[];
-  /** Why there may be more. */
+  /** The reason why there may be more. */
   readonly stopped: Stopped | 'limit' | undefined;
 }
 
-/** Of lines that are answered, together. */
+/** The largest size of all returned lines. */
 const maxShown = 256 * 1024;
 
 /**
- * Searches the files of a session, in the order of their paths. Where something quicker can tell which files may hold a
- * match, only those are read; what is answered is read through the session's files either way.
+ * Searches the files of a session, in the order of their paths. Where the backend finds candidates, only those are
+ * read; the content is read through the files of the session either way.
  */
 export async function grep(
   files: SessionFiles,
@@ -47,7 +47,7 @@ export async function grep(
       ? yieldPath(start)
       : findPaths(files, start, { query, budget, signal, isFolder: kind === 'folder' });
   for await (const { path, bytes } of readAhead(files, paths)) {
-    // One more than is told, to know whether there is more.
+    // One match more than the limit shows whether there are more.
     const matches = await grepFile(bytes, { ...query, limit: left + 1, remaining, budget });
     if (matches.length > left) {
       if (left > 0) found.push({ path, matches: matches.slice(0, left) });
@@ -62,7 +62,7 @@ export async function grep(
 }
 
 interface SearchParts {
-  /** What is none is refused by whoever lists it. */
+  /** False for other kinds, which the listing refuses. */
   readonly isFolder: boolean;
   readonly query: GrepQuery;
   readonly budget: SearchBudget;
@@ -96,7 +96,7 @@ async function* yieldPath(path: string): AsyncGenerator<string> {
   yield path;
 }
 
-/** Names in order, folder by folder, as a walk comes upon them: what ends a name comes before all that goes on with it. */
+/** Sorts as a walk does: a name comes before all longer names that begin with it. */
 function walkOrderKey(path: string): string {
   return path.replaceAll('/', '\0');
 }

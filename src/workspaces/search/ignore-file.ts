@@ -1,17 +1,17 @@
 import { compileGlob, type Glob, type GlobRoom } from '../../lib/text/glob.ts';
 import type { SearchBudget } from './search-budget.ts';
 
-/** What one `.gitignore` says of paths below its folder; undefined where it says nothing. */
+/** The verdict of one `.gitignore` on paths below its folder; undefined where no line matches. */
 export interface IgnoreFile {
   (path: string, isFolder: boolean): 'ignored' | 'wanted' | undefined;
-  /** How many globs it is made of, and how long they are together, braces expanded. */
+  /** The number of globs and their total length, braces expanded. */
   readonly size: GlobRoom;
-  /** Its lines, in their order, as a file in the workspace itself says the same; undefined where none can. */
+  /** Returns its lines as they would be in the workspace root; undefined where that is impossible. */
   toRootLines(folder: string): readonly string[] | undefined;
 }
 
 interface IgnoreLine {
-  /** What stands between the signs at its ends. */
+  /** The pattern without its leading and trailing signs. */
   readonly body: string;
   readonly isFromTop: boolean;
   readonly glob: Glob;
@@ -19,17 +19,17 @@ interface IgnoreLine {
   readonly verdict: 'ignored' | 'wanted';
 }
 
-/** A file like this can be written by an agent, and is asked about every path. */
+/** Agents can write these files, and every path is matched against them. */
 const maxLines = 1000;
 const maxCharacters = 65_536;
-/** What the ignore files that one path is held against may come to together, braces expanded. */
+/** The largest total size of the ignore files for one path, braces expanded. */
 export const maxRulesSize: GlobRoom = { globs: 2000, characters: maxCharacters };
-/** Lines without braces between two looks at the time. */
+/** The number of lines between two checks of the budget. */
 const linesPerCheck = 32;
 
 /**
- * Lines as git reads them, and as ripgrep does where the two differ: then both searches agree. The last that fits
- * decides. Lines for which there is no room are passed over. Where the search is over meanwhile, the rest is not read.
+ * Parses lines as git does, and as ripgrep does where the two differ, so that both searches agree. The last matching
+ * line decides. Lines beyond the size limit are skipped. When the search ends meanwhile, the rest is not read.
  */
 export async function parseIgnoreFile(
   text: string,
@@ -69,7 +69,7 @@ function toRootLine(folder: string, { body, isFromTop, onlyFolders, verdict }: I
   return `${verdict === 'wanted' ? '!' : ''}${prefix}${separator}${body}${onlyFolders ? '/' : ''}`;
 }
 
-/** A character for each byte: `?` and `[…]` stand for one byte there, not for a character. */
+/** Converts to one character per byte, since `?` and `[…]` match one byte. */
 function toByteString(text: string): string {
   return /^[\x00-\x7f]*$/.test(text) ? text : Buffer.from(text).toString('latin1');
 }
@@ -89,7 +89,7 @@ function parseLine(text: string, maxSize: GlobRoom): IgnoreLine | undefined {
     const glob = compileGlob(toByteString(line), { anywhere: !isFromTop, most: maxSize });
     return { body: line, glob, isFromTop, onlyFolders, verdict: says };
   } catch {
-    // A line that cannot be read is passed over, as it is by git.
+    // Invalid lines are skipped, as in git.
     return undefined;
   }
 }

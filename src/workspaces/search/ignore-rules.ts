@@ -4,11 +4,11 @@ import type { SessionFiles } from '../session-files.ts';
 import { type IgnoreFile, maxRulesSize, parseIgnoreFile } from './ignore-file.ts';
 import type { SearchBudget } from './search-budget.ts';
 
-/** Says of a path what a walk would have found out on its way there. */
+/** Judges a path as a walk to it would. */
 interface IgnoreJudge {
-  /** What a folder and those above it say together. */
+  /** The combined rules of a folder and its parents. */
   levelOf(folder: string): Promise<IgnoreLevel>;
-  /** Whether a walk would have passed a path over. */
+  /** Tells whether a walk would skip the path. */
   isSkipped(path: string, isFolder: boolean): Promise<boolean>;
 }
 
@@ -18,28 +18,28 @@ interface RuleParts {
   readonly budget: SearchBudget;
 }
 
-/** More would take longer to match than they save. */
+/** More lines would take longer to match than they save. */
 const maxLines = 10_000;
 
 const byDepth = (one: string, other: string): number => one.split('/').length - other.split('/').length;
 
-/** What the ignore files of a folder and of those above it say together. */
+/** The combined ignore files of a folder and its parents. */
 export interface IgnoreLevel {
   readonly folder: string;
   readonly above: IgnoreLevel | undefined;
   readonly own: IgnoreFile | undefined;
-  /** `.git/info/exclude`: asked when no `.gitignore` says anything. */
+  /** The rules of `.git/info/exclude`, used when no `.gitignore` decides. */
   readonly exclude: IgnoreFile | undefined;
-  /** What is left for the levels below: each path is held against all of them. */
+  /** The remaining size for levels below: each path is matched against all of them. */
   readonly remaining: GlobRoom;
 }
 
-/** Of the names that say where there may be rules, those that a folder has. */
+/** The names in a folder that may hold rules. */
 export type RuleNames = ReadonlySet<string>;
 
 /**
- * In a worktree the repository is a file, and its rules lie elsewhere. A link in place of a `.gitignore` says nothing, as
- * in git; neither does a pipe, a socket or a folder.
+ * Finds names that may hold rules. In a worktree `.git` is a file, and its rules lie elsewhere. As in git, a link in
+ * place of a `.gitignore` has no effect; neither has a pipe, a socket or a folder.
  */
 export function findRuleNames(entries: readonly ListedEntry[]): RuleNames {
   const present = new Set<string>();
@@ -67,13 +67,13 @@ export function isIgnored(level: IgnoreLevel, path: string, isFolder: boolean): 
 }
 
 export interface EnterOptions {
-  /** Of the search, which may be over while rules are read. */
+  /** The budget of the search, which may end while rules are read. */
   readonly budget?: SearchBudget | undefined;
-  /** The names in the folder, so that nothing is asked for that is not there. */
+  /** The rule files in the folder, if known, so that no missing file is opened. */
   readonly ruleNames?: RuleNames;
 }
 
-/** The next level down. */
+/** Reads the rules of a folder. */
 export async function enterLevel(
   files: Pick<SessionFiles, 'open' | 'list'>,
   folder: string,
@@ -96,7 +96,7 @@ export async function enterLevel(
   return { folder, above, own, exclude, remaining };
 }
 
-/** The level of a folder, with those of all folders above it. */
+/** Reads the rules of all folders above a path. */
 export async function readLevelsAbove(
   files: Pick<SessionFiles, 'open' | 'list'>,
   folder: string,
@@ -107,7 +107,7 @@ export async function readLevelsAbove(
   return level;
 }
 
-/** From the workspace down; the folder itself is not among them. */
+/** Lists the parents of a path from the workspace down. */
 export function listFoldersAbove(path: string): string[] {
   if (path === '.') return [];
   const names = path.split('/');
@@ -136,7 +136,7 @@ async function readIgnoreRules(
       await file.close();
     }
   } catch {
-    // Not there, or not to be read: then it says nothing.
+    // A missing or unreadable file has no rules.
     return undefined;
   }
 }
@@ -153,7 +153,7 @@ export function isBelow(folder: string, path: string): boolean {
   return path !== '.' && (folder === '.' || path.startsWith(`${folder}/`));
 }
 
-/** A judge for a search that begins at a folder: that one itself is never left out. */
+/** Creates a judge for a search from a folder, which itself is never skipped. */
 export function createIgnoreJudge(files: SessionFiles, start: string, budget: SearchBudget): IgnoreJudge {
   const levels = new Map<string, Promise<IgnoreLevel>>();
   const levelOf = (folder: string): Promise<IgnoreLevel> => {
@@ -179,8 +179,8 @@ export function createIgnoreJudge(files: SessionFiles, start: string, budget: Se
 }
 
 /**
- * What the ignore files at these paths, and those above the start, say together: lines of one file in the workspace
- * itself. Undefined where that cannot be said: then nothing is left out. Names that are no ignore files say nothing.
+ * Combines the ignore files at these paths and above the start into lines for one file in the workspace root. Undefined
+ * where that is impossible: then nothing is left out. Paths of other files have no effect.
  */
 export async function combineRules(
   ignoreFiles: readonly string[],
@@ -193,7 +193,7 @@ export async function combineRules(
   }
   const levels: IgnoreLevel[] = [];
   for (const folder of folders) levels.push(await judge.levelOf(folder));
-  // The last line that fits decides: so those that decide come last.
+  // The last matching line decides, so the strongest rules come last.
   const lines: string[] = [];
   for (const which of ['exclude', 'own'] as const) {
     for (const level of new Set(levels)) {
@@ -205,7 +205,7 @@ export async function combineRules(
   return lines;
 }
 
-/** The folder that an ignore file is about. */
+/** Returns the folder of an ignore file. */
 function findRuleFolder(path: string): string[] {
   for (const name of [ignoreFileName, excludeFile]) {
     if (path === name) return ['.'];

@@ -8,16 +8,13 @@ export interface FileBytes {
   readonly bytes: Uint8Array;
 }
 
-/** Reading waits more than it works; more at once would only hold more memory. */
+/** Reading mostly waits; more at once would only use more memory. */
 const maxParallel = 8;
-/** Larger files are read one after the other, whoever searches: many searches at once would hold all memory. */
+/** Larger files are read one at a time over all searches, to bound memory. */
 const maxAheadBytes = 1024 * 1024;
 const acquireLarge = createTurns();
 
-/**
- * The contents of files, in their order, read through what keeps a session within its bounds. Those that are gone, closed
- * or too large are passed over.
- */
+/** Reads files in order, through the files of the session. Missing, protected and too large files are skipped. */
 export async function* readAhead(files: SessionFiles, paths: AsyncIterable<string>): AsyncGenerator<FileBytes> {
   const pending: { readonly path: string; readonly bytes: Promise<Uint8Array | 'large' | undefined> }[] = [];
   async function* readNext(): AsyncGenerator<FileBytes> {
@@ -40,7 +37,7 @@ export async function* readAhead(files: SessionFiles, paths: AsyncIterable<strin
   try {
     for await (const path of paths) {
       const bytes = readFile(files, path, maxAheadBytes);
-      // It is looked at when its turn comes.
+      // An error is thrown later, when the file is next.
       bytes.catch(() => {});
       pending.push({ path, bytes });
       if (pending.length >= maxParallel) yield* readNext();
@@ -59,7 +56,7 @@ async function readFile(
   try {
     const file = await files.open(path);
     try {
-      // Under another name by a link that came since it was found: then this is not the file that was meant.
+      // The path has become a link to another file.
       if (file.facts.path !== path || file.facts.bytes > maxSearchedBytes) return undefined;
       if (file.facts.bytes > maxBytes) return 'large';
       const bytes = await file.read(0, maxBytes + 1);

@@ -13,26 +13,25 @@ import { createConcurrencyLimit } from './concurrency-limit.ts';
 import { maxSearchedBytes } from './grep-file.ts';
 import { excludeFile, ignoreFileName, repositoryName } from './ignore-rules.ts';
 
-/** More than these are not worth telling. */
+/** More names would not save work. */
 const maxTypeNames = 32;
 
-/** All it finds is told by name, each followed by a NUL. It opens no ignore file of the tree and follows no link. */
+/** Prints names followed by NUL. Opens no ignore file of the tree, and follows no link. */
 const commonArguments = ['--no-config', '--null', '--color=never', '--no-follow', '--hidden', '--no-ignore'];
 
 /**
- * ripgrep, in a sandbox that holds the workspace read-only and nothing else of the machine's files. It walks by paths,
- * so that whoever swaps a folder for a link meanwhile can lead it anywhere in there: it is only asked which files to
- * look at, and never what is in them.
+ * Runs ripgrep in a sandbox that has the workspace read-only and no other files. It walks by paths, so a folder swapped
+ * for a link can lead it anywhere in there: it only finds candidate files, and its content is not used.
  */
 export interface Ripgrep {
-  /** `folder` is the descriptor of the workspace; it may be closed once this has been called. */
+  /** `folder` is the descriptor of the workspace; it may be closed once the call returned. */
   candidates(folder: number, query: CandidateQuery): Promise<readonly string[] | undefined>;
 }
 
 export interface RipgrepOptions {
-  /** As this machine has them; only bwrap is used. */
+  /** The sandboxes of this machine; only bwrap is used. */
   readonly sandboxes: readonly SandboxRunner[];
-  /** The instance's folder, where the warden finds the folders of processes. */
+  /** The folder of the instance, where the reaper finds the folders of processes. */
   readonly tmpRoot: string;
   readonly find?: () => Promise<string | undefined>;
   readonly limitMs?: number;
@@ -41,11 +40,11 @@ export interface RipgrepOptions {
 const mountPath = '/workspace';
 const homePath = '/search';
 const rulesFile = 'rules';
-/** Searches in one folder at a time; they share the limits below. */
+/** The number of searches in one folder at a time; they share the limits below. */
 const maxParallel = 8;
 const maxOutputBytes = 64 << 20;
 const maxErrorBytes = 1 << 20;
-/** A machine without a sandbox is not asked for one with every search. */
+/** A missing sandbox is not probed again with every search. */
 const retryAfterMs = 60_000;
 const limits: Limits = {
   memoryMb: 1024,
@@ -55,9 +54,9 @@ const limits: Limits = {
   openFiles: 1024,
   wallSeconds: 60,
 };
-/** Stands for the folder itself without opening it. */
+/** Opens a handle to the folder without opening it for reading. */
 const O_PATH = 0o10000000;
-/** Folders in the instance's own, which several may share. */
+/** Numbers the temporary folders in the folder of the instance. */
 let folderCount = 0;
 
 export function createRipgrep(options: RipgrepOptions): Ripgrep {
@@ -95,7 +94,7 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
       owner: `search ${real}`,
       confinement: {
         home: { real: tmpDir, inside: homePath },
-        // Rules are about what lies below the folder it starts in.
+        // Ignore rules apply below the working folder.
         workFolder: mountPath,
         readable: [{ real, inside: mountPath, descriptor }],
         writable: [],
@@ -109,7 +108,7 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
     async candidates(folder, query) {
       const descriptor = openSync(`/proc/self/fd/${folder}`, O_PATH | constants.O_DIRECTORY);
       const { path, glob, rust, signal } = query;
-      // The slash at its end: a pipe that has taken the place of the folder is not opened.
+      // The slash keeps ripgrep from opening a pipe in place of the folder.
       const searched = path === '.' ? `${mountPath}/` : `${mountPath}/${path}/`;
       try {
         const real = readlinkSync(`/proc/self/fd/${descriptor}`);
@@ -131,7 +130,7 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
   };
 }
 
-/** Undefined where it did not come to an end by itself: then the files are read one by one. */
+/** Returns undefined when ripgrep did not finish: then the files are read one by one. */
 async function readOutputNames(
   running: RunningProcess,
   input: string,
@@ -160,14 +159,14 @@ async function readOutputNames(
   }
 }
 
-/** Whether all it complains of is what was gone, or no folder any more, when it came there. */
+/** Tells whether all errors are about entries that were removed or replaced meanwhile. */
 function hasOnlyMissingFiles(errors: Buffer | undefined): boolean {
   const lines = errors?.toString().split('\n') ?? [];
   const all = lines.filter((line) => line !== '');
   return all.length > 0 && all.every((line) => /\(os error (?:2|20|40)\)$/.test(line));
 }
 
-/** Names that are not UTF-8 come out as names that nobody has, and are not found again. */
+/** Parses the names. Those that are not UTF-8 match no file and are skipped later. */
 function parseNames(output: Buffer): string[] {
   return output
     .toString()
@@ -176,8 +175,8 @@ function parseNames(output: Buffer): string[] {
 }
 
 /**
- * The program that comes with the package of that name, which is the version that is tested; else the one on PATH. The
- * package is optional: not every platform has one.
+ * Finds the program of the npm package, which is the tested version, else the one on PATH. The package is optional: not
+ * every platform has one.
  */
 export async function findRipgrep(searchPath: string | undefined): Promise<string | undefined> {
   try {
@@ -188,16 +187,16 @@ export async function findRipgrep(searchPath: string | undefined): Promise<strin
   }
 }
 
-/** Names of regular files that say what is ignored. None is opened. */
+/** Arguments that list ignore files. None is opened. */
 function listArguments(folder: string): string[] {
-  // The last that fits decides: of a repository only the one file is looked at.
+  // The last matching glob decides: in a repository only the one file is listed.
   const wanted = [ignoreFileName, `!**/${repositoryName}/*`, `**/${repositoryName}/info`, `**/${excludeFile}`];
   return [...commonArguments, '--files', ...wanted.map((glob) => `--glob=${glob}`), '--', folder];
 }
 
 /**
- * Names of files with a match. The expression comes over stdin: arguments can be read by every user of the machine.
- * Nothing is read but the files themselves, and the rules that were written down for it: no configuration, no program.
+ * Arguments that list files with a match. The expression comes over stdin, since every user of the machine can read
+ * arguments. ripgrep reads only the files and the rules written for it: no configuration, no program.
  */
 function searchArguments(folder: string, glob: Glob | undefined, rules: string | undefined): string[] {
   return [
@@ -209,13 +208,13 @@ function searchArguments(folder: string, glob: Glob | undefined, rules: string |
 }
 
 /**
- * Only files that bear such names; what `--glob` names would be searched even where it is ignored. The glob itself is
- * judged later: this only saves the reading of files that cannot fit.
+ * Selects files by name with a type, since `--glob` would also search ignored files. The glob itself is matched later:
+ * this only saves reading.
  */
 function typeArguments(glob: Glob | undefined): string[] {
-  // For ripgrep one character is one byte.
+  // In ripgrep one character is one byte.
   const names = (glob?.names ?? []).map((name) => name.replace(/\?|\[[!^]?.[^\]]*\]/g, '*'));
-  // A type says what is before a colon by itself.
+  // A type definition contains a colon.
   if (names.length === 0 || names.length > maxTypeNames || names.some((name) => /^\*+$|[:\\[\]]/.test(name))) return [];
   return [...names.map((name) => `--type-add=wanted:${name}`), '--type=wanted'];
 }

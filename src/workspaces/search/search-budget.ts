@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 
-/** Why a search stopped before it was through. */
+/** The reason why a search is incomplete. */
 export type Stopped = 'entries' | 'time' | 'depth';
 
 export interface SearchLimits {
@@ -10,20 +10,20 @@ export interface SearchLimits {
 
 const defaultLimits: SearchLimits = { entries: 200_000, ms: 10_000 };
 
-/** Names between two slashes, at most, in a path that is looked at. */
+/** The largest number of names in a path that is searched. */
 export const maxPathDepth = 64;
 const maxSliceMs = 8;
 const entriesPerCheck = 32;
 
-/** What one search has left; asked often, so that it ends in time and others get their turn. */
+/** The remaining work of one search. It is checked often, so that the search ends in time and yields to others. */
 export interface SearchBudget {
-  /** Why it is over; undefined while there is something left. */
+  /** The reason why the search is incomplete, if it is. */
   readonly stopped: Stopped | undefined;
-  /** One more entry was looked at; true when it is time to ask whether it goes on. */
+  /** Counts one entry; true when `canContinue` should be called. */
   count(): boolean;
-  /** Something was left out, though the search goes on. */
+  /** Records that entries were left out while the search continues. */
   markIncomplete(why: Stopped): void;
-  /** Whether it goes on, after a turn for others when one is due. */
+  /** Yields when that is due, and tells whether the search may continue. */
   canContinue(): Promise<boolean>;
 }
 

@@ -16,16 +16,16 @@ import {
 import { createBudget, maxPathDepth, type SearchBudget, type SearchLimits, type Stopped } from './search-budget.ts';
 
 interface FindResult {
-  /** Those that were changed last come first. */
+  /** Sorted by time, the latest first. */
   readonly files: readonly WalkedEntry[];
-  /** How many there are, as far as was looked. */
+  /** The number of files found. */
   readonly total: number;
-  /** Why there may be more. */
+  /** The reason why there may be more. */
   readonly stopped: Stopped | 'limit' | undefined;
 }
 
 interface FindQuery {
-  /** Over paths relative to `path`. */
+  /** Matched against paths relative to `path`. */
   readonly glob: Glob;
   readonly path: string;
   readonly limit: number;
@@ -37,33 +37,33 @@ export interface WalkedEntry {
   readonly bytes: number | undefined;
   readonly modifiedMs: number | undefined;
   readonly ignored: boolean;
-  /** No session may read it. */
+  /** Sessions may not read it. */
   readonly closed: boolean;
-  /** No path can say its name. */
+  /** No path can contain its name. */
   readonly unrepresentable: boolean;
 }
 
 export interface FileWalkOptions {
   readonly budget: SearchBudget;
-  /** How many levels of folders; all unless given. */
+  /** The number of folder levels; all by default. */
   readonly depth?: number;
-  /** Tell of what is ignored as well, and go into it; the repository itself is told of, and left alone. */
+  /** Includes ignored entries. The repository itself is listed but not entered. */
   readonly includeIgnored?: boolean;
-  /** Sizes and times too. */
+  /** Adds sizes and times. */
   readonly facts?: boolean;
-  /** Go on behind this path, relative to the start, whether it is still there or not. */
+  /** Continues after this path, relative to the start, whether it still exists or not. */
   readonly after?: string;
-  /** Whether anything in a folder is of interest. */
+  /** Decides whether a folder is entered. */
   readonly enter?: (folder: string) => boolean;
 }
 
-/** Entries of one folder, at most: they are sorted, and so held together. */
+/** The largest number of entries in one folder, which are sorted in memory. */
 const maxInFolder = 100_000;
 
 /**
- * Everything below a folder, folders before what is in them, names in order. Links are told of and not followed: what
- * has become a link since it was listed is passed over. Throws when the start is no folder that can be listed. They come
- * several at a time: to wait for each by itself takes longer than to look at it.
+ * Walks everything below a folder, folders before their entries, sorted by name. Links are not followed, and an entry
+ * that has become a link is skipped. Throws when the start cannot be listed. Entries come in batches, since waiting for
+ * each takes longer than handling it.
  */
 export async function* walkFiles(
   files: SessionFiles,
@@ -80,7 +80,7 @@ interface WalkState {
   readonly folder: string;
   readonly listed: Awaited<ReturnType<SessionFiles['list']>>;
   readonly above: IgnoreLevel | undefined;
-  /** All that is in an ignored folder is. */
+  /** All entries of an ignored folder are ignored. */
   readonly ignored: boolean;
   readonly depth: number;
   readonly after: readonly string[];
@@ -95,7 +95,7 @@ async function* walkFolder(
   const { folder, listed, depth } = state;
   if (listed.more) budget.markIncomplete('entries');
   const level = await enterLevel(files, folder, state.above, { budget, ruleNames: findRuleNames(listed.entries) });
-  // Rules that were not read to their end decide nothing.
+  // Rules that were not read completely must not decide.
   if (!(await budget.canContinue())) return;
   const [resume, ...rest] = state.after;
   let batch: WalkedEntry[] = [];
@@ -125,7 +125,7 @@ async function* walkFolder(
   yield batch;
 }
 
-/** Undefined where it is gone, closed, or not the folder any more that it was. */
+/** Returns undefined when the folder is gone, protected or replaced. */
 async function listIfUnchanged(
   files: SessionFiles,
   path: string,
@@ -157,7 +157,7 @@ function compareNames({ name: one }: ListedEntry, { name: other }: ListedEntry):
   return one < other ? -1 : one > other ? 1 : 0;
 }
 
-/** Files and links whose paths fit. */
+/** Finds files and links by path. */
 export async function findFiles(
   files: SessionFiles,
   { glob, path, limit }: FindQuery,
@@ -172,7 +172,7 @@ export async function findFiles(
       if ((entry.kind === 'file' || entry.kind === 'link') && glob.matches(below(start, entry.path))) found.push(entry);
     }
   }
-  // What is equally new stays in the order of the walk.
+  // Files of the same time stay in the order of the walk.
   found.sort((one, other) => (other.modifiedMs ?? 0) - (one.modifiedMs ?? 0));
   return {
     files: found.slice(0, limit),

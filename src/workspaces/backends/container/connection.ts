@@ -4,33 +4,33 @@ import { createFrameReader, encodeFrame, type FrameHead } from './frames.ts';
 import { changingRequests, type FilesRequest } from './requests.ts';
 import { parseRefusal } from './response-schemas.ts';
 
-/** Lets so many in at a time, and so much of them; in the order in which they came. */
+/** Limits the number of calls at a time and their total weight, in order of arrival. */
 interface WeightLimit {
-  /** Resolves to what is called on the way out. */
+  /** Resolves to the function that releases. */
   acquire(weight: number): Promise<() => void>;
 }
 
 export interface FilesCall<T> {
   readonly request: FilesRequest;
   readonly body?: Uint8Array;
-  /** The most that the answer may have beside its head; none unless given. */
+  /** The largest body of the response; 0 by default. */
   readonly maxBodyBytes?: number;
-  /** Throws for what is no answer. */
+  /** Throws for an invalid response. */
   parse(ok: unknown, body: Buffer): T;
 }
 
 export interface FilesConnection {
   ask<T>(call: FilesCall<T>): Promise<T>;
-  /** Whoever waits is told, and whoever comes: nobody answers any more. */
+  /** Rejects all pending and later calls. */
   fail(): void;
 }
 
 export interface FilesConnectionOptions {
-  /** The most content that is on its way in at a time, unless a single one has more. */
+  /** The total size of bodies sent at a time; a single larger one is sent alone. */
   readonly maxContentBytes: number;
-  /** Nobody answers any more. Called once, before those who wait are told. */
+  /** Called once when the connection has failed, before pending calls are rejected. */
   onFailed?(): void;
-  /** It said what it cannot have to say, or nothing for too long. Called once. */
+  /** Called once for an invalid response or a timeout. */
   onBroken(why: Error): void;
   readonly timeoutMs?: number;
 }
@@ -44,7 +44,7 @@ interface PendingCall {
 
 const maxPending = 64;
 
-/** Asks the program at the other end of two streams, many questions at a time. */
+/** Sends calls to the program at the other end of two streams, many at a time. */
 export function connectToFiles(stdin: Writable, stdout: Readable, options: FilesConnectionOptions): FilesConnection {
   const { maxContentBytes, onBroken, timeoutMs = 120_000 } = options;
   const pending = new Map<number, PendingCall>();
@@ -145,7 +145,7 @@ function createWeightLimit({
   let activeCount = 0;
   let activeWeight = 0;
 
-  /** What is too heavy by itself goes alone. */
+  /** A call that is too heavy runs alone. */
   const canStart = (weight: number) =>
     activeCount === 0 || (activeCount < maxCount && activeWeight + weight <= maxWeight);
 

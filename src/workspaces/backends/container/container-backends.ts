@@ -23,7 +23,7 @@ import * as answers from './response-schemas.ts';
 interface RemoteFile {
   readonly root: number;
   readonly facts: FoundFile;
-  /** Its number at the other end; a file that is wholly here has none. */
+  /** The number of the file at the other end; a file sent whole has none. */
   readonly file?: number;
 }
 
@@ -39,19 +39,19 @@ interface ResponseSchema<T> {
 }
 
 export interface ContainerBackends {
-  /** Costs nothing until something is asked of it. Closed, it gives up its part of the container; the volume stays. */
+  /** Starts nothing before the first call. Closing releases the container; the volume stays. */
   open(volume: string, settings: FilesSettings): WorkspaceBackend;
 }
 
 export type ContainerBackendsOptions = Omit<FilesContainerOptions, 'volume' | 'fileBytes'>;
 
-/** Workspaces in volumes of podman or docker. */
+/** Creates backends for workspaces in volumes of podman or docker. */
 export function createContainerBackends(options: ContainerBackendsOptions): ContainerBackends {
   const shared = new Map<string, SharedContainer>();
   return {
     open(volume, settings) {
       const { fileBytes } = settings;
-      // How much memory a container may take depends on how large files are.
+      // The memory of a container depends on the largest file.
       const key = `${volume} ${fileBytes}`;
       const container =
         shared.get(key) ??
@@ -63,8 +63,8 @@ export function createContainerBackends(options: ContainerBackendsOptions): Cont
 }
 
 /**
- * Files in a volume of podman or docker. A program in a container opens them as a folder is opened here; it is started
- * when something is first asked, and started anew when it has died.
+ * Keeps files in a volume. A program in a container opens it as a local folder is opened here. It is started on the
+ * first call, and again after it has died.
  */
 function createContainerBackend(shared: SharedContainer, settings: FilesSettings): WorkspaceBackend {
   const { fileBytes } = settings;
@@ -110,7 +110,7 @@ function createContainerBackend(shared: SharedContainer, settings: FilesSettings
     });
   }
 
-  /** Of a container that is gone, nothing is left to be finished. */
+  /** Closes the root at the other end. A container that is gone needs none of it. */
   async function finishRoot(): Promise<void> {
     const root = await current?.root.catch(() => undefined);
     if (current === undefined || root === undefined) return;
@@ -162,12 +162,12 @@ function requestListing(connection: FilesConnection, request: FilesRequest, limi
   });
 }
 
-/** What is longer than any path is refused for that, at the other end as here, and need not be sent whole. */
+/** Cuts paths that are longer than any path: both ends refuse them, so they need not be sent whole. */
 function truncatePath(path: string): string {
   return typeof path === 'string' ? path.slice(0, maxPathLength) : path;
 }
 
-/** A file at the other end of a connection, and how it begins. It goes with the container: another knows nothing of it. */
+/** A file at the other end of a connection, with its first bytes. It is lost with its container. */
 export function createRemoteFile(
   connection: FilesConnection,
   { root, facts, file }: RemoteFile,

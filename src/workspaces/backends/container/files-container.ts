@@ -9,45 +9,45 @@ import type { Limits } from '../../../sandbox/limits/limits.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
 import { connectToFiles, type FilesConnection } from './connection.ts';
 
-/** One container for all who use a volume: only there do writes that depend on each other see each other. */
+/** One container per volume: only there do dependent writes see each other. */
 export interface SharedContainer {
   join(): void;
-  /** With the last of those who joined it ends. */
+  /** Ends the container with its last user. */
   leave(): Promise<void>;
-  /** The one that runs, or a new one. */
+  /** Returns the running container, or starts one. */
   getRunning(): Promise<FilesContainer>;
 }
 
 export interface FilesContainerOptions {
-  /** The one that starts containers. */
+  /** Starts containers. */
   readonly runner: SandboxRunner;
-  /** The instance's folder, where the warden finds the folders of processes. */
+  /** The folder of the instance, where the reaper finds the folders of processes. */
   readonly tmpRoot: string;
-  /** What holds the files; made when there is none of that name. */
+  /** The volume of the files; made when it does not exist. */
   readonly volume: string;
   /** The largest file that may be written. */
   readonly fileBytes: number;
   readonly log: Log;
-  /** What runs beside the files, in one file; Ambit's own unless given. */
+  /** The bundled program that serves the files; Ambit's own by default. */
   readonly program?: string;
 }
 
 export interface FilesContainer {
   readonly connection: FilesConnection;
-  /** Settles when it is gone, however that came about. */
+  /** Settles when the container is gone. */
   readonly exited: Promise<unknown>;
   end(): Promise<void>;
 }
 
 const MiB = 1024 * 1024;
 const minContentBytes = 32 * MiB;
-// By its ending it says which kind of module it is, wherever it lies.
+// The ending makes it an ES module wherever it lies.
 const programPath = '/run/ambit/files.mjs';
 const nodeOptions = ['--v8-pool-size=0', '--max-semi-space-size=1', '--max-old-space-size=192'];
 
 /**
- * Starts the program beside the files. Rejects when it cannot be had, leaving nothing behind. `onFailed` is called as soon
- * as it is known that it answers nobody any more, and before anybody is told.
+ * Starts the container with the files program. Rejects when that fails, leaving nothing behind. `onFailed` is called as
+ * soon as the container answers no more, before pending calls are rejected.
  */
 export async function startFilesContainer(
   options: FilesContainerOptions,
@@ -108,7 +108,7 @@ function containerLimits(fileBytes: number): Limits {
     cpus: 2,
     fileMb,
     openFiles: 2048,
-    // As long as a timer can be set; it goes when nobody needs it.
+    // As long as a timer can be; the container ends when nobody needs it.
     wallSeconds: 2_000_000,
   };
 }
@@ -131,11 +131,11 @@ function collectTail({ stderr }: RunningProcess): () => string | undefined {
   return () => (tail === '' ? undefined : tail.trim());
 }
 
-/** `start` is given what to call as soon as the container answers nobody any more. */
+/** Calls `start` with a function to call as soon as the container answers no more. */
 export function createSharedContainer(start: (onFailed: () => void) => Promise<FilesContainer>): SharedContainer {
   let users = 0;
   let current: Promise<FilesContainer> | undefined;
-  // Also those that are on their way out.
+  // Includes containers that are ending.
   const running = new Set<Promise<FilesContainer>>();
 
   function startNew(): Promise<FilesContainer> {

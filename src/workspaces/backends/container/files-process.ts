@@ -1,4 +1,4 @@
-// The program beside the files, in a container of its own: it opens the volume and answers until its stdin closes.
+// The files program, in a container of its own: it opens the volume and answers until its stdin closes.
 
 import { isAmbitError } from '../../../errors.ts';
 import { volumeFolder } from '../../../sandbox/container/volume-folder.ts';
@@ -16,7 +16,7 @@ import {
 
 interface FilesServer {
   maxBodyBytes(head: FrameHead): number;
-  /** Never rejects; each is answered once. */
+  /** Never rejects, and answers each request once. */
   handle(head: FrameHead, body: Buffer): Promise<void>;
 }
 
@@ -49,7 +49,7 @@ const reader = createFrameReader({
 let activeRequests = 0;
 let isInputClosed = false;
 
-/** What has been begun is done to its end. */
+/** Finishes running requests before the process exits. */
 function exitWhenIdle(): void {
   if (--activeRequests === 0 && isInputClosed) process.exit(0);
 }
@@ -62,7 +62,7 @@ process.stdin.on('end', () => {
   if (activeRequests === 0) process.exit(0);
 });
 
-/** The side of the files: what is asked is done on a backend that is opened as whoever asks has begun it. */
+/** Serves requests with the backend that the client opened by `begin`. */
 function createFilesServer(
   open: (settings: FilesSettings) => Promise<WorkspaceBackend>,
   send: (head: FrameHead, body?: Uint8Array) => void,
@@ -158,7 +158,7 @@ function createFilesServer(
   };
 }
 
-/** What nobody foresaw is not told: it could quote anything. */
+/** Hides unexpected errors: they could contain anything. */
 function describeError(error: unknown): FrameHead {
   if (!isAmbitError(error) || !isFileErrorCode(error.code)) return { code: 'FILE_FAILED' };
   const { code, message: what, hint, rule } = error;

@@ -1,18 +1,18 @@
 /**
- * What goes between Ambit and the program beside the files: the length of a head, the length of a body, the head as
- * JSON, the body as it is. Both lengths are four bytes, the larger ones first.
+ * The head of a frame between Ambit and the files program. A frame is the length of the head, the length of the body,
+ * the head as JSON and the body. Both lengths are four bytes, big-endian.
  */
 export type FrameHead = Readonly<Record<string, unknown>>;
 
 export interface FrameReader {
-  /** Throws for what is no frame, or for more than was expected; nothing can be read after that. */
+  /** Throws for an invalid or too large frame; nothing can be read after that. */
   push(chunk: Buffer): void;
 }
 
 export interface FrameReaderOptions {
-  /** The most that the body of this one may have. Throws for a head nobody waits for. */
+  /** Returns the largest body for a head. Throws for an unexpected head. */
   maxBodyBytes(head: FrameHead): number;
-  /** The body is nobody else's memory. */
+  /** The body may be kept: its memory is not reused. */
   onFrame(head: FrameHead, body: Buffer): void;
 }
 
@@ -20,7 +20,7 @@ const prefixBytes = 8;
 const maxJoinedBytes = 64 * 1024;
 export const maxHeadBytes = 256 * 1024;
 
-/** In few parts: each costs the pipes on the way a turn. */
+/** Encodes a frame in few parts, since each part costs a write to the pipe. */
 export function encodeFrame(head: FrameHead, body: Uint8Array = new Uint8Array()): Uint8Array[] {
   const text = Buffer.from(JSON.stringify(head));
   const prefix = Buffer.allocUnsafe(prefixBytes);
@@ -29,7 +29,7 @@ export function encodeFrame(head: FrameHead, body: Uint8Array = new Uint8Array()
   return body.length <= maxJoinedBytes ? [Buffer.concat([prefix, text, body])] : [Buffer.concat([prefix, text]), body];
 }
 
-/** Holds no more than one frame, and no more memory than was allowed for it, whatever arrives. */
+/** Holds at most one frame, and no more memory than was allowed for it. */
 export function createFrameReader({ maxBodyBytes, onFrame }: FrameReaderOptions): FrameReader {
   let buffer = Buffer.allocUnsafe(prefixBytes);
   let filled = 0;

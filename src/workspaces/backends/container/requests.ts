@@ -3,7 +3,7 @@ import type { PathRules } from '../../path-rules.ts';
 import type { StatOptions } from '../../saferoot/file-info.ts';
 import type { FileListOptions, FileMoveOptions, FileRemoveOptions, WriteOptions } from '../backend.ts';
 
-/** What can go wrong with files; nothing else is believed of the program beside them. */
+/** The error codes accepted from the files program. */
 export const fileErrorCodes = [
   'WORKSPACE_UNAVAILABLE',
   'WORKSPACE_FULL',
@@ -21,26 +21,26 @@ export const fileErrorCodes = [
 
 export const isFileErrorCode = (code: ErrorCode): boolean => (fileErrorCodes as readonly ErrorCode[]).includes(code);
 
-/** A file no larger than this comes with the answer that opens it. */
+/** The largest file that is sent with the response that opens it. */
 export const maxInlineBytes = 64 * 1024;
-/** The most that is read of a file at a time. */
+/** The largest part of a file read at a time. */
 export const maxPieceBytes = 1024 * 1024;
-/** The most that a listing or the settings may have. */
+/** The largest listing or settings. */
 export const maxDocumentBytes = 32 * 1024 * 1024;
-/** Further on, no path says anything more. */
+/** The longest path that is sent. */
 export const maxPathLength = 8192;
 
-/** How the files are kept; the body of the request that begins, since rules may be many. */
+/** The settings of a workspace: the body of the `begin` request, since there may be many rules. */
 export interface FilesSettings {
   readonly rules: PathRules;
   readonly durable: boolean;
   readonly fileBytes: number;
 }
 
-/** What the program beside the files can be asked. The content of a file that is written is the body. */
+/** A request to the files program. The body holds the content of a file to write. */
 export type FilesRequest = { readonly do: 'begin' } | (RootRequest & { readonly root: number });
 
-/** On the files as one of those who began is given them. */
+/** A request on a root that `begin` opened. */
 export type RootRequest =
   | { readonly do: 'finish' }
   | { readonly do: 'stat'; readonly path: string; readonly options: StatOptions }
@@ -54,5 +54,5 @@ export type RootRequest =
   | { readonly do: 'move'; readonly from: string; readonly to: string; readonly options: FileMoveOptions }
   | { readonly do: 'list'; readonly path: string; readonly options: FileListOptions };
 
-/** What may be half done when nobody answers any more. */
+/** Requests that may be half done when the container ends. */
 export const changingRequests: ReadonlySet<FilesRequest['do']> = new Set(['write', 'makeFolder', 'remove', 'move']);

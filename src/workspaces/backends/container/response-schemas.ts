@@ -4,13 +4,13 @@ import { escapeControls } from '../../../lib/text/escape-controls.ts';
 import { attachResolution } from '../../resolutions.ts';
 import { fileErrorCodes, maxPathLength } from './requests.ts';
 
-/** What the program beside the files says is looked at as if a stranger said it, and nothing more of it is taken. */
+/** Responses of the files program are validated as untrusted input, and nothing else of them is used. */
 const nameSchema = z
   .string()
   .min(1)
   .max(1024)
   .refine((text) => !text.includes('/') && text !== '.' && text !== '..');
-/** Links can lead further than any path that is asked for; names and folders have an end there too. */
+/** Resolved paths can be longer than requested ones, because of links. */
 const pathSchema = z
   .string()
   .max(32_768)
@@ -62,7 +62,7 @@ const refusalSchema = z.object({
   way: z.object({ asked: z.string().max(maxPathLength), resolved: pathSchema }).exactOptional(),
 });
 
-/** Throws a ZodError for what is no refusal. */
+/** Throws a ZodError for an invalid refusal. */
 export function parseRefusal(value: unknown): AmbitError {
   const { code, way, ...details } = refusalSchema.parse(value);
   const error = new AmbitError(code, details);

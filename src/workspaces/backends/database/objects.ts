@@ -7,22 +7,21 @@ import type { FoundFile, OpenedFile } from '../backend.ts';
 import type { FileNode } from './tree-nodes.ts';
 
 /**
- * Bytes in the store: so many pieces of one operation, from the first on. Each operation has a name of its own, so no
- * two ever write the same piece, and none is ever changed: what is no longer referred to is garbage for good.
+ * Bytes in the store: a number of pieces of one operation. Operations have unique names and pieces are never changed,
+ * so a piece that nothing refers to is garbage for good.
  */
 export type ContentRef = readonly [operation: string, first: number, count: number];
 
-/** In base64, as much as a document may hold. */
+/** Fills a document when encoded as base64. */
 const pieceBytes = 49_152;
 const shardCount = 256;
 const maxParallel = 16;
 
 export interface ObjectStore {
-  /** Where the root and what is to be swept are kept. */
+  /** The collection of the root document. */
   readonly collection: string;
   put(ref: ContentRef, content: Uint8Array): Promise<void>;
   readAll(ref: ContentRef): Promise<Buffer>;
-  /** One piece. */
   readPiece(ref: ContentRef, index: number): Promise<Buffer>;
   delete(ref: ContentRef): Promise<void>;
 }
@@ -32,7 +31,7 @@ export const pieceIndexAt = (offset: number): number => Math.floor(offset / piec
 export const pieceOffset = (index: number): number => index * pieceBytes;
 
 export function createObjectStore(documents: Documents, workspaceId: string): ObjectStore {
-  // Names of workspaces are freer than those of collections.
+  // Workspace names may contain characters that collection names may not.
   const collection = `files-${createHash('sha256').update(workspaceId).digest('hex').slice(0, 24)}`;
 
   function locatePiece([operation, first]: ContentRef, index: number): readonly [collection: string, key: string] {
@@ -75,20 +74,20 @@ export function createObjectStore(documents: Documents, workspaceId: string): Ob
   };
 }
 
-/** Some at a time: a store across the network answers many as fast as one, and none should hold up others. */
+/** Runs some at a time: a remote store answers many as fast as one, and none should hold up others. */
 async function forEachPiece(count: number, work: (index: number) => Promise<void>): Promise<void> {
   for (let from = 0; from < count; from += maxParallel) {
     const batch = Array.from({ length: Math.min(maxParallel, count - from) }, (_, index) => work(from + index));
-    // All are over before a failure is told, so that whoever tidies up meets no late one.
+    // All finish before a failure is thrown, so that a cleanup meets no late write.
     for (const result of await Promise.allSettled(batch)) if (result.status === 'rejected') throw result.reason;
   }
 }
 
-/** Its pieces stay for a while after it was replaced. */
+/** Opens a stored file. Its pieces stay for a while after it was replaced. */
 export function openStoredFile(node: FileNode, facts: FoundFile, objects: ObjectStore): OpenedFile {
   let last: { readonly index: number; readonly bytes: Buffer } | undefined;
 
-  /** Reading on in small parts asks for the same piece many times. */
+  /** Keeps the last piece, since small reads ask for it many times. */
   async function loadPiece(index: number): Promise<Buffer> {
     if (last?.index !== index) last = { index, bytes: await objects.readPiece(node.content ?? ['', 0, 0], index) };
     return last.bytes;

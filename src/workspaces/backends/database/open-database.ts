@@ -24,31 +24,31 @@ import { createIntentLog, sweepGarbage } from './write-intents.ts';
 
 export interface DatabaseOptions {
   readonly rules: PathRules;
-  /** The largest file that may be written; 64 MiB unless given. */
+  /** The largest file that may be written; 64 MiB by default. */
   readonly fileBytes?: number;
-  /** All files together; 1 GiB unless given. */
+  /** The size of all files together; 1 GiB by default. */
   readonly maxBytes?: number;
-  /** Files and folders together; 100,000 unless given. */
+  /** The number of files and folders; 100,000 by default. */
   readonly maxEntries?: number;
-  /** How long replaced and removed content stays for those who are still reading it; ten minutes unless given. */
+  /** The time that replaced content stays for its readers; ten minutes by default. */
   readonly graceMs?: number;
 }
 
 export interface DatabaseBackend extends WorkspaceBackend {
-  /** Deletes what nobody can ask for any more, and answers how many documents that were. It is done by itself, too. */
+  /** Deletes unreachable documents and returns their number. This also happens by itself. */
   sweep(): Promise<number>;
 }
 
 const defaults = { fileBytes: 67_108_864, maxBytes: 1_073_741_824, maxEntries: 100_000, graceMs: 600_000 };
-/** More than so many pieces are written before anybody has to wait for them. */
+/** Larger files are uploaded ahead of the change, so that others need not wait. */
 const maxInlinePieces = 4;
 const writesPerSweep = 256;
-/** Nor more often than so many times in which content is kept. */
+/** The number of sweeps in the time that content is kept. */
 const sweepsPerGrace = 4;
 
 /**
- * A workspace without a folder: its files lie in the store. One document names the tree there is; every change writes
- * what is new beside it and then moves that document on, so whoever looks sees all of a change or nothing of it.
+ * Opens a workspace whose files lie in the store. One document names the current tree. A change writes new objects
+ * beside it and then updates that document, so readers see all of a change or nothing.
  */
 export function openDatabase(documents: Documents, workspaceId: string, options: DatabaseOptions): DatabaseBackend {
   const { fileBytes, maxBytes, maxEntries, graceMs } = { ...defaults, ...options };
@@ -101,7 +101,7 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
     return next;
   }
 
-  /** Now and then, while others work. */
+  /** Sweeps now and then, in the background. */
   function sweepWhenDue(): void {
     if (writeCount++ % writesPerSweep !== 0 || Date.now() - sweptMs < graceMs / sweepsPerGrace) return;
     sweptMs = Date.now();
@@ -110,7 +110,7 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
 
   async function assertFileName(asked: string): Promise<void> {
     if (typeof asked !== 'string' || !endsLikeFolder(asked)) return;
-    // A path that leads out or is closed is refused as such.
+    // A path that leads out or is protected is refused as such.
     await walk(await changes.root(), asked, { access: 'write', make: 'all' });
     throw notAFileNameError(asked);
   }
@@ -224,7 +224,7 @@ async function writeFile(
       return { ...describeNode(names, node), created: old === undefined, folders: tree.foldersMade() };
     }, early);
   } catch (error) {
-    // When the store did not answer, it may have been done all the same.
+    // If the store did not answer, the change may have been made.
     const isDecided = !isAmbitError(error) || error.code !== 'STORE_UNAVAILABLE';
     if (early !== undefined && isDecided) await changes.discard(early).catch(() => {});
     throw error;

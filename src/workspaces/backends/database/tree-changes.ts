@@ -8,11 +8,11 @@ import { type ContentRef, countPieces, type ObjectStore } from './objects.ts';
 import { createEmptyFolder, encodeFolder, type FolderNode, type ReadChildren, type TreeNode } from './tree-nodes.ts';
 import type { IntentLog, WriteOperation } from './write-intents.ts';
 
-/** The tree while it is changed: folders on the way to a change are copied, all others stay as they are. */
+/** The tree during a change: folders on the path to a change are copied, all others stay. */
 interface TreeDraft {
   readonly root: FolderNode;
   readonly isChanged: () => boolean;
-  /** How many folders were made so far. */
+  /** The number of folders made so far. */
   readonly foldersMade: () => number;
   makeFolder(names: readonly string[]): Promise<void>;
   put(names: readonly string[], node: TreeNode): Promise<void>;
@@ -27,23 +27,23 @@ interface DraftFolder extends FolderNode {
 interface EncodedDraft {
   readonly root: FolderNode;
   readonly writes: readonly (readonly [ContentRef, Buffer])[];
-  /** What the folders that were changed had been written as. */
+  /** The former content of changed folders. */
   readonly stale: readonly ContentRef[];
 }
 
 export interface EditableTree extends TreeDraft {
-  /** Bytes that are written before the change holds. */
+  /** Adds bytes that are written before the change takes effect. */
   add(content: Uint8Array): ContentRef | null;
-  /** What nobody refers to once the change holds. */
+  /** Drops a node that nothing refers to after the change. */
   drop(node: TreeNode): void;
 }
 
 export interface TreeChanges {
-  /** The tree as it is now. */
+  /** Reads the current tree. */
   root(): Promise<FolderNode>;
-  /** The work is done again from the start as often as somebody else was faster; it changes nothing but the draft. */
+  /** Repeats the work from the start while others are faster; it may change nothing but the draft. */
   change<T>(work: (tree: EditableTree) => Promise<T>, early?: UploadedContent): Promise<T>;
-  /** Writes bytes ahead of a change, so that nobody waits for it. */
+  /** Writes bytes ahead of a change, so that others need not wait for them. */
   upload(content: Uint8Array): Promise<UploadedContent>;
   discard(uploaded: UploadedContent): Promise<void>;
 }
@@ -60,12 +60,12 @@ export interface TreeChangesParts {
   readonly readChildren: ReadChildren;
   readonly maxBytes: number;
   readonly maxEntries: number;
-  /** After this the change may not be made any more: what it wrote may be swept. */
+  /** The longest time for a change: after it, what the change wrote may be swept. */
   readonly maxChangeMs: number;
 }
 
 const maxAttempts = 100;
-/** Those who share a store in one process take turns; only others are ever met as a conflict. */
+/** Changes of one store in this process run one at a time; only other processes cause conflicts. */
 const mutexes = new WeakMap<Documents, OneAtATime>();
 
 export function createTreeChanges(parts: TreeChangesParts): TreeChanges {
@@ -128,7 +128,7 @@ export function createTreeChanges(parts: TreeChangesParts): TreeChanges {
 
     change: (work, early) =>
       runExclusive(objects.collection, async () => {
-        // What was uploaded ahead has a note of its own; only its time goes on running.
+        // Uploaded bytes have an intent of their own; only their start time counts.
         const operation = { ...createOperation(), ...(early && { startedMs: early.operation.startedMs }) };
         for (let [left, next] = [maxAttempts, 0]; left > 0; left--) {
           const tried = await tryChange(work, operation, next);
@@ -204,7 +204,7 @@ async function createDraft(root: FolderNode, readChildren: ReadChildren): Promis
   };
 }
 
-/** The folders that were changed, as they are to be written: the innermost first, for the outer ones name them. */
+/** Encodes the changed folders, innermost first, since outer folders refer to them. */
 function encodeDraft(root: FolderNode, nextRef: (pieces: number) => ContentRef): EncodedDraft {
   const writes: [ContentRef, Buffer][] = [];
   const stale: ContentRef[] = [];

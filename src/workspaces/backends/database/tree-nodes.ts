@@ -6,20 +6,20 @@ export interface FileNode {
   readonly mode: number;
   readonly modifiedMs: number;
   readonly version: string;
-  /** None for an empty file. */
+  /** Null for an empty file. */
   readonly content: ContentRef | null;
 }
 
 export interface FolderNode {
   readonly kind: 'folder';
   readonly modifiedMs: number;
-  /** Files and folders in it, at any depth. */
+  /** The number of files and folders at any depth. */
   readonly entries: number;
-  /** Of all files in it, at any depth. */
+  /** The size of all files at any depth. */
   readonly bytes: number;
-  /** None for an empty folder. */
+  /** Null for an empty folder. */
   readonly content: ContentRef | null;
-  /** Of a folder that is being changed: what is in it now. `was` is what it was written as before. */
+  /** The current entries of a folder that is being changed. `previous` is its former content. */
   readonly draft?: { readonly children: Map<string, TreeNode>; readonly previous: ContentRef | null };
 }
 
@@ -66,10 +66,10 @@ function decodeFolder(text: string): FolderChildren {
 
 export type ReadChildren = (folder: FolderNode) => Promise<FolderChildren>;
 
-/** So many names are kept at hand, over all folders. */
+/** The number of cached names, over all folders. */
 const maxCachedNames = 50_000;
 
-/** What is written as a folder never changes, so what was read once need not be read again. */
+/** Caches folders: a stored folder never changes. */
 export function createChildrenReader(objects: ObjectStore): ReadChildren {
   const cache = new Map<string, FolderChildren>();
   let cachedNames = 0;

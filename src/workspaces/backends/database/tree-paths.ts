@@ -15,20 +15,20 @@ import type { FolderNode, ReadChildren, TreeNode } from './tree-nodes.ts';
 
 export interface TreeWalkOptions {
   readonly access: AccessKind;
-  /** Folders that are missing on the way are taken to be there; `all` the last one too. */
+  /** Treats missing parents as if they existed; `all` the last one too. */
   readonly make?: 'parents' | 'all';
 }
 
 export interface TreeWalkResult {
   readonly names: readonly string[];
-  /** What is there, or undefined when nothing bears the last name. */
+  /** The node, or undefined when the last name does not exist. */
   readonly node: TreeNode | undefined;
 }
 
 const maxDepth = 127;
 const maxSteps = 1024;
 
-/** The same way a SafeRoot walks a folder, where there are no links. */
+/** Walks as a SafeRoot walks a folder, but without links. */
 export async function walkTreePath(
   root: FolderNode,
   path: string,
@@ -38,7 +38,7 @@ export async function walkTreePath(
 ): Promise<TreeWalkResult> {
   const pending = parsePath(path).reverse();
   const names: string[] = [];
-  /** Undefined from where on nothing is there. */
+  /** Undefined below the last existing node. */
   const nodes: (TreeNode | undefined)[] = [root];
   let steps = 0;
   let name = '';
@@ -55,7 +55,7 @@ export async function walkTreePath(
     names.push(name);
     nodes.push(next);
     if (names.length > maxDepth) throw new SafeRootError('TOO_DEEP');
-    // On the way through folders that are to be made, each is asked for.
+    // Access is checked for each folder that would be made.
     if (next === undefined) assertAccess(checkAccess, access, names, undefined);
   }
 
@@ -75,7 +75,7 @@ export async function walkTreePath(
     }
   } catch (error) {
     const isDisclosed = error instanceof SafeRootError && ['NOT_ADMITTED', 'PATH_VIOLATION'].includes(error.code);
-    // As in a folder: whether something that is closed exists is not told.
+    // As in a folder, the existence of a protected entry is not revealed.
     if (!isDisclosed)
       assertAccess(checkAccess, access, resolveDots([...names, name, ...pending.toReversed()]), undefined);
     throw error;
@@ -85,7 +85,7 @@ export async function walkTreePath(
   return { names, node };
 }
 
-/** Everything in a folder must be admitted by each of the ways to it: the one there is, and the one there will be. */
+/** Checks access to everything in a folder by each path: the current one and the future one. */
 export async function assertTreeAccess(
   folder: FolderNode,
   paths: readonly (readonly string[])[],
@@ -116,7 +116,7 @@ export async function listTreeFolder(
   return { path: joinNames(names), entries, more: children.length > limit };
 }
 
-/** Both ends in one change: nobody sees the thing at both names or at none. */
+/** Moves in one change, so that nobody sees the entry at both names or at none. */
 export async function moveInTree(
   tree: EditableTree,
   from: string,
@@ -144,7 +144,7 @@ export async function moveInTree(
   await tree.put(target.names, node);
   return { ...moved, folders: tree.foldersMade() };
 
-  /** A failure on this way is about the new name, not the old one. */
+  /** Reports errors about the new name instead of the old one. */
   async function walkToTarget(targetPath: string): Promise<TreeWalkResult> {
     try {
       return await walkTreePath(tree.root, targetPath, { access: 'write', make: 'parents' }, readChildren, checkAccess);
@@ -158,7 +158,7 @@ function assertNotRoot({ names }: TreeWalkResult, path?: string): void {
   if (names.length === 0) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself', path });
 }
 
-/** A file by a file, an empty folder by a folder. */
+/** A file may replace a file, a folder an empty folder. */
 function assertReplaceable(node: TreeNode, old: TreeNode, to: string): void {
   if (old.kind === 'file' && node.kind === 'folder') throw new SafeRootError('NOT_A_DIRECTORY', { path: to });
   if (old.kind === 'folder' && node.kind === 'file') throw new SafeRootError('IS_A_DIRECTORY', { path: to });

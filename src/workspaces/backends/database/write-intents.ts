@@ -4,7 +4,7 @@ import type { ContentRef, ObjectStore } from './objects.ts';
 import type { TreeChanges } from './tree-changes.ts';
 import type { FolderNode, ReadChildren, TreeNode } from './tree-nodes.ts';
 
-/** Intents dealt with in one go. */
+/** The number of intents handled in one sweep. */
 const maxIntents = 1000;
 
 const folderFromRef = (content: ContentRef): FolderNode => ({
@@ -18,13 +18,13 @@ const folderFromRef = (content: ContentRef): FolderNode => ({
 const refKey = ([operation, first]: ContentRef): string => `${operation}-${first}`;
 
 /**
- * What an operation is about to write, and what nobody refers to any more once it is done. It is noted before, so that
- * whatever becomes of the operation, all of it that is garbage is found later.
+ * The objects that an operation is about to write, and those that nothing refers to after it. It is stored first, so
+ * that all garbage is found later, whatever becomes of the operation.
  */
 export interface WriteIntent {
   readonly fresh: readonly ContentRef[];
   readonly stale: readonly ContentRef[];
-  /** Folders that go with all that is in them. */
+  /** Folders that are removed with all their entries. */
   readonly trees: readonly ContentRef[];
 }
 
@@ -45,7 +45,7 @@ export interface WriteOperation {
   readonly startedMs: number;
 }
 
-/** One collection would be full too soon. */
+/** Spreads intents over collections, since each has a limit. */
 const shardCount = 16;
 
 export function createIntentLog(documents: Documents, { collection }: ObjectStore): IntentLog {
@@ -90,9 +90,9 @@ export function createIntentLog(documents: Documents, { collection }: ObjectStor
 }
 
 /**
- * Deletes what old operations left: what they wrote without coming to an end, and what others had written before them.
- * Nothing that is not in the tree now can ever come into it again, for whoever wrote it had to be done by then. What
- * younger operations took out of the tree stays for those who are reading it, and for a later sweep to find.
+ * Deletes garbage of old operations: unfinished writes and replaced objects. An object that is not in the tree now can
+ * never return to it, since its writer had to finish by then. Objects that younger operations removed stay for their
+ * readers and for a later sweep.
  */
 export async function sweepGarbage(
   { root }: TreeChanges,
@@ -103,7 +103,7 @@ export async function sweepGarbage(
 ): Promise<number> {
   if (!(await intents.hasAny())) return 0;
   const before = Date.now() - graceMs;
-  // The tree first: what is taken out of it from here on is in it still, as this sweep sees it.
+  // The tree is read first: objects that are removed from here on still count as needed.
   const needed = new Set<string>();
   await markNeeded(await root());
   const stored = await intents.list();
@@ -113,7 +113,7 @@ export async function sweepGarbage(
     for (const ref of trees) await markNeeded(folderFromRef(ref));
   }
   let deleted = 0;
-  // Whole trees first: the way into them may also be among what is dropped by itself.
+  // Whole trees first: the folder that leads into them may be among the single objects.
   for (const { trees } of old) for (const ref of trees) await deleteTree(ref);
   for (const { fresh, stale, forget } of old) {
     for (const ref of [...fresh, ...stale]) await deleteObject(ref);
@@ -132,10 +132,10 @@ export async function sweepGarbage(
     deleted += ref[2];
   }
 
-  /** What is inside goes first: from where it begins the rest is found again, should this be cut short. */
+  /** Deletes entries before their folder, so that an interrupted sweep can find the rest. */
   async function deleteTree(content: ContentRef): Promise<void> {
     if (needed.has(refKey(content))) return;
-    // One that is gone already was dropped by a sweep that was cut short just after it.
+    // A missing folder was deleted by an interrupted sweep.
     const children = await readChildren(folderFromRef(content)).catch(() => new Map<string, TreeNode>());
     for (const node of children.values()) {
       if (node.content === null) continue;

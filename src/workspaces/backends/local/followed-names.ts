@@ -3,7 +3,7 @@ import { readEntries } from '../../../lib/fs/follow-links.ts';
 import { isFollowed, plainlyFollowedIn } from '../../../lib/fs/guarded-links.ts';
 import { createYielder } from '../../saferoot/time-slice.ts';
 
-/** Nobody knows which links lie in a folder. The message is why nothing is to be changed then. */
+/** The links in a folder are not known. The message is the reason why nothing may be changed. */
 export class NamesUnknownError extends Error {
   constructor(what: string) {
     super(what);
@@ -11,44 +11,44 @@ export class NamesUnknownError extends Error {
   }
 }
 
-/** Which names in folders are followed by others for what they are called. */
+/** Finds names in folders that other programs follow because of what they are called. */
 export interface FollowedNames {
-  /** Not known where a large folder is still being looked through, or holds too many of them. */
+  /** The names are unknown while a large folder is being scanned, or when there are too many. */
   findNames(folder: string): { readonly names: readonly string[] | NamesUnknownError; isCurrent(): boolean };
-  /** The first look through large folders, where one is under way. */
+  /** The first scan of a large folder, while one runs. */
   pendingScan(): Promise<void> | undefined;
-  /** How many looks have come to their end. */
+  /** The number of finished scans. */
   countFinishedScans(): number;
 }
 
 export interface FollowedNamesOptions {
-  /** Told when a large folder has been looked through. */
+  /** Called when a large folder has been scanned. */
   readonly onScanned?: () => void;
-  /** The first look through a large folder is not left for later, for whoever cannot wait. */
+  /** Runs the first scan of a large folder at once, for callers that cannot wait. */
   readonly firstAtOnce?: boolean;
 }
 
 const stillScanning = new NamesUnknownError('its folder has very many names, which are still looked through');
 const tooManyNames = new NamesUnknownError('its folder has too many protected links to follow them all');
-/** Few enough to be read each time the folder has changed. */
+/** Few enough to be read after every change of the folder. */
 const maxAtOnce = 1000;
 const maxFollowed = 2000;
 const maxRemembered = 500;
-/** A large folder is looked through again after a pause, which is longer than the look takes. */
+/** A large folder is scanned again after a pause that is longer than the scan. */
 const namesPerPauseMs = 100;
 
 interface FolderScan {
-  /** How the folder was before it was looked through. */
+  /** The mark of the folder before the scan. */
   readonly mark: string;
   readonly names: ReadonlySet<string>;
-  /** How many names there were in all. */
+  /** The number of all names. */
   readonly count: number;
   readonly pauseUntil: number;
 }
 
 /**
- * A folder with many names is not read for each change in it. Names that are known are looked for each time; those that
- * fit a pattern are as they were when the whole folder was last looked through, beside other work.
+ * Avoids reading a large folder for each change in it. Fixed names are looked up each time; names that match a pattern
+ * are those of the last scan, which runs in the background.
  */
 export function createFollowedNames({ onScanned, firstAtOnce = false }: FollowedNamesOptions = {}): FollowedNames {
   const scans = new Map<string, FolderScan>();
@@ -109,7 +109,7 @@ export function createFollowedNames({ onScanned, firstAtOnce = false }: Followed
   };
 }
 
-/** Undefined where there are more than can be read at once. */
+/** Returns undefined when there are too many to read at once. */
 function readFewNames(folder: string): string[] | undefined {
   const names: string[] = [];
   let count = 0;
@@ -120,7 +120,7 @@ function readFewNames(folder: string): string[] | undefined {
   return names;
 }
 
-/** A step for every few names, so that others can go on in between. */
+/** Yields after every few names, so that other work can go on. */
 function* scanFolder(folder: string): Generator<void, FolderScan> {
   const mark = contentMark(folder);
   const names = new Set<string>();
@@ -143,12 +143,12 @@ function limitNames(names: readonly string[]): readonly string[] | NamesUnknownE
   return names.length > maxFollowed ? tooManyNames : names;
 }
 
-/** Which thing was found at a place. */
+/** Identifies the file at a path. */
 export function fileIdentity(found: Stats | undefined): string {
   return found === undefined ? '' : `${found.dev}:${found.ino}:${found.mode & 0o170000}`;
 }
 
-/** What a file or folder holds, as far as its own facts tell. */
+/** Returns a mark that differs when the content of a file or folder has changed. */
 export function contentMark(path: string): string {
   const stats = statAt(path);
   return stats === undefined

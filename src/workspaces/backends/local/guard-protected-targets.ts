@@ -10,31 +10,30 @@ import {
 } from './protected-targets.ts';
 import { createRecordedReads, type RecordedReads } from './recorded-reads.ts';
 
-/** A guard that also knows the folder: what its settings and links lead to is read only, whatever it is called. */
+/** A guard that also knows the folder: targets of its settings and links are read only, whatever they are called. */
 export interface FolderGuard extends PathGuard {
-  /** To be told before each piece of work: what the folder says is looked at again. */
+  /** Called before each operation, so that the folder is read again. */
   refresh(): void;
-  /** Names of the settings that something is taken for, by a link that leads to it or by git. */
+  /** Finds the settings files that a path stands for, by a link or by git. */
   findOtherNames(names: readonly string[]): readonly (readonly string[])[];
-  /** Large folders that are still looked through, where any are: what they say is unknown, and refused, until then. */
+  /** The running scan of a large folder, if any: until it ends, its targets are unknown and changes are refused. */
   pendingScan(): Promise<void> | undefined;
-  /** How many looks through large folders have come to their end. */
+  /** The number of finished scans. */
   countFinishedScans(): number;
-  /** The same, for what lies in a folder. */
+  /** The scan that runs for the entries of a folder, if any. */
   prepare(names: readonly string[]): Promise<void> | undefined;
 }
 
-/** Folders are many, and few are worked in. Those that were not for longest are forgotten first. */
+/** The number of cached folders; the least recently used are dropped first. */
 const maxRemembered = 500;
 const maxRoundMs = 20;
-/** For all folders on the way to what is asked for: others wait meanwhile. */
+/** The largest cost for all folders of a path, while everything else waits. */
 const maxCost = 10_000;
 const tooMuchReason = 'git or protected links name more in the folders on the way than can be looked at';
 
 /**
- * Adds to the rules by name what the configuration of git and protected links lead to, as they are at the time. Looked at
- * are the repositories around the folder, in it, and in each folder on the way to what is asked for. The path of the
- * folder, without links, is asked for once, when it is first needed.
+ * Adds to the rules by name the current targets of git configuration and protected links. Read are the repositories
+ * above the folder, in it, and in each folder of the path. `realPath` is called once, when it is first needed.
  */
 export function guardLedPlaces(
   realPath: () => string,
@@ -54,7 +53,7 @@ export function guardLedPlaces(
     roundBegan = performance.now();
   }
 
-  /** Within a piece of work nothing is looked at twice, unless the work is long. */
+  /** Reads nothing twice within an operation, unless it is long. */
   function currentRound(): number {
     if (performance.now() - roundBegan > maxRoundMs) nextRound();
     return round;
@@ -79,7 +78,7 @@ export function guardLedPlaces(
     const folder = [getRoot(), ...names].join('/');
     const isFree = (more: readonly string[]) => guard.refusal('write', [...names, ...more]) === undefined;
     const sources = [cacheTargets((looks) => findLinkTargets(folder, isFree, looks))];
-    // Who may write the configuration itself is not kept from what it names.
+    // A session that may write the configuration may also write what it names.
     if (!isFree(['.git', 'config'])) sources.push(cacheTargets((looks) => findRepositoryTargets(folder, looks)));
     return names.length === 0 ? [targetsAbove, ...sources] : sources;
   }
@@ -92,7 +91,7 @@ export function guardLedPlaces(
     return known;
   }
 
-  /** Each folder takes what holds for the one it lies in, and adds what it says itself. */
+  /** Each folder inherits the targets of its parent and adds its own. */
   function findFolder(names: readonly string[]): GuardedFolder {
     const now = currentRound();
     const known = folders.get(names.join('/'));
@@ -123,7 +122,7 @@ export function guardLedPlaces(
     return folder.reason ?? findReason(folder.targets, childKey(folder, names.at(-1) as string));
   }
 
-  /** Of what can be read in great numbers, only what the top of the folder says is looked at. */
+  /** Uses only the top folder, since many files may be read. */
   function findOtherNames(names: readonly string[]): readonly (readonly string[])[] {
     const key = targetKey(names);
     return findFolder([]).sources.flatMap((each) => {
@@ -154,25 +153,25 @@ export function guardLedPlaces(
 type CachedTargets = () => FolderTargets;
 
 interface FolderTargets {
-  /** By the names that lead there from the folder, in one spelling. */
+  /** Targets by their folded names, relative to the root. */
   readonly byKey: ReadonlyMap<string, ProtectedTarget>;
   readonly unknown: string | undefined;
   readonly cost: number;
 }
 
-/** What a folder says, and what therefore holds for it and all that is in it. */
+/** A folder with the targets that hold for it and its entries. */
 interface GuardedFolder {
-  /** The names that lead there, in one spelling. */
+  /** The folded names that lead there. */
   readonly key: string;
   readonly sources: readonly CachedTargets[];
-  /** When the rest was found. */
+  /** The round in which the rest was found. */
   round: number;
   parent: GuardedFolder | undefined;
-  /** What it and the folders it lies in say, where they say anything. */
+  /** The targets of the folder and its parents, where there are any. */
   targets: readonly FolderTargets[];
-  /** What it takes to look at it and the folders it lies in. */
+  /** The cost of reading it and its parents. */
   cost: number;
-  /** Why nothing in it is to be changed. */
+  /** The reason why nothing in it may be changed. */
   reason: string | undefined;
 }
 
@@ -188,7 +187,7 @@ function updateFolder(folder: GuardedFolder, parent: GuardedFolder | undefined, 
     parent?.reason ??
     findReason(inherited, folder.key) ??
     own.find(({ unknown }) => unknown !== undefined)?.unknown;
-  // What a folder says may be about one that it lies in.
+  // A target may be a parent of the folder.
   if (own.length > 0)
     for (let each = parent && folder; each?.parent; each = each.parent) folder.reason ??= findReason(own, each.key);
   folder.round = round;
@@ -211,7 +210,7 @@ function toFolderTargets(root: string, { targets, unknown }: ProtectedTargets, c
 
 const targetKey = (names: readonly string[]): string => names.map(foldName).join('/');
 
-/** The same for a name in a folder, of which it is known. */
+/** Returns the key of a name in a folder. */
 function childKey(folder: GuardedFolder | undefined, name: string): string {
   return folder === undefined || folder.key === '' ? foldName(name) : `${folder.key}/${foldName(name)}`;
 }

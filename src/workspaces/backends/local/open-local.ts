@@ -19,26 +19,26 @@ import { guardLedPlaces } from './guard-protected-targets.ts';
 
 export interface LocalOptions {
   readonly rules: PathRules;
-  /** What was written is on the disk when it is answered; only in the system's cache unless told. */
+  /** Written content is on the disk when the call returns; by default only in the cache of the system. */
   readonly durable?: boolean;
-  /** The largest file that may be written; 64 MiB unless given. */
+  /** The largest file that may be written; 64 MiB by default. */
   readonly fileBytes?: number;
-  /** Whether leftovers of writes that were killed are looked for; true unless told. */
+  /** Removes leftovers of killed writes; true by default. */
   readonly sweep?: boolean;
-  /** Tells which files a search has to read; it reads all of them unless given. */
+  /** Finds candidate files for a search; without it all files are read. */
   readonly ripgrep?: Ripgrep | undefined;
 }
 
 export interface LocalBackend extends WorkspaceBackend {
-  /** How many leftovers of killed writes were removed. It is looked for while others already work. */
+  /** The number of leftovers removed. The sweep runs in the background. */
   readonly swept: Promise<number>;
 }
 
 const defaultFileBytes = 64 * 1024 * 1024;
-/** Somebody else may make, move or remove what a write without conditions is about; it is tried again so often. */
+/** The number of attempts at an unconditional write while others change the file. */
 const maxAttempts = 8;
 
-/** A folder of the host as a workspace. */
+/** Opens a folder of the host as a workspace. */
 export function openLocal(path: string, options: LocalOptions): LocalBackend {
   const guard = guardLedPlaces(() => realPath, createPathGuard(options.rules));
   const fileBytes = options.fileBytes ?? defaultFileBytes;
@@ -59,7 +59,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     return explain(asked, () => retryWhileScanning(work));
   }
 
-  /** What is refused because a large folder is still looked through is tried again when that is done. */
+  /** Repeats work that is refused only because a large folder is still being scanned. */
   async function retryWhileScanning<T>(work: () => Promise<T>): Promise<T> {
     for (let attemptsLeft = maxAttempts; ; attemptsLeft--) {
       guard.refresh();
@@ -80,7 +80,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     return listing?.entries.filter((entry) => !entry.unreadable && !entry.unrepresentable).map((entry) => entry.name);
   }
 
-  /** What an absolute path is called here: it lies in this folder, or was meant from the workspace on. */
+  /** Finds the relative path for an absolute one that lies in this folder or was meant from the workspace on. */
   async function findRelativePath(absolute: string): Promise<string | undefined> {
     const plain = posix.normalize(absolute).replace(/(?<=[^/])\/+$/, '');
     if (homes.has(plain)) return '.';
@@ -95,7 +95,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     return there ? meant : undefined;
   }
 
-  /** Whoever works in a folder above could put a link in its place: it was the folder that was named, not the link. */
+  /** Tells whether a link took the place of the folder: the operator named the folder, not the link. */
   function hasBecomeLink(): boolean {
     try {
       return isWithoutLinks && realpathSync(path) !== realPath;
@@ -106,7 +106,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
 
   async function assertFileName(asked: string): Promise<void> {
     if (typeof asked !== 'string' || !endsLikeFolder(asked)) return;
-    // A path that leads out or is closed is refused as such.
+    // A path that leads out or is protected is refused as such.
     await root.stat(asked).catch((error: unknown) => {
       if (safeRootCode(error) !== 'FILE_NOT_FOUND') throw error;
     });
@@ -127,7 +127,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
           close: () => file.close(),
         };
         const { path: resolved } = opened.facts;
-        // A link in a large folder may lead to it.
+        // A link in a large folder may lead to the file.
         await guard.prepare([]);
         const otherNames = [
           splitIntoNames(asked),
@@ -191,7 +191,7 @@ function openWorkspaceRoot(path: string, options: SafeRootOptions): SafeRoot {
   }
 }
 
-/** The files of a repository under any name are known as those in `.git`. */
+/** Files of a repository under any name are known by their names in `.git`. */
 async function findRepositoryNames(root: SafeRoot, resolved: string): Promise<readonly string[][]> {
   const { dir, base } = posix.parse(resolved);
   if (!/^(?:config|config\.worktree|credentials)$/i.test(base)) return [];
@@ -229,7 +229,7 @@ async function writeFile(
   }
 }
 
-/** Whoever expects a version has seen the file. */
+/** A caller that expects a version has seen the file. */
 function throwChangedIfGone(asked: string): (error: unknown) => never {
   return (error) => {
     throw safeRootCode(error) === 'FILE_NOT_FOUND' ? fileChangedError(asked) : error;
@@ -254,7 +254,7 @@ const toWriteResult = (file: LocatedFile & { readonly created: boolean; readonly
 });
 
 function toListedEntry({ name, kind, size, modifiedMs, unrepresentable, unreadable }: FolderEntry): ListedEntry {
-  // Almost all are like these: no spreads for thousands of them.
+  // Almost all entries are like these, and spreads are slow for thousands of them.
   if (!unrepresentable && !unreadable) {
     return size === undefined || modifiedMs === undefined ? { name, kind } : { name, kind, bytes: size, modifiedMs };
   }

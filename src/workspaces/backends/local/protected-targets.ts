@@ -12,30 +12,30 @@ import {
 import { NamesUnknownError } from './followed-names.ts';
 import type { RecordedReads } from './recorded-reads.ts';
 
-/** Something that is not to be changed because of what leads to it. */
+/** A path that may not be changed because of what leads to it. */
 export interface ProtectedTarget {
-  /** Why not, as the rest of a sentence. */
+  /** The reason, as the rest of a sentence. */
   readonly reason: string;
-  /** The names of the settings that it is taken for. */
+  /** The names of the settings file that it stands for. */
   readonly knownAs?: readonly string[];
 }
 
 const namedByGit: ProtectedTarget = { reason: 'the configuration of git names it' };
 const linkReason = 'a protected link leads to it';
 
-/** For one repository. It is looked at in one go, while others wait. */
+/** Limits for one repository, which is read without a pause. */
 const readLimits = { bytes: 512 * 1024, named: 1000 };
 
 type TargetMap = Map<string, ProtectedTarget>;
 
-/** Places by their absolute paths. */
+/** Targets by absolute path. */
 export interface ProtectedTargets {
   readonly targets: ReadonlyMap<string, ProtectedTarget>;
-  /** Set where nobody knows which places there are: why nothing is to be changed then. */
+  /** The reason why nothing may be changed, when the targets are unknown. */
   readonly unknown?: string;
 }
 
-/** Where the configuration of the repository in a folder leads, and the links among what git follows there. */
+/** Finds targets of the git configuration in a folder, and of links among what git follows there. */
 export function findRepositoryTargets(folder: string, reads: RecordedReads): ProtectedTargets {
   const targets = new Map<string, ProtectedTarget>();
   if (reads.lookAt(`${folder}/.git`) === undefined) return { targets };
@@ -54,7 +54,7 @@ export function findRepositoryTargets(folder: string, reads: RecordedReads): Pro
   }
 }
 
-/** The same for each repository around a folder. */
+/** Finds the targets of each repository above a folder. */
 export function findTargetsAbove(folder: string, reads: RecordedReads): ProtectedTargets {
   const above = dirname(folder);
   if (above === folder) return { targets: new Map() };
@@ -63,7 +63,7 @@ export function findTargetsAbove(folder: string, reads: RecordedReads): Protecte
   return { targets: new Map([...here.targets, ...further.targets]), ...(unknown === undefined ? {} : { unknown }) };
 }
 
-/** Where links lead that have a guarded name in a folder, or lie in what has one. */
+/** Finds targets of links with a protected name in a folder, or inside a folder with such a name. */
 export function findLinkTargets(
   folder: string,
   isFree: (names: readonly string[]) => boolean,
@@ -91,12 +91,12 @@ function addGitOrder({ place, kind }: GitOrder, targets: TargetMap, reads: Recor
   }
   const followed = followLinks(place, reads.lookAt);
   if (followed === undefined) return;
-  // A word may be anything. One with a slash is kept free for the file it may name.
+  // A word may be anything. One with a slash is reserved for the file it may name.
   const isProtected = followed.missing === undefined ? reads.lookAt(followed.place)?.isFile() : kind === 'path';
   if (isProtected) for (const each of [followed.place, ...followed.links]) targets.set(each, namedByGit);
 }
 
-/** What is missing on the way could be made as a link, so it is not made at all. */
+/** A missing folder on the path could be made as a link, so it may not be made at all. */
 function addTarget(
   path: string,
   target: ProtectedTarget,

@@ -3,30 +3,30 @@ import { entriesInFolder, lookAtPlace } from '../../../lib/fs/follow-links.ts';
 import { readSettings } from '../../../lib/git/git-orders.ts';
 import { contentMark, type FollowedNames, fileIdentity, NamesUnknownError } from './followed-names.ts';
 
-/** Looks at the file system, and notes what was looked at. */
+/** Reads the file system, and records what was read. */
 export interface RecordedReads {
   lookAt(place: string): Stats | undefined;
   entriesIn(folder: string): readonly Dirent[];
-  /** Throws NamesUnknown where that is not known yet. */
+  /** Throws NamesUnknownError where that is not known yet. */
   followedIn(folder: string): readonly string[];
   read(path: string): string;
-  /** What it takes to look at all of it: one for each place, and more for what is read. */
+  /** The cost of all reads: one for each path, and more for content. */
   cost(): number;
-  /** Whether all of it is still as it was. */
+  /** Tells whether everything that was read is unchanged. */
   areCurrent(): boolean;
 }
 
-/** Reading and taking apart so much takes as long as to look at one place. */
+/** The number of characters that take as long to read and parse as one stat. */
 const charactersPerStat = 100;
 
-/** Notes which file something is and, of what was read, when it was changed last. */
+/** Records the identity of each file and, for content, when it was last changed. */
 export function createRecordedReads(followed: FollowedNames): RecordedReads {
   let charactersRead = 0;
   const statsByPath = new Map<string, Stats | undefined>();
   const contentMarks = new Map<string, string>();
   const nameChecks: (() => boolean)[] = [];
 
-  /** Before it is read: what changes meanwhile is then noticed later. */
+  /** Records the mark before reading, so that a change meanwhile is noticed. */
   function recordContent(place: string): void {
     if (!contentMarks.has(place)) contentMarks.set(place, contentMark(place));
   }

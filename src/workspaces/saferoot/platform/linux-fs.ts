@@ -4,8 +4,8 @@ import { SafeRootError } from '../saferoot-error.ts';
 import { type Handle, type PlatformFs, pathAt } from './platform-fs.ts';
 
 /**
- * File systems whose files are the kernel's own state. Read by this process they would tell of this process: its
- * environment, its memory. A folder that holds a system image often has some of them mounted.
+ * File systems that expose state of the kernel. Read by this process they would reveal its environment and memory. A
+ * folder that holds a system image often has some of them mounted.
  */
 const kernelFileSystems: ReadonlySet<number> = new Set([
   0x9fa0, // proc
@@ -32,12 +32,13 @@ const kernelFileSystems: ReadonlySet<number> = new Set([
   0x6e736673, // nsfs
 ]);
 
-/** A handle to the thing itself, without opening it; Node does not name the flag. It is the same on every processor. */
+/** Opens a handle without opening the file. Node does not name the flag; it is the same on every processor. */
 const O_PATH = 0o10000000;
 
 /**
- * Node has no `openat`, but `/proc/self/fd/<n>/<name>` is one: the kernel jumps to what descriptor `n` holds and
- * looks up a single name there. So every step starts from a folder that was seen, wherever it has been moved since.
+ * Replaces `openat`, which Node does not have: in `/proc/self/fd/<n>/<name>` the kernel jumps to what descriptor `n`
+ * holds and looks up a single name there. So every step starts from a folder that was seen, wherever it has been moved
+ * since.
  */
 export function createLinuxFs(strict: boolean): PlatformFs {
   let rootHandle: Handle | undefined;
@@ -61,7 +62,7 @@ export function createLinuxFs(strict: boolean): PlatformFs {
     platform: 'linux',
     openRoot: (path) => createHandle(openSync(path, O_PATH | constants.O_DIRECTORY), undefined),
     step: (from, name) => createHandle(openSync(pathAt(from, name), O_PATH | constants.O_NOFOLLOW), from),
-    // Without waiting: whoever has a lease on a file could hold up all who open one, for most of a minute each time.
+    // Non-blocking: a process with a lease on a file could otherwise hold up everyone for most of a minute.
     reopen: (file, flags) => open(file.path, flags | constants.O_NONBLOCK),
     reopenToRead: (file) => openSync(file.path, constants.O_RDONLY | constants.O_NONBLOCK),
     release: (handle) => closeSync(handle.descriptor as number),
@@ -70,7 +71,7 @@ export function createLinuxFs(strict: boolean): PlatformFs {
   };
 }
 
-/** Device numbers would not do: a folder of the same file system may be mounted here as well. */
+/** Compares mount ids: device numbers are equal where a folder of the same file system is mounted. */
 function isSameMount(one: Handle, other: Handle): boolean {
   const mount = readMountId(one);
   return mount !== undefined && mount === readMountId(other);

@@ -11,9 +11,9 @@ const UNIQUE = 0x20;
 const NOXATTRS = 0x40;
 
 /**
- * macOS has no handle that can stand in a path. Its kernel takes a prefix instead that forbids following any link in
- * the rest of the path, so a path whose components were seen is as good as a handle. Older kernels do not know the
- * prefix and find nothing there: the self-test fails, and the folder is refused.
+ * Uses a path prefix, since macOS has no handle that can be part of a path. The prefix forbids following any link in
+ * the rest of the path, so a path whose components were checked is as good as a handle. Older kernels do not know the
+ * prefix and find nothing there: then the self-test fails, and the folder is refused.
  */
 export function createMacosFs(strict: boolean): PlatformFs {
   const flags = NOFOLLOW_ANY | NODOTDOT | NODEVFS | NOXATTRS | (strict ? UNIQUE : 0);
@@ -26,7 +26,7 @@ export function createMacosFs(strict: boolean): PlatformFs {
       return statPath(pathAt(from, name).toString());
     },
     async reopen(file, wanted) {
-      // What lay there may have been exchanged since: a pipe must not make us wait, another file must not be taken.
+      // The file may have been exchanged: a pipe must not block, and another file must not be opened.
       const opened = await open(file.path, wanted | constants.O_NOFOLLOW | constants.O_NONBLOCK);
       const stats = await opened.stat();
       if (stats.isFile() && stats.ino === file.stats.ino && stats.dev === file.stats.dev) return opened;

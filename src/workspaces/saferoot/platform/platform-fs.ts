@@ -2,8 +2,8 @@ import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 
 /**
- * Something found in the folder, held so that it stays what it was found to be. `path` is a way to it that the
- * kernel takes without following anything an agent could have put there; it is never shown.
+ * An entry that is held, so that it stays the one that was found. The kernel resolves `path` without following anything
+ * that an agent could have put there; it is never shown.
  */
 export interface Handle {
   readonly path: string;
@@ -12,24 +12,24 @@ export interface Handle {
   readonly descriptor: number | undefined;
 }
 
-/** What a platform must give for a walk by handles. */
+/** The file system calls that a walk by handles needs from a platform. */
 export interface PlatformFs {
   readonly platform: 'linux' | 'macos';
   /** The folder itself, named by the operator. */
   openRoot(path: string): Handle;
-  /** One component further, which is not followed when it is a link and not opened whatever it is. */
+  /** Opens one component further. Links are not followed, and nothing is opened for reading. */
   step(from: Handle, name: string | Buffer): Handle;
-  /** Opens a regular file that was stepped on: that file and no other. */
+  /** Opens a regular file that `step` found: that file and no other. */
   reopen(file: Handle, flags: number): Promise<FileHandle>;
-  /** The same for reading, at once: it was just looked at, and a way through other threads takes longer than to open it. */
+  /** Opens it for reading, synchronously: the thread pool takes longer than the call. */
   reopenToRead(file: Handle): number;
   isSameMount(one: Handle, other: Handle): boolean;
   release(handle: Handle): void;
-  /** The same for what has lost its last name: the system then gives back all of its blocks, and nobody waits for that. */
+  /** Releases an entry that has lost its last name, without waiting while the system frees its blocks. */
   releaseRemoved(handle: Handle): void;
 }
 
-/** A path for calls that act on a name in a folder and do not follow what bears it. */
+/** Returns a path for calls that act on a name in a folder and do not follow it. */
 export function pathAt(folder: Handle, name: string): string;
 export function pathAt(folder: Handle, name: string | Buffer): string | Buffer;
 export function pathAt(folder: Handle, name: string | Buffer): string | Buffer {

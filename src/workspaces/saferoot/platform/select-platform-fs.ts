@@ -7,10 +7,10 @@ import { createLinuxFs } from './linux-fs.ts';
 import { createMacosFs } from './macos-fs.ts';
 import type { PlatformFs } from './platform-fs.ts';
 
-/** What this process has proven already. Failures are not kept: the next attempt tries again. */
+/** Platforms that passed the self-test in this process. Failures are not kept, so the next attempt tests again. */
 const tested = new Set<string>();
 
-/** The ground of this platform, tried before it is first used. */
+/** Returns the file system calls of this platform, after a self-test on first use. */
 export function groundFor(platform: NodeJS.Platform, strict: boolean): PlatformFs {
   const create = { linux: createLinuxFs, darwin: createMacosFs }[platform as string];
   if (create === undefined)
@@ -24,8 +24,8 @@ export function groundFor(platform: NodeJS.Platform, strict: boolean): PlatformF
 }
 
 /**
- * Tries the ground in a folder of its own before anything is entrusted to it: what is inside must be found, every way
- * out refused. There is nothing weaker to fall back to, so a ground that does not hold is an error.
+ * Tests a platform in a folder of its own before anything is entrusted to it: files inside must be found and every path
+ * out refused. There is no weaker fallback, so a failure is an error.
  */
 export function testPlatformFs(fs: PlatformFs): void {
   let reason: string | undefined;
@@ -64,7 +64,7 @@ function findFailure(fs: PlatformFs, folder: string): string | undefined {
     }
   };
   try {
-    // A system that followed a link by itself would not need the walk to do it.
+    // The system itself must not follow links.
     const link = fs.step(root, 'out');
     fs.release(link);
     if (!link.stats.isSymbolicLink()) return 'links are followed unasked';
