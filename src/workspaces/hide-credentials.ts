@@ -21,11 +21,10 @@ export async function hideCredentials(
     (names) => guard.refusal('write', names) !== undefined,
   );
   const redact = protectedNames.map(redactionFor).find((each) => each !== undefined);
-  const hiddenReason = otherNames.map((names) => guard.refusal('read', names)).find((why) => why !== undefined);
-  if (redact === undefined && hiddenReason === undefined) return file;
+  const reason = otherNames.map((names) => guard.refusal('read', names)).find((why) => why !== undefined);
+  if (redact === undefined && reason === undefined) return file;
   try {
-    if (redact === undefined || hiddenReason !== undefined)
-      throw protectedPathError(asked, hiddenReason ?? '', facts.path);
+    if (redact === undefined || reason !== undefined) throw protectedPathError(asked, reason ?? '', facts.path);
     if (facts.bytes > maxShownBytes)
       throw protectedPathError(asked, 'is too large to be shown without credentials', facts.path);
     const content = redactBytes(await file.read(0, maxShownBytes), redact);

@@ -39,7 +39,6 @@ interface NameVerdict {
   readonly originals: readonly Omit<NameVerdict, 'originals'>[];
 }
 
-/** The number of cached names. */
 const maxRemembered = 10_000;
 
 /**
@@ -79,7 +78,6 @@ export function createPathGuard(rules: PathRules): PathGuard {
     return verdict;
   }
 
-  /** Computes the bits for a path. */
   function judgePath(names: readonly string[]): number {
     let verdict = 0;
     let ways: string[][] = [[]];

@@ -1,5 +1,5 @@
 import type { OneAtATime } from '../lib/async/one-at-a-time.ts';
-import type { WorkspaceBackend } from './backends/backend.ts';
+import type { Resolved, WorkspaceBackend } from './backends/backend.ts';
 import { tooLargeToWrite } from './backends/refusals.ts';
 import type { ResolutionRecorder } from './resolutions.ts';
 import { splitIntoNames } from './saferoot/path-components.ts';
@@ -16,9 +16,13 @@ interface SessionFilesParts {
   readonly pathPrefix: string;
 }
 
+interface MadeEntries {
+  readonly folders: number;
+  readonly created?: boolean;
+}
+
 /** The files of one session within its limits, for the tools. */
 export interface SessionFiles extends Omit<WorkspaceBackend, 'close' | 'isElsewhere'> {
-  /** The largest file that may be written. */
   readonly fileBytes: number;
   /** Runs reads and writes that belong together, one at a time for each path. */
   alone<T>(path: string, work: () => Promise<T>): Promise<T>;
@@ -26,28 +30,20 @@ export interface SessionFiles extends Omit<WorkspaceBackend, 'close' | 'isElsewh
 
 /** Wraps a backend for one call of one session, with limits and records. */
 export function createSessionFiles(parts: SessionFilesParts): SessionFiles {
-  const {
-    sessionId,
-    backend,
-    recorder: resolutions,
-    quota: written,
-    limits,
-    runExclusive: oneAtATime,
-    pathPrefix: place,
-  } = parts;
+  const { sessionId, backend, recorder, quota, limits, runExclusive, pathPrefix } = parts;
   const { fileBytes } = limits;
-  const pathOf = ({ path }: { readonly path: string }) => path;
+
+  /** Runs and records an operation whose result has the resolved path. */
+  function runAt<T extends Resolved>(operation: string, asked: string, work: () => Promise<T>): Promise<T> {
+    return recorder.run(operation, asked, work, ({ path }) => path);
+  }
 
   /** Runs a write within the quota of the session. */
-  async function runWithinQuota<T>(
-    bytes: number,
-    work: () => Promise<T>,
-    entriesOf: (result: T) => number,
-  ): Promise<T> {
-    const reservation = await written.reserve(sessionId, bytes, limits);
+  async function runWithinQuota<T extends MadeEntries>(bytes: number, work: () => Promise<T>): Promise<T> {
+    const reservation = await quota.reserve(sessionId, bytes, limits);
     try {
       const result = await work();
-      reservation.commit(entriesOf(result));
+      reservation.commit(result.folders + (result.created ? 1 : 0));
       return result;
     } finally {
       reservation.release();
@@ -59,70 +55,29 @@ export function createSessionFiles(parts: SessionFilesParts): SessionFiles {
     fileBytes,
     candidates: backend.candidates,
     // Links can give a file other names; versions guard against those.
-    alone: (path, work) => oneAtATime(place + splitIntoNames(path).join('/'), work),
-    stat: (path, options) => resolutions.run('stat', path, () => backend.stat(path, options), pathOf),
-    open: (path) =>
-      resolutions.run(
-        'open',
-        path,
-        () => backend.open(path),
-        ({ facts }) => facts.path,
-      ),
-    list: (path, options) => resolutions.run('list', path, () => backend.list(path, options), pathOf),
-
+    alone: (path, work) => runExclusive(pathPrefix + splitIntoNames(path).join('/'), work),
+    stat: (path, options) => runAt('stat', path, () => backend.stat(path, options)),
+    open(path) {
+      const work = () => backend.open(path);
+      return recorder.run('open', path, work, ({ facts }) => facts.path);
+    },
+    list: (path, options) => runAt('list', path, () => backend.list(path, options)),
     write: (path, content, options) =>
-      resolutions.run(
-        'write',
-        path,
-        async () => {
-          if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
-          return runWithinQuota(
-            content.byteLength,
-            () => backend.write(path, content, options),
-            ({ folders, created }) => folders + (created ? 1 : 0),
-          );
-        },
-        pathOf,
-      ),
-
-    mayWrite: (path, options) => resolutions.run('may-write', path, () => backend.mayWrite(path, options), pathOf),
-
-    makeFolder: (path) =>
-      resolutions.run(
-        'make-folder',
-        path,
-        () =>
-          runWithinQuota(
-            0,
-            () => backend.makeFolder(path),
-            ({ folders }) => folders,
-          ),
-        pathOf,
-      ),
-
-    remove: (path, options) => resolutions.run('remove', path, () => backend.remove(path, options), pathOf),
+      runAt('write', path, async () => {
+        if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
+        return runWithinQuota(content.byteLength, () => backend.write(path, content, options));
+      }),
+    mayWrite: (path, options) => runAt('may-write', path, () => backend.mayWrite(path, options)),
+    makeFolder: (path) => runAt('make-folder', path, () => runWithinQuota(0, () => backend.makeFolder(path))),
+    remove: (path, options) => runAt('remove', path, () => backend.remove(path, options)),
 
     async move(from, to, options) {
-      const moving = runWithinQuota(
-        0,
-        () => backend.move(from, to, options),
-        ({ folders }) => folders,
-      );
-      const records = [
-        resolutions.run(
-          'move',
-          from,
-          () => moving,
-          (each) => each.from,
-        ),
-        resolutions.run(
-          'move-to',
-          to,
-          () => moving,
-          (each) => each.to,
-        ),
-      ];
-      await Promise.allSettled(records);
+      const moving = runWithinQuota(0, () => backend.move(from, to, options));
+      const work = () => moving;
+      await Promise.allSettled([
+        recorder.run('move', from, work, (moved) => moved.from),
+        recorder.run('move-to', to, work, (moved) => moved.to),
+      ]);
       return moving;
     },
   };

@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as nextTick } from 'node:timers/promises';
 import type { Documents } from '../stores/documents.ts';
 
 export interface SweepEndedOptions {
@@ -16,40 +16,37 @@ const restMs = 60_000;
 const fewShare = 0.1;
 
 /** Removes documents of ended sessions, and returns whether there were any. */
-export function createEndedSessionSweep({
-  documents,
-  collection,
-  isEnded: isGone,
-}: SweepEndedOptions): () => Promise<boolean> {
+export function createEndedSessionSweep(options: SweepEndedOptions): () => Promise<boolean> {
+  const { documents, collection, isEnded } = options;
   let after: string | undefined;
   let restUntil = 0;
   let running: Promise<boolean> | undefined;
 
-  async function sweepPage(): Promise<{ looked: number; freed: number; next: string | null }> {
+  async function sweepPage(): Promise<{ checked: number; freed: number; next: string | null }> {
     const listed = await documents.list(collection, { limit: pageSize, ...(after === undefined ? {} : { after }) });
     const freed = await Promise.all(
       listed.documents.map(async ({ key, version }) => {
-        if (!(await isGone(key))) return false;
+        if (!(await isEnded(key))) return false;
         // A document written meanwhile is checked another time.
         return (await documents.delete(collection, key, { expectedVersion: version })).outcome === 'deleted';
       }),
     );
-    return { looked: freed.length, freed: freed.filter(Boolean).length, next: listed.next };
+    return { checked: freed.length, freed: freed.filter(Boolean).length, next: listed.next };
   }
 
   async function sweep(): Promise<boolean> {
-    let looked = 0;
+    let checked = 0;
     let freed = 0;
     // Continues where the last sweep stopped, and then from the beginning.
-    for (let rounds = after === undefined ? 1 : 2; rounds > 0 && looked < maxDocuments; ) {
+    for (let rounds = after === undefined ? 1 : 2; rounds > 0 && checked < maxDocuments; ) {
       const done = await sweepPage();
-      looked += done.looked;
+      checked += done.checked;
       freed += done.freed;
       after = done.next ?? undefined;
       if (done.next === null) rounds--;
-      await turn();
+      await nextTick();
     }
-    if (freed <= looked * fewShare) restUntil = performance.now() + restMs;
+    if (freed <= checked * fewShare) restUntil = performance.now() + restMs;
     return freed > 0;
   }
 

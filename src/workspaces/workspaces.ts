@@ -8,7 +8,6 @@ import { createResolutionRecorder, type Resolution } from './resolutions.ts';
 import { createSessionFiles, type SessionFiles } from './session-files.ts';
 import type { WriteQuota } from './write-quota.ts';
 
-/** The workspaces of all sessions. */
 export interface Workspaces {
   /** Runs work on the files of a session. */
   in<T>(
@@ -21,7 +20,6 @@ export interface Workspaces {
 
 export type WorkspaceConfig = NonNullable<Config['workspaces'][string]>;
 
-/** The workspace of one session. */
 export interface SessionWorkspace {
   readonly id: string;
   readonly workspace: WorkspaceConfig;

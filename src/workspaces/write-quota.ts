@@ -31,7 +31,6 @@ export interface WriteLimits {
 }
 
 interface SessionCount {
-  /** The stored count. */
   bytes: number;
   entries: number;
   /** Written but not stored yet. */

@@ -1,6 +1,9 @@
 import type { Glob } from '../../lib/text/glob.ts';
 import type { FileKind, StatOptions } from '../saferoot/file-info.ts';
+import type { FolderListOptions } from '../saferoot/list-folder.ts';
 import type { MadeFolder } from '../saferoot/make-folder-or-link.ts';
+import type { MoveResult, RenameOptions } from '../saferoot/move.ts';
+import type { RemoveResult } from '../saferoot/remove.ts';
 
 /** A search, for engines that can quickly find the files that may match. */
 export interface CandidateQuery {
@@ -38,7 +41,6 @@ export interface WorkspaceBackend {
   remove(path: string, options?: FileRemoveOptions): Promise<RemoveResult>;
   /** Moves a file, a folder or a link itself. Missing parents of the new name are made. */
   move(from: string, to: string, options?: FileMoveOptions): Promise<MoveResult>;
-  /** Lists one folder, sorted by name. */
   list(path: string, options?: FileListOptions): Promise<ListResult>;
   /**
    * Finds the files that may hold a match: all that do, and perhaps more, faster than by reading each. Undefined where
@@ -50,6 +52,8 @@ export interface WorkspaceBackend {
   close(): Promise<void>;
 }
 
+export type FileMoveOptions = Pick<RenameOptions, 'overwrite'>;
+export type FileListOptions = Omit<FolderListOptions, 'without'>;
 export type BackendKind = 'local' | 'container' | 'database';
 
 /** The resolved path inside the workspace, links followed. */
@@ -60,7 +64,6 @@ export interface Resolved {
 export interface FoundFile extends Resolved {
   readonly kind: FileKind;
   readonly bytes: number;
-  /** The permission bits. */
   readonly mode: number;
   readonly modifiedMs: number;
   /** Differs after the file was replaced or written; only for comparing. */
@@ -83,9 +86,7 @@ export interface WriteOptions {
 }
 
 export interface WriteResult extends FoundFile {
-  /** The file is new. */
   readonly created: boolean;
-  /** The number of parent folders made. */
   readonly folders: number;
 }
 
@@ -93,31 +94,6 @@ export interface FileRemoveOptions {
   readonly recursive?: boolean;
   /** A larger folder is not removed at all. */
   readonly maxEntries?: number;
-}
-
-export interface RemoveResult extends Resolved {
-  readonly kind: FileKind;
-  /** The number of files, links and folders removed. */
-  readonly entries: number;
-}
-
-export interface FileMoveOptions {
-  /** Replaces the target: a file or link by a file, an empty folder by a folder. */
-  readonly overwrite?: boolean;
-}
-
-export interface MoveResult {
-  readonly from: string;
-  readonly to: string;
-  readonly kind: FileKind;
-  readonly folders: number;
-}
-
-export interface FileListOptions {
-  /** The largest number of entries; 10,000 by default. */
-  readonly limit?: number;
-  /** Adds sizes and times, at the cost of one stat per entry. */
-  readonly facts?: boolean;
 }
 
 export interface ListResult extends Resolved {

@@ -12,14 +12,11 @@ import { openLocal } from './local/open-local.ts';
 
 export interface BackendParts {
   readonly documents: Documents;
-  /** Finds candidate files for a search. */
   readonly ripgrep: Ripgrep | undefined;
   readonly containers: ContainerBackends;
-  /** Part of the names of volumes. */
   readonly dataDir: string;
 }
 
-/** Opens the backend of a workspace. */
 export async function openBackend(place: SessionWorkspace, parts: BackendParts): Promise<WorkspaceBackend> {
   const { id, workspace, folder } = place;
   const { documents, ripgrep, containers, dataDir } = parts;

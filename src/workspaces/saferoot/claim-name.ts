@@ -20,14 +20,7 @@ import { type EntryLocation, type WalkResult, walkNames } from './walk-path.ts';
  * System codes for a file that cannot get a second name: not every file system allows it, not for files of other
  * accounts, and on macOS not for links.
  */
-const linkUnsupportedCodes: ReadonlySet<string> = new Set([
-  'EPERM',
-  'ENOTSUP',
-  'EOPNOTSUPP',
-  'ENOSYS',
-  'EMLINK',
-  'ELOOP',
-]);
+const unlinkableCodes: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'ELOOP']);
 
 /**
  * Asserts that the parent folder still lies where access was checked: it may have been moved to where its file would be
@@ -69,7 +62,7 @@ export function claimFileName(from: string, to: string): void {
   try {
     linkSync(from, to);
   } catch (error) {
-    if (!linkUnsupportedCodes.has(systemCode(error) ?? '')) throw error;
+    if (!unlinkableCodes.has(systemCode(error) ?? '')) throw error;
     // Our empty file claims the name, and the real file then replaces it.
     closeSync(openSync(to, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600));
     renameOverClaim(from, to, unlinkSync);

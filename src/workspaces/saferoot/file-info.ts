@@ -9,7 +9,6 @@ export type FileKind = 'file' | 'folder' | 'link' | 'special';
 export interface Facts {
   readonly kind: FileKind;
   readonly size: number;
-  /** The permission bits. */
   readonly mode: number;
   readonly modifiedMs: number;
   /** The number of hard links. */

@@ -22,7 +22,6 @@ export interface FolderListing {
   readonly path: string;
   /** Sorted by name. A folder too large to be read whole gives the entries that came first. */
   readonly entries: readonly FolderEntry[];
-  /** The folder has more entries than the limit. */
   readonly more: boolean;
 }
 

@@ -15,7 +15,6 @@ export interface MakeFolderOptions {
 
 export interface MadeFolder {
   readonly path: string;
-  /** The number of folders made; 0 where it existed already. */
   readonly folders: number;
 }
 

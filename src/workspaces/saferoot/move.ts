@@ -24,15 +24,13 @@ import { type EntryLocation, type WalkResult, walkNames } from './walk-path.ts';
 export interface RenameOptions {
   /** Replaces the target: a file or link by a file, an empty folder by a folder. */
   readonly overwrite?: boolean;
-  /** Makes missing parents of the new name. */
   readonly parents?: boolean;
 }
 
-export interface RenamedEntry {
+export interface MoveResult {
   readonly from: string;
   readonly to: string;
   readonly kind: FileKind;
-  /** The number of parent folders made. */
   readonly folders: number;
 }
 
@@ -43,13 +41,16 @@ const maxAttempts = 5;
 /** Few enough for a survey without a pause. */
 const maxAtOnce = 500;
 
+/** A link in the last component is moved itself. */
+const entryItself = { access: 'write', keepLastLink: true } as const;
+
 /** Moves a file, a folder or a link itself. Special files are not opened. */
 export async function renameEntry(
   folder: RootFolder,
   from: string,
   to: string,
   options: RenameOptions = {},
-): Promise<RenamedEntry> {
+): Promise<MoveResult> {
   const paths = { from, to };
   const work = () => renameSurveyed(folder, paths, options);
   // A survey takes long. Concurrent moves wait, and then see the current tree.
@@ -58,7 +59,7 @@ export async function renameEntry(
     : work();
 }
 
-async function renameSurveyed(folder: RootFolder, paths: RenamePaths, options: RenameOptions): Promise<RenamedEntry> {
+async function renameSurveyed(folder: RootFolder, paths: RenamePaths, options: RenameOptions): Promise<MoveResult> {
   for (let left = maxAttempts; ; left--) {
     const survey = folder.checkAccess && (await surveySource(folder, paths, options));
     try {
@@ -72,9 +73,8 @@ async function renameSurveyed(folder: RootFolder, paths: RenamePaths, options: R
   }
 }
 
-interface SourceSurvey extends TreeSurvey {
+interface MoveSurvey extends TreeSurvey {
   readonly node: Handle;
-  /** The paths before and after the move. */
   readonly survey: SurveyOptions;
 }
 
@@ -84,10 +84,10 @@ const surveyOutdated = Symbol('it is not as it was seen');
 function renameAtOnce(
   folder: RootFolder,
   { from, to }: RenamePaths,
-  survey: SourceSurvey | undefined,
+  survey: MoveSurvey | undefined,
   options: RenameOptions,
-): RenamedEntry {
-  return withPath(folder, from, { access: 'write', keepLastLink: true }, (source) => {
+): MoveResult {
+  return withPath(folder, from, entryItself, (source) => {
     const node = requireNode(source);
     const oldLocation = requireLocation(source);
     const isFolder = node.stats.isDirectory();
@@ -99,11 +99,7 @@ function renameAtOnce(
       if (folder.checkAccess !== undefined) assertUnchanged(folder, node, survey, surveyOptions(source, targetNames));
     }
     const target = withErrorPath(targetPath, () =>
-      walkInRoot(folder, targetPath, {
-        access: 'write',
-        keepLastLink: true,
-        make: options.parents ? 'parents' : undefined,
-      }),
+      walkInRoot(folder, targetPath, { ...entryItself, make: options.parents ? 'parents' : undefined }),
     );
     if (target.location !== undefined) recordChange(target.location.folder);
     try {
@@ -135,18 +131,14 @@ interface RenamePaths {
 
 /** Tells whether a survey is needed, and throws what can be refused without one. */
 function needsSurvey(folder: RootFolder, paths: RenamePaths, options: RenameOptions): boolean {
-  return withPath(folder, paths.from, { access: 'write', keepLastLink: true }, (source) => {
+  return withPath(folder, paths.from, entryItself, (source) => {
     return findTargetNames(folder, source, paths, options) !== undefined;
   });
 }
 
 /** Surveys a folder: access to all entries is needed where they are and where they will be. */
-function surveySource(
-  folder: RootFolder,
-  paths: RenamePaths,
-  options: RenameOptions,
-): Promise<SourceSurvey | undefined> {
-  return withPathAsync(folder, paths.from, { access: 'write', keepLastLink: true }, async (source) => {
+function surveySource(folder: RootFolder, paths: RenamePaths, options: RenameOptions): Promise<MoveSurvey | undefined> {
+  return withPathAsync(folder, paths.from, entryItself, async (source) => {
     const targetNames = findTargetNames(folder, source, paths, options);
     if (targetNames === undefined) return undefined;
     const survey = surveyOptions(source, targetNames);
@@ -165,7 +157,7 @@ function findTargetNames(
   if (!requireNode(source).stats.isDirectory()) return undefined;
   requireLocation(source);
   return withErrorPath(to, () =>
-    withPath(folder, stripTrailingSlash(to), { access: 'write', keepLastLink: true, make: 'none' }, (target) => {
+    withPath(folder, stripTrailingSlash(to), { ...entryItself, make: 'none' }, (target) => {
       assertNotIntoItself(source, target.names, from);
       if (target.node !== undefined) assertReplaceable(requireNode(source), target.node, overwrite);
       return target.names;
@@ -190,7 +182,7 @@ function assertReplaceable(node: Handle, old: Handle, overwrite: boolean): void 
  * Surveys a moved folder again, and moves it back when another process has put something into it that is refused. A
  * process that does so later sees the folder at its new place.
  */
-async function verifyMovedFolder(folder: RootFolder, { from, to }: RenamedEntry): Promise<void> {
+async function verifyMovedFolder(folder: RootFolder, { from, to }: MoveResult): Promise<void> {
   const targetNames = parsePath(to);
   const moved = walkNames(folder.fs, folder.root, targetNames, { keepLastLink: true });
   try {
@@ -227,15 +219,10 @@ function moveBack(node: Handle, from: EntryLocation, to: EntryLocation): void {
 }
 
 /** Surveys the folder right before the move. A large folder must instead be unchanged since its last survey. */
-function assertUnchanged(
-  folder: RootFolder,
-  node: Handle,
-  earlier: SourceSurvey | undefined,
-  survey: SurveyOptions,
-): void {
-  const isSamePaths = earlier !== undefined && JSON.stringify(earlier.survey.paths) === JSON.stringify(survey.paths);
-  const isUnchanged = isSamePaths && isSameFile(earlier.node, node) && !hasChangedSince(earlier.folders, earlier.since);
-  if (isUnchanged && earlier.entries > maxAtOnce) return;
+function assertUnchanged(folder: RootFolder, node: Handle, last: MoveSurvey | undefined, survey: SurveyOptions): void {
+  const isSamePaths = last !== undefined && JSON.stringify(last.survey.paths) === JSON.stringify(survey.paths);
+  const isUnchanged = isSamePaths && isSameFile(last.node, node) && !hasChangedSince(last.folders, last.since);
+  if (isUnchanged && last.entries > maxAtOnce) return;
   try {
     surveyTreeAtOnce(folder, node, { ...survey, maxEntries: maxAtOnce });
   } catch (error) {
@@ -251,9 +238,7 @@ const surveyOptions = (source: WalkResult, target: readonly string[]): SurveyOpt
 
 /** Finds the names a path will have once missing parents exist, without making them. */
 function findTarget(folder: RootFolder, to: string): readonly string[] {
-  return withErrorPath(to, () =>
-    withPath(folder, to, { access: 'write', keepLastLink: true, make: 'none' }, (end) => end.names),
-  );
+  return withErrorPath(to, () => withPath(folder, to, { ...entryItself, make: 'none' }, (end) => end.names));
 }
 
 /** Reports errors about the new name instead of the old one. */

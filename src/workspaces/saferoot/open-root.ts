@@ -3,15 +3,15 @@ import type { Admit } from './check-access.ts';
 import * as facts from './file-info.ts';
 import { type FolderListing, type FolderListOptions, listFolder } from './list-folder.ts';
 import { type MadeFolder, type MakeFolderOptions, makeFolder, makeLink } from './make-folder-or-link.ts';
-import { type RenamedEntry, type RenameOptions, renameEntry } from './move.ts';
+import { type MoveResult, type RenameOptions, renameEntry } from './move.ts';
 import { groundFor } from './platform/select-platform-fs.ts';
 import { type OpenRootFile, openFile, type ReadFileOptions, readFile } from './read-file.ts';
 import {
-  type RemovedTree,
+  type RemoveResult,
   type RemoveTreeOptions,
   removeEntry,
   removeTree,
-  type SweepLeftoversOptions,
+  type SweepOptions,
   sweepLeftovers,
 } from './remove.ts';
 import type { RootFolder } from './root-folder.ts';
@@ -49,16 +49,16 @@ export interface SafeRoot {
   mayWrite(path: string, options?: MayWriteOptions): Promise<facts.ResolvedPath>;
   append(path: string, content: string | Uint8Array, options?: AppendOptions): Promise<void>;
   mkdir(path: string, options?: MakeFolderOptions): Promise<MadeFolder>;
-  remove(path: string): Promise<RemovedTree>;
-  removeTree(path: string, options?: RemoveTreeOptions): Promise<RemovedTree>;
-  rename(from: string, to: string, options?: RenameOptions): Promise<RenamedEntry>;
+  remove(path: string): Promise<RemoveResult>;
+  removeTree(path: string, options?: RemoveTreeOptions): Promise<RemoveResult>;
+  rename(from: string, to: string, options?: RenameOptions): Promise<MoveResult>;
   list(path: string, options?: FolderListOptions): Promise<FolderListing>;
   stat(path: string, options?: facts.StatOptions): Promise<facts.LocatedFile>;
   readlink(path: string, options?: facts.ReadlinkOptions): Promise<string>;
   /** Makes a link. Only its own location is checked; the caller judges the target. */
   symlink(path: string, target: string, options?: MakeFolderOptions): Promise<void>;
   /** Removes files that killed writes left behind, and returns their number. */
-  sweep(options?: SweepLeftoversOptions): Promise<number>;
+  sweep(options?: SweepOptions): Promise<number>;
   /** The descriptor of the folder, on platforms that have one, for mounting exactly this folder. */
   readonly descriptor: number | undefined;
   /** Tells whether the path it was opened by now leads to something else or to nothing. */

@@ -125,7 +125,6 @@ export function assertWholeNumber(value: number, name: string): void {
 }
 
 export interface ReadFileOptions extends ByteRange {
-  /** Larger content is refused, not cut. */
   readonly maxBytes?: number;
 }
 

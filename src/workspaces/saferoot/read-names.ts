@@ -4,7 +4,6 @@ import type { Handle } from './platform/platform-fs.ts';
 import type { RootFolder } from './root-folder.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
-/** A name as raw bytes. */
 export interface RawName {
   readonly name: Buffer;
   readonly kind: FileKind;

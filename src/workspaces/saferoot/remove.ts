@@ -9,20 +9,19 @@ import { maxTreeDepth, surveyTree } from './survey-tree.ts';
 import { isLeftOver, isTemporaryName } from './temporary-file.ts';
 import { createYielder, runExclusively, type Yielder } from './time-slice.ts';
 
-export interface SweepLeftoversOptions {
+export interface SweepOptions {
   /** The number of names to look at; 20,000 by default. */
   readonly maxEntries?: number;
 }
 
-export interface RemovedTree {
+export interface RemoveResult {
   readonly path: string;
   readonly kind: FileKind;
-  /** The number of files, links and folders removed. */
   readonly entries: number;
 }
 
 /** Removes a file, a link itself, an empty folder, or a special file without opening it. */
-export function removeEntry(folder: RootFolder, path: string): RemovedTree {
+export function removeEntry(folder: RootFolder, path: string): RemoveResult {
   return withPath(folder, path, { access: 'write', keepLastLink: true, removesLast: true }, (end) => {
     const node = requireNode(end);
     const location = requireLocation(end);
@@ -44,7 +43,7 @@ export async function removeTree(
   folder: RootFolder,
   path: string,
   options: RemoveTreeOptions = {},
-): Promise<RemovedTree> {
+): Promise<RemoveResult> {
   const { maxEntries = 100_000 } = options;
   return withPathAsync(folder, path, { access: 'write', keepLastLink: true, removesLast: true }, async (end) => {
     const node = requireNode(end);
@@ -118,10 +117,7 @@ function removeName(node: Handle, name: string | Buffer): void {
 }
 
 /** Removes what killed writes left in the tree, skipping folders that may not be written to. */
-export async function sweepLeftovers(
-  folder: RootFolder,
-  { maxEntries = 20_000 }: SweepLeftoversOptions = {},
-): Promise<number> {
+export async function sweepLeftovers(folder: RootFolder, { maxEntries = 20_000 }: SweepOptions = {}): Promise<number> {
   const yieldIfDue = createYielder();
   let lookedAt = 0;
   let removed = 0;

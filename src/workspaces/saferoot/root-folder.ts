@@ -1,9 +1,8 @@
 import type { AccessKind, Admit } from './check-access.ts';
 import type { Handle, PlatformFs } from './platform/platform-fs.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { type EntryLocation, type PathWalkOptions, type WalkResult, walkPath } from './walk-path.ts';
+import { type EntryLocation, type WalkOptions, type WalkResult, walkPath } from './walk-path.ts';
 
-/** An open root folder, as the operations see it. */
 export interface RootFolder {
   readonly fs: PlatformFs;
   readonly root: Handle;
@@ -14,21 +13,16 @@ export interface RootFolder {
   readonly prepare?: ((names: readonly string[]) => Promise<void> | undefined) | undefined;
 }
 
-export interface RootWalkOptions extends Omit<PathWalkOptions, 'checkAccess'> {
+export interface RootWalk extends Omit<WalkOptions, 'checkAccess'> {
   readonly access: AccessKind;
 }
 
-export function walkInRoot(folder: RootFolder, path: string, options: RootWalkOptions): WalkResult {
+export function walkInRoot(folder: RootFolder, path: string, options: RootWalk): WalkResult {
   return walkPath(folder.fs, folder.root, path, { ...options, checkAccess: folder.checkAccess });
 }
 
 /** Walks to a path, does the work and releases every handle. */
-export function withPath<T>(
-  folder: RootFolder,
-  path: string,
-  options: RootWalkOptions,
-  work: (end: WalkResult) => T,
-): T {
+export function withPath<T>(folder: RootFolder, path: string, options: RootWalk, work: (end: WalkResult) => T): T {
   const end = walkInRoot(folder, path, options);
   try {
     return work(end);
@@ -40,7 +34,7 @@ export function withPath<T>(
 export async function withPathAsync<T>(
   folder: RootFolder,
   path: string,
-  options: RootWalkOptions,
+  options: RootWalk,
   work: (end: WalkResult) => Promise<T>,
 ): Promise<T> {
   const end = walkInRoot(folder, path, options);

@@ -11,16 +11,13 @@ import { createYielder } from './time-slice.ts';
 export interface SurveyOptions {
   /** The paths of the tree, before and after the operation. Access to every entry is checked by each. */
   readonly paths: readonly (readonly string[])[];
-  /** Larger trees are refused. */
   readonly maxEntries: number;
-  /** Refuses a tree that holds another mount. */
   readonly onSingleMount: boolean;
 }
 
 /** The result of a survey, with the time it began. */
 export interface TreeSurvey {
   readonly entries: number;
-  /** The keys of all folders read. */
   readonly folders: ReadonlySet<string>;
   readonly since: number;
 }

@@ -32,7 +32,7 @@ const bootFile = '/proc/sys/kernel/random/boot_id';
 
 export type FileContent = string | Uint8Array | AsyncIterable<Uint8Array>;
 
-export interface TemporaryWriteOptions {
+export interface TemporaryOptions {
   readonly mode: number;
   readonly maxBytes?: number | undefined;
   readonly sync?: boolean | undefined;
@@ -47,7 +47,7 @@ export interface TemporaryWriteOptions {
 export async function writeTemporary<T>(
   folder: Handle,
   content: FileContent,
-  options: TemporaryWriteOptions,
+  options: TemporaryOptions,
   moveIntoPlace: (temporary: string) => T,
 ): Promise<T> {
   const name = createTemporaryName();
@@ -65,12 +65,7 @@ export async function writeTemporary<T>(
   }
 }
 
-async function writeLarge(
-  path: string,
-  flags: number,
-  content: FileContent,
-  options: TemporaryWriteOptions,
-): Promise<void> {
+async function writeLarge(path: string, flags: number, content: FileContent, options: TemporaryOptions): Promise<void> {
   const file = await open(path, flags, options.mode & 0o777);
   try {
     await writeContent(file, content, options.maxBytes);
@@ -88,7 +83,7 @@ function isSmall(content: FileContent): content is string | Uint8Array {
   return (typeof content === 'string' || content instanceof Uint8Array) && content.length <= maxSmallBytes;
 }
 
-function writeSmall(path: string, flags: number, content: string | Uint8Array, options: TemporaryWriteOptions): void {
+function writeSmall(path: string, flags: number, content: string | Uint8Array, options: TemporaryOptions): void {
   const bytes = typeof content === 'string' ? Buffer.from(content) : content;
   assertSize(bytes.length, options.maxBytes);
   const descriptor = openSync(path, flags, options.mode & 0o777);

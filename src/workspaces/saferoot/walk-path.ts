@@ -8,7 +8,7 @@ import { type Handle, type PlatformFs, pathAt } from './platform/platform-fs.ts'
 import { recordChange } from './recent-changes.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
-export interface PathWalkOptions {
+export interface WalkOptions {
   /** Stops at a link in the last component instead of following it. */
   readonly keepLastLink?: boolean;
   /**
@@ -31,7 +31,6 @@ export interface WalkResult {
   readonly location: EntryLocation | undefined;
   /** The names that lead there, links followed. */
   readonly names: readonly string[];
-  /** The number of folders made. */
   readonly made: number;
   release(): void;
 }
@@ -55,7 +54,7 @@ const maxSteps = 1024;
  * Walks a path from the root, one component at a time, each from the handle of the one before. Links are read and their
  * targets walked the same way; `..` goes back along the handles. The kernel never gets more than one name.
  */
-export function walkPath(fs: PlatformFs, root: Handle, path: string, options: PathWalkOptions = {}): WalkResult {
+export function walkPath(fs: PlatformFs, root: Handle, path: string, options: WalkOptions = {}): WalkResult {
   return walkNames(fs, root, parsePath(path), options);
 }
 
@@ -63,10 +62,10 @@ export function walkPath(fs: PlatformFs, root: Handle, path: string, options: Pa
 export function walkNames(
   fs: PlatformFs,
   root: Handle,
-  components: readonly string[],
-  options: PathWalkOptions = {},
+  names: readonly string[],
+  options: WalkOptions = {},
 ): WalkResult {
-  const pending = components.toReversed();
+  const pending = names.toReversed();
   const trail: TrailStep[] = [{ handle: root, name: '' }];
   const { checkAccess, access = 'read' } = options;
   let missing: string | undefined;

@@ -7,7 +7,7 @@ import { recordChange } from './recent-changes.ts';
 import {
   assertRegularFile,
   type RootFolder,
-  type RootWalkOptions,
+  type RootWalk,
   requireLocation,
   requireNode,
   withPath,
@@ -18,7 +18,6 @@ import { assertSize, type FileContent, writeAll, writeTemporary } from './tempor
 import type { EntryLocation, WalkResult } from './walk-path.ts';
 
 export interface BaseWriteOptions {
-  /** Makes missing parents. */
   readonly parents?: boolean;
   /** The content is on the disk when the promise resolves, not only in the cache of the system. */
   readonly sync?: boolean;
@@ -40,15 +39,12 @@ export interface ReplaceOptions extends CreateOptions {
   readonly changeMode?: number;
 }
 
-/** The file after the write. */
 export interface WrittenFile extends LocatedFile {
-  /** The file is new. */
   readonly created: boolean;
-  /** The number of parent folders made. */
   readonly folders: number;
 }
 
-const walkOptionsFor = (options: BaseWriteOptions): RootWalkOptions => ({
+const walkOptionsFor = (options: BaseWriteOptions): RootWalk => ({
   access: 'write',
   make: options.parents ? 'parents' : undefined,
 });
@@ -117,7 +113,6 @@ export async function replaceFile(
 
 export interface AppendOptions {
   readonly sync?: boolean;
-  /** The largest size the file may have afterwards. */
   readonly maxBytes?: number;
 }
 

@@ -28,7 +28,6 @@ const controls: Readonly<Record<string, number>> = { t: 9, v: 11, f: 12, r: 13, 
 export interface Expression {
   /** Returns the start of the first match in UTF-16 units, or -1. */
   find(line: string): number;
-  /** The pattern for ripgrep. */
   readonly rust: string;
   /** A text that every matching line contains. */
   readonly requiredText: string | undefined;

@@ -16,7 +16,6 @@ interface FileText {
 const isUtf16 = ([first, second]: Uint8Array): boolean =>
   (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
 
-/** A matching line, or one near it. */
 export interface FoundLine {
   readonly line: number;
   readonly text: string;
@@ -40,14 +39,12 @@ const workPerCheck = 2 ** 20;
 export interface GrepFileOptions {
   readonly expression: Expression;
   readonly contextLines: number;
-  /** The largest number of matches. */
   readonly limit: number;
   /** The remaining size of the result, reduced by each match. */
   readonly remaining: { characters: number };
   readonly budget: SearchBudget;
 }
 
-/** Finds the matching lines of one file. */
 export async function grepFile(bytes: Uint8Array, options: GrepFileOptions): Promise<FoundMatch[]> {
   const { expression, contextLines, limit, remaining: room, budget } = options;
   if (!canMatch(bytes, expression)) return [];
@@ -107,7 +104,6 @@ function createLineReader(text: string) {
       const before: string[] = [];
       for (let to = start - 1; to >= 0 && before.length < count; ) {
         const from = text.lastIndexOf('\n', to - 1) + 1;
-        // The first line may be empty.
         before.unshift(text.slice(to === 0 ? 0 : from, to));
         to = to === 0 ? -1 : from - 1;
       }

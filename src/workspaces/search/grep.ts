@@ -14,13 +14,11 @@ export interface GrepQuery {
   /** Matched against paths relative to `path`. */
   readonly glob?: Glob | undefined;
   readonly contextLines: number;
-  /** The largest number of matches. */
   readonly limit: number;
 }
 
 export interface GrepFound {
   readonly files: readonly { readonly path: string; readonly matches: readonly FoundMatch[] }[];
-  /** The reason why there may be more. */
   readonly stopped: Stopped | 'limit' | undefined;
 }
 

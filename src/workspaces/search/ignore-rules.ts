@@ -6,7 +6,6 @@ import type { SearchBudget } from './search-budget.ts';
 
 /** Judges a path as a walk to it would. */
 interface IgnoreJudge {
-  /** The combined rules of a folder and its parents. */
   levelOf(folder: string): Promise<IgnoreLevel>;
   /** Tells whether a walk would skip the path. */
   isSkipped(path: string, isFolder: boolean): Promise<boolean>;
@@ -73,7 +72,6 @@ export interface EnterOptions {
   readonly ruleNames?: RuleNames;
 }
 
-/** Reads the rules of a folder. */
 export async function enterLevel(
   files: Pick<SessionFiles, 'open' | 'list'>,
   folder: string,
@@ -96,7 +94,6 @@ export async function enterLevel(
   return { folder, above, own, exclude, remaining };
 }
 
-/** Reads the rules of all folders above a path. */
 export async function readLevelsAbove(
   files: Pick<SessionFiles, 'open' | 'list'>,
   folder: string,
@@ -205,7 +202,6 @@ export async function combineRules(
   return lines;
 }
 
-/** Returns the folder of an ignore file. */
 function findRuleFolder(path: string): string[] {
   for (const name of [ignoreFileName, excludeFile]) {
     if (path === name) return ['.'];

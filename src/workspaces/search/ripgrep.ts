@@ -21,10 +21,10 @@ const commonArguments = ['--no-config', '--null', '--color=never', '--no-follow'
 
 /**
  * Runs ripgrep in a sandbox that has the workspace read-only and no other files. It walks by paths, so a folder swapped
- * for a link can lead it anywhere in there: it only finds candidate files, and its content is not used.
+ * for a link can lead it anywhere in there. So it only finds candidate files, and content never comes from it.
  */
 export interface Ripgrep {
-  /** `folder` is the descriptor of the workspace; it may be closed once the call returned. */
+  /** `folder` is the descriptor of the workspace; the caller may close it as soon as the call is made. */
   candidates(folder: number, query: CandidateQuery): Promise<readonly string[] | undefined>;
 }
 

@@ -18,9 +18,7 @@ import { createBudget, maxPathDepth, type SearchBudget, type SearchLimits, type 
 interface FindResult {
   /** Sorted by time, the latest first. */
   readonly files: readonly WalkedEntry[];
-  /** The number of files found. */
   readonly total: number;
-  /** The reason why there may be more. */
   readonly stopped: Stopped | 'limit' | undefined;
 }
 
@@ -49,7 +47,6 @@ export interface FileWalkOptions {
   readonly depth?: number;
   /** Includes ignored entries. The repository itself is listed but not entered. */
   readonly includeIgnored?: boolean;
-  /** Adds sizes and times. */
   readonly facts?: boolean;
   /** Continues after this path, relative to the start, whether it still exists or not. */
   readonly after?: string;
@@ -157,7 +154,6 @@ function compareNames({ name: one }: ListedEntry, { name: other }: ListedEntry):
   return one < other ? -1 : one > other ? 1 : 0;
 }
 
-/** Finds files and links by path. */
 export async function findFiles(
   files: SessionFiles,
   { glob, path, limit }: FindQuery,

@@ -7,7 +7,7 @@ import {
   type FilesContainer,
   type FilesContainerOptions,
   type SharedContainer,
-  startFilesContainer,
+  startContainer,
 } from './files-container.ts';
 import {
   type FilesRequest,
@@ -18,7 +18,7 @@ import {
   maxPieceBytes,
   type RootRequest,
 } from './requests.ts';
-import * as answers from './response-schemas.ts';
+import * as schemas from './response-schemas.ts';
 
 interface RemoteFile {
   readonly root: number;
@@ -45,7 +45,6 @@ export interface ContainerBackends {
 
 export type ContainerBackendsOptions = Omit<FilesContainerOptions, 'volume' | 'fileBytes'>;
 
-/** Creates backends for workspaces in volumes of podman or docker. */
 export function createContainerBackends(options: ContainerBackendsOptions): ContainerBackends {
   const shared = new Map<string, SharedContainer>();
   return {
@@ -55,7 +54,7 @@ export function createContainerBackends(options: ContainerBackendsOptions): Cont
       const key = `${volume} ${fileBytes}`;
       const container =
         shared.get(key) ??
-        createSharedContainer((onFailed) => startFilesContainer({ ...options, volume, fileBytes }, onFailed));
+        createSharedContainer((onFailed) => startContainer({ ...options, volume, fileBytes }, onFailed));
       shared.set(key, container);
       return createContainerBackend(container, settings);
     },
@@ -76,7 +75,7 @@ function createContainerBackend(shared: SharedContainer, settings: FilesSettings
     const root = container.connection.ask({
       request: { do: 'begin' },
       body: Buffer.from(JSON.stringify(settings)),
-      parse: (ok) => answers.begun.parse(ok).root,
+      parse: (ok) => schemas.begun.parse(ok).root,
     });
     const fresh = { container, root };
     root.catch(() => {
@@ -104,9 +103,9 @@ function createContainerBackend(shared: SharedContainer, settings: FilesSettings
   async function open(path: string): Promise<OpenedFile> {
     const { connection, root } = await connect();
     return connection.ask({
-      request: { do: 'open', root, path: truncatePath(path) },
+      request: { do: 'open', root, path: cutPath(path) },
       maxBodyBytes: maxInlineBytes,
-      parse: (ok, first) => createRemoteFile(connection, { root, ...answers.opened.parse(ok) }, first),
+      parse: (ok, first) => createRemoteFile(connection, { root, ...schemas.opened.parse(ok) }, first),
     });
   }
 
@@ -115,28 +114,27 @@ function createContainerBackend(shared: SharedContainer, settings: FilesSettings
     const root = await current?.root.catch(() => undefined);
     if (current === undefined || root === undefined) return;
     const { connection } = current.container;
-    await connection.ask({ request: { do: 'finish', root }, parse: (ok) => answers.nothing.parse(ok) }).catch(() => {});
+    await connection.ask({ request: { do: 'finish', root }, parse: (ok) => schemas.nothing.parse(ok) }).catch(() => {});
   }
 
   return {
     kind: 'container',
-    stat: async (path, options = {}) => ask({ do: 'stat', path: truncatePath(path), options }, answers.found),
+    stat: async (path, options = {}) => ask({ do: 'stat', path: cutPath(path), options }, schemas.found),
     open,
     async write(path, content, how = {}) {
       if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
-      return ask({ do: 'write', path: truncatePath(path), options: how }, answers.written, content);
+      return ask({ do: 'write', path: cutPath(path), options: how }, schemas.written, content);
     },
-    mayWrite: async (path, options = {}) =>
-      ask({ do: 'mayWrite', path: truncatePath(path), options }, answers.resolved),
-    makeFolder: async (path) => ask({ do: 'makeFolder', path: truncatePath(path) }, answers.madeFolder),
-    remove: async (path, options = {}) => ask({ do: 'remove', path: truncatePath(path), options }, answers.removed),
+    mayWrite: async (path, options = {}) => ask({ do: 'mayWrite', path: cutPath(path), options }, schemas.resolved),
+    makeFolder: async (path) => ask({ do: 'makeFolder', path: cutPath(path) }, schemas.madeFolder),
+    remove: async (path, options = {}) => ask({ do: 'remove', path: cutPath(path), options }, schemas.removed),
     move: async (from, to, options = {}) =>
-      ask({ do: 'move', from: truncatePath(from), to: truncatePath(to), options }, answers.moved),
+      ask({ do: 'move', from: cutPath(from), to: cutPath(to), options }, schemas.moved),
     async list(path, options = {}) {
       const { connection, root } = await connect();
       return requestListing(
         connection,
-        { do: 'list', root, path: truncatePath(path), options },
+        { do: 'list', root, path: cutPath(path), options },
         options.limit ?? defaultListLimit,
       );
     },
@@ -154,8 +152,8 @@ function requestListing(connection: FilesConnection, request: FilesRequest, limi
     request,
     maxBodyBytes: maxDocumentBytes,
     parse(ok, body) {
-      const { path, more } = answers.listed.parse(ok);
-      const entries = answers.listedEntries.parse(JSON.parse(body.toString('utf8')));
+      const { path, more } = schemas.listed.parse(ok);
+      const entries = schemas.listedEntries.parse(JSON.parse(body.toString('utf8')));
       if (entries.length > limit) throw new Error('More entries than were asked for.');
       return { path, more, entries };
     },
@@ -163,7 +161,7 @@ function requestListing(connection: FilesConnection, request: FilesRequest, limi
 }
 
 /** Cuts paths that are longer than any path: both ends refuse them, so they need not be sent whole. */
-function truncatePath(path: string): string {
+function cutPath(path: string): string {
   return typeof path === 'string' ? path.slice(0, maxPathLength) : path;
 }
 
@@ -180,7 +178,7 @@ export function createRemoteFile(
       request: { do: 'read', root, file, offset, length },
       maxBodyBytes: length,
       parse(ok, body) {
-        answers.nothing.parse(ok);
+        schemas.nothing.parse(ok);
         return body;
       },
     });
@@ -208,7 +206,7 @@ export function createRemoteFile(
       if (isClosed || file === undefined) return;
       isClosed = true;
       await connection
-        .ask({ request: { do: 'close', root, file }, parse: (ok) => answers.nothing.parse(ok) })
+        .ask({ request: { do: 'close', root, file }, parse: (ok) => schemas.nothing.parse(ok) })
         .catch(() => {});
     },
   };

@@ -19,13 +19,11 @@ export interface SharedContainer {
 }
 
 export interface FilesContainerOptions {
-  /** Starts containers. */
   readonly runner: SandboxRunner;
   /** The folder of the instance, where the reaper finds the folders of processes. */
   readonly tmpRoot: string;
   /** The volume of the files; made when it does not exist. */
   readonly volume: string;
-  /** The largest file that may be written. */
   readonly fileBytes: number;
   readonly log: Log;
   /** The bundled program that serves the files; Ambit's own by default. */
@@ -49,10 +47,7 @@ const nodeOptions = ['--v8-pool-size=0', '--max-semi-space-size=1', '--max-old-s
  * Starts the container with the files program. Rejects when that fails, leaving nothing behind. `onFailed` is called as
  * soon as the container answers no more, before pending calls are rejected.
  */
-export async function startFilesContainer(
-  options: FilesContainerOptions,
-  onFailed: () => void,
-): Promise<FilesContainer> {
+export async function startContainer(options: FilesContainerOptions, onFailed: () => void): Promise<FilesContainer> {
   const { runner, tmpRoot, volume, log, program = filesProgram, fileBytes } = options;
   const tmpDir = join(tmpRoot, `files-${randomBytes(8).toString('hex')}`);
   const running = await runner
@@ -135,7 +130,6 @@ function collectTail({ stderr }: RunningProcess): () => string | undefined {
 export function createSharedContainer(start: (onFailed: () => void) => Promise<FilesContainer>): SharedContainer {
   let users = 0;
   let current: Promise<FilesContainer> | undefined;
-  // Includes containers that are ending.
   const running = new Set<Promise<FilesContainer>>();
 
   function startNew(): Promise<FilesContainer> {

@@ -6,13 +6,7 @@ import { getResolution } from '../../resolutions.ts';
 import type { OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { openLocal } from '../local/open-local.ts';
 import { createFrameReader, encodeFrame, type FrameHead } from './frames.ts';
-import {
-  type FilesRequest,
-  type FilesSettings,
-  isFileErrorCode,
-  maxDocumentBytes,
-  maxInlineBytes,
-} from './requests.ts';
+import { type FilesRequest, type FilesSettings, isFileCode, maxDocumentBytes, maxInlineBytes } from './requests.ts';
 
 interface FilesServer {
   maxBodyBytes(head: FrameHead): number;
@@ -160,7 +154,7 @@ function createFilesServer(
 
 /** Hides unexpected errors: they could contain anything. */
 function describeError(error: unknown): FrameHead {
-  if (!isAmbitError(error) || !isFileErrorCode(error.code)) return { code: 'FILE_FAILED' };
+  if (!isAmbitError(error) || !isFileCode(error.code)) return { code: 'FILE_FAILED' };
   const { code, message: what, hint, rule } = error;
   return { code, what, hint, rule, way: getResolution(error) };
 }

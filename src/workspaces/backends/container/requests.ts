@@ -4,7 +4,7 @@ import type { StatOptions } from '../../saferoot/file-info.ts';
 import type { FileListOptions, FileMoveOptions, FileRemoveOptions, WriteOptions } from '../backend.ts';
 
 /** The error codes accepted from the files program. */
-export const fileErrorCodes = [
+export const fileCodes = [
   'WORKSPACE_UNAVAILABLE',
   'WORKSPACE_FULL',
   'PATH_VIOLATION',
@@ -19,7 +19,7 @@ export const fileErrorCodes = [
   'FOLDER_NOT_EMPTY',
 ] as const satisfies readonly ErrorCode[];
 
-export const isFileErrorCode = (code: ErrorCode): boolean => (fileErrorCodes as readonly ErrorCode[]).includes(code);
+export const isFileCode = (code: ErrorCode): boolean => (fileCodes as readonly ErrorCode[]).includes(code);
 
 /** The largest file that is sent with the response that opens it. */
 export const maxInlineBytes = 64 * 1024;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AmbitError } from '../../../errors.ts';
 import { escapeControls } from '../../../lib/text/escape-controls.ts';
 import { attachResolution } from '../../resolutions.ts';
-import { fileErrorCodes, maxPathLength } from './requests.ts';
+import { fileCodes, maxPathLength } from './requests.ts';
 
 /** Responses of the files program are validated as untrusted input, and nothing else of them is used. */
 const nameSchema = z
@@ -55,7 +55,7 @@ const safeText = z
   .transform((text) => text.split('\n').map(escapeControls).join('\n'));
 
 const refusalSchema = z.object({
-  code: z.enum(fileErrorCodes),
+  code: z.enum(fileCodes),
   what: safeText.exactOptional(),
   hint: safeText.exactOptional(),
   rule: z.string().max(200).exactOptional(),

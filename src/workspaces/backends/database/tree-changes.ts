@@ -12,7 +12,6 @@ import type { IntentLog, WriteOperation } from './write-intents.ts';
 interface TreeDraft {
   readonly root: FolderNode;
   readonly isChanged: () => boolean;
-  /** The number of folders made so far. */
   readonly foldersMade: () => number;
   makeFolder(names: readonly string[]): Promise<void>;
   put(names: readonly string[], node: TreeNode): Promise<void>;
@@ -39,7 +38,6 @@ export interface EditableTree extends TreeDraft {
 }
 
 export interface TreeChanges {
-  /** Reads the current tree. */
   root(): Promise<FolderNode>;
   /** Repeats the work from the start while others are faster; it may change nothing but the draft. */
   change<T>(work: (tree: EditableTree) => Promise<T>, early?: UploadedContent): Promise<T>;

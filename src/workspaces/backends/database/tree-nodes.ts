@@ -13,9 +13,8 @@ export interface FileNode {
 export interface FolderNode {
   readonly kind: 'folder';
   readonly modifiedMs: number;
-  /** The number of files and folders at any depth. */
+  /** Counts entries at any depth, as `bytes` does. */
   readonly entries: number;
-  /** The size of all files at any depth. */
   readonly bytes: number;
   /** Null for an empty folder. */
   readonly content: ContentRef | null;

@@ -1,15 +1,9 @@
 import { type AccessKind, type Admit, assertAccess, joinNames } from '../../saferoot/check-access.ts';
+import type { MoveResult } from '../../saferoot/move.ts';
 import { hasOnlyDots, parsePath, resolveDots, stripTrailingSlash } from '../../saferoot/path-components.ts';
+import type { RemoveResult } from '../../saferoot/remove.ts';
 import { asSafeRootError, SafeRootError } from '../../saferoot/saferoot-error.ts';
-import type {
-  FileListOptions,
-  FileMoveOptions,
-  FileRemoveOptions,
-  ListedEntry,
-  ListResult,
-  MoveResult,
-  RemoveResult,
-} from '../backend.ts';
+import type { FileListOptions, FileMoveOptions, FileRemoveOptions, ListedEntry, ListResult } from '../backend.ts';
 import type { EditableTree } from './tree-changes.ts';
 import type { FolderNode, ReadChildren, TreeNode } from './tree-nodes.ts';
 

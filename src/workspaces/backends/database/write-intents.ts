@@ -2,18 +2,12 @@ import { AmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
 import type { ContentRef, ObjectStore } from './objects.ts';
 import type { TreeChanges } from './tree-changes.ts';
-import type { FolderNode, ReadChildren, TreeNode } from './tree-nodes.ts';
+import { createEmptyFolder, type FolderNode, type ReadChildren, type TreeNode } from './tree-nodes.ts';
 
 /** The number of intents handled in one sweep. */
 const maxIntents = 1000;
 
-const folderFromRef = (content: ContentRef): FolderNode => ({
-  kind: 'folder',
-  modifiedMs: 0,
-  entries: 0,
-  bytes: 0,
-  content,
-});
+const folderFromRef = (content: ContentRef): FolderNode => ({ ...createEmptyFolder(0), content });
 
 const refKey = ([operation, first]: ContentRef): string => `${operation}-${first}`;
 

@@ -17,12 +17,10 @@ export interface FollowedNames {
   findNames(folder: string): { readonly names: readonly string[] | NamesUnknownError; isCurrent(): boolean };
   /** The first scan of a large folder, while one runs. */
   pendingScan(): Promise<void> | undefined;
-  /** The number of finished scans. */
   countFinishedScans(): number;
 }
 
 export interface FollowedNamesOptions {
-  /** Called when a large folder has been scanned. */
   readonly onScanned?: () => void;
   /** Runs the first scan of a large folder at once, for callers that cannot wait. */
   readonly firstAtOnce?: boolean;
@@ -41,7 +39,6 @@ interface FolderScan {
   /** The mark of the folder before the scan. */
   readonly mark: string;
   readonly names: ReadonlySet<string>;
-  /** The number of all names. */
   readonly count: number;
   readonly pauseUntil: number;
 }

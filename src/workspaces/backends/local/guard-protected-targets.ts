@@ -18,7 +18,6 @@ export interface FolderGuard extends PathGuard {
   findOtherNames(names: readonly string[]): readonly (readonly string[])[];
   /** The running scan of a large folder, if any: until it ends, its targets are unknown and changes are refused. */
   pendingScan(): Promise<void> | undefined;
-  /** The number of finished scans. */
   countFinishedScans(): number;
   /** The scan that runs for the entries of a folder, if any. */
   prepare(names: readonly string[]): Promise<void> | undefined;
@@ -161,10 +160,8 @@ interface FolderTargets {
 
 /** A folder with the targets that hold for it and its entries. */
 interface GuardedFolder {
-  /** The folded names that lead there. */
   readonly key: string;
   readonly sources: readonly CachedTargets[];
-  /** The round in which the rest was found. */
   round: number;
   parent: GuardedFolder | undefined;
   /** The targets of the folder and its parents, where there are any. */
@@ -210,7 +207,6 @@ function toFolderTargets(root: string, { targets, unknown }: ProtectedTargets, c
 
 const targetKey = (names: readonly string[]): string => names.map(foldName).join('/');
 
-/** Returns the key of a name in a folder. */
 function childKey(folder: GuardedFolder | undefined, name: string): string {
   return folder === undefined || folder.key === '' ? foldName(name) : `${folder.key}/${foldName(name)}`;
 }
