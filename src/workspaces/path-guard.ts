@@ -6,7 +6,7 @@ import type { PathRules } from './path-rules.ts';
 
 export interface PathGuard {
   /** Returns the reason for a refusal, as the rest of a sentence about the path, or undefined. */
-  refusal(deed: 'read' | 'write', names: readonly string[]): string | undefined;
+  refusal(access: 'read' | 'write', names: readonly string[]): string | undefined;
   /** Tells whether a rule of the operator opens the path. */
   isOpened(names: readonly string[]): boolean;
 }
@@ -99,10 +99,10 @@ export function createPathGuard(rules: PathRules): PathGuard {
   }
 
   return {
-    refusal(deed, names) {
+    refusal(access, names) {
       const verdict = judgePath(names);
       if (verdict & (HIDDEN | SECRET)) return 'is hidden from sessions';
-      return verdict & KEPT && deed === 'write' ? readOnlyReason : undefined;
+      return verdict & KEPT && access === 'write' ? readOnlyReason : undefined;
     },
     isOpened: (names) => (judgePath(names) & OPEN) !== 0,
   };

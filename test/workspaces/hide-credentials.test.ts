@@ -7,7 +7,7 @@ import { openDatabase } from '../../src/workspaces/backends/database/open-databa
 import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { readExpression } from '../../src/workspaces/search/expression.ts';
 import { grep } from '../../src/workspaces/search/grep.ts';
-import { bytes, codeOf, contentOf, noRules } from './backends/suite/suite-workspace.ts';
+import { noRules, readContent, refusalCode, toBytes } from './backends/suite/suite-workspace.ts';
 import { filesIn, ripgrepOfFile } from './search/open-files.ts';
 
 /** Each holds "SECRET" wherever a credential is, and "plain" in what may be read. */
@@ -164,11 +164,11 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 test('S4: settings are read without the credentials in them, whatever keeps the files', async () => {
   const { documents } = openMemoryStore();
   const bare = openDatabase(documents, 'ws', { rules: noRules });
-  for (const [name, content] of Object.entries(files)) await bare.write(name, bytes(content));
+  for (const [name, content] of Object.entries(files)) await bare.write(name, toBytes(content));
   const stored = openDatabase(documents, 'ws', { rules: pathRules({ hide: [], keep: [], open: [] }) });
   for (const name of Object.keys(files)) {
     for (const session of [filesIn(folder), stored]) {
-      const shown = await contentOf(session, name);
+      const shown = await readContent(session, name);
       expect(shown, name).not.toMatch(/SECRET|31415/);
       expect(shown, name).toContain('plain');
       expect(shown.split('\n').length, name).toBe(files[name]?.split('\n').length);
@@ -199,11 +199,11 @@ test('S4: a repository under any name is read without credentials, and so is wha
   symlinkSync('../other/npmrc', join(folder, 'linked/.npmrc'));
   const session = filesIn(folder);
   for (const name of ['mirror/config', 'shared/settings', '.yarnrc.local', 'other/yarnrc', 'linked/.npmrc']) {
-    const shown = await contentOf(session, name);
+    const shown = await readContent(session, name);
     expect(shown, name).not.toContain('HIDE-ME');
     expect(shown, name).toContain('plain');
   }
-  expect(await codeOf(session.open('mirror/credentials'))).toBe('PATH_PROTECTED');
+  expect(await refusalCode(session.open('mirror/credentials'))).toBe('PATH_PROTECTED');
 });
 
 test('S4: a search finds no credential, with ripgrep and without, and what the operator opens is shown as it is', async () => {
@@ -215,5 +215,5 @@ test('S4: a search finds no credential, with ripgrep and without, and what the o
   }
   expect(ripgrep.told.names).toBeGreaterThan(0);
   const opened = filesIn(folder, undefined, { open: ['packages/a/.npmrc'] });
-  expect(await contentOf(opened, 'packages/a/.npmrc')).toBe(files['packages/a/.npmrc']);
+  expect(await readContent(opened, 'packages/a/.npmrc')).toBe(files['packages/a/.npmrc']);
 });

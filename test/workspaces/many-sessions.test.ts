@@ -6,7 +6,7 @@ import { counts } from '../proof.ts';
 
 const on = boundedGateway();
 
-test('W7: calls of file tools are limited as any are', async () => {
+test('W7: calls of file tools are rate limited like others', async () => {
   mkdirSync(join(on.folder, 'garden'));
   const workspaces = { garden: { path: join(on.folder, 'garden') } };
   // The next call is free after a minute: at sixty a minute, a slow machine would be given a fourth one.
@@ -24,7 +24,7 @@ test('W7: calls of file tools are limited as any are', async () => {
   expect(readdirSync(join(on.folder, 'garden'))).toEqual(['1', '2', '3']);
 });
 
-test('W9: sessions that work at the same time see the files of their own workspace and of no other', async () => {
+test('W9: parallel sessions see only the files of their own workspace', async () => {
   const names = ['north', 'east', 'south', 'west'];
   for (const name of names) mkdirSync(join(on.folder, name));
   const folders = names.slice(0, 2).map((name) => [name, { path: join(on.folder, name) }]);

@@ -4,7 +4,7 @@ import { attachResolution, createResolutionRecorder, type Resolution } from '../
 
 const same = (text: string) => text;
 
-test('W4: what was asked for, where it led and what was decided is told', async () => {
+test('W4: the requested path, the resolved path and the decision are recorded', async () => {
   const told: Resolution[] = [];
   const resolutions = createResolutionRecorder((each) => told.push(each));
   await resolutions.run('open', 'a/link', async () => 'b/file', same);
@@ -30,7 +30,7 @@ test('W4: what was asked for, where it led and what was decided is told', async 
   ]);
 });
 
-test('a search tells where it began and how much it looked at; each change is told', async () => {
+test('a search records its start and the number of paths; each change is recorded', async () => {
   const told: Resolution[] = [];
   const resolutions = createResolutionRecorder((each) => told.push(each));
   for (let at = 0; at < 1000; at++) await resolutions.run('list', `folder-${at}`, async () => `folder-${at}`, same);

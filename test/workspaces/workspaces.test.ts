@@ -10,7 +10,7 @@ import { createWorkspaces } from '../../src/workspaces/workspaces.ts';
 import { createWrittenSoFar } from '../../src/workspaces/write-quota.ts';
 import { sceneOfTest } from './saferoot/scene.ts';
 
-test('W6: a file has its turns in every workspace that holds it', async () => {
+test('W6: edits of one file run one at a time over all workspaces that hold it', async () => {
   const scene = sceneOfTest();
   mkdirSync(scene.inside('part'));
   const paths = { whole: scene.inside(), again: scene.inside(), part: scene.inside('part') };

@@ -2,7 +2,7 @@ import fs, { type Dir } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { onTestFinished } from 'vitest';
 
-export interface Looks {
+export interface FsCalls {
   /** How often the file system was asked about one name, or a folder was opened to be read. */
   asked: number;
   /** How many names were read from folders. */
@@ -10,8 +10,8 @@ export interface Looks {
 }
 
 /** Counts how this process looks at the file system from now on, until the test ends. */
-export function countLooks(): Looks {
-  const looks: Looks = { asked: 0, names: 0 };
+export function countFsCalls(): FsCalls {
+  const looks: FsCalls = { asked: 0, names: 0 };
   const { lstatSync, statSync, readdirSync, opendirSync, openSync, readlinkSync } = fs;
   const own = { lstatSync, statSync, readdirSync, opendirSync, openSync, readlinkSync };
   for (const name of Object.keys(own) as (keyof typeof own)[]) {
@@ -20,7 +20,7 @@ export function countLooks(): Looks {
       looks.asked++;
       const answer = ask(...given);
       if (name === 'readdirSync') looks.names += (answer as unknown[]).length;
-      return name === 'opendirSync' ? counted(answer as Dir, () => looks.names++) : answer;
+      return name === 'opendirSync' ? countReads(answer as Dir, () => looks.names++) : answer;
     };
   }
   syncBuiltinESMExports();
@@ -31,7 +31,7 @@ export function countLooks(): Looks {
   return looks;
 }
 
-function counted(directory: Dir, count: () => void): Dir {
+function countReads(directory: Dir, count: () => void): Dir {
   const read = directory.readSync.bind(directory);
   directory.readSync = () => {
     count();

@@ -17,7 +17,7 @@ export const ordinary: Account = { uid: 1500, gid: 1500 };
 export const canChange = own.uid === 0;
 
 /** Scripts and a build beside the scene, which another account can read wherever this checkout lies. */
-export function layOutScripts(scene: Scene): { readonly script: (name: string) => string; readonly module: string } {
+export function copyScripts(scene: Scene): { readonly script: (name: string) => string; readonly module: string } {
   const library = join(scene.base, 'library');
   for (const path of ['workspaces/saferoot', 'lib/text/escape-controls.js']) {
     cpSync(join(repository, 'build', path), join(library, path), { recursive: true });
@@ -35,7 +35,7 @@ export function handOver(scene: Scene, account: Account): void {
 }
 
 /** Runs a script to its end; when the test is over before that, the script is killed. */
-export async function runAs(account: Account, args: readonly string[]): Promise<unknown> {
+export async function runAsAccount(account: Account, args: readonly string[]): Promise<unknown> {
   const running = promisify(execFile)(process.execPath, args, account);
   onTestFinished(() => void running.child.kill('SIGKILL'));
   const { stdout } = await running;

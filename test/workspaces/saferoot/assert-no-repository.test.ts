@@ -6,7 +6,7 @@ import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
 import { pathRules } from '../../../src/workspaces/path-rules.ts';
 import { runGit } from '../../fixtures/hostile/builds-repository.js';
-import { bytes, codeOf, messageOf } from '../backends/suite/suite-workspace.ts';
+import { refusalCode, refusalMessage, toBytes } from '../backends/suite/suite-workspace.ts';
 
 let folder: string;
 let session: WorkspaceBackend;
@@ -19,21 +19,23 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const at = (path: string) => join(folder, path);
-function put(path: string, content = ''): void {
-  mkdirSync(dirname(at(path)), { recursive: true });
-  writeFileSync(at(path), content);
+const pathInFolder = (path: string) => join(folder, path);
+function writeTestFile(path: string, content = ''): void {
+  mkdirSync(dirname(pathInFolder(path)), { recursive: true });
+  writeFileSync(pathInFolder(path), content);
 }
 
 /** Each makes one name in a folder, in another way. */
 const ways: Record<string, (path: string, isFile: boolean) => Promise<unknown>> = {
   directly: (path, isFile) =>
-    isFile ? session.write(path, bytes('ref: refs/heads/main\n')) : session.makeFolder(path),
+    isFile ? session.write(path, toBytes('ref: refs/heads/main\n')) : session.makeFolder(path),
   'with something in it': (path, isFile) =>
-    isFile ? session.write(path, bytes('x'), { expected: 'absent' }) : session.write(`${path}/deep/file`, bytes('x')),
+    isFile
+      ? session.write(path, toBytes('x'), { expected: 'absent' })
+      : session.write(`${path}/deep/file`, toBytes('x')),
   'by a move': async (path, isFile) => {
     const spare = `spare-${Math.random()}`;
-    await (isFile ? session.write(spare, bytes('ref: refs/heads/main\n')) : session.makeFolder(spare));
+    await (isFile ? session.write(spare, toBytes('ref: refs/heads/main\n')) : session.makeFolder(spare));
     return session.move(spare, path);
   },
 };
@@ -56,56 +58,57 @@ test.each(Object.keys(ways))('S4: no order of names makes a folder a repository,
     const isFile = (name: string) => /^(?:head|commondir)/i.test(name);
     for (const name of names.slice(0, -1)) await make(`${docs}/${name}`, isFile(name));
     const last = names.at(-1) as string;
-    expect(await codeOf(make(`${docs}/${last}`, isFile(last))), `${way}: ${names}`).toBe('PATH_PROTECTED');
-    expect(existsSync(at(`${docs}/${last}`))).toBe(false);
-    if (isFile(last)) expect(await codeOf(session.mayWrite(`${docs}/${last}`))).toBe('PATH_PROTECTED');
+    expect(await refusalCode(make(`${docs}/${last}`, isFile(last))), `${way}: ${names}`).toBe('PATH_PROTECTED');
+    expect(existsSync(pathInFolder(`${docs}/${last}`))).toBe(false);
+    if (isFile(last)) expect(await refusalCode(session.mayWrite(`${docs}/${last}`))).toBe('PATH_PROTECTED');
     if (way !== 'directly') continue;
-    // What is left is still no repository for git.
-    await session.write(`${docs}/config`, bytes('[core]\n\tfsmonitor = touch planted; false\n\tworktree = .\n'));
+    // The rest is still no repository for git.
+    await session.write(`${docs}/config`, toBytes('[core]\n\tfsmonitor = touch planted; false\n\tworktree = .\n'));
     expect(() =>
-      runGit(at(docs), ['status'], { env: { PATH: process.env['PATH'], GIT_CEILING_DIRECTORIES: folder } }),
+      runGit(pathInFolder(docs), ['status'], { env: { PATH: process.env['PATH'], GIT_CEILING_DIRECTORIES: folder } }),
     ).toThrow('not a git repository');
   }
 });
 
-test('S4: parts that are written at the same time do not come together', async () => {
+test('S4: parts of a repository that are written in parallel are refused', async () => {
   for (let round = 0; round < 5; round++) {
     const docs = `docs${round}`;
     const works = [
-      session.write(`${docs}/HEAD`, bytes('ref: refs/heads/main\n'.padEnd(200_000))),
+      session.write(`${docs}/HEAD`, toBytes('ref: refs/heads/main\n'.padEnd(200_000))),
       session.makeFolder(`${docs}/objects`),
-      session.write(`${docs}/refs/x`, bytes('x')),
+      session.write(`${docs}/refs/x`, toBytes('x')),
     ];
     await Promise.allSettled(works);
-    const there = ['HEAD', 'objects', 'refs'].filter((name) => existsSync(at(`${docs}/${name}`)));
+    const there = ['HEAD', 'objects', 'refs'].filter((name) => existsSync(pathInFolder(`${docs}/${name}`)));
     expect(there).not.toHaveLength(3);
   }
 });
 
-test('S4: a repository that is there under any name is read, and neither changed nor moved', async () => {
-  for (const name of ['HEAD', 'objects/x', 'refs/x', 'config', 'hooks/post-checkout']) put(`vendor/repo/${name}`);
-  mkdirSync(at('links'));
-  symlinkSync('../vendor/repo', at('links/repo'));
+test('S4: a repository under any name is readable, and neither changed nor moved', async () => {
+  for (const name of ['HEAD', 'objects/x', 'refs/x', 'config', 'hooks/post-checkout'])
+    writeTestFile(`vendor/repo/${name}`);
+  mkdirSync(pathInFolder('links'));
+  symlinkSync('../vendor/repo', pathInFolder('links/repo'));
   const deeds = [
-    session.write('vendor/repo/config', bytes('planted')),
-    session.write('vendor/repo/hooks/pre-commit', bytes('planted')),
-    session.write('links/repo/hooks/pre-commit', bytes('planted')),
+    session.write('vendor/repo/config', toBytes('planted')),
+    session.write('vendor/repo/hooks/pre-commit', toBytes('planted')),
+    session.write('links/repo/hooks/pre-commit', toBytes('planted')),
     session.mayWrite('vendor/repo/config'),
     session.makeFolder('vendor/repo/new'),
     session.move('vendor/repo/config', 'stolen'),
     session.move('vendor', 'elsewhere'),
     session.remove('vendor', { recursive: true }),
   ];
-  expect(new Set(await Promise.all(deeds.map(codeOf)))).toEqual(new Set(['PATH_PROTECTED']));
+  expect(new Set(await Promise.all(deeds.map(refusalCode)))).toEqual(new Set(['PATH_PROTECTED']));
   expect((await session.open('vendor/repo/config')).facts.kind).toBe('file');
-  expect(await messageOf(session.write('vendor/repo/config', bytes('')))).toBe(
+  expect(await refusalMessage(session.write('vendor/repo/config', toBytes('')))).toBe(
     '"vendor/repo/config" lies in a git repository, which sessions may not change.',
   );
 });
 
-test('S4: what the operator opens is free, and so is what only resembles a repository', async () => {
+test('S4: paths that the operator opens are writable, and so are folders that only resemble a repository', async () => {
   for (const name of ['HEAD', 'objects/x', 'refs/x', 'config'])
-    await session.write(`fixtures/repo/${name}`, bytes('x'));
-  for (const name of ['objects/x', 'refs/x', 'config', 'HEAD.md']) await session.write(`src/${name}`, bytes('x'));
-  for (const name of ['HEAD', 'objects/refs/x', 'commondir.md']) await session.write(`lib/${name}`, bytes('x'));
+    await session.write(`fixtures/repo/${name}`, toBytes('x'));
+  for (const name of ['objects/x', 'refs/x', 'config', 'HEAD.md']) await session.write(`src/${name}`, toBytes('x'));
+  for (const name of ['HEAD', 'objects/refs/x', 'commondir.md']) await session.write(`lib/${name}`, toBytes('x'));
 });

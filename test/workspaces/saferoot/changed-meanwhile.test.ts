@@ -8,9 +8,9 @@ import type { PlatformFs } from '../../../src/workspaces/saferoot/platform/platf
 import { removeTree } from '../../../src/workspaces/saferoot/remove.ts';
 import type { RootFolder } from '../../../src/workspaces/saferoot/root-folder.ts';
 import { createFile } from '../../../src/workspaces/saferoot/write-file.ts';
-import { namesBelow, outcomeOf, sceneOfTest } from './scene.ts';
+import { listNamesBelow, sceneOfTest, settleOutcome } from './scene.ts';
 
-test('a file is not written where it may not be because its folder was moved there meanwhile', async () => {
+test('a file is not written when its folder was moved to a protected path meanwhile', async () => {
   const scene = sceneOfTest();
   mkdirSync(scene.inside('x'));
   writeFileSync(scene.inside('x/f.txt'), 'old');
@@ -22,14 +22,14 @@ test('a file is not written where it may not be because its folder was moved the
     // Somebody who is not bound by the rules moves the folder while the content is still on its way.
     renameSync(scene.inside('x'), scene.inside('deploy'));
   }
-  expect(await outcomeOf(root.replace('x/f.txt', whileMoved()))).toBe('CHANGED');
+  expect(await settleOutcome(root.replace('x/f.txt', whileMoved()))).toBe('CHANGED');
   renameSync(scene.inside('deploy'), scene.inside('x'));
-  expect(await outcomeOf(root.create('x/g.txt', whileMoved()))).toBe('CHANGED');
-  expect(namesBelow(scene.inside())).toEqual(['deploy', 'deploy/f.txt']);
+  expect(await settleOutcome(root.create('x/g.txt', whileMoved()))).toBe('CHANGED');
+  expect(listNamesBelow(scene.inside())).toEqual(['deploy', 'deploy/f.txt']);
   expect(readFileSync(scene.inside('deploy/f.txt'), 'utf8')).toBe('old');
 });
 
-test('what is no longer admitted once the tree was looked through is not removed', async () => {
+test('an entry that is protected after the survey is not removed', async () => {
   const scene = sceneOfTest();
   mkdirSync(scene.inside('d/deep'), { recursive: true });
   writeFileSync(scene.inside('d/deep/late'), 'content');
@@ -37,11 +37,11 @@ test('what is no longer admitted once the tree was looked through is not removed
   // As if it had come under this name after the first look.
   const admit = (_: string, names: readonly string[]) =>
     names.at(-1) === 'late' && ++asked > 1 ? 'is kept' : undefined;
-  expect(await outcomeOf(scene.open({ admit }).removeTree('d'))).toBe('NOT_ADMITTED');
+  expect(await settleOutcome(scene.open({ admit }).removeTree('d'))).toBe('NOT_ADMITTED');
   expect(readFileSync(scene.inside('d/deep/late'), 'utf8')).toBe('content');
 });
 
-test('a folder that took the place of the one that was looked through is not moved unseen', async () => {
+test('a folder that replaced the surveyed one is not moved without a survey', async () => {
   const scene = sceneOfTest();
   for (const name of ['many', 'other']) mkdirSync(scene.inside(name));
   writeFileSync(scene.inside('many/a'), '');
@@ -57,11 +57,11 @@ test('a folder that took the place of the one that was looked through is not mov
       return names.at(-1) === 'kept' ? 'is kept' : undefined;
     },
   });
-  expect(await outcomeOf(root.rename('many', 'moved'))).toBe('NOT_ADMITTED');
-  expect(namesBelow(scene.inside())).toEqual(['aside', 'aside/a', 'many', 'many/kept']);
+  expect(await settleOutcome(root.rename('many', 'moved'))).toBe('NOT_ADMITTED');
+  expect(listNamesBelow(scene.inside())).toEqual(['aside', 'aside/a', 'many', 'many/kept']);
 });
 
-test('a folder is not moved to where a link leads only since it was looked through', async () => {
+test('a folder is not moved through a link that is newer than the survey', async () => {
   const scene = sceneOfTest();
   for (const name of ['many', 'free', 'deploy']) mkdirSync(scene.inside(name));
   writeFileSync(scene.inside('many/prod.yaml'), 'planted');
@@ -77,15 +77,15 @@ test('a folder is not moved to where a link leads only since it was looked throu
       return names[0] === 'deploy' && names.at(-1) === 'prod.yaml' ? 'is kept' : undefined;
     },
   });
-  expect(await outcomeOf(root.rename('many', 'link/x'))).toBe('NOT_ADMITTED');
-  expect(namesBelow(scene.inside())).toEqual(['deploy', 'free', 'link', 'many', 'many/prod.yaml']);
+  expect(await settleOutcome(root.rename('many', 'link/x'))).toBe('NOT_ADMITTED');
+  expect(listNamesBelow(scene.inside())).toEqual(['deploy', 'free', 'link', 'many', 'many/prod.yaml']);
 });
 
 test('a tree that holds another mount is not removed, nor any part of it', async () => {
   const scene = sceneOfTest();
   mkdirSync(scene.inside('d/mounted'), { recursive: true });
   for (const file of ['d/a', 'd/mounted/b', 'd/z']) writeFileSync(scene.inside(file), '');
-  const before = namesBelow(scene.inside());
+  const before = listNamesBelow(scene.inside());
   const { ino } = statSync(scene.inside('d/mounted'));
   const platformFs = createLinuxFs(false);
   const root = platformFs.openRoot(scene.inside());
@@ -93,11 +93,11 @@ test('a tree that holds another mount is not removed, nor any part of it', async
   // The folder is none, but said to be one: not every account can mount.
   const isSameMount: PlatformFs['isSameMount'] = (one) => one.stats.ino !== ino;
   const folder = { fs: { ...platformFs, isSameMount }, root, strict: false, checkAccess: undefined };
-  expect(await outcomeOf(removeTree(folder, 'd'))).toBe('OTHER_DEVICE');
-  expect(namesBelow(scene.inside())).toEqual(before);
+  expect(await settleOutcome(removeTree(folder, 'd'))).toBe('OTHER_DEVICE');
+  expect(listNamesBelow(scene.inside())).toEqual(before);
 });
 
-describe('S4: another process that comes between the look and the deed breaks no rule', () => {
+describe('S4: a change by another process between check and operation breaks no rule', () => {
   /** A folder whose `deploy` may not get a prod.yaml, with somebody else at work at a step of ours. */
   function watched(onStep: (name: string, inside: (path?: string) => string) => void) {
     const scene = sceneOfTest();
@@ -124,8 +124,8 @@ describe('S4: another process that comes between the look and the deed breaks no
       if (name === 'x' && ++looks === 2) renameSync(inside('x'), inside('deploy'));
     });
     mkdirSync(scene.inside('x'));
-    expect(await outcomeOf(createFile(folder, 'x/prod.yaml', 'planted'))).toBe('CHANGED');
-    expect(namesBelow(scene.inside())).toEqual(['deploy']);
+    expect(await settleOutcome(createFile(folder, 'x/prod.yaml', 'planted'))).toBe('CHANGED');
+    expect(listNamesBelow(scene.inside())).toEqual(['deploy']);
   });
 
   test('the other part of a repository is made', async () => {
@@ -142,8 +142,8 @@ describe('S4: another process that comes between the look and the deed breaks no
       const { scene, folder } = watched(other(mine, theirs));
       mkdirSync(scene.inside('x/objects'), { recursive: true });
       writeFileSync(scene.inside('spare'), '');
-      expect(await outcomeOf((async () => make(folder))())).toBe('NOT_ADMITTED');
-      expect(namesBelow(scene.inside())).toEqual(['spare', 'x', theirs, 'x/objects'].sort());
+      expect(await settleOutcome((async () => make(folder))())).toBe('NOT_ADMITTED');
+      expect(listNamesBelow(scene.inside())).toEqual(['spare', 'x', theirs, 'x/objects'].sort());
     }
   });
 
@@ -157,8 +157,8 @@ describe('S4: another process that comes between the look and the deed breaks no
         if (looks === 4 && taken) mkdirSync(inside('big'));
       });
       mkdirSync(scene.inside('big'));
-      expect(await outcomeOf(renameEntry(folder, 'big', 'deploy'))).toBe('NOT_ADMITTED');
-      const names = namesBelow(scene.inside());
+      expect(await settleOutcome(renameEntry(folder, 'big', 'deploy'))).toBe('NOT_ADMITTED');
+      const names = listNamesBelow(scene.inside());
       expect(names.filter((name) => name.startsWith('deploy'))).toEqual([]);
       expect(names.filter((name) => name.endsWith('/prod.yaml'))).toHaveLength(1);
     },

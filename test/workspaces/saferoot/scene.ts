@@ -77,12 +77,12 @@ export function snapshot(path: string): unknown {
 }
 
 /** The paths of everything below a folder. Node's own recursive listing would follow links out of it. */
-export function namesBelow(folder: string, prefix = ''): string[] {
+export function listNamesBelow(folder: string, prefix = ''): string[] {
   const entries = readdirSync(join(folder, prefix), { withFileTypes: true });
   return entries
     .flatMap((entry) => {
       const path = `${prefix}${entry.name}`;
-      return entry.isDirectory() ? [path, ...namesBelow(folder, `${path}/`)] : [path];
+      return entry.isDirectory() ? [path, ...listNamesBelow(folder, `${path}/`)] : [path];
     })
     .sort();
 }
@@ -92,7 +92,7 @@ export function makeFifo(path: string): void {
 }
 
 /** The code of the refusal, or what came back if there was none. */
-export async function outcomeOf(work: Promise<unknown>): Promise<unknown> {
+export async function settleOutcome(work: Promise<unknown>): Promise<unknown> {
   return work.catch((error: { code?: unknown }) => error.code ?? error);
 }
 

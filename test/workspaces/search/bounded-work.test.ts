@@ -8,7 +8,7 @@ import { folderWith } from './make-folder.ts';
 import { filesIn } from './open-files.ts';
 
 /** Looks at nothing but how much is done from one look to the next. */
-function watched() {
+function createCountingBudget() {
   const seen = { now: 0, most: 0, longest: 0 };
   const budget: SearchBudget = {
     ...createBudget(),
@@ -20,10 +20,10 @@ function watched() {
   return { seen, budget };
 }
 
-test('a large expression on long lines is not worked on for long without a look at the time', async () => {
+test('a large expression on long lines checks the budget often', async () => {
   // So many states at once that no table holds them: each character costs as much as the expression is large.
   const large = readExpression('(?:a|b)*a(?:a|b){600}c?[de]', true);
-  const { seen, budget } = watched();
+  const { seen, budget } = createCountingBudget();
   const expression = {
     ...large,
     find(line: string) {
@@ -43,21 +43,21 @@ test('a large expression on long lines is not worked on for long without a look 
 });
 
 test('an ordinary expression is still searched for in long lines', async () => {
-  const { budget } = watched();
+  const { budget } = createCountingBudget();
   const expression = readExpression('needle[0-9]+', true);
   const options = { expression, contextLines: 0, limit: 10, remaining: { characters: 10_000 }, budget };
   const bytes = Buffer.from(`${'a'.repeat(65_000)}needle7\n`);
   expect(await grepFile(bytes, options)).toHaveLength(1);
 });
 
-test('a search whose entries cost much looks at the time after each of them', async () => {
+test('a search with costly entries checks the budget after each of them', async () => {
   const budget = createBudget({ entries: 1000, ms: 60_000 });
   const until = performance.now() + 20;
   while (performance.now() < until);
   expect(budget.count()).toBe(true);
 });
 
-test('ignore files of all folders above together are bounded, the nearest to the top first', async () => {
+test('the ignore files of all parents have one size limit, from the top down', async () => {
   const names = Array.from({ length: 6 }, (_, depth) => 'd/'.repeat(depth));
   const rules = (depth: number) => `only-${depth}\n${'{a,b}*x\n'.repeat(900)}`;
   const files = filesIn(folderWith(Object.fromEntries(names.map((at, depth) => [`${at}.gitignore`, rules(depth)]))));
@@ -75,7 +75,7 @@ test('patterns of ignore files are bounded by their length too', async () => {
 });
 
 /** As many brace lines as go into a file: each stands for 256 globs, or is long to expand. */
-const braceFile = (line: string) => `first\n${`${line.slice(0, 990)}\n`.repeat(Math.floor(65_000 / 991))}last`;
+const createBraceFile = (line: string) => `first\n${`${line.slice(0, 990)}\n`.repeat(Math.floor(65_000 / 991))}last`;
 const pairs = '{a,b}'.repeat(8);
 
 test.each([`${pairs}{${','.repeat(255)}}`, `${pairs}${'{x}'.repeat(300)}`, `${pairs}${'x'.repeat(900)}`, pairs])(
@@ -83,7 +83,7 @@ test.each([`${pairs}{${','.repeat(255)}}`, `${pairs}${'{x}'.repeat(300)}`, `${pa
   async (line) => {
     let looks = 0;
     const goesOn = async () => ++looks > 0;
-    const text = braceFile(line);
+    const text = createBraceFile(line);
     const rules = await parseIgnoreFile(text, undefined, { canContinue: goesOn });
     expect(rules.size.globs).toBeLessThanOrEqual(2000);
     expect(rules.size.characters).toBeLessThanOrEqual(65_536);
@@ -94,7 +94,7 @@ test.each([`${pairs}{${','.repeat(255)}}`, `${pairs}${'{x}'.repeat(300)}`, `${pa
   },
 );
 
-test('S7: a search that is over while an ignore file is read does not read on', async () => {
+test('S7: a search that ends while an ignore file is read stops reading it', async () => {
   let left = 3;
   const rules = await parseIgnoreFile('{a,b}\n'.repeat(1000), undefined, { canContinue: async () => left-- > 0 });
   expect(rules.size.globs).toBe(6);

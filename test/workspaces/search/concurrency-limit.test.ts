@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createConcurrencyLimit } from '../../../src/workspaces/search/concurrency-limit.ts';
 
-test('S8: so many searches of one folder at a time, each in its turn, whatever becomes of those before', async () => {
+test('S8: a limited number of searches of one folder run at a time, in order, even after failures', async () => {
   const inTurn = createConcurrencyLimit(2);
   const atWork: (() => void)[] = [];
   const started: string[] = [];

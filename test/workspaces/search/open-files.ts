@@ -13,14 +13,14 @@ export function filesIn(folder: string, ripgrep?: Ripgrep, paths: Partial<Config
   return { ...backend, fileBytes: 1 << 20, alone: (_, work) => work() };
 }
 
-export interface Sandboxed extends Ripgrep {
+export interface SandboxedRipgrep extends Ripgrep {
   readonly harness: SandboxHarness;
   /** How often it told, and how often it could not. */
   readonly told: { names: number; nothing: number };
 }
 
 /** ripgrep in a real sandbox, for all tests of a file; a slow machine has all the time a test has. */
-export function ripgrepOfFile(): Sandboxed {
+export function ripgrepOfFile(): SandboxedRipgrep {
   let harness: SandboxHarness;
   let ripgrep: Ripgrep;
   const told = { names: 0, nothing: 0 };

@@ -1,5 +1,5 @@
 /** The code of what is thrown. */
-export function codeOf(work: () => unknown): unknown {
+export function thrownCode(work: () => unknown): unknown {
   try {
     work();
   } catch (error) {

@@ -41,7 +41,7 @@ const pattern = fc
   .array(fc.tuple(place, repeated, place, fc.constantFrom('', '', '|')), { minLength: 1, maxLength: 3 })
   .map((parts) => parts.map(([before, [one, times], after, or]) => `${before}${one}${times}${after}${or}`).join(''));
 
-test.skipIf(!hasBwrap())('both ways to search give the same answers', async () => {
+test.skipIf(!hasBwrap())('both engines give the same results', async () => {
   const folder = folderWith({});
   const quick = filesIn(folder, ripgrep);
   const reading = filesIn(folder);
@@ -54,7 +54,7 @@ test.skipIf(!hasBwrap())('both ways to search give the same answers', async () =
       fc.constantFrom('.', '.', '.', 'a'),
       async ([files, ignoring, exclude], searched, caseSensitive, among, start) => {
         for (const each of readdirSync(folder)) rmSync(join(folder, each), { recursive: true });
-        const root = folderOf(files, ignoring, exclude);
+        const root = makeRandomFolder(files, ignoring, exclude);
         fill(folder, root);
         const query = {
           expression: readExpression(searched, caseSensitive),
@@ -73,8 +73,8 @@ test.skipIf(!hasBwrap())('both ways to search give the same answers', async () =
   expect(ripgrep.told.names).toBeGreaterThan(10);
 });
 
-/** What a path needs to be a folder cannot be a file as well. */
-function folderOf(
+/** Makes a folder; a path that must be a folder cannot be a file as well. */
+function makeRandomFolder(
   files: Readonly<Record<string, Uint8Array>>,
   ignoring: Readonly<Record<string, string>>,
   exclude: string | undefined,

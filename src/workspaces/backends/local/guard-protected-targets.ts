@@ -42,7 +42,7 @@ export function guardLedPlaces(
   let knownRoot: string | undefined;
   const getRoot = () => (knownRoot ??= realPath());
   const followedNames = createFollowedNames({ ...options, onScanned: nextRound });
-  const targetsAbove = cacheTargets((looks) => findTargetsAbove(getRoot(), looks));
+  const targetsAbove = cacheTargets((reads) => findTargetsAbove(getRoot(), reads));
   const folders = new Map<string, GuardedFolder>();
   let round = 0;
   let roundBegan = 0;
@@ -59,26 +59,26 @@ export function guardLedPlaces(
   }
 
   function cacheTargets(find: (reads: RecordedReads) => ProtectedTargets): CachedTargets {
-    let known: { readonly led: FolderTargets; readonly looks: RecordedReads } | undefined;
+    let known: { readonly targets: FolderTargets; readonly reads: RecordedReads } | undefined;
     let checkedRound = -1;
     return () => {
       const now = currentRound();
-      if (known === undefined || (checkedRound !== now && !known.looks.areCurrent())) {
-        const looks = createRecordedReads(followedNames);
-        const found = find(looks);
-        known = { led: toFolderTargets(getRoot(), found, looks.cost()), looks };
+      if (known === undefined || (checkedRound !== now && !known.reads.areCurrent())) {
+        const reads = createRecordedReads(followedNames);
+        const found = find(reads);
+        known = { targets: toFolderTargets(getRoot(), found, reads.cost()), reads };
       }
       checkedRound = now;
-      return known.led;
+      return known.targets;
     };
   }
 
   function createSources(names: readonly string[]): readonly CachedTargets[] {
     const folder = [getRoot(), ...names].join('/');
     const isFree = (more: readonly string[]) => guard.refusal('write', [...names, ...more]) === undefined;
-    const sources = [cacheTargets((looks) => findLinkTargets(folder, isFree, looks))];
+    const sources = [cacheTargets((reads) => findLinkTargets(folder, isFree, reads))];
     // A session that may write the configuration may also write what it names.
-    if (!isFree(['.git', 'config'])) sources.push(cacheTargets((looks) => findRepositoryTargets(folder, looks)));
+    if (!isFree(['.git', 'config'])) sources.push(cacheTargets((reads) => findRepositoryTargets(folder, reads)));
     return names.length === 0 ? [targetsAbove, ...sources] : sources;
   }
 
@@ -133,9 +133,9 @@ export function guardLedPlaces(
   return {
     isOpened: guard.isOpened,
     findOtherNames,
-    refusal(deed, names) {
-      const refused = guard.refusal(deed, names);
-      if (refused !== undefined || deed === 'read') return refused;
+    refusal(access, names) {
+      const refused = guard.refusal(access, names);
+      if (refused !== undefined || access === 'read') return refused;
       const reason = findReasonAgainst(names);
       return reason === undefined || guard.isOpened(names) ? undefined : `${readOnlyReason}: ${reason}`;
     },

@@ -43,8 +43,8 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
   const guard = guardLedPlaces(() => realPath, createPathGuard(options.rules));
   const fileBytes = options.fileBytes ?? defaultFileBytes;
   const sync = options.durable ?? false;
-  const checkAccess: Admit = (deed, names) =>
-    names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(deed, names);
+  const checkAccess: Admit = (access, names) =>
+    names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(access, names);
   const root = openWorkspaceRoot(path, { admit: checkAccess, prepare: guard.prepare });
   const realPath = realpathSync(path);
   const homes = new Set([posix.normalize(path), realPath].map((home) => home.replace(/(?<!\/)\/+$/, '')));

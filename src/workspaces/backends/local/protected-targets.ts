@@ -83,7 +83,7 @@ export function findLinkTargets(
 function addGitOrder({ place, kind }: GitOrder, targets: TargetMap, reads: RecordedReads): void {
   const isPart = kind === 'path' || kind === 'word';
   if (!isPart) {
-    const target = kind === 'settings' ? { ...namedByGit, known: ['.git', 'config'] } : namedByGit;
+    const target: ProtectedTarget = kind === 'settings' ? { ...namedByGit, knownAs: ['.git', 'config'] } : namedByGit;
     const resolved = addTarget(place, target, targets, reads);
     if (kind !== 'folder' || resolved === undefined) return;
     for (const link of linksAt(resolved, reads)) addTarget(link, namedByGit, targets, reads);

@@ -14,14 +14,14 @@ import { createSandboxHarness } from '../../../sandbox/bwrap/sandbox-harness.ts'
 
 export interface VolumeHarness {
   readonly folder: string;
-  /** Of this instance, or of the one named: asked of podman itself. */
+  /** The containers of this or the named instance, as podman lists them. */
   containers(instance?: string): string[];
   /** A workspace nobody has used before, in a volume that is removed with the harness. */
   freshVolume(): string;
   open(volume: string, options?: Partial<FilesSettings>): WorkspaceBackend;
   /** The same, of an Ambit that is another in some way. */
   openOtherwise(volume: string, options: Partial<ContainerBackendsOptions>, path?: () => string): WorkspaceBackend;
-  /** Where a volume lies on this machine, for planting what sessions cannot. */
+  /** The folder of a volume on this machine, for files that sessions cannot make. */
   placeOf(volume: string): string;
   closeAll(): Promise<void>;
   stop(): Promise<void>;

@@ -10,7 +10,7 @@ export interface OpenOptions {
 }
 
 /** One workspace that can be opened more than once, each time with other rules. */
-export interface BackendGround {
+export interface SuiteWorkspace {
   open(options?: OpenOptions): Promise<WorkspaceBackend>;
   /** Makes a link in the workspace, where it can hold any; the folder it lies in is there. */
   readonly link?: (path: string, target: string) => Promise<void>;
@@ -18,7 +18,7 @@ export interface BackendGround {
 }
 
 export interface Suite {
-  readonly ground: () => BackendGround;
+  readonly workspace: () => SuiteWorkspace;
   /** The workspace without rules. */
   readonly files: () => WorkspaceBackend;
   /** Opened for one test, and closed after it. */
@@ -28,31 +28,31 @@ export interface Suite {
   readonly links: boolean;
 }
 
-export const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
-export const text = (content: Uint8Array): string => new TextDecoder().decode(content);
+export const toBytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+export const toText = (content: Uint8Array): string => new TextDecoder().decode(content);
 
-export async function contentOf(files: Pick<WorkspaceBackend, 'open'>, path: string): Promise<string> {
+export async function readContent(files: Pick<WorkspaceBackend, 'open'>, path: string): Promise<string> {
   const file = await files.open(path);
   try {
-    return text(await wholeOf(file));
+    return toText(await readWhole(file));
   } finally {
     await file.close();
   }
 }
 
-export async function wholeOf(file: OpenedFile): Promise<Uint8Array> {
+export async function readWhole(file: OpenedFile): Promise<Uint8Array> {
   return file.read(0, file.facts.bytes);
 }
 
 /** The code of the refusal; what came back is no code. */
-export async function codeOf(work: Promise<unknown>): Promise<unknown> {
+export async function refusalCode(work: Promise<unknown>): Promise<unknown> {
   return work.then(
     (result) => ({ came: result }),
     (error: { readonly code?: unknown }) => error.code ?? error,
   );
 }
 
-export async function messageOf(work: Promise<unknown>): Promise<string> {
+export async function refusalMessage(work: Promise<unknown>): Promise<string> {
   const error = await work.then(
     () => undefined,
     (reason: Error) => reason,
@@ -62,12 +62,12 @@ export async function messageOf(work: Promise<unknown>): Promise<string> {
 }
 
 /** Everything below a folder, each with what it is. */
-export async function treeOf(files: WorkspaceBackend, folder: string): Promise<string[]> {
+export async function listTree(files: WorkspaceBackend, folder: string): Promise<string[]> {
   const { entries } = await files.list(folder);
   const below = await Promise.all(
     entries.map(async ({ name, kind }) => {
       const path = folder === '.' ? name : `${folder}/${name}`;
-      return kind === 'folder' ? [`${path}/`, ...(await treeOf(files, path))] : [path];
+      return kind === 'folder' ? [`${path}/`, ...(await listTree(files, path))] : [path];
     }),
   );
   return below.flat();
