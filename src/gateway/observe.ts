@@ -2,7 +2,7 @@ import type { Log } from '../observability/log/log.ts';
 import { metadataFields } from '../observability/log/metadata.ts';
 import type { Metrics } from '../observability/metrics/metrics.ts';
 import type { Session } from '../sessions/session.ts';
-import type { ProcessWatch } from '../upstreams/links/stdio/process-watch.ts';
+import type { ProcessWatch } from '../upstreams/links/stdio/server-process.ts';
 
 /** What logs and metrics are told of sessions and processes, so that both are told the same. */
 export interface Observer {

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { serverMessagePipeline } from '../../src/gateway/server-message-pipeline.ts';
 import type { Entry, Journal } from '../../src/observability/journal/journal.ts';
 import { readMessage } from '../../src/protocol/message.ts';
+import type { Sent } from '../../src/upstreams/links/link.ts';
 import { createPendingCalls } from '../../src/upstreams/links/relay/pending.ts';
-import type { Sent } from '../../src/upstreams/links/sent.ts';
 import { mine } from '../upstreams/links/relay/handles.ts';
 
 test('a method that a server makes up takes 200 characters of the journal', async () => {

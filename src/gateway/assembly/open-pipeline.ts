@@ -2,7 +2,7 @@ import { createJwtIdentity } from '../../identity/jwt/jwt-identity.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
 import { createRequestPace } from '../../sessions/request-pace.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
-import { absentLink } from '../../upstreams/links/absent-link.ts';
+import { absentLink } from '../../upstreams/links/link.ts';
 import { createCachedCalls } from '../cache/cached-calls.ts';
 import { createResultCache, type ResultCache } from '../cache/result-cache.ts';
 import { composeRequestStages, composeStages } from '../compose.ts';

@@ -9,7 +9,7 @@ import { createEraVerdicts, type EraVerdicts } from '../../upstreams/links/era-v
 import { createLinks, type Links } from '../../upstreams/links/links.ts';
 import { createProcessAllowance } from '../../upstreams/links/process-allowance.ts';
 import { createSeals } from '../../upstreams/links/relay/seals.ts';
-import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
+import { assertApproved } from '../../upstreams/pins/approvals.ts';
 import { createVetting, type Vetting } from '../../upstreams/pins/vet-tools.ts';
 import { noteListChange } from '../lists/announce-lists.ts';
 import { createForgetLists, type ForgetLists } from '../lists/forget-lists.ts';

@@ -4,7 +4,7 @@ import type { RuleOutcome } from '../../rules/decision.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
-import { splitName } from '../../upstreams/catalog/tool-names.ts';
+import { splitName } from '../../upstreams/catalog/merge.ts';
 import { type OwnTools, ownServer } from '../routing/own-tools.ts';
 
 /** Something a decision was made from, and who said it. */

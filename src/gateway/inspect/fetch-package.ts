@@ -1,6 +1,6 @@
 import { takeDataDir } from '../../lib/fs/private-files.ts';
 import { packagePin } from '../../sandbox/packages/packages.ts';
-import { packagesIn } from '../../upstreams/access/packages-in.ts';
+import { packagesIn } from '../../upstreams/access/confine.ts';
 import type { StdioServer } from '../../upstreams/definition.ts';
 import type { FetchedPackage } from '../../upstreams/pins/pinned.ts';
 import { withSandbox } from '../assembly/open-sandbox.ts';

@@ -4,8 +4,8 @@ import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
+import type { Sent } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
-import type { Sent } from '../../upstreams/links/sent.ts';
 import { announceChange } from './announce.ts';
 
 export interface ListNews {

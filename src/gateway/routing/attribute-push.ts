@@ -1,9 +1,9 @@
 import type { Channel } from '../../protocol/channel.ts';
 import { type Member, memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
+import type { Asking, Sent } from '../../upstreams/links/link.ts';
 import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
 import { type Binding, boundTo } from '../../upstreams/links/relay/towards-upstream.ts';
-import type { Asking, Sent } from '../../upstreams/links/sent.ts';
 
 /** One way to one caller, and what the message must be called there. */
 export interface Target {

@@ -1,6 +1,5 @@
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
-import { named } from '../../upstreams/catalog/merge.ts';
-import { splitName } from '../../upstreams/catalog/tool-names.ts';
+import { named, splitName } from '../../upstreams/catalog/merge.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { ForAll } from './for-all.ts';
 

@@ -9,7 +9,9 @@ import { createPathGuard } from '../../workspaces/path-guard.ts';
 import { pathRules } from '../../workspaces/path-rules.ts';
 import type { WorkspaceConfig } from '../../workspaces/workspaces.ts';
 import type { StdioServer } from '../definition.ts';
-import { packagesIn } from './packages-in.ts';
+
+/** The folder of packages that servers are started from. */
+export const packagesIn = (dataDir: string): string => join(dataDir, 'packages');
 
 /** Where a process in a sandbox finds the public keys. */
 export const keysInside = '/run/ambit/jwks.json';

@@ -1,9 +1,13 @@
 import { AmbitError } from '../../errors.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { type CredentialPlace, checkValue, keyOf, keyPrefix } from './credential.ts';
-import { collection, type Held, holdCredentials } from './held-credentials.ts';
-import { seal, unseal } from './seal.ts';
+import { type HeldDocuments, type Held as HeldOf, holdDocuments } from './held-documents.ts';
+import { readSealed, type Sealed, seal, unseal } from './seal.ts';
 import type { SealingKeys } from './sealing-key.ts';
+
+const collection = 'credentials';
+
+type Held = HeldOf<Sealed>;
 
 export interface Credential extends CredentialPlace {
   readonly value: string;
@@ -121,4 +125,11 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
     onChange: (listener) => void listeners.add(listener),
     close: held.close,
   };
+}
+
+function holdCredentials(
+  store: SessionStore,
+  changed: (keyPrefix: string) => Promise<void>,
+): Promise<HeldDocuments<Sealed>> {
+  return holdDocuments(store, collection, readSealed, changed);
 }

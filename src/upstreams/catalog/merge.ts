@@ -1,6 +1,11 @@
+import { createHash } from 'node:crypto';
 import { applyEdits, replaceValue } from '../../protocol/json/edit.ts';
 import { memberOf, scanEntry, stringAt } from '../../protocol/json/scan.ts';
-import { publicName } from './tool-names.ts';
+
+const separator = '__';
+
+/** Hosts refuse longer tool names. */
+const maxNameLength = 64;
 
 export interface Entry {
   readonly server: string;
@@ -47,4 +52,18 @@ function withMember(text: string, key: string, value: string): string {
   const member = memberOf(scanEntry(bytes), key);
   if (member === undefined) return text;
   return applyEdits(bytes, [replaceValue(member, JSON.stringify(value))]).toString('utf8');
+}
+
+/** What a server's tool or prompt is called among those of all servers: `server__tool`, or a stable short form. */
+export function publicName(server: string, name: string): string {
+  const full = `${server}${separator}${name}`;
+  if (full.length <= maxNameLength) return full;
+  const hash = createHash('sha256').update(full).digest('hex').slice(0, 8);
+  return `${full.slice(0, maxNameLength - 9)}_${hash}`;
+}
+
+/** Server names have no "__", so the first one parts the name. Undefined when there is none. */
+export function splitName(name: string): { readonly server: string; readonly name: string } | undefined {
+  const at = name.indexOf(separator);
+  return at < 1 ? undefined : { server: name.slice(0, at), name: name.slice(at + separator.length) };
 }

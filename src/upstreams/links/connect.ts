@@ -11,16 +11,13 @@ import { audienceOf, type HttpServer, type ServerDefinition, type StdioServer } 
 import { createHttpLink, type HttpManner } from './http/http-link.ts';
 import { connectTo, type Refusal, type Remote } from './http/send.ts';
 import type { Tenancy } from './kept-links.ts';
-import type { BaseLink } from './link.ts';
+import type { BaseLink, Outward } from './link.ts';
 import type { ProcessAllowance } from './process-allowance.ts';
-import { createKnownTasks } from './relay/known-tasks.ts';
-import type { Seals } from './relay/seals.ts';
+import { createKnownTasks, type Seals } from './relay/seals.ts';
 import { createTeller, silentTeller, type Teller } from './relay/teller.ts';
 import type { Binding } from './relay/towards-upstream.ts';
-import type { Outward } from './sent.ts';
 import type { Opening } from './stdio/opening.ts';
-import { type ProcessWatch, unwatched } from './stdio/process-watch.ts';
-import type { PreparedLaunch } from './stdio/server-process.ts';
+import { type PreparedLaunch, type ProcessWatch, unwatched } from './stdio/server-process.ts';
 import { createStdioLink } from './stdio/stdio-link.ts';
 
 export interface ConnectOptions {

@@ -16,10 +16,9 @@ import { handshakeManner } from './http/handshake-manner.ts';
 import { modernManner } from './http/modern-manner.ts';
 import type { Remote } from './http/send.ts';
 import { createKeptLinks, type Kept, type Tenancy } from './kept-links.ts';
-import type { Call, Link } from './link.ts';
+import type { Call, Link, Outward } from './link.ts';
 import { createPerCallLink, type PerCallOptions } from './per-call-link.ts';
 import { scopeFor } from './process-key.ts';
-import type { Outward } from './sent.ts';
 import { handshakeOpening, modernOpening, selfOpening } from './stdio/opening.ts';
 
 export interface LinksOptions {

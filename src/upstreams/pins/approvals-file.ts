@@ -1,11 +1,23 @@
-import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  type FSWatcher,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  statSync,
+  watch,
+} from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { z } from 'zod';
 import { AmbitError } from '../../errors.ts';
 import { findExposureAbove } from '../../lib/fs/who-can-write.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import type { Pinned } from './pinned.ts';
-import type { ToolPins } from './tool-pins.ts';
+import type { ToolPins } from './vet-tools.ts';
+
+const pollMs = 400;
 
 export interface Approval {
   readonly approvedAt: string;
@@ -92,4 +104,34 @@ export function writeApprovals(file: string, servers: Approved): void {
     });
   }
   writeAtomically(file, text, 0o600);
+}
+
+/** Calls back within a second of every change to a file, whether or not the system can tell. */
+export function watchFile(file: string, listener: () => void): () => void {
+  let seen = stampOf(file);
+  const look = (): void => {
+    const now = stampOf(file);
+    if (now === seen) return;
+    seen = now;
+    listener();
+  };
+  let watcher: FSWatcher | undefined;
+  try {
+    watcher = watch(dirname(file), { persistent: false }, (_, name) => {
+      if (name === null || name === basename(file)) look();
+    });
+    watcher.on('error', () => watcher?.close());
+  } catch {
+    // Not every file system can be watched; asking is enough.
+  }
+  const timer = setInterval(look, pollMs).unref();
+  return () => {
+    clearInterval(timer);
+    watcher?.close();
+  };
+}
+
+function stampOf(file: string): string {
+  const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return stat === undefined ? '' : `${stat.dev} ${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs} ${stat.mode}`;
 }

@@ -3,13 +3,13 @@ import { AmbitError } from '../../errors.ts';
 import { withLock } from '../../lib/fs/file-lock.ts';
 import { takeDataDir } from '../../lib/fs/private-files.ts';
 import { canonicalJson } from '../../lib/json/canonical-json.ts';
-import { type Approved, readApprovals, writeApprovals } from './approvals-file.ts';
-import { type Change, diffOf, diffOfTools, type ToolChange } from './diff.ts';
+import { type Approved, readApprovals, watchFile, writeApprovals } from './approvals-file.ts';
+import { type Change, diffOf, diffOfTools, findExposed, type ToolChange } from './diff.ts';
 import { createFileHashes } from './file-hashes.ts';
-import { findExposed } from './find-exposed.ts';
 import { type Approvable, type FetchedPackage, type Pinned, pinnedNow } from './pinned.ts';
-import { refusalOfPins, type ToolPins } from './tool-pins.ts';
-import { watchFile } from './watch-file.ts';
+import { refusalOfPins, type ToolPins } from './vet-tools.ts';
+
+const mostPlaces = 5;
 
 /** Exposed is what is as it was approved, but could be exchanged by another account before it runs. */
 export type Verdict =
@@ -221,4 +221,32 @@ function comparable(now: Pinned, approved: Pinned): Pinned {
 /** Where the file lies may change; what runs may not. */
 function sameThing(approved: Pinned, now: Pinned): boolean {
   return canonicalJson({ ...approved, folder: '' }) === canonicalJson({ ...now, folder: '' });
+}
+
+/**
+ * Refuses a server that is not approved as it stands now. To be called before a link to it is made, and again just
+ * before each start of its process. The message may reach a model: it names places, never values.
+ */
+export function assertApproved(approvals: Approvals, server: Approvable): void {
+  const verdict = approvals.check(server);
+  if (verdict.state === 'approved') return;
+  const places = [...new Set(verdict.changes.map(({ place }) => place))];
+  const more = places.length > mostPlaces ? `, and ${places.length - mostPlaces} more` : '';
+  const named = places.length === 0 ? '' : ` (${places.slice(0, mostPlaces).join(', ')}${more})`;
+  if (verdict.state === 'exposed') {
+    throw new AmbitError('SERVER_NOT_APPROVED', {
+      what: `The server "${server.name}" is not started: another account could exchange what it runs${named}.`,
+      hint: `The operator can see how with "ambit server check ${server.name}", and take away the right to write there.`,
+      rule: 'approval',
+    });
+  }
+  const what =
+    verdict.state === 'changed'
+      ? `The server "${server.name}" has changed since it was approved${named}, so it is not started.`
+      : `The server "${server.name}" comes from a ${server.source} file and has not been approved${named}.`;
+  throw new AmbitError('SERVER_NOT_APPROVED', {
+    what,
+    hint: `The operator can look at it and approve it with "ambit server approve ${server.name}".`,
+    rule: 'approval',
+  });
 }

@@ -1,7 +1,8 @@
 import { basename, relative } from 'node:path';
+import { findExposure } from '../../lib/fs/who-can-write.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { FilePin, Pinned } from './pinned.ts';
-import type { ToolPins } from './tool-pins.ts';
+import type { ToolPins } from './vet-tools.ts';
 
 /** One difference between what was approved and what is there now. */
 export interface Change {
@@ -141,4 +142,23 @@ function within(path: string, folder: string): string | undefined {
 /** Relative in the project; of anything else only its last name. */
 function publicName(path: string, folder: string): string {
   return within(path, folder) ?? basename(path);
+}
+
+/**
+ * The pinned files that another account could exchange between the last look and the moment they are opened. Programs
+ * that are found on PATH are the system's: whoever may write there needs no exchange.
+ */
+export function findExposed(pinned: Pinned): Change[] {
+  if (pinned.kind === 'http') return [];
+  const { program, files, folder, command } = pinned;
+  const isOwn = 'sha256' in program && (command.includes('/') || program.path.startsWith(`${folder}/`));
+  return [
+    ...(isOwn ? exposureOf('program', program, folder) : []),
+    ...files.flatMap((file) => exposureOf('script', file, folder)),
+  ];
+}
+
+function exposureOf(what: 'program' | 'script', { path }: FilePin, folder: string): Change[] {
+  const exposed = findExposure(path);
+  return exposed === undefined ? [] : [changeOfFile(what, path, folder, exposed)];
 }

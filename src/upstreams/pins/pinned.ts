@@ -1,9 +1,13 @@
-import { existsSync } from 'node:fs';
+import { accessSync, closeSync, constants, existsSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
+import { delimiter, isAbsolute, join, sep } from 'node:path';
 import { hashedValues } from '../../lib/json/canonical-json.ts';
-import { isDataFile } from './data-files.ts';
 import type { FileHashes } from './file-hashes.ts';
-import { findProgram } from './find-program.ts';
-import { filesOfArgs, filesOfValues, tooMany } from './named-files.ts';
+import { findCodeOption, isFolder } from './interpreters.ts';
+import { filesOfArgs, filesOfValues, isDataFile, startedLanguages, tooMany } from './named-files.ts';
+
+const defaultPath = '/usr/local/bin:/usr/bin:/bin';
+
+type Stdio<T> = Extract<T, { kind: 'stdio' }>;
 
 /** What an approval needs to know of a server; the definition of any server fits. */
 export type Approvable = {
@@ -96,4 +100,107 @@ function pathsOf(server: Extract<Approvable, { kind: 'stdio' }>): string[] | und
   const ofValues = filesOfValues(server, Object.values(env), folder);
   if (ofValues === undefined) return undefined;
   return [...new Set([...ofArgs, ...ofValues.filter((path) => !isDataFile(path))])].sort();
+}
+
+/** One sentence for each thing that may decide what a server runs and that an approval does not pin. */
+export function whatIsNotPinned(pinned: Pinned, server: Approvable): string[] {
+  if (pinned.kind === 'http' || server.kind === 'http') return [];
+  return [...ofCommand(pinned, server), ...ofVariables(server)];
+}
+
+function ofCommand(pinned: Stdio<Pinned>, server: Stdio<Approvable>): string[] {
+  const languages = startedLanguages(server);
+  if (languages.length === 0) return [];
+  const code = findCodeOption(server.args, languages);
+  if (code !== undefined) {
+    const option = /^-*[\w-]*/.exec(code)?.[0];
+    return [`What comes with ${option} is code. Only the files that it names in full are pinned; it may run others.`];
+  }
+  if (/(?:^|\/)(?:npm|pnpm|yarn)$/.test(server.command)) {
+    return ['What this runs is not pinned: package.json says what it is.'];
+  }
+  const named = new Set(filesOfArgs(server, server.folder));
+  if (pinned.files.some(({ path }) => named.has(path) && !isDataFile(path))) return [];
+  return [`What this runs is not pinned: no script was found that ${server.command} would start.`];
+}
+
+function ofVariables(server: Stdio<Approvable>): string[] {
+  return Object.entries(server.env).flatMap(([name, value]) => {
+    const places = (filesOfValues(server, [value], server.folder) ?? []).filter((path) => path !== server.folder);
+    return places.flatMap((path) => {
+      if (isFolder(path) && value.includes('/') && path !== '/') {
+        return [`${name} names the folder ${path}; what lies in it is not pinned.`];
+      }
+      return existsSync(path) && isDataFile(path)
+        ? [`${name} names ${path}, which counts as data and is not pinned.`]
+        : [];
+    });
+  });
+}
+
+/**
+ * The file a command starts. Its content is pinned when it is a script, was named by a path, or lies in the project:
+ * a program of the system may be updated without asking, but it must stay the same file.
+ */
+function findProgram(
+  command: string,
+  searchPath: string | undefined,
+  folder: string,
+  files: FileHashes,
+): FilePin | { readonly missing: string } {
+  const named = command.includes('/');
+  const path = named ? command : lookUp(command, searchPath ?? defaultPath);
+  if (typeof path !== 'string') return path;
+  let real: string;
+  try {
+    real = realpathSync.native(path);
+  } catch {
+    return { missing: 'there is no such program' };
+  }
+  if (!named && !inside(real, folder) && !inside(path, folder) && !isScript(real)) return { path, real };
+  const hashed = files.hash(path);
+  return hashed === undefined
+    ? { missing: 'the program cannot be read' }
+    : { path, real: hashed.real, sha256: hashed.sha256 };
+}
+
+/** As the system itself would look, except that it would take a relative entry from wherever the server runs. */
+function lookUp(command: string, searchPath: string): string | { missing: string } {
+  for (const entry of searchPath.split(delimiter)) {
+    if (!isAbsolute(entry)) {
+      return { missing: 'PATH has a relative entry before it, so a file of the workspace could take its place' };
+    }
+    const path = join(entry, command);
+    if (isProgram(path)) return path;
+  }
+  return { missing: 'there is no such program on PATH' };
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+function isScript(path: string): boolean {
+  const head = Buffer.alloc(2);
+  try {
+    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      readSync(descriptor, head, 0, 2, 0);
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch {
+    // Executable but not readable: only programs of the system are like that.
+    return false;
+  }
+  return head.toString('latin1') === '#!';
+}
+
+function inside(path: string, folder: string): boolean {
+  return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { named } from '../../../src/upstreams/catalog/merge.ts';
-import { publicName, splitName } from '../../../src/upstreams/catalog/tool-names.ts';
+import { named, publicName, splitName } from '../../../src/upstreams/catalog/merge.ts';
 
 const server = fc.stringMatching(/^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/);
 const tool = fc.stringMatching(/^[A-Za-z0-9_.-]{1,128}$/);

@@ -13,8 +13,7 @@ import {
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
-import { createApprovals } from '../../../src/upstreams/pins/approvals.ts';
-import { assertApproved } from '../../../src/upstreams/pins/assert-approved.ts';
+import { assertApproved, createApprovals } from '../../../src/upstreams/pins/approvals.ts';
 import { counts } from '../../proof.ts';
 import { createProject, type Project } from './project.ts';
 

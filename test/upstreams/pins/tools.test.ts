@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
 import type { Pinned } from '../../../src/upstreams/pins/pinned.ts';
-import { pinsOf } from '../../../src/upstreams/pins/tool-pins.ts';
+import { pinsOf } from '../../../src/upstreams/pins/vet-tools.ts';
 import { createProject, type Project } from './project.ts';
 
 const read = {

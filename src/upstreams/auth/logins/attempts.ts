@@ -1,9 +1,22 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { AmbitError } from '../../../errors.ts';
 import type { SessionStore } from '../../../stores/store.ts';
+import { decrypt, encrypt, openSecrets, readFacts, sealFacts } from '../seal.ts';
 import type { SealingKeys } from '../sealing-key.ts';
 import type { KnownIssuer, LoginClient } from './login.ts';
-import { openSecrets, readFacts, sealFacts } from './sealed-facts.ts';
+
+/** Part of a link that lets a browser start a login: for one user and one server, for a while. Nothing is kept of it. */
+export interface Tickets {
+  make(userId: string, server: string): Promise<string>;
+  /** Undefined when it was not made here, or ran out. */
+  read(ticket: string): { readonly userId: string; readonly server: string } | undefined;
+}
+
+const ticketLifeMs = 600_000;
+
+const ivBytes = 12;
+
+const ticketBinding = Buffer.from(JSON.stringify(['ambit login link', 1]));
 
 /** A login that was started: all that its end is checked against. */
 export interface Attempt {
@@ -88,4 +101,39 @@ export function createAttempts(store: SessionStore, keys: SealingKeys, now: () =
 
 function keyOf(state: string): string {
   return createHash('sha256').update(state).digest('base64url');
+}
+
+/** How often something may be begun under one name: whoever holds a link, or an agent that goes on asking, is slowed down. */
+export function createPace(most: number, spanMs: number, now: () => number): (name: string) => boolean {
+  let begun = new Map<string, number>();
+  let since = now();
+  return (name) => {
+    if (now() - since >= spanMs) {
+      begun = new Map();
+      since = now();
+    }
+    const count = (begun.get(name) ?? 0) + 1;
+    if (count > most) return false;
+    begun.set(name, count);
+    return true;
+  };
+}
+
+export function createTickets(keys: SealingKeys, now: () => number): Tickets {
+  return {
+    async make(userId, server) {
+      const said = JSON.stringify({ userId, server, until: now() + ticketLifeMs });
+      const { iv, data } = encrypt(said, await keys.make(), ticketBinding);
+      return Buffer.concat([iv, data]).toString('base64url');
+    },
+    read(ticket) {
+      const key = keys.current();
+      const bytes = Buffer.from(ticket, 'base64url');
+      if (key === undefined || ticket.length > 4096) return undefined;
+      const said = decrypt({ iv: bytes.subarray(0, ivBytes), data: bytes.subarray(ivBytes) }, key, ticketBinding);
+      if (said === undefined) return undefined;
+      const { userId, server, until } = JSON.parse(said) as { userId: string; server: string; until: number };
+      return until > now() ? { userId, server } : undefined;
+    },
+  };
 }

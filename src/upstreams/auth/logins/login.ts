@@ -1,8 +1,6 @@
 import type { AuthorizationServer } from 'oauth4webapi';
 import { keyPrefix } from '../credential.ts';
-import type { SealingKey } from '../seal.ts';
-import { openSecrets, readFacts, type SealedFacts, sealFacts } from './sealed-facts.ts';
-
+import { openSecrets, readFacts, type SealedFacts, type SealingKey, sealFacts } from '../seal.ts';
 export const loginsCollection = 'logins';
 
 /** As much of a server as a login to it needs. */

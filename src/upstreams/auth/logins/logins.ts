@@ -3,13 +3,11 @@ import { AmbitError } from '../../../errors.ts';
 import type { SessionStore } from '../../../stores/store.ts';
 import { type HeldDocuments, holdDocuments } from '../held-documents.ts';
 import type { SealingKeys } from '../sealing-key.ts';
-import { type Attempt, createAttempts } from './attempts.ts';
-import { beginLogin } from './begin-login.ts';
-import type { Challenge } from './challenge.ts';
+import { type Attempt, createAttempts, createPace, createTickets, type Tickets } from './attempts.ts';
+import { assertWayBack, beginLogin, endLogin, stateIn } from './begin-login.ts';
 import type { Return } from './choose-client.ts';
-import { discoverResource } from './discover.ts';
-import { assertWayBack, endLogin, stateIn } from './end-login.ts';
-import { createGuardedFetch, type GuardedFetch } from './guarded-fetch.ts';
+import { type Challenge, discoverResource } from './discover.ts';
+import { createGuardedFetch, createReach, type GuardedFetch, type Reach, type ResolveHost } from './guarded-fetch.ts';
 import {
   type Login,
   type LoginFacts,
@@ -25,10 +23,7 @@ import {
   type SealedLogin,
   sealLogin,
 } from './login.ts';
-import { createPace } from './pace.ts';
-import { createReach, type Reach, type Resolve } from './reach.ts';
 import { cannotOpen, createRenewal, factsOf } from './renewal.ts';
-import { createTickets, type Tickets } from './tickets.ts';
 import { NotRenewed, renew, revoke } from './token-calls.ts';
 
 export interface LoginsOptions {
@@ -37,7 +32,7 @@ export interface LoginsOptions {
   readonly told: (event: LoginEvent, which: Pick<LoginFacts, 'userId' | 'server' | 'issuer' | 'why'>) => void;
   /** The server as it is described now. */
   readonly servers: (name: string) => LoginServer | undefined;
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveHost;
   readonly now?: () => number;
 }
 

@@ -1,6 +1,6 @@
 import type { AuthorizationServer, Client, ClientAuth, TokenEndpointResponse } from 'oauth4webapi';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
-import { scopesIn } from './challenge.ts';
+import { scopesIn } from './discover.ts';
 import { type GuardedFetch, NoAnswer } from './guarded-fetch.ts';
 import type { KnownIssuer, LoginClient } from './login.ts';
 

@@ -6,11 +6,10 @@ import { memberOf, rawAt, shapeAt, stringAt } from '../../../protocol/json/scan.
 import { edited, type Message, readMessage } from '../../../protocol/message.ts';
 import { stripOurKeys } from '../../../protocol/our-keys.ts';
 import { mostPushes } from '../caller.ts';
-import type { Call } from '../link.ts';
-import { nameAsker } from '../relay/name-asker.ts';
+import type { Call, Sent } from '../link.ts';
 import { carriers, type PendingCall, type PendingCalls } from '../relay/pending.ts';
+import { nameAsker } from '../relay/refused-question.ts';
 import { type Binding, boundTo, nameOf, stateBindings } from '../relay/towards-upstream.ts';
-import type { Sent } from '../sent.ts';
 import { sessionOf } from '../stdio/sharers.ts';
 import { withId } from './result-edits.ts';
 

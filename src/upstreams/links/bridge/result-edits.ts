@@ -1,6 +1,24 @@
+import { insertMeta } from '../../../protocol/insert-meta.ts';
 import { applyEdits, type Edit, removeMembers, replaceValue } from '../../../protocol/json/edit.ts';
 import { memberOf, rawAt } from '../../../protocol/json/scan.ts';
 import { idMember, type Message } from '../../../protocol/message.ts';
+import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
+
+const envelopeKeys = new Set([
+  'io.modelcontextprotocol/protocolVersion',
+  'io.modelcontextprotocol/clientCapabilities',
+  'io.modelcontextprotocol/clientInfo',
+  'io.modelcontextprotocol/logLevel',
+]);
+
+export interface Envelope {
+  /** JSON texts, as the client wrote them in `initialize`. */
+  readonly capabilities: string;
+  readonly clientInfo: string | undefined;
+  readonly logLevel: string | undefined;
+}
+
+type Facts = Record<string, unknown>;
 
 const cacheable = new Set([
   'server/discover',
@@ -45,4 +63,51 @@ export function withoutModernParts(answer: Message): Buffer {
 
 export function withId(answer: Message, id: string): Buffer {
   return applyEdits(answer.bytes, [replaceValue(idMember(answer), id)]);
+}
+
+/** What a server of the handshake era said of itself, as an answer to `server/discover`. */
+export function discoverResult(initializeResult: string): string {
+  const { capabilities, serverInfo, instructions } = JSON.parse(initializeResult) as Facts;
+  const { tasks: _tasks, experimental: _experimental, ...offered } = (capabilities ?? {}) as Facts;
+  return JSON.stringify({
+    resultType: 'complete',
+    supportedVersions: [modernVersion],
+    capabilities: offered,
+    ...(instructions === undefined ? {} : { instructions }),
+    ttlMs: 0,
+    cacheScope: 'private',
+    ...(serverInfo === undefined ? {} : { _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo } }),
+  });
+}
+
+/** What a modern server said of itself, as an answer to `initialize`. */
+export function initializeResult(discoverAnswer: string, requested: string | undefined): string {
+  const { capabilities, instructions, _meta } = JSON.parse(discoverAnswer) as Facts;
+  const { extensions: _extensions, ...offered } = (capabilities ?? {}) as Facts;
+  const serverInfo = ((_meta ?? {}) as Facts)['io.modelcontextprotocol/serverInfo'];
+  const known = requested !== undefined && handshakeVersions.includes(requested);
+  return JSON.stringify({
+    protocolVersion: known ? requested : handshakeVersions[0],
+    capabilities: { ...offered, logging: {} },
+    serverInfo: serverInfo ?? { name: 'unknown', version: '0' },
+    ...(instructions === undefined ? {} : { instructions }),
+  });
+}
+
+/** Takes a modern request's description of itself out: a server of the handshake era has had it in `initialize`. */
+export function withoutEnvelope(message: Message): Edit[] {
+  return message.meta === undefined ? [] : removeMembers(message.meta, (member) => envelopeKeys.has(member.key));
+}
+
+/** Adds to a handshake-era request what a modern server wants to read in each. */
+export function withEnvelope(message: Message, envelope: Envelope): Edit[] {
+  const members = [
+    `"io.modelcontextprotocol/protocolVersion":"${modernVersion}"`,
+    `"io.modelcontextprotocol/clientCapabilities":${envelope.capabilities}`,
+    ...(envelope.clientInfo === undefined ? [] : [`"io.modelcontextprotocol/clientInfo":${envelope.clientInfo}`]),
+    ...(envelope.logLevel === undefined
+      ? []
+      : [`"io.modelcontextprotocol/logLevel":${JSON.stringify(envelope.logLevel)}`]),
+  ].join(',');
+  return [insertMeta(message, members)];
 }

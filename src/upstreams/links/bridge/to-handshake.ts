@@ -4,15 +4,12 @@ import { notificationMessage, resultMessage } from '../../../protocol/compose.ts
 import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
 import { edited, readMessage } from '../../../protocol/message.ts';
 import { ProtocolFault } from '../../../protocol/protocol-fault.ts';
-import type { BaseLink, Call, Handshake, Link } from '../link.ts';
+import type { BaseLink, Call, Handshake, Link, Outward, Sent } from '../link.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
-import type { Outward, Sent } from '../sent.ts';
 import { sessionOf } from '../stdio/sharers.ts';
 import { askUpstream } from './ask-upstream.ts';
-import { discoverResult } from './capabilities.ts';
 import { createHeldCalls } from './held-calls.ts';
-import { withoutEnvelope } from './meta-edits.ts';
-import { modernised } from './result-edits.ts';
+import { discoverResult, modernised, withoutEnvelope } from './result-edits.ts';
 
 /** A link that shakes hands by itself. */
 export interface SelfOpened {

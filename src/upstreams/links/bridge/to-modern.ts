@@ -7,14 +7,12 @@ import { type Member, memberOf, rawAt, shapeAt, stringAt } from '../../../protoc
 import { edited, type Message, readMessage } from '../../../protocol/message.ts';
 import type { ServerDefinition } from '../../definition.ts';
 import { type Caller, mostPushes } from '../caller.ts';
-import type { Call, Link } from '../link.ts';
+import type { Call, Link, Outward } from '../link.ts';
 import { createPendingCalls } from '../relay/pending.ts';
 import { pushKinds } from '../relay/refused-question.ts';
 import { type Binding, boundTo } from '../relay/towards-upstream.ts';
-import type { Outward } from '../sent.ts';
 import { ownCall } from './ask-upstream.ts';
-import { type Envelope, withEnvelope } from './meta-edits.ts';
-import { withoutModernParts } from './result-edits.ts';
+import { type Envelope, withEnvelope, withoutModernParts } from './result-edits.ts';
 
 const mostRounds = 10;
 const listenMs = 5000;

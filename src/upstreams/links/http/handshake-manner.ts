@@ -6,8 +6,7 @@ import { repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 import type { HttpManner } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
-import { handshakeHeaders, withToken } from './request-headers.ts';
-import { letGo, type Remote, send } from './send.ts';
+import { handshakeHeaders, letGo, type Remote, send, withToken } from './send.ts';
 
 const reconnectMs = 1000;
 

@@ -9,11 +9,10 @@ import { stripOurKeys } from '../../../protocol/our-keys.ts';
 import { placeOf } from '../../../sessions/in-workspace.ts';
 import type { Session } from '../../../sessions/session.ts';
 import type { Caller } from '../caller.ts';
-import type { BaseLink, Call } from '../link.ts';
-import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
+import type { BaseLink, Call, Delivery, Outward, Sent } from '../link.ts';
+import { createPendingCalls, type PendingCall, settleCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { statusOfError } from '../relay/status-of-error.ts';
-import { responseTowardsClient } from '../relay/towards-client.ts';
+import { responseTowardsClient, statusOfError } from '../relay/towards-client.ts';
 import {
   type Binding,
   nameOf,
@@ -22,12 +21,9 @@ import {
   progressTokenOf,
   towardsUpstream,
 } from '../relay/towards-upstream.ts';
-import type { Delivery, Outward, Sent } from '../sent.ts';
-import { settleCall } from '../settle-call.ts';
-import { holdStream, isHeld, releaseStream } from './hold-stream.ts';
 import { brokenOff, failure, readAnswer } from './read-answer.ts';
-import { withToken } from './request-headers.ts';
-import { letGo, type Remote, type Sending, send } from './send.ts';
+import { holdStream, isHeld, releaseStream } from './read-sse.ts';
+import { letGo, type Remote, type Sending, send, withToken } from './send.ts';
 
 /** What differs between the eras: the headers of a request, and what a session of the upstream's own needs. */
 export interface HttpManner {

@@ -3,8 +3,7 @@ import type { EraVerdicts } from '../era-verdicts.ts';
 import { discoverParams, speaksModern, unsupportedModern } from '../stdio/opening.ts';
 import type { HttpManner } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
-import { modernHeaders, withToken } from './request-headers.ts';
-import { type Remote, send } from './send.ts';
+import { modernHeaders, type Remote, send, withToken } from './send.ts';
 
 /** MCP 2026-07-28 over HTTP: nothing is kept between requests but what era the upstream speaks. */
 export function modernManner(server: Remote, verdicts: EraVerdicts, maxBytes: number): HttpManner {

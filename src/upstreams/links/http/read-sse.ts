@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream';
 import { createPieces } from '../../../protocol/lines/line-pieces.ts';
 import { createTurns } from '../../../protocol/lines/turns.ts';
-import { holdStream, releaseStream } from './hold-stream.ts';
+
+const holders = new WeakMap<Readable, Set<string>>();
 
 export interface SseEvent {
   readonly data: Buffer;
@@ -111,4 +112,22 @@ function withoutReturn(text: Buffer): Buffer {
 
 function joinLines(lines: Buffer[]): Buffer {
   return Buffer.concat(lines.flatMap((each, index) => (index === 0 ? [each] : [Buffer.from('\n'), each])));
+}
+
+/** Stops a stream for one reason. It flows again when the last reason to hold it is gone. */
+export function holdStream(stream: Readable, reason: string): void {
+  const reasons = holders.get(stream) ?? new Set();
+  holders.set(stream, reasons.add(reason));
+  stream.pause();
+}
+
+/** Takes one reason to hold a stream away. */
+export function releaseStream(stream: Readable, reason: string): void {
+  const reasons = holders.get(stream);
+  if (reasons?.delete(reason) && reasons.size === 0) stream.resume();
+}
+
+/** Whether a stream is held for this reason. */
+export function isHeld(stream: Readable, reason: string): boolean {
+  return holders.get(stream)?.has(reason) ?? false;
 }

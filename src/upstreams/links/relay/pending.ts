@@ -1,5 +1,9 @@
+import { AmbitError } from '../../../errors.ts';
 import type { Channel, Reply } from '../../../protocol/channel.ts';
+import type { Message } from '../../../protocol/message.ts';
+import type { ServerDefinition } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
+import { refusalOfQuestionsIn } from './refused-question.ts';
 import type { Origin } from './towards-client.ts';
 import type { Binding } from './towards-upstream.ts';
 
@@ -92,4 +96,16 @@ export function createPendingCalls(): PendingCalls {
       return all;
     },
   };
+}
+
+/** Ends a call with the answer of its server, or with a refusal. Whatever is wrong with an answer concerns that call alone. */
+export function settleCall(server: ServerDefinition, call: PendingCall, message: Message, prepare: () => Reply): void {
+  try {
+    const refusal = refusalOfQuestionsIn(server, message);
+    if (refusal === undefined) call.settle(prepare());
+    else call.fail(refusal);
+  } catch (cause) {
+    const what = `The answer of the server "${server.name}" cannot be used.`;
+    call.fail(new AmbitError('UPSTREAM_FAILED', { what, cause }));
+  }
 }

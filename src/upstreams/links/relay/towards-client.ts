@@ -1,5 +1,13 @@
 import { applyEdits, type Edit, removeSpans, replaceValue } from '../../../protocol/json/edit.ts';
-import { elementsAt, type Member, memberOf, type Shape, shapeAt, stringAt } from '../../../protocol/json/scan.ts';
+import {
+  elementsAt,
+  type Member,
+  memberOf,
+  rawAt,
+  type Shape,
+  shapeAt,
+  stringAt,
+} from '../../../protocol/json/scan.ts';
 import { idMember, type Message } from '../../../protocol/message.ts';
 import { stripOurKeys } from '../../../protocol/our-keys.ts';
 import { type Binding, relatedTask, stateBindings, taskBindings } from './towards-upstream.ts';
@@ -144,4 +152,20 @@ function sealTask(bytes: Buffer, member: Member, edits: Edit[], binding: Binding
   const taskId = stringAt(bytes, member);
   if (taskId === undefined) return;
   edits.push(replaceValue(member, JSON.stringify(binding.seals.seal(taskId, taskBindings(binding)))));
+}
+
+/** The HTTP status that MCP 2026-07-28 prescribes for an error that came without one, over stdio. */
+export function statusOfError(message: Message): number {
+  if (message.error === undefined) return 200;
+  const code = memberOf(message.error.shape, 'code');
+  switch (code === undefined ? '' : rawAt(message.bytes, code)) {
+    case '-32601':
+      return 404;
+    case '-32020':
+    case '-32021':
+    case '-32022':
+      return 400;
+    default:
+      return 200;
+  }
 }

@@ -5,8 +5,7 @@ import { idMember, type Message } from '../../../protocol/message.ts';
 import type { OurKeys } from '../../../protocol/our-keys.ts';
 import { ProtocolFault } from '../../../protocol/protocol-fault.ts';
 import type { Trace } from '../../../protocol/trace.ts';
-import type { KnownTasks } from './known-tasks.ts';
-import type { Seals } from './seals.ts';
+import type { KnownTasks, Seals } from './seals.ts';
 import type { Acting, Teller } from './teller.ts';
 
 /** Whom sealed values belong to. */

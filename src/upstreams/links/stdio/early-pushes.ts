@@ -1,4 +1,6 @@
 import type { Message } from '../../../protocol/message.ts';
+import type { Caller } from '../caller.ts';
+import { carriers, type PendingCalls } from '../relay/pending.ts';
 
 /** How long what a server says by itself waits for somebody to hear it. */
 export const earlyMs = 3000;
@@ -35,4 +37,13 @@ export function createEarlyPushes(say: (message: Message) => void) {
       waiting.clear();
     },
   };
+}
+
+/** Whether somebody is there to answer what a server asks. */
+export function canAnswer(callers: ReadonlySet<Caller>, pending: PendingCalls): boolean {
+  for (const { stream, underWay } of callers) {
+    if (stream?.isGone() === false || [...underWay].some((channel) => !channel.isGone())) return true;
+  }
+  // Modern clients behind a bridge are no callers: they are asked in the answer to a call that can carry a question.
+  return callers.size === 0 && pending.youngest((call) => carriers.has(call.method)) !== undefined;
 }

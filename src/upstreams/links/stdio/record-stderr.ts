@@ -1,11 +1,12 @@
 import type { Readable } from 'node:stream';
+import type { Journal } from '../../../observability/journal/journal.ts';
 
 const lineBytes = 4096;
 const linesPerWindow = 50;
 const windowMs = 1000;
 const newline = 10;
 const carriageReturn = 13;
-const nothing = Buffer.alloc(0);
+const noBytes = Buffer.alloc(0);
 
 /**
  * What a server says on stderr goes to the journal, as much as a person could read. What is beyond that is counted and
@@ -16,7 +17,7 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
   let seen = 0;
   let dropped = 0;
   /** The start of a line whose end has not come. */
-  let open = nothing;
+  let open = noBytes;
   /** The start of that line was dropped, and so is the rest. */
   let skipping = false;
 
@@ -37,7 +38,7 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
 
   function finish(): void {
     const line = open[open.length - 1] === carriageReturn ? open.subarray(0, -1) : open;
-    open = nothing;
+    open = noBytes;
     if (skipping) {
       skipping = false;
       dropped++;
@@ -49,7 +50,7 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
 
   function drop(rest: Buffer): void {
     for (const byte of rest) if (byte === newline) dropped++;
-    open = nothing;
+    open = noBytes;
     skipping = rest[rest.length - 1] !== newline;
   }
 
@@ -70,4 +71,21 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
     }
   });
   stderr.on('end', finish);
+}
+
+/** What a server says that is of no use to anybody: counted, and told the journal now and then. */
+export function createNoise(
+  journal: Journal,
+  facts: { readonly sessionId: string | undefined; readonly server: string },
+) {
+  const counts = new Map<string, number>();
+  return {
+    note(what: string): void {
+      counts.set(what, (counts.get(what) ?? 0) + 1);
+    },
+    record(): void {
+      for (const [what, count] of counts) journal.record({ kind: 'process', ...facts, event: 'noise', what, count });
+      counts.clear();
+    },
+  };
 }

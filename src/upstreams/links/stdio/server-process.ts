@@ -1,19 +1,40 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Journal } from '../../../observability/journal/journal.ts';
 import { scrubberFor, secretValues } from '../../../observability/log/scrub.ts';
+import type { Channel } from '../../../protocol/channel.ts';
 import { lineOf } from '../../../protocol/lines/one-line.ts';
 import { readLines } from '../../../protocol/lines/read-lines.ts';
+import { EraFault } from '../../../protocol/protocol-fault.ts';
 import type { Confinement } from '../../../sandbox/common/confinement.ts';
 import { baseEnvironment } from '../../../sandbox/common/environment.ts';
 import type { Exit, Runners } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { Endable, Place } from '../process-allowance.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import type { ProcessWatch } from './process-watch.ts';
 import { recordStderr } from './record-stderr.ts';
 import { openServerEgress, type ServerEgress } from './server-egress.ts';
+
+const firstMs = 100;
+
+const mostMs = 10_000;
+
+/** Who is told what becomes of a server's processes, beside the journal. */
+export interface ProcessWatch {
+  spawned(pid: number | undefined): void;
+  /** It can be called now. `again` when the one before it had ended by itself. */
+  ready(pid: number | undefined, ms: number, again: boolean): void;
+  /** It was started in vain. */
+  failed(error: unknown): void;
+  ended(pid: number | undefined, exit: Exit): void;
+  /** It ended though nobody had asked it to. */
+  lost(pid: number | undefined, exit: Exit): void;
+}
+
+/** For processes that nobody watches. */
+export const unwatched: ProcessWatch = { spawned() {}, ready() {}, failed() {}, ended() {}, lost() {} };
 
 export interface ServerProcess {
   readonly pid: number | undefined;
@@ -208,4 +229,50 @@ const endlessLine = 'it wrote a line without an end on its stdout';
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   return cause === undefined ? String(error) : `${error} (${cause})`;
+}
+
+/** Takes nothing more from a process while the caller that is full has no room. */
+export function createHoldBack(running: () => { pause(): void; resume(): void } | undefined): (full: Channel) => void {
+  let blockedBy: Channel | undefined;
+  function resume(): void {
+    blockedBy = undefined;
+    running()?.resume();
+  }
+  return function holdBack(full) {
+    if (full === blockedBy) return;
+    blockedBy = full;
+    running()?.pause();
+    full.onDrain(resume);
+    full.onGone(resume);
+  };
+}
+
+/** A refusal, the end of a session or another era is no failure of the server's: those are not told. */
+export function tellingFailure<Started>(start: Promise<Started>, watch: ProcessWatch): Promise<Started> {
+  return start.catch((error: unknown) => {
+    const meant = isAmbitError(error) && !error.code.startsWith('UPSTREAM_');
+    if (!meant && !(error instanceof EraFault)) watch.failed(error);
+    throw error;
+  });
+}
+
+/** A server that keeps crashing is started again ever more slowly; one good answer forgives it. */
+export function createBackoff(): { wait(): Promise<void>; failed(): void; succeeded(): void } {
+  let failures = 0;
+  let notBefore = 0;
+  return {
+    async wait() {
+      const ms = notBefore - Date.now();
+      if (ms > 0) await delay(ms);
+    },
+    failed() {
+      failures++;
+      // The first crash costs nothing: most servers come back at once.
+      notBefore = failures < 2 ? 0 : Date.now() + Math.min(mostMs, firstMs * 2 ** (failures - 2));
+    },
+    succeeded() {
+      failures = 0;
+      notBefore = 0;
+    },
+  };
 }

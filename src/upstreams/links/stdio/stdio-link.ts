@@ -11,26 +11,24 @@ import { placeOf } from '../../../sessions/in-workspace.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
 import type { Tenancy } from '../kept-links.ts';
-import type { BaseLink, Call } from '../link.ts';
-import { createAsks } from '../relay/asks.ts';
-import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
+import type { BaseLink, Call, Outward } from '../link.ts';
+import { cancelled, createAsks } from '../relay/asks.ts';
+import { createPendingCalls, type PendingCall, settleCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { statusOfError } from '../relay/status-of-error.ts';
-import { responseTowardsClient } from '../relay/towards-client.ts';
+import { responseTowardsClient, statusOfError } from '../relay/towards-client.ts';
 import { type Binding, boundTo, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
-import type { Outward } from '../sent.ts';
-import { settleCall } from '../settle-call.ts';
-import { tooDense } from '../too-dense.ts';
-import { createBackoff } from './backoff.ts';
-import { canAnswer } from './can-answer.ts';
-import { cancelled } from './cancelled.ts';
-import { bridgedEarlyMs, createEarlyPushes, earlyMs } from './early-pushes.ts';
-import { createHoldBack } from './hold-back.ts';
-import { howEnded, wasSilent, wasUnreadable } from './how-it-failed.ts';
-import { createNoise } from './noise.ts';
+import { howEnded, tooDense, wasSilent, wasUnreadable } from '../too-dense.ts';
+import { bridgedEarlyMs, canAnswer, createEarlyPushes, earlyMs } from './early-pushes.ts';
 import type { Opening } from './opening.ts';
-import { tellingFailure } from './process-watch.ts';
-import { type ProcessPlace, type ServerProcess, startServer } from './server-process.ts';
+import { createNoise } from './record-stderr.ts';
+import {
+  createBackoff,
+  createHoldBack,
+  type ProcessPlace,
+  type ServerProcess,
+  startServer,
+  tellingFailure,
+} from './server-process.ts';
 import { createSharers, sessionOf } from './sharers.ts';
 import { idOfTooLong, isNoAnswer } from './too-long.ts';
 

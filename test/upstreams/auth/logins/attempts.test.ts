@@ -2,8 +2,7 @@ import { createSecretKey } from 'node:crypto';
 import { beforeEach, expect, test } from 'vitest';
 import { openMemoryStore } from '../../../../src/stores/memory/memory-store.ts';
 import type { SessionStore } from '../../../../src/stores/store.ts';
-import { type Attempt, createAttempts } from '../../../../src/upstreams/auth/logins/attempts.ts';
-import { createTickets } from '../../../../src/upstreams/auth/logins/tickets.ts';
+import { type Attempt, createAttempts, createTickets } from '../../../../src/upstreams/auth/logins/attempts.ts';
 import type { SealingKeys } from '../../../../src/upstreams/auth/sealing-key.ts';
 
 const tenMinutes = 600_000;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readChallenge } from '../../../../src/upstreams/auth/logins/challenge.ts';
+import { readChallenge } from '../../../../src/upstreams/auth/logins/discover.ts';
 
 test('what a server says of the login it wants is read, among other schemes and in any order', () => {
   expect(readChallenge(undefined)).toBeUndefined();

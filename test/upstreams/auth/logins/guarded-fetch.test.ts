@@ -1,8 +1,7 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import { createGuardedFetch, NoAnswer } from '../../../../src/upstreams/auth/logins/guarded-fetch.ts';
-import { createReach } from '../../../../src/upstreams/auth/logins/reach.ts';
+import { createGuardedFetch, createReach, NoAnswer } from '../../../../src/upstreams/auth/logins/guarded-fetch.ts';
 
 const open: { close(): void }[] = [];
 afterEach(() => {

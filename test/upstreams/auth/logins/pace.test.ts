@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createPace } from '../../../../src/upstreams/auth/logins/pace.ts';
+import { createPace } from '../../../../src/upstreams/auth/logins/attempts.ts';
 
 test('one name is stopped, others are not, and after a while it may go on', () => {
   let time = 0;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { insertMeta } from '../../../../src/protocol/insert-meta.ts';
 import { applyEdits, type Edit } from '../../../../src/protocol/json/edit.ts';
 import { readMessage } from '../../../../src/protocol/message.ts';
-import { withEnvelope, withoutEnvelope } from '../../../../src/upstreams/links/bridge/meta-edits.ts';
+import { withEnvelope, withoutEnvelope } from '../../../../src/upstreams/links/bridge/result-edits.ts';
 
 const envelope = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',

@@ -1,6 +1,5 @@
 import { type Message, readMessage } from '../../../../src/protocol/message.ts';
-import { createKnownTasks } from '../../../../src/upstreams/links/relay/known-tasks.ts';
-import { createSeals, type Seals } from '../../../../src/upstreams/links/relay/seals.ts';
+import { createKnownTasks, createSeals, type Seals } from '../../../../src/upstreams/links/relay/seals.ts';
 import { silentTeller } from '../../../../src/upstreams/links/relay/teller.ts';
 import type { Binding } from '../../../../src/upstreams/links/relay/towards-upstream.ts';
 
