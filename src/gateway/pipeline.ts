@@ -5,7 +5,7 @@ import type { RequestPace } from '../sessions/request-pace.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionMarks } from '../stores/state.ts';
 import type { Resolution } from '../upstreams/access/resolution.ts';
-import type { ToolBounds } from '../upstreams/access/tool-bounds.ts';
+import type { ToolBounds } from '../upstreams/access/tool-access.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
 import type { InProcessServer } from '../upstreams/definition.ts';
 import type { Callers } from '../upstreams/links/caller.ts';

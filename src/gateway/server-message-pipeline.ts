@@ -8,7 +8,7 @@ import { memberOf, rawAt, stringAt } from '../protocol/json/scan.ts';
 import { readMessage } from '../protocol/message.ts';
 import { mostPushes } from '../upstreams/links/caller.ts';
 import type { Delivery, Sent } from '../upstreams/links/link.ts';
-import { nameAsker, refusalOfQuestion, refusalOfQuestionsIn } from '../upstreams/links/relay/refused-question.ts';
+import { nameAsker, refusalOfQuestion, refusalOfQuestionsIn } from '../upstreams/links/relay/questions.ts';
 import { pushTowardsClient, tellsOfForeignTask } from '../upstreams/links/relay/towards-client.ts';
 import { composeStages } from './compose.ts';
 import { announcements, type Target, targetsOf } from './routing/attribute-push.ts';

@@ -17,8 +17,8 @@ import type { Log } from '../observability/log/log.ts';
 import { safeLog } from '../observability/log/safe-log.ts';
 import { stderrLog } from '../observability/log/stderr-log.ts';
 import { type Narrowing, type Session, type SessionDraft, type SessionView, viewOf } from '../sessions/session.ts';
-import type { GivenCredentials } from '../upstreams/auth/given-credentials.ts';
-import type { GivenLogins } from '../upstreams/auth/given-logins.ts';
+import type { GivenCredentials } from '../upstreams/auth/credential-admin.ts';
+import type { GivenLogins } from '../upstreams/auth/login-admin.ts';
 import { inProcessTransport, type McpTransport } from './in-process-transport.ts';
 
 export interface CreateGatewayOptions {

@@ -3,7 +3,7 @@ import { serverMessagePipeline } from '../../src/gateway/server-message-pipeline
 import type { Entry, Journal } from '../../src/observability/journal/journal.ts';
 import { readMessage } from '../../src/protocol/message.ts';
 import type { Sent } from '../../src/upstreams/links/link.ts';
-import { createPendingCalls } from '../../src/upstreams/links/relay/pending.ts';
+import { createPendingCalls } from '../../src/upstreams/links/relay/pending-calls.ts';
 import { mine } from '../upstreams/links/relay/handles.ts';
 
 test('a method that a server makes up takes 200 characters of the journal', async () => {

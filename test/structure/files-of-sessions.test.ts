@@ -22,7 +22,7 @@ const allowed: Readonly<Record<string, string>> = {
   'workspaces/search/ripgrep.ts': 'programs that Ambit starts',
   'workspaces/session-folders/': 'folders that Ambit makes and removes whole; the configuration of git',
   'workspaces/sweep-folders.ts': 'folders that Ambit makes and removes whole',
-  'upstreams/access/confine.ts': 'folders of servers',
+  'upstreams/access/confinement.ts': 'folders of servers',
   'upstreams/auth/': 'the key that seals',
   'upstreams/catalog/': 'the lists of servers, in the data directory',
   'upstreams/links/': 'the eras and logs of servers, in the data directory',

@@ -8,7 +8,7 @@ import { type CallEntry, callLine } from '../../src/observability/journal/call-l
 import type { Entry } from '../../src/observability/journal/journal.ts';
 import type { RefusalEvent } from '../../src/observability/journal/refusals.ts';
 import type { LeaveReason } from '../../src/sessions/session.ts';
-import type { LoginEvent } from '../../src/upstreams/auth/logins/logins.ts';
+import type { LoginEvent } from '../../src/upstreams/auth/logins.ts';
 import type { FolderEvent } from '../../src/workspaces/session-folders/session-folders.ts';
 import type { ToldResolution } from '../../src/workspaces/tools/session-file-access.ts';
 import { ambitInProcess } from '../cli/in-process.ts';

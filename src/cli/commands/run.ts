@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { loadConfig } from '../../config/load/load.ts';
 import { resolveArgs, resolveCommand } from '../../config/load/resolve-args.ts';
 import type { Config } from '../../config/schema/schema.ts';
-import { isForOneUser } from '../../upstreams/auth/credential.ts';
+import { isForOneUser } from '../../upstreams/auth/credential-target.ts';
 import { defineServers } from '../../upstreams/definition.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
 import { type Command, text, UsageFault } from '../command.ts';

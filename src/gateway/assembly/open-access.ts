@@ -1,7 +1,7 @@
 import { createPseudonyms, type Pseudonyms } from '../../context/for-tools/pseudonyms.ts';
 import { inlineKeys } from '../../context/for-tools/signing-keys.ts';
 import { createResolution, type Resolution } from '../../upstreams/access/resolution.ts';
-import { createToolBounds, type ToolBounds } from '../../upstreams/access/tool-bounds.ts';
+import { createToolBounds, type ToolBounds } from '../../upstreams/access/tool-access.ts';
 import { fetchedInto } from '../inspect/fetch-package.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import { type AuthParts, openAuth } from './open-auth.ts';

@@ -1,6 +1,6 @@
 import { openUpstreamAuth, type UpstreamAuth } from '../../upstreams/auth/upstream-auth.ts';
 import { type Approvals, createApprovals } from '../../upstreams/pins/approvals.ts';
-import type { FetchedPackage } from '../../upstreams/pins/pinned.ts';
+import type { FetchedPackage } from '../../upstreams/pins/server-pins.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Storage } from './open-storage.ts';
 

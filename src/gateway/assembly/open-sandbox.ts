@@ -6,7 +6,7 @@ import { createWarden, type Warden } from '../../sandbox/reaper/warden.ts';
 import type { Runners } from '../../sandbox/runner.ts';
 import { createRunners } from '../../sandbox/runners.ts';
 import { lookForSandbox, type SandboxLook } from '../../sandbox/sandbox-state.ts';
-import { packagesIn } from '../../upstreams/access/confine.ts';
+import { packagesIn } from '../../upstreams/access/confinement.ts';
 import { createGitRunner, type RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { type ClosingStack, createClosingStack } from './closing-stack.ts';
 

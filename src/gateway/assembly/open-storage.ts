@@ -9,7 +9,7 @@ import { safeLog } from '../../observability/log/safe-log.ts';
 import { heardAll } from '../../sessions/events/lifecycle.ts';
 import { openStore } from '../../stores/open-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import { createSettings, type Settings } from '../../upstreams/access/settings.ts';
+import { createSettings, type Settings } from '../../upstreams/access/live-config.ts';
 import type { GatewayOptions } from '../gateway-options.ts';
 import type { ClosingStack } from './closing-stack.ts';
 

@@ -1,6 +1,6 @@
 import { assertOutOfReach } from '../../config/load/protect.ts';
 import { goneBecause } from '../../sessions/gone-because.ts';
-import { closeLinksUsing } from '../../upstreams/auth/given-credentials.ts';
+import { closeLinksUsing } from '../../upstreams/auth/credential-admin.ts';
 import type { Gateway } from '../gateway.ts';
 import { announceChange } from '../lists/announce.ts';
 import { announceLists } from '../lists/announce-lists.ts';

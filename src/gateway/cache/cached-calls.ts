@@ -7,7 +7,7 @@ import type { Message } from '../../protocol/message.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
-import { toolOf } from '../../upstreams/access/tool-bounds.ts';
+import { toolOf } from '../../upstreams/access/tool-access.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { AskServer, Offer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';

@@ -3,8 +3,8 @@ import { scanObject } from '../../protocol/json/scan.ts';
 import type { RuleOutcome } from '../../rules/decision.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
-import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
-import { splitName } from '../../upstreams/catalog/merge.ts';
+import type { ToolBounds } from '../../upstreams/access/tool-access.ts';
+import { splitName } from '../../upstreams/catalog/list-entries.ts';
 import { type OwnTools, ownServer } from '../routing/own-tools.ts';
 
 /** Something a decision was made from, and who said it. */

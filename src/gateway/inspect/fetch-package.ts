@@ -1,8 +1,8 @@
 import { takeDataDir } from '../../lib/fs/private-files.ts';
 import { packagePin } from '../../sandbox/packages/packages.ts';
-import { packagesIn } from '../../upstreams/access/confine.ts';
+import { packagesIn } from '../../upstreams/access/confinement.ts';
 import type { StdioServer } from '../../upstreams/definition.ts';
-import type { FetchedPackage } from '../../upstreams/pins/pinned.ts';
+import type { FetchedPackage } from '../../upstreams/pins/server-pins.ts';
 import { withSandbox } from '../assembly/open-sandbox.ts';
 
 /** What has been fetched into a data directory. */

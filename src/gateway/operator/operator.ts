@@ -7,8 +7,8 @@ import type { Narrowing, Session, SessionDraft } from '../../sessions/session.ts
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Use } from '../../stores/admission.ts';
 import type { Resolved } from '../../upstreams/access/resolution.ts';
-import type { GivenCredentials } from '../../upstreams/auth/given-credentials.ts';
-import type { GivenLogins } from '../../upstreams/auth/given-logins.ts';
+import type { GivenCredentials } from '../../upstreams/auth/credential-admin.ts';
+import type { GivenLogins } from '../../upstreams/auth/login-admin.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
 import type { CallExplanation } from '../inspect/explain-call.ts';
 import type { People } from './people.ts';

@@ -7,7 +7,7 @@ import { type Message, readMessage } from '../../protocol/message.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
-import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
+import type { ToolBounds } from '../../upstreams/access/tool-access.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { ownCall } from '../../upstreams/links/bridge/ask-upstream.ts';

@@ -1,5 +1,5 @@
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
-import { named, splitName } from '../../upstreams/catalog/merge.ts';
+import { named, splitName } from '../../upstreams/catalog/list-entries.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { ForAll } from './for-all.ts';
 

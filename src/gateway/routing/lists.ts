@@ -3,7 +3,7 @@ import type { Reply } from '../../protocol/channel.ts';
 import { resultMessage } from '../../protocol/compose.ts';
 import { memberOf, stringAt } from '../../protocol/json/scan.ts';
 import type { Catalog, Listed, Looking } from '../../upstreams/catalog/catalog.ts';
-import { named, templateOf, uriOf, withTemplate, withUri } from '../../upstreams/catalog/merge.ts';
+import { named, templateOf, uriOf, withTemplate, withUri } from '../../upstreams/catalog/list-entries.ts';
 import { type AskServer, listAll, reasonOf } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { type Claims, claimsOf, type Place, placeOf, placeOfTemplate } from './claims.ts';

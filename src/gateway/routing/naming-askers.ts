@@ -2,7 +2,7 @@ import type { Reply } from '../../protocol/channel.ts';
 import { applyEdits, type Edit, replaceValue } from '../../protocol/json/edit.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
-import { nameAsker } from '../../upstreams/links/relay/refused-question.ts';
+import { nameAsker } from '../../upstreams/links/relay/questions.ts';
 
 const [mark, escaped] = [Buffer.from('inputRequests'), Buffer.from('\\u')];
 

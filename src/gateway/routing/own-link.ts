@@ -6,7 +6,7 @@ import { readJudged } from '../../protocol/judged-value.ts';
 import type { Message } from '../../protocol/message.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
 import type { Toolset } from '../../sessions/tools/toolset.ts';
-import { toolOf } from '../../upstreams/access/tool-bounds.ts';
+import { toolOf } from '../../upstreams/access/tool-access.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import type { Call, Link } from '../../upstreams/links/link.ts';
 import { asksForTools, subscriptionKey } from '../lists/tool-listeners.ts';

@@ -1,6 +1,6 @@
 import type { Session } from '../../sessions/session.ts';
 import type { Toolset } from '../../sessions/tools/toolset.ts';
-import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
+import type { ToolBounds } from '../../upstreams/access/tool-access.ts';
 
 /** The name of the server of Ambit's own tools. No other server can have it. */
 export const ownServer = 'ambit';

@@ -3,7 +3,7 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { Call } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
-import type { Acting } from '../../upstreams/links/relay/teller.ts';
+import type { Acting } from '../../upstreams/links/relay/context-attacher.ts';
 import type { Prepared, ToServer } from '../exchange.ts';
 import { changesSubscription, requestSubscription } from '../lists/request-subscription.ts';
 import type { RecheckCall } from '../recheck-call.ts';

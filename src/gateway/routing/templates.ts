@@ -1,5 +1,5 @@
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
-import { templateOf } from '../../upstreams/catalog/merge.ts';
+import { templateOf } from '../../upstreams/catalog/list-entries.ts';
 import { readUriTemplate, type UriTemplate } from '../../upstreams/catalog/uri-template.ts';
 import { type AllClaims, type Claims, claimsOf, type Place, placeOfTemplate } from './claims.ts';
 

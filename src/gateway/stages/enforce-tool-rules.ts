@@ -1,5 +1,5 @@
 import type { Reply } from '../../protocol/channel.ts';
-import { type ToolBounds, toolOf } from '../../upstreams/access/tool-bounds.ts';
+import { type ToolBounds, toolOf } from '../../upstreams/access/tool-access.ts';
 import type { Prepared } from '../exchange.ts';
 import { withToolsShown } from '../lists/shown-tools.ts';
 import type { ToolListeners } from '../lists/tool-listeners.ts';

@@ -2,7 +2,7 @@ import { AmbitError } from '../../errors.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
-import { toolOf } from '../../upstreams/access/tool-bounds.ts';
+import { toolOf } from '../../upstreams/access/tool-access.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
 import type { Offer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';

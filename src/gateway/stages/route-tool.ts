@@ -4,7 +4,7 @@ import { memberOf, stringAt } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
-import { splitName } from '../../upstreams/catalog/merge.ts';
+import { splitName } from '../../upstreams/catalog/list-entries.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import type { Prepared } from '../exchange.ts';
 import { type Found, findNamed } from '../routing/find-server.ts';

@@ -10,7 +10,7 @@ import type { SessionFolders } from '../../workspaces/session-folders/session-fo
 import { audienceOf, type StdioServer } from '../definition.ts';
 import { isWide, runFolder, type Scope, scopeFor } from '../links/process-key.ts';
 import type { PreparedLaunch } from '../links/stdio/server-process.ts';
-import { confine, keysInside } from './confine.ts';
+import { confine, keysInside } from './confinement.ts';
 
 export interface Launch extends PreparedLaunch {
   readonly provenance: Readonly<Record<string, Provenance>>;

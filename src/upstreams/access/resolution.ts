@@ -6,7 +6,7 @@ import { type Removal, removalOf, type SessionInWorkspace } from '../../rules/pe
 import { standingAs } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
-import { type Carrying, carryingNothing } from '../auth/carry-credentials.ts';
+import { type Carrying, carryingNothing } from '../auth/credential-auth.ts';
 import { type ListOwner, listOwner } from '../catalog/list-owner.ts';
 import type { ServerDefinition, StdioServer } from '../definition.ts';
 import { isWide, scopeFor } from '../links/process-key.ts';

@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import { type CredentialPlace, checkValue, keyOf, keyPrefix } from './credential.ts';
-import { type HeldDocuments, type Held as HeldOf, holdDocuments } from './held-documents.ts';
+import { type CredentialPlace, checkValue, keyOf, keyPrefix } from './credential-target.ts';
+import { type HeldDocuments, type Held as HeldOf, holdDocuments } from './document-cache.ts';
 import { readSealed, type Sealed, seal, unseal } from './seal.ts';
 import type { SealingKeys } from './sealing-key.ts';
 

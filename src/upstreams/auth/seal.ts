@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHash, type KeyObject, randomBytes } from 'node:crypto';
-import { type CredentialPlace, keyOf } from './credential.ts';
+import { type CredentialPlace, keyOf } from './credential-target.ts';
 
 /** What lies in the store: facts that may be read there, and secrets that may not. */
 export interface SealedFacts<F> {

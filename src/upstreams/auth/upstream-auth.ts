@@ -3,16 +3,16 @@ import { anonymousUser } from '../../identity/principal.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import type { Settings } from '../access/settings.ts';
+import type { Settings } from '../access/live-config.ts';
 import type { HttpServer, ServerDefinition } from '../definition.ts';
-import type { Refusal } from '../links/http/send.ts';
+import type { Refusal } from '../links/http/send-request.ts';
 import type { Approvals } from '../pins/approvals.ts';
-import { type Carrying, createCarrying } from './carry-credentials.ts';
-import { isForOneUser } from './credential.ts';
-import { credentialsIn, type GivenCredentials, giveCredentials } from './given-credentials.ts';
-import { type GivenLogins, giveLogins, loginsIn } from './given-logins.ts';
-import { readChallenge } from './logins/discover.ts';
-import type { Logins } from './logins/logins.ts';
+import { credentialsIn, type GivenCredentials, giveCredentials } from './credential-admin.ts';
+import { type Carrying, createCarrying } from './credential-auth.ts';
+import { isForOneUser } from './credential-target.ts';
+import { readChallenge } from './discovery.ts';
+import { type GivenLogins, giveLogins, loginsIn } from './login-admin.ts';
+import type { Logins } from './logins.ts';
 
 type Values = Readonly<Record<string, string>>;
 

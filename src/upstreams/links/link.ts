@@ -4,8 +4,8 @@ import type { Edit } from '../../protocol/json/edit.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { Caller } from './caller.ts';
-import type { PendingCall, PendingCalls } from './relay/pending.ts';
-import type { Acting } from './relay/teller.ts';
+import type { Acting } from './relay/context-attacher.ts';
+import type { PendingCall, PendingCalls } from './relay/pending-calls.ts';
 import type { Binding } from './relay/towards-upstream.ts';
 
 /** Something an upstream said that is no answer: a notification, or a request of its own. */

@@ -14,8 +14,8 @@ import { z } from 'zod';
 import { AmbitError } from '../../errors.ts';
 import { findExposureAbove } from '../../lib/fs/who-can-write.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
-import type { Pinned } from './pinned.ts';
-import type { ToolPins } from './vet-tools.ts';
+import type { ToolPins } from './pinned-tools.ts';
+import type { Pinned } from './server-pins.ts';
 
 const pollMs = 400;
 

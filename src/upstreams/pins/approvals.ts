@@ -4,10 +4,10 @@ import { withLock } from '../../lib/fs/file-lock.ts';
 import { takeDataDir } from '../../lib/fs/private-files.ts';
 import { canonicalJson } from '../../lib/json/canonical-json.ts';
 import { type Approved, readApprovals, watchFile, writeApprovals } from './approvals-file.ts';
-import { type Change, diffOf, diffOfTools, findExposed, type ToolChange } from './diff.ts';
 import { createFileHashes } from './file-hashes.ts';
-import { type Approvable, type FetchedPackage, type Pinned, pinnedNow } from './pinned.ts';
-import { refusalOfPins, type ToolPins } from './vet-tools.ts';
+import { type Change, diffOf, diffOfTools, findExposed, type ToolChange } from './pin-diff.ts';
+import { refusalOfPins, type ToolPins } from './pinned-tools.ts';
+import { type Approvable, type FetchedPackage, type Pinned, pinnedNow } from './server-pins.ts';
 
 const mostPlaces = 5;
 

@@ -2,7 +2,7 @@ import { chmodSync, copyFileSync, existsSync, readdirSync, writeFileSync } from 
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
-import { pinsOf } from '../../../src/upstreams/pins/vet-tools.ts';
+import { pinsOf } from '../../../src/upstreams/pins/pinned-tools.ts';
 import type { Exited } from '../../journeys/abandoned/ambit-command.ts';
 import { createProject, type Project } from '../../upstreams/pins/project.ts';
 import { ambitInProcess } from '../in-process.ts';

@@ -7,8 +7,8 @@ import type { AnswerOf, RequestOf, RouteName } from '../../../src/entrances/cont
 import { routes } from '../../../src/entrances/control/routes.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { callModern, textOf } from '../../journeys/forgery/speaking.ts';
-import { authorizationServer, browse } from '../../upstreams/auth/logins/authorization-server.ts';
-import { guardedUpstream } from '../../upstreams/auth/logins/guarded-upstream.ts';
+import { authorizationServer, browse } from '../../upstreams/auth/authorization-server.ts';
+import { guardedUpstream } from '../../upstreams/auth/guarded-upstream.ts';
 import { readEvents } from '../http/event-reader.ts';
 import { checkAnswer } from './check-answer.ts';
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { postJson } from '../../../src/lib/net/post-json.ts';
-import { createGuardedFetch } from '../../../src/upstreams/auth/logins/guarded-fetch.ts';
+import { createGuardedFetch } from '../../../src/upstreams/auth/guarded-fetch.ts';
 
 const signal = new AbortController().signal;
 const guardedFetch = createGuardedFetch({ addressesOf: async () => ['127.0.0.1'], assertForBrowser() {} });

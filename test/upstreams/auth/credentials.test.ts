@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
 import type { SessionStore } from '../../../src/stores/store.ts';
-import { keyOf, placeOf } from '../../../src/upstreams/auth/credential.ts';
+import { keyOf, placeOf } from '../../../src/upstreams/auth/credential-target.ts';
 import { type Credentials, openCredentials } from '../../../src/upstreams/auth/credentials.ts';
 import { openSealingKeys } from '../../../src/upstreams/auth/sealing-key.ts';
 

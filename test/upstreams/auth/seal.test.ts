@@ -1,7 +1,7 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { keyOf, placeOf } from '../../../src/upstreams/auth/credential.ts';
+import { keyOf, placeOf } from '../../../src/upstreams/auth/credential-target.ts';
 import { keyIdOf, readSealed, seal, unseal } from '../../../src/upstreams/auth/seal.ts';
 
 const keyFrom = (secret: Buffer) => ({ id: keyIdOf(secret), secret: createSecretKey(secret) });

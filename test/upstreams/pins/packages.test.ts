@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Approvals, createApprovals } from '../../../src/upstreams/pins/approvals.ts';
-import type { PackagePin } from '../../../src/upstreams/pins/pinned.ts';
+import type { PackagePin } from '../../../src/upstreams/pins/server-pins.ts';
 import { createProject, type Project } from './project.ts';
 
 let project: Project;

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
-import type { Pinned } from '../../../src/upstreams/pins/pinned.ts';
-import { pinsOf } from '../../../src/upstreams/pins/vet-tools.ts';
+import { pinsOf } from '../../../src/upstreams/pins/pinned-tools.ts';
+import type { Pinned } from '../../../src/upstreams/pins/server-pins.ts';
 import { createProject, type Project } from './project.ts';
 
 const read = {

@@ -1,4 +1,4 @@
-import type { CredentialName } from '../../../upstreams/auth/given-credentials.ts';
+import type { CredentialName } from '../../../upstreams/auth/credential-admin.ts';
 import { type Flag, type Invocation, text, UsageFault } from '../../command.ts';
 
 export const credentialFlags = {

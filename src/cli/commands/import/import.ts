@@ -4,7 +4,7 @@ import { loadConfig } from '../../../config/load/load.ts';
 import { assertNobodyElseWrites } from '../../../config/load/read-config-file.ts';
 import { defineServers, type ServerDefinition } from '../../../upstreams/definition.ts';
 import { createApprovals } from '../../../upstreams/pins/approvals.ts';
-import { type Pinned, whatIsNotPinned } from '../../../upstreams/pins/pinned.ts';
+import { type Pinned, whatIsNotPinned } from '../../../upstreams/pins/server-pins.ts';
 import { type Command, type Invocation, jsonFlag, UsageFault } from '../../command.ts';
 import { addServers } from '../../import/add-servers.ts';
 import { replaceWithBackup } from '../../import/backups.ts';

@@ -1,6 +1,6 @@
 import { inspectServer } from '../../../gateway/inspect/inspect-server.ts';
 import { assertApproved } from '../../../upstreams/pins/approvals.ts';
-import { pinsOf } from '../../../upstreams/pins/vet-tools.ts';
+import { pinsOf } from '../../../upstreams/pins/pinned-tools.ts';
 import { type Command, jsonFlag, onlyWord } from '../../command.ts';
 import { tell } from '../../io/ask.ts';
 import { facts, print } from '../../io/output.ts';

@@ -2,7 +2,7 @@ import { relative } from 'node:path';
 import { findRewriters } from '../../../config/load/protect.ts';
 import type { Config } from '../../../config/schema/schema.ts';
 import type { ServerDefinition } from '../../../upstreams/definition.ts';
-import type { Pinned } from '../../../upstreams/pins/pinned.ts';
+import type { Pinned } from '../../../upstreams/pins/server-pins.ts';
 import type { Places } from '../../io/places.ts';
 import { shownValue } from '../../io/show-values.ts';
 

@@ -7,11 +7,11 @@ import { edited, type Message, readMessage } from '../../../protocol/message.ts'
 import { stripOurKeys } from '../../../protocol/our-keys.ts';
 import { mostPushes } from '../caller.ts';
 import type { Call, Sent } from '../link.ts';
-import { carriers, type PendingCall, type PendingCalls } from '../relay/pending.ts';
-import { nameAsker } from '../relay/refused-question.ts';
+import { carriers, type PendingCall, type PendingCalls } from '../relay/pending-calls.ts';
+import { nameAsker } from '../relay/questions.ts';
 import { type Binding, boundTo, nameOf, stateBindings } from '../relay/towards-upstream.ts';
 import { sessionOf } from '../stdio/sharers.ts';
-import { withId } from './result-edits.ts';
+import { withId } from './era-translation.ts';
 
 /** One question of the upstream's, and how to tell it the answer. */
 interface Question {

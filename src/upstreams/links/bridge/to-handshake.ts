@@ -8,8 +8,8 @@ import type { BaseLink, Call, Handshake, Link, Outward, Sent } from '../link.ts'
 import type { Binding } from '../relay/towards-upstream.ts';
 import { sessionOf } from '../stdio/sharers.ts';
 import { askUpstream } from './ask-upstream.ts';
+import { discoverResult, modernised, withoutEnvelope } from './era-translation.ts';
 import { createHeldCalls } from './held-calls.ts';
-import { discoverResult, modernised, withoutEnvelope } from './result-edits.ts';
 
 /** A link that shakes hands by itself. */
 export interface SelfOpened {

@@ -8,11 +8,11 @@ import { edited, type Message, readMessage } from '../../../protocol/message.ts'
 import type { ServerDefinition } from '../../definition.ts';
 import { type Caller, mostPushes } from '../caller.ts';
 import type { Call, Link, Outward } from '../link.ts';
-import { createPendingCalls } from '../relay/pending.ts';
-import { pushKinds } from '../relay/refused-question.ts';
+import { createPendingCalls } from '../relay/pending-calls.ts';
+import { pushKinds } from '../relay/questions.ts';
 import { type Binding, boundTo } from '../relay/towards-upstream.ts';
 import { ownCall } from './ask-upstream.ts';
-import { type Envelope, withEnvelope, withoutModernParts } from './result-edits.ts';
+import { type Envelope, withEnvelope, withoutModernParts } from './era-translation.ts';
 
 const mostRounds = 10;
 const listenMs = 5000;

@@ -6,7 +6,7 @@ import type { Call, Link } from '../link.ts';
 import type { Opened } from '../links.ts';
 import { discoverParams } from '../stdio/opening.ts';
 import { askUpstream } from './ask-upstream.ts';
-import { initializeResult } from './result-edits.ts';
+import { initializeResult } from './era-translation.ts';
 import { bridgeToModern, type ToModernOptions } from './to-modern.ts';
 
 /** A handshake-era client's way to a modern server: `initialize` is answered from what the server says of itself. */

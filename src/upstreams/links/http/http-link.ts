@@ -10,7 +10,7 @@ import { placeOf } from '../../../sessions/in-workspace.ts';
 import type { Session } from '../../../sessions/session.ts';
 import type { Caller } from '../caller.ts';
 import type { BaseLink, Call, Delivery, Outward, Sent } from '../link.ts';
-import { createPendingCalls, type PendingCall, settleCall } from '../relay/pending.ts';
+import { createPendingCalls, type PendingCall, settleCall } from '../relay/pending-calls.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { responseTowardsClient, statusOfError } from '../relay/towards-client.ts';
 import {
@@ -23,7 +23,7 @@ import {
 } from '../relay/towards-upstream.ts';
 import { brokenOff, failure, readAnswer } from './read-answer.ts';
 import { holdStream, isHeld, releaseStream } from './read-sse.ts';
-import { letGo, type Remote, type Sending, send, withToken } from './send.ts';
+import { letGo, type Remote, type Sending, send, withToken } from './send-request.ts';
 
 /** What differs between the eras: the headers of a request, and what a session of the upstream's own needs. */
 export interface HttpManner {

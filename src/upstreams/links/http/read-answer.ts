@@ -4,9 +4,9 @@ import { readServerMessage } from '../../../protocol/envelope-keys.ts';
 import { createPieces } from '../../../protocol/lines/line-pieces.ts';
 import { type Message, MessageFault } from '../../../protocol/message.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { tooDense } from '../too-dense.ts';
+import { tooDense } from '../upstream-errors.ts';
 import { readSse } from './read-sse.ts';
-import { letGo } from './send.ts';
+import { letGo } from './send-request.ts';
 
 /** Twice as many may come at once. */
 const unreadablePerSecond = 500;

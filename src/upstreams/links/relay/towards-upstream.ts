@@ -5,8 +5,8 @@ import { idMember, type Message } from '../../../protocol/message.ts';
 import type { OurKeys } from '../../../protocol/our-keys.ts';
 import { ProtocolFault } from '../../../protocol/protocol-fault.ts';
 import type { Trace } from '../../../protocol/trace.ts';
+import type { Acting, Teller } from './context-attacher.ts';
 import type { KnownTasks, Seals } from './seals.ts';
-import type { Acting, Teller } from './teller.ts';
 
 /** Whom sealed values belong to. */
 export interface Binding {

@@ -1,6 +1,6 @@
 import type { Message } from '../../../protocol/message.ts';
 import type { Caller } from '../caller.ts';
-import { carriers, type PendingCalls } from '../relay/pending.ts';
+import { carriers, type PendingCalls } from '../relay/pending-calls.ts';
 
 /** How long what a server says by itself waits for somebody to hear it. */
 export const earlyMs = 3000;

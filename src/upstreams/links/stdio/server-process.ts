@@ -12,9 +12,9 @@ import type { Confinement } from '../../../sandbox/common/confinement.ts';
 import { baseEnvironment } from '../../../sandbox/common/environment.ts';
 import type { Exit, Runners } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
-import type { Endable, Place } from '../process-allowance.ts';
+import type { Endable, Place } from '../process-slots.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { recordStderr } from './record-stderr.ts';
+import { recordStderr } from './record-output.ts';
 import { openServerEgress, type ServerEgress } from './server-egress.ts';
 
 const firstMs = 100;

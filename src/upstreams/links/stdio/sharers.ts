@@ -1,8 +1,8 @@
 import { AmbitError } from '../../../errors.ts';
 import type { Channel } from '../../../protocol/channel.ts';
-import type { Tenancy } from '../kept-links.ts';
 import type { Call } from '../link.ts';
-import type { PendingCalls } from '../relay/pending.ts';
+import type { Tenancy } from '../link-pool.ts';
+import type { PendingCalls } from '../relay/pending-calls.ts';
 
 /** The sessions that share one process, kept apart where the process itself says nothing. */
 export interface Sharers {

@@ -10,17 +10,18 @@ import type { Exit } from '../../../sandbox/runner.ts';
 import { placeOf } from '../../../sessions/in-workspace.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
-import type { Tenancy } from '../kept-links.ts';
 import type { BaseLink, Call, Outward } from '../link.ts';
-import { cancelled, createAsks } from '../relay/asks.ts';
-import { createPendingCalls, type PendingCall, settleCall } from '../relay/pending.ts';
+import type { Tenancy } from '../link-pool.ts';
+import { createPendingCalls, type PendingCall, settleCall } from '../relay/pending-calls.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { responseTowardsClient, statusOfError } from '../relay/towards-client.ts';
 import { type Binding, boundTo, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
-import { howEnded, tooDense, wasSilent, wasUnreadable } from '../too-dense.ts';
+import { howEnded, tooDense, wasSilent, wasUnreadable } from '../upstream-errors.ts';
 import { bridgedEarlyMs, canAnswer, createEarlyPushes, earlyMs } from './early-pushes.ts';
 import type { Opening } from './opening.ts';
-import { createNoise } from './record-stderr.ts';
+import { idOfTooLong, isNoAnswer } from './oversized-line.ts';
+import { cancelled, createAsks } from './own-requests.ts';
+import { createNoise } from './record-output.ts';
 import {
   createBackoff,
   createHoldBack,
@@ -30,7 +31,6 @@ import {
   tellingFailure,
 } from './server-process.ts';
 import { createSharers, sessionOf } from './sharers.ts';
-import { idOfTooLong, isNoAnswer } from './too-long.ts';
 
 export interface StdioLinkOptions {
   readonly server: StdioServer;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Channel, Reply } from '../../../../src/protocol/channel.ts';
 import { createHeldCalls } from '../../../../src/upstreams/links/bridge/held-calls.ts';
 import type { Call, Sent } from '../../../../src/upstreams/links/link.ts';
-import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending.ts';
+import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending-calls.ts';
 import type { Binding } from '../../../../src/upstreams/links/relay/towards-upstream.ts';
 import { mine, otherServer, otherSession, parsed, request } from '../relay/handles.ts';
 

@@ -1,6 +1,6 @@
 import { type Message, readMessage } from '../../../../src/protocol/message.ts';
+import { silentTeller } from '../../../../src/upstreams/links/relay/context-attacher.ts';
 import { createKnownTasks, createSeals, type Seals } from '../../../../src/upstreams/links/relay/seals.ts';
-import { silentTeller } from '../../../../src/upstreams/links/relay/teller.ts';
 import type { Binding } from '../../../../src/upstreams/links/relay/towards-upstream.ts';
 
 export const seals: Seals = createSeals(Buffer.alloc(32, 1));

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import type { Channel } from '../../../../src/protocol/channel.ts';
 import type { Session } from '../../../../src/sessions/session.ts';
 import { ownCall } from '../../../../src/upstreams/links/bridge/ask-upstream.ts';
-import type { Tenancy } from '../../../../src/upstreams/links/kept-links.ts';
-import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending.ts';
+import type { Tenancy } from '../../../../src/upstreams/links/link-pool.ts';
+import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending-calls.ts';
 import { createSharers } from '../../../../src/upstreams/links/stdio/sharers.ts';
 
 function sharing(...users: string[]) {

@@ -1,0 +1,121 @@
+import { createHash } from 'node:crypto';
+import type { AuthorizationServer } from 'oauth4webapi';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { readSecret } from '../../lib/fs/private-secret.ts';
+import type { GuardedFetch } from './guarded-fetch.ts';
+import type { LoginClient, LoginServer } from './login.ts';
+import { loadOauth, requests } from './token-requests.ts';
+
+/** Where the authorization server sends the user back to: the gateway's own address, or a port of the command's. */
+export type Return = { readonly publicUrl: string } | { readonly loopbackPort: number };
+
+export interface ChosenClient {
+  readonly client: LoginClient;
+  readonly redirectUri: string;
+}
+
+/**
+ * Tells authorization servers apart by the address they send users back to (RFC 9700, 4.4.2), for those that do not say
+ * who they are in what they send.
+ */
+function issuerTag(issuer: string): string {
+  return createHash('sha256').update(issuer).digest('hex').slice(0, 16);
+}
+
+/** Registered by hand, else known by a document of ours, else registered now. */
+export async function chooseClient(
+  server: LoginServer,
+  as: AuthorizationServer,
+  back: Return,
+  fetch: GuardedFetch,
+): Promise<ChosenClient> {
+  const { clientId, clientSecretFile } = server.oauth ?? {};
+  const tag = issuerTag(as.issuer);
+  if (clientId !== undefined) {
+    const clientSecret = clientSecretFile === undefined ? undefined : secretIn(clientSecretFile);
+    const client: LoginClient =
+      clientSecret === undefined ? { clientId, method: 'none' } : { clientId, clientSecret, method: secretMethod(as) };
+    // Whoever registered it by hand wrote down this address and no other.
+    return { client, redirectUri: returnTo(back, undefined) };
+  }
+  const redirectUri = returnTo(back, tag);
+  const described = 'publicUrl' in back && new URL(back.publicUrl).protocol === 'https:';
+  if (described && as['client_id_metadata_document_supported'] === true) {
+    return { client: { clientId: clientDocumentUrl(back.publicUrl, tag), method: 'none' }, redirectUri };
+  }
+  if (as.registration_endpoint === undefined) {
+    throw new AmbitError('LOGIN_FAILED', {
+      what: `The authorization server ${as.issuer} registers nobody by itself.`,
+      hint: `Register Ambit there with the address ${returnTo(back, undefined)}, and write servers.${server.name}.oauth.clientId and issuer.`,
+    });
+  }
+  return { client: await register(as, redirectUri, 'publicUrl' in back ? 'web' : 'native', fetch), redirectUri };
+}
+
+function returnTo(back: Return, tag: string | undefined): string {
+  const path = tag === undefined ? '' : `/${tag}`;
+  if ('publicUrl' in back) return `${back.publicUrl.replace(/\/$/, '')}/oauth/callback${path}`;
+  return `http://127.0.0.1:${back.loopbackPort}/callback${path}`;
+}
+
+function clientDocumentUrl(publicUrl: string, tag: string): string {
+  return `${publicUrl.replace(/\/$/, '')}/oauth/client/${tag}.json`;
+}
+
+/** What Ambit is, for authorization servers that look instead of registering. */
+export function clientDocument(publicUrl: string, tag: string): Record<string, unknown> {
+  return {
+    client_id: clientDocumentUrl(publicUrl, tag),
+    ...described([returnTo({ publicUrl }, tag)], 'web'),
+  };
+}
+
+function described(redirectUris: readonly string[], type: 'web' | 'native') {
+  return {
+    client_name: 'Ambit',
+    redirect_uris: [...redirectUris],
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+    application_type: type,
+  };
+}
+
+async function register(
+  as: AuthorizationServer,
+  redirectUri: string,
+  type: 'web' | 'native',
+  fetch: GuardedFetch,
+): Promise<LoginClient> {
+  const oauth = await loadOauth();
+  try {
+    const response = await oauth.dynamicClientRegistrationRequest(
+      as,
+      described([redirectUri], type),
+      requests(oauth, fetch),
+    );
+    const made = await oauth.processDynamicClientRegistrationResponse(response);
+    const { client_id: clientId, client_secret: clientSecret, token_endpoint_auth_method: method } = made;
+    if (typeof clientSecret !== 'string' || method === 'none') return { clientId, method: 'none' };
+    return { clientId, clientSecret, method: method === 'client_secret_post' ? method : 'client_secret_basic' };
+  } catch (error) {
+    if (isAmbitError(error)) throw error;
+    throw new AmbitError('LOGIN_FAILED', {
+      what: `The authorization server ${as.issuer} did not register Ambit.`,
+      cause: error,
+    });
+  }
+}
+
+function secretMethod(as: AuthorizationServer): LoginClient['method'] {
+  const known = as.token_endpoint_auth_methods_supported;
+  const postOnly =
+    known !== undefined && !known.includes('client_secret_basic') && known.includes('client_secret_post');
+  return postOnly ? 'client_secret_post' : 'client_secret_basic';
+}
+
+function secretIn(file: string): string {
+  const secret = readSecret(file);
+  if (secret !== undefined) return secret;
+  throw new AmbitError('LOGIN_FAILED', { what: `There is no file ${file} with the secret of the client.` });
+}

@@ -1,0 +1,100 @@
+import type { Config } from '../../config/schema/schema.ts';
+import { AmbitError } from '../../errors.ts';
+import { anonymousUser } from '../../identity/principal.ts';
+import type { Journal } from '../../observability/journal/journal.ts';
+import type { SessionStore } from '../../stores/store.ts';
+import type { ServerDefinition } from '../definition.ts';
+import type { Links } from '../links/links.ts';
+import { type CredentialPlace, checkPlace, isForOneUser, placeOf } from './credential-target.ts';
+import { type Credentials, type CredentialView, openCredentials } from './credentials.ts';
+import { openSealingKeys } from './sealing-key.ts';
+
+/** Which credential is meant; either the variable or the header is named. */
+export interface CredentialName {
+  readonly userId: string;
+  readonly server: string;
+  readonly env?: string | undefined;
+  readonly header?: string | undefined;
+}
+
+/** The credentials as an operator handles them: values go in and never come out. */
+export interface GivenCredentials {
+  set(which: CredentialName, value: string): Promise<void>;
+  /** False when there was none. */
+  remove(which: CredentialName): Promise<boolean>;
+  list(): CredentialView[];
+}
+
+export interface GivenParts {
+  readonly credentials: Credentials | undefined;
+  readonly servers: () => ReadonlyMap<string, ServerDefinition>;
+  readonly prefixes: () => readonly string[];
+  readonly journal?: Journal;
+}
+
+/** Those of this configuration, with the key it names. */
+export function credentialsIn(store: SessionStore, config: Config, dataDir: string): Promise<Credentials> {
+  const { keyFile } = config.credentials;
+  return openCredentials(store, openSealingKeys({ dataDir, keyFile, env: process.env }));
+}
+
+export function giveCredentials({ credentials, servers, prefixes, journal }: GivenParts): GivenCredentials {
+  function kept(): Credentials {
+    if (credentials === undefined)
+      throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'No credentials are kept here.' });
+    return credentials;
+  }
+
+  function note(event: 'credential-set' | 'credential-removed', { userId, server, name }: CredentialPlace): void {
+    journal?.record({ kind: 'gateway', event, userId, server, name });
+  }
+
+  return {
+    async set(which, value) {
+      const place = namedPlace(which);
+      const server = servers().get(place.server);
+      if (server === undefined) {
+        throw new AmbitError('SERVER_NOT_AVAILABLE', {
+          what: `The configuration has no server "${place.server}" that is in use.`,
+          hint: 'List them with "ambit server list".',
+        });
+      }
+      if (place.userId === anonymousUser) {
+        throw new AmbitError('REQUEST_INVALID', { what: 'Whoever is anonymous is given no credential.' });
+      }
+      checkPlace(place, server, prefixes());
+      await kept().set(place, value);
+      note('credential-set', place);
+    },
+    async remove(which) {
+      const place = namedPlace(which);
+      const removed = await kept().remove(place);
+      if (removed) note('credential-removed', place);
+      return removed;
+    },
+    list: () => kept().list(),
+  };
+}
+
+/** Ends what carries a credential or login of a user that is another now, or gone. */
+export async function closeLinksUsing(
+  links: Pick<Links, 'end'>,
+  servers: ReadonlyMap<string, ServerDefinition>,
+  name: string,
+  concerns: (userId: string, server: string) => boolean,
+): Promise<void> {
+  const server = servers.get(name);
+  if (server !== undefined && !isForOneUser(server)) return;
+  const reason = new AmbitError('UPSTREAM_FAILED', {
+    what: `A credential for the server "${name}" has changed while it was at work; what carried the old one has ended.`,
+    hint: 'Try again: what starts now is given the new one.',
+  });
+  await links.end(name, reason, ({ userId }) => concerns(userId, name));
+}
+
+function namedPlace({ userId, server, env, header }: CredentialName): CredentialPlace {
+  if ((env === undefined) === (header === undefined)) {
+    throw new AmbitError('REQUEST_INVALID', { what: 'Name either a variable or a header.' });
+  }
+  return placeOf(userId, server, env === undefined ? 'header' : 'env', (env ?? header) as string);
+}

@@ -1,0 +1,193 @@
+import { lookup } from 'node:dns/promises';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { LookupFunction } from 'node:net';
+import { isIPv6 } from 'node:net';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { canonicalAddress, type HostAndPort, readHostAndPort } from '../../lib/net/host-and-port.ts';
+import { isSpecial } from '../../lib/net/special-addresses.ts';
+
+/** Every address of a name. */
+export type ResolveHost = (host: string) => Promise<readonly string[]>;
+
+/** Where the requests of a login may go. Their addresses come from whoever runs the server, and from those it names. */
+export interface Reach {
+  /** The addresses to connect to, looked at and never resolved again; throws when it may not be reached. */
+  addressesOf(url: URL): Promise<readonly string[]>;
+  /** Throws when a browser must not be sent there. */
+  assertForBrowser(url: URL): void;
+}
+
+interface ReachOptions {
+  /** The address of the server itself: the operator wrote it, and what lies on the same machine may be reached. */
+  readonly server: URL;
+  /** Further hosts that may be on a private network, as `host:port`. */
+  readonly hosts: readonly string[];
+  readonly resolve?: ResolveHost;
+}
+
+const resolveByHost: ResolveHost = async (host) =>
+  (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
+
+/** As much of `fetch` as the library of OAuth asks for. */
+export type GuardedFetch = (url: string, init: FetchInit) => Promise<Response>;
+
+export interface FetchInit {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+}
+
+/** Nothing came back. Whether anything was sent decides whether it may be sent again. */
+export class NoAnswer extends Error {
+  readonly sent: boolean;
+
+  constructor(message: string, sent: boolean) {
+    super(message);
+    this.name = 'NoAnswer';
+    this.sent = sent;
+  }
+}
+
+const patienceMs = 10_000;
+const longestAnswer = 262_144;
+const mostRedirects = 3;
+
+/** Goes only where a login may lead, connects to the very addresses that were looked at, and reads only so much. */
+export function createGuardedFetch(reach: Reach, limitMs = patienceMs): GuardedFetch {
+  async function once(url: URL, init: FetchInit, signal: AbortSignal): Promise<Response> {
+    const addresses = await reach.addressesOf(url);
+    return ask(url, init, addresses, signal);
+  }
+
+  return async (address, init) => {
+    const signal = AbortSignal.timeout(limitMs);
+    let url = new URL(address);
+    for (let left = mostRedirects; ; left--) {
+      const response = await once(url, init, signal);
+      const location = response.headers.get('location');
+      const moved = [301, 302, 303, 307, 308].includes(response.status) && location !== null;
+      // What is posted holds codes and tokens: it goes where it was meant to go and nowhere else.
+      if (!moved || left === 0 || init.method !== 'GET' || !URL.canParse(location, url.href)) return response;
+      url = new URL(location, url);
+    }
+  };
+}
+
+function ask(url: URL, init: FetchInit, addresses: readonly string[], signal: AbortSignal): Promise<Response> {
+  const found = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }));
+  const lookup: LookupFunction = (_host, { all }, done) => {
+    const [first] = found;
+    if (all === true) done(null, found);
+    else done(first === undefined ? new Error('no address') : null, first?.address ?? '', first?.family);
+  };
+  const body = init.body === undefined || init.body === null ? undefined : Buffer.from(String(init.body));
+  return new Promise((resolve, reject) => {
+    let sent = false;
+    const fail = (error: Error) => reject(isAmbitError(error) ? error : new NoAnswer(error.message, sent));
+    const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
+      method: init.method,
+      agent: false,
+      signal,
+      lookup,
+      headers: { ...init.headers, ...(body === undefined ? {} : { 'content-length': body.length }) },
+    });
+    request.on('socket', (socket) => {
+      socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
+        sent = true;
+      });
+    });
+    request.on('error', fail);
+    let isAnswered = false;
+    request.on('response', (response) => {
+      isAnswered = true;
+      read(response).then(resolve, fail);
+    });
+    // A switch to another protocol ends a request without a response and without an error.
+    request.on('close', () => {
+      if (!isAnswered) fail(new Error('it broke off'));
+    });
+    request.end(body);
+  });
+}
+
+async function read(response: IncomingMessage): Promise<Response> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > longestAnswer) {
+      response.destroy();
+      throw new Error('the answer is too long');
+    }
+    chunks.push(chunk);
+  }
+  const headers = new Headers();
+  for (const name of ['content-type', 'location', 'www-authenticate']) {
+    const value = response.headers[name];
+    if (typeof value === 'string') headers.set(name, value);
+  }
+  const status = response.statusCode ?? 500;
+  const bodyless = status === 204 || status === 205 || status === 304 || status < 200;
+  return new Response(bodyless ? null : Buffer.concat(chunks), { status: status < 200 ? 500 : status, headers });
+}
+
+export function createReach({ server, hosts, resolve = resolveByHost }: ReachOptions): Reach {
+  const listed = new Set(hosts.flatMap((entry) => hostKey(readHostAndPort(entry)) ?? []));
+  const local = isLoopbackHost(readUrl(server)?.host ?? '');
+
+  async function find(host: string, literal: boolean): Promise<readonly string[]> {
+    if (literal) return [host];
+    // This name means the machine itself, whatever anybody answers.
+    if (host === 'localhost') return ['127.0.0.1', '::1'];
+    const found = await resolve(host).catch((cause) => {
+      throw new AmbitError('LOGIN_FAILED', { what: `The host ${host} cannot be found.`, cause });
+    });
+    return found.flatMap((address) => canonicalAddress(address) ?? []);
+  }
+
+  function assertPlain(url: URL): HostAndPort {
+    const read = readUrl(url);
+    if (read === undefined || url.username !== '' || url.password !== '')
+      throw refusedHost(url, 'it is no plain address');
+    if (url.protocol !== 'https:' && !(url.protocol === 'http:' && local && isLoopbackHost(read.host))) {
+      throw refusedHost(url, 'it is not https');
+    }
+    return read;
+  }
+
+  return {
+    assertForBrowser: (url) => void assertPlain(url),
+    async addressesOf(url) {
+      const { host, port, literal } = assertPlain(url);
+      const found = await find(host, literal);
+      if (listed.has(`${host} ${port}`)) return found;
+      const home = readUrl(server);
+      const own = home === undefined ? [] : await find(home.host, home.literal).catch(() => []);
+      const open = found.filter(
+        (address) => !isSpecial(address) || own.includes(address) || (local && isLoopbackHost(address)),
+      );
+      if (open.length === 0) throw refusedHost(url, 'it leads to no public address');
+      return open;
+    },
+  };
+}
+
+function readUrl(url: URL): HostAndPort | undefined {
+  return readHostAndPort(`${url.hostname}:${url.port || (url.protocol === 'http:' ? 80 : 443)}`);
+}
+
+function hostKey(read: HostAndPort | undefined): string | undefined {
+  return read === undefined ? undefined : `${read.host} ${read.port}`;
+}
+
+function isLoopbackHost(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+function refusedHost(url: URL, why: string): AmbitError {
+  return new AmbitError('LOGIN_FAILED', {
+    what: `The login of this server leads to ${url.origin}, which is not asked: ${why}.`,
+    hint: 'The operator can list the host in servers.<name>.oauth.hosts, if it is meant to be asked.',
+  });
+}

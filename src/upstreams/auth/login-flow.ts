@@ -1,0 +1,141 @@
+import { randomUUID } from 'node:crypto';
+import type { AuthorizationServer } from 'oauth4webapi';
+import { AmbitError } from '../../errors.ts';
+import { chooseClient, type Return } from './choose-client.ts';
+import { type Challenge, discover, readChallenge } from './discovery.ts';
+import { createGuardedFetch, type GuardedFetch, NoAnswer, type Reach } from './guarded-fetch.ts';
+import type { KnownIssuer, LoginFacts, LoginSecrets, LoginServer } from './login.ts';
+import type { Attempt } from './login-attempts.ts';
+import { loadOauth, redeem } from './token-requests.ts';
+
+export interface Beginning {
+  readonly userId: string;
+  readonly server: LoginServer;
+  readonly back: Return;
+  /** Scopes that a login before had, or lacked. */
+  readonly agreed: readonly string[];
+  readonly reach: Reach;
+}
+
+export interface Begun {
+  readonly attempt: Attempt;
+  /** Where the browser goes, with the `state` that the attempt is kept under. */
+  authorizationUrl(state: string): Promise<string>;
+}
+
+/** Finds out where and how a user logs in to a server, and makes Ambit known there. */
+export async function beginLogin({ userId, server, back, agreed, reach }: Beginning): Promise<Begun> {
+  const fetch = createGuardedFetch(reach);
+  const challenge = await challengeOf(server, fetch);
+  const { resource, as, scopes: named } = await discover(server, challenge, fetch);
+  const { authorization_endpoint: address } = as;
+  if (typeof address !== 'string' || !URL.canParse(address) || typeof as.token_endpoint !== 'string') {
+    throw new AmbitError('LOGIN_FAILED', { what: `The authorization server ${as.issuer} takes no logins.` });
+  }
+  const endpoint = new URL(address);
+  reach.assertForBrowser(endpoint);
+  const { client, redirectUri } = await chooseClient(server, as, back, fetch);
+  const offered = challenge !== undefined && challenge.scopes.length > 0 ? challenge.scopes : named;
+  // Without this scope many give no refresh token; those who know it want the user asked each time.
+  const lasting = as.scopes_supported?.includes('offline_access') === true ? ['offline_access'] : [];
+  // Where the operator names scopes, a server does not widen them.
+  const scopes = [...new Set([...(server.oauth?.scopes ?? [...offered, ...agreed]), ...lasting])];
+  const oauth = await loadOauth();
+  const verifier = oauth.generateRandomCodeVerifier();
+  return {
+    attempt: {
+      userId,
+      server: server.name,
+      url: server.url.href,
+      resource,
+      verifier,
+      redirectUri,
+      client,
+      as: knownOf(as),
+      scopes,
+    },
+    async authorizationUrl(state) {
+      const parameters = {
+        response_type: 'code',
+        client_id: client.clientId,
+        redirect_uri: redirectUri,
+        state,
+        code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+        code_challenge_method: 'S256',
+        resource,
+        ...(scopes.length === 0 ? {} : { scope: scopes.join(' ') }),
+        ...(lasting.length === 0 ? {} : { prompt: 'consent' }),
+      };
+      for (const [name, value] of Object.entries(parameters)) endpoint.searchParams.set(name, value);
+      return endpoint.href;
+    },
+  };
+}
+
+/** What the server answers to somebody it does not know. */
+async function challengeOf({ name, url }: LoginServer, fetch: GuardedFetch): Promise<Challenge | undefined> {
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const body = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
+  try {
+    const response = await fetch(url.href, { method: 'POST', headers, body });
+    return readChallenge(response.headers.get('www-authenticate') ?? undefined);
+  } catch (error) {
+    if (!(error instanceof NoAnswer)) throw error;
+    throw new AmbitError('LOGIN_FAILED', { what: `The server "${name}" does not answer: ${error.message}.` });
+  }
+}
+
+function knownOf(as: AuthorizationServer): KnownIssuer {
+  return {
+    issuer: as.issuer,
+    ...(as.token_endpoint === undefined ? {} : { token_endpoint: as.token_endpoint }),
+    ...(as.revocation_endpoint === undefined ? {} : { revocation_endpoint: as.revocation_endpoint }),
+    ...(Array.isArray(as.id_token_signing_alg_values_supported)
+      ? { id_token_signing_alg_values_supported: as.id_token_signing_alg_values_supported }
+      : {}),
+    ...(as.authorization_response_iss_parameter_supported === true
+      ? { authorization_response_iss_parameter_supported: true }
+      : {}),
+  };
+}
+
+/** Undefined where there is none, or more than one. */
+export function stateIn(callback: string): string | undefined {
+  const found = URL.canParse(callback) ? new URL(callback).searchParams.getAll('state') : [];
+  return found.length === 1 ? found[0] : undefined;
+}
+
+/** Each authorization server sends users back to an address of its own: another may not end what this one began. */
+export function assertWayBack({ redirectUri }: Attempt, callback: string): void {
+  const { origin, pathname } = new URL(callback);
+  if (`${origin}${pathname}` !== redirectUri) {
+    throw new AmbitError('LOGIN_FAILED', { what: 'The answer came from another authorization server than was asked.' });
+  }
+}
+
+/** Redeems what the user came back with. `callback` is the address they came back to, whole. */
+export async function endLogin(
+  attempt: Attempt,
+  { callback, state }: { readonly callback: string; readonly state: string },
+  fetch: GuardedFetch,
+  at: number,
+): Promise<{ readonly facts: LoginFacts; readonly secrets: LoginSecrets }> {
+  const { userId, server, url, resource, client, as, verifier, redirectUri } = attempt;
+  assertWayBack(attempt, callback);
+  const given = { callback: new URL(callback).searchParams, state, verifier, redirectUri };
+  const { accessToken, refreshToken, expiresAt, scopes = attempt.scopes } = await redeem(attempt, given, fetch);
+  const facts: LoginFacts = {
+    id: randomUUID(),
+    userId,
+    server,
+    issuer: as.issuer,
+    scopes,
+    wanted: [],
+    state: 'active',
+    madeAt: at,
+    renewedAt: at,
+    ...(expiresAt === undefined ? {} : { expiresAt }),
+  };
+  const kept = refreshToken === undefined ? {} : { refreshToken };
+  return { facts, secrets: { url, resource, client, as, accessToken, ...kept } };
+}

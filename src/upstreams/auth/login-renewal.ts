@@ -1,0 +1,184 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { AmbitError } from '../../errors.ts';
+import type { SessionStore } from '../../stores/store.ts';
+import { type Login, type LoginFacts, loginKey, loginsCollection, openLogin, readLogin, sealLogin } from './login.ts';
+import type { SealingKeys } from './sealing-key.ts';
+import { type Granted, NotRenewed } from './token-requests.ts';
+
+export interface RenewalOptions {
+  readonly store: SessionStore;
+  readonly keys: SealingKeys;
+  /** Asks the authorization server; throws `NotRenewed`. */
+  readonly ask: (login: Login, refreshToken: string) => Promise<Granted>;
+  readonly told: (event: 'login-renewed' | 'login-lost', facts: LoginFacts) => void;
+  readonly now?: () => number;
+}
+
+export interface Renewal {
+  /** Renewed before it is used. */
+  isDue(login: LoginFacts): boolean;
+  /**
+   * The login with a token that holds, renewed where it is due or where the server refused the token given here.
+   * Undefined when it is gone or lost. Whoever asks while it is being renewed, here or in another process, waits for that.
+   */
+  fresh(userId: string, server: string, refused?: string): Promise<Login | undefined>;
+}
+
+const leaseMs = 60_000;
+const pollMs = 150;
+const retryMs = 5000;
+/** A token refused while it is as young as this is not refused for its age. */
+const youngMs = 5000;
+
+/**
+ * A refresh token that is good for one use and is used twice is taken for stolen, and then the whole login is over. So
+ * whoever renews says so in the store first, and who said so and never came back has used it.
+ */
+export function createRenewal({ store, keys, ask, told, now = () => Date.now() }: RenewalOptions): Renewal {
+  const ourselves = randomUUID();
+  const underWay = new Map<string, Promise<Login | undefined>>();
+
+  const isOver = ({ expiresAt }: LoginFacts) => expiresAt !== undefined && expiresAt <= now();
+  function isDue({ expiresAt, renewedAt }: LoginFacts): boolean {
+    if (expiresAt === undefined) return false;
+    return now() >= expiresAt - Math.min(120_000, (expiresAt - renewedAt) / 5);
+  }
+
+  async function write(key: string, facts: LoginFacts, login: Login, version: number): Promise<number | undefined> {
+    const sealing = await keys.make();
+    const { url, resource, accessToken, refreshToken, client, as } = login;
+    const secrets = { url, resource, accessToken, client, as, ...(refreshToken === undefined ? {} : { refreshToken }) };
+    const text = JSON.stringify(sealLogin(facts, secrets, sealing));
+    const put = await store.documents.put(loginsCollection, key, text, { expectedVersion: version });
+    return put.outcome === 'written' ? put.version : undefined;
+  }
+
+  async function lose(key: string, login: Login, version: number, why: string): Promise<undefined> {
+    const facts: LoginFacts = { ...factsOf(login), state: 'lost', why };
+    if ((await write(key, facts, login, version)) !== undefined) told('login-lost', facts);
+    return undefined;
+  }
+
+  /** What was granted must not be lost because the store was away for a moment: the old token is used up. */
+  async function keep(key: string, facts: LoginFacts, login: Login, version: number): Promise<boolean> {
+    for (let left = 8; ; left--) {
+      try {
+        return (await write(key, facts, login, version)) !== undefined;
+      } catch (error) {
+        if (left === 0) throw error;
+        await pause(pollMs * 2 ** (8 - left) * 0.25);
+      }
+    }
+  }
+
+  async function renewed(key: string, login: Login, version: number, refused: string | undefined) {
+    const refreshToken = login.refreshToken as string;
+    const lease = { by: ourselves, until: now() + leaseMs };
+    const held = await write(key, { ...factsOf(login), lease }, login, version);
+    if (held === undefined) return 'again' as const;
+    try {
+      const granted = await ask(login, refreshToken);
+      const next = renewedLogin(login, granted, now());
+      if (!(await keep(key, factsOf(next), next, held))) return 'again' as const;
+      told('login-renewed', factsOf(next));
+      return next;
+    } catch (error) {
+      if (!(error instanceof NotRenewed)) throw error;
+      const unused = error.how === 'later' || (error.how === 'unknown' && login.rotates === false);
+      if (!unused) return lose(key, login, held, `it was not renewed: ${error.message}`);
+      await write(key, { ...factsOf(login), retryAt: now() + retryMs }, login, held);
+      if (refused === undefined && !isOver(login)) return login;
+      throw unreachable(login);
+    }
+  }
+
+  async function find(userId: string, server: string, refused: string | undefined): Promise<Login | undefined> {
+    const key = loginKey(userId, server);
+    for (;;) {
+      const found = await store.documents.get(loginsCollection, key);
+      const sealed = found === undefined ? undefined : readLogin(key, found.text);
+      if (found === undefined || sealed === undefined || sealed.facts.state === 'lost') return undefined;
+      const login = openLogin(sealed, keys.current());
+      if (login === undefined) throw new AmbitError('CREDENTIAL_UNUSABLE', { what: cannotOpen(server) });
+      const spoiled = refused === login.accessToken && now() - login.renewedAt >= youngMs;
+      if (refused === login.accessToken && !spoiled && !isOver(login)) return login;
+      if (!spoiled && !isDue(login)) return login;
+      const usable = !spoiled && !isOver(login);
+      if (login.refreshToken === undefined) {
+        return usable ? login : lose(key, login, found.version, 'it ran out, and cannot be renewed');
+      }
+      const { lease, retryAt = 0 } = login;
+      if (lease !== undefined && lease.until > now()) {
+        await pause(pollMs);
+        continue;
+      }
+      if (lease !== undefined && login.rotates !== false) {
+        return usable ? login : lose(key, login, found.version, 'its renewal was broken off');
+      }
+      if (retryAt > now()) {
+        if (usable) return login;
+        throw unreachable(login);
+      }
+      const outcome = await renewed(key, login, found.version, spoiled ? refused : undefined);
+      if (outcome !== 'again') return outcome;
+    }
+  }
+
+  return {
+    isDue,
+    fresh(userId, server, refused) {
+      const key = `${loginKey(userId, server)} ${refused ?? ''}`;
+      const known = underWay.get(key);
+      if (known !== undefined) return known;
+      const finding = find(userId, server, refused).finally(() => underWay.delete(key));
+      underWay.set(key, finding);
+      return finding;
+    },
+  };
+}
+
+function renewedLogin(login: Login, granted: Granted, at: number): Login {
+  const { expiresAt: _, lease: __, retryAt: ___, ...rest } = login;
+  const next = granted.refreshToken ?? login.refreshToken;
+  return {
+    ...rest,
+    accessToken: granted.accessToken,
+    ...(next === undefined ? {} : { refreshToken: next }),
+    ...(granted.expiresAt === undefined ? {} : { expiresAt: granted.expiresAt }),
+    ...(granted.scopes === undefined ? {} : { scopes: granted.scopes }),
+    renewedAt: at,
+    rotates: granted.refreshToken !== undefined && granted.refreshToken !== login.refreshToken,
+  };
+}
+
+/** Without who renews it: whoever writes the rest has done so. */
+export function factsOf(login: LoginFacts): LoginFacts {
+  const { id, userId, server, issuer, scopes, wanted, state, madeAt, renewedAt, why, expiresAt, rotates } = login;
+  return {
+    id,
+    userId,
+    server,
+    issuer,
+    scopes,
+    wanted,
+    state,
+    madeAt,
+    renewedAt,
+    ...(why === undefined ? {} : { why }),
+    ...(expiresAt === undefined ? {} : { expiresAt }),
+    ...(rotates === undefined ? {} : { rotates }),
+  };
+}
+
+export function cannotOpen(server: string): string {
+  return `The login to "${server}" was stored with another key than the one here, or is not what was stored.`;
+}
+
+function unreachable({ server }: LoginFacts): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The login to "${server}" cannot be renewed: its authorization server does not answer.`,
+    hint: 'Try again shortly.',
+    retryAfterMs: retryMs,
+  });
+}

@@ -1,0 +1,59 @@
+import { type Message, MessageFault, readMessage } from '../../../protocol/message.ts';
+import type { EraVerdicts } from '../era-verdicts.ts';
+import { discoverParams, speaksModern, unsupportedModern } from '../stdio/opening.ts';
+import type { HttpManner } from './http-link.ts';
+import { readAnswer } from './read-answer.ts';
+import { modernHeaders, type Remote, send, withToken } from './send-request.ts';
+
+/** MCP 2026-07-28 over HTTP: nothing is kept between requests but what era the upstream speaks. */
+export function modernManner(server: Remote, verdicts: EraVerdicts, maxBytes: number): HttpManner {
+  let asking: Promise<void> | undefined;
+  return {
+    era: 'modern',
+    async prepare() {
+      if (verdicts.get(server.name) === undefined) {
+        asking ??= probe(server, verdicts, maxBytes).finally(() => {
+          asking = undefined;
+        });
+        await asking;
+      }
+      if (verdicts.get(server.name) === 'handshake') throw unsupportedModern();
+    },
+    headers: modernHeaders,
+    inspect: async () => false,
+    completed() {},
+    listen() {},
+    close() {},
+  };
+}
+
+// A refused connection says nothing about the era and goes to the caller as the failure it is.
+async function probe(server: Remote, verdicts: EraVerdicts, maxBytes: number): Promise<void> {
+  const { params, token } = server.teller.introduce('server/discover', discoverParams);
+  const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${params}}`);
+  const question = readMessage(body);
+  const headers = withToken(modernHeaders(question, { name: '', taskId: undefined }, {}), token);
+  const response = await send(server, 'POST', headers, body, server.timeoutMs).response;
+  const status = response.statusCode ?? 0;
+  let answer: Message | undefined;
+  try {
+    await readAnswer(response, {
+      server: server.name,
+      maxBytes,
+      onMessage(message) {
+        answer = message;
+        return message.kind === 'response';
+      },
+    });
+  } catch (error) {
+    if (error instanceof MessageFault || !response.complete) throw error;
+  }
+  if (answer !== undefined && speaksModern(answer)) verdicts.set(server.name, 'modern');
+  else verdicts.set(server.name, 'handshake', isDoubtful(status, answer));
+}
+
+/** A login page, an overloaded proxy or a friendly greeting says nothing about what stands behind it. */
+function isDoubtful(status: number, answer: Message | undefined): boolean {
+  if (status >= 500 || [401, 403, 407, 408, 425, 429].includes(status)) return true;
+  return answer === undefined && status < 400;
+}

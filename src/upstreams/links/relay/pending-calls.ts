@@ -1,0 +1,111 @@
+import { AmbitError } from '../../../errors.ts';
+import type { Channel, Reply } from '../../../protocol/channel.ts';
+import type { Message } from '../../../protocol/message.ts';
+import type { ServerDefinition } from '../../definition.ts';
+import type { Caller } from '../caller.ts';
+import { refusalOfQuestionsIn } from './questions.ts';
+import type { Origin } from './towards-client.ts';
+import type { Binding } from './towards-upstream.ts';
+
+/** The calls whose answer may be a question. */
+export const carriers: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
+
+/** One call that an upstream has not answered yet. */
+export interface PendingCall extends Origin {
+  readonly upstreamId: number;
+  readonly progressToken: string | undefined;
+  readonly wantsLogs: boolean;
+  readonly channel: Channel;
+  readonly caller: Caller | undefined;
+  /** Whose it is: on a link of several sessions, each call says so itself. */
+  readonly binding: Binding;
+  readonly namesAsker: boolean;
+  readonly settle: (reply: Reply) => void;
+  readonly fail: (error: Error) => void;
+  /** How long the upstream may stay silent; a listen stream, silent by nature, has no limit. */
+  readonly timeoutMs: number;
+  lastHeardAt: number;
+  /** The connection it came on is gone. That cancels nothing in the handshake era, but nobody waits any more. */
+  lost: boolean;
+}
+
+export interface PendingCalls {
+  size(): number;
+  nextId(): number;
+  add(call: PendingCall): void;
+  get(upstreamId: number): PendingCall | undefined;
+  /** Takes the call out: whoever takes it settles it, once. */
+  take(upstreamId: number): PendingCall | undefined;
+  /** The call goes on for somebody else, or for nobody: bridges let a caller go and come back. */
+  replace(upstreamId: number, changes: Partial<PendingCall>): void;
+  find(from: object, clientId: string): PendingCall | undefined;
+  youngest(fits: (call: PendingCall) => boolean): PendingCall | undefined;
+  ofSession(sessionId: string): PendingCall[];
+  overdue(now: number): PendingCall[];
+  drain(): PendingCall[];
+}
+
+export function createPendingCalls(): PendingCalls {
+  const calls = new Map<number, PendingCall>();
+  let last = 0;
+  return {
+    size: () => calls.size,
+    nextId: () => ++last,
+    add(call) {
+      calls.set(call.upstreamId, call);
+      call.caller?.underWay.add(call.channel);
+      call.channel.onGone(() => {
+        call.lost = true;
+      });
+    },
+    get: (upstreamId) => calls.get(upstreamId),
+    take(upstreamId) {
+      const call = calls.get(upstreamId);
+      if (call === undefined) return undefined;
+      calls.delete(upstreamId);
+      call.caller?.underWay.delete(call.channel);
+      return call;
+    },
+    replace(upstreamId, changes) {
+      const call = calls.get(upstreamId);
+      if (call !== undefined) calls.set(upstreamId, { ...call, ...changes, lastHeardAt: Date.now() });
+    },
+    find(from, clientId) {
+      for (const call of calls.values()) {
+        if ((call.channel.owner === from || call.caller === from) && call.clientId === clientId) return call;
+      }
+      return undefined;
+    },
+    youngest(fits) {
+      let found: PendingCall | undefined;
+      for (const call of calls.values()) if (fits(call)) found = call;
+      return found;
+    },
+    ofSession: (sessionId) => [...calls.values()].filter(({ binding }) => binding.sessionId === sessionId),
+    overdue(now) {
+      const late: PendingCall[] = [];
+      for (const call of calls.values()) {
+        if (now - call.lastHeardAt > call.timeoutMs) late.push(call);
+      }
+      return late;
+    },
+    drain() {
+      const all = [...calls.values()];
+      calls.clear();
+      for (const call of all) call.caller?.underWay.delete(call.channel);
+      return all;
+    },
+  };
+}
+
+/** Ends a call with the answer of its server, or with a refusal. Whatever is wrong with an answer concerns that call alone. */
+export function settleCall(server: ServerDefinition, call: PendingCall, message: Message, prepare: () => Reply): void {
+  try {
+    const refusal = refusalOfQuestionsIn(server, message);
+    if (refusal === undefined) call.settle(prepare());
+    else call.fail(refusal);
+  } catch (cause) {
+    const what = `The answer of the server "${server.name}" cannot be used.`;
+    call.fail(new AmbitError('UPSTREAM_FAILED', { what, cause }));
+  }
+}
