@@ -28,7 +28,7 @@ export interface SandboxGrants {
   readonly image?: string | undefined;
 }
 
-interface Common {
+interface ServerBase {
   readonly name: string;
   readonly trust: readonly TrustLevel[];
   readonly era: 'auto' | 'modern' | 'handshake';
@@ -48,7 +48,7 @@ interface Common {
   readonly definitionHash: string;
 }
 
-export interface StdioServer extends Common {
+export interface StdioServer extends ServerBase {
   readonly kind: 'stdio';
   readonly command: string;
   readonly args: readonly string[];
@@ -67,7 +67,7 @@ export interface OauthSettings {
   readonly hosts: readonly string[];
 }
 
-export interface HttpServer extends Common {
+export interface HttpServer extends ServerBase {
   readonly kind: 'http';
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
@@ -91,7 +91,7 @@ export interface InProcessServer {
 export type Upstream = ServerDefinition | InProcessServer;
 
 /** What a server is called in the contexts that are meant for it. */
-export function audienceOf(server: ServerDefinition): string {
+export function contextAudience(server: ServerDefinition): string {
   return server.kind === 'http' ? server.url.href : `ambit:server:${server.name}`;
 }
 
@@ -123,8 +123,14 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         command,
         args,
         env,
-        sandbox: grantsOf(server.sandbox),
-        definitionHash: hashOf({ kind: 'stdio', command, args, env: hashedValues(env), ...imageOf(server.sandbox) }),
+        sandbox: toSandboxGrants(server.sandbox),
+        definitionHash: hashDefinition({
+          kind: 'stdio',
+          command,
+          args,
+          env: hashedValues(env),
+          ...pickImage(server.sandbox),
+        }),
       });
     } else if (server.url !== undefined) {
       const url = new URL(server.url);
@@ -136,21 +142,21 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         url,
         headers,
         ...(server.oauth === undefined ? {} : { oauth: server.oauth }),
-        definitionHash: hashOf({ kind: 'http', url: url.href, headers: hashedValues(headers) }),
+        definitionHash: hashDefinition({ kind: 'http', url: url.href, headers: hashedValues(headers) }),
       });
     }
   }
   return servers;
 }
 
-function grantsOf(sandbox: Omit<SandboxGrants, 'limits'> & Limits): SandboxGrants {
+function toSandboxGrants(sandbox: Omit<SandboxGrants, 'limits'> & Limits): SandboxGrants {
   const { network, readable, writable, memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } = sandbox;
   const limits = { memoryMb, pids, cpus, fileMb, openFiles, wallSeconds };
-  return { network, readable, writable, limits, ...imageOf(sandbox) };
+  return { network, readable, writable, limits, ...pickImage(sandbox) };
 }
 
-const imageOf = ({ image }: Pick<SandboxGrants, 'image'>) => (image === undefined ? {} : { image });
+const pickImage = ({ image }: Pick<SandboxGrants, 'image'>) => (image === undefined ? {} : { image });
 
-function hashOf(facts: Readonly<Record<string, unknown>>): string {
-  return sha256(canonicalJson(facts));
+function hashDefinition(definition: Readonly<Record<string, unknown>>): string {
+  return sha256(canonicalJson(definition));
 }

@@ -14,9 +14,9 @@ import type { StdioServer } from '../definition.ts';
 export const packagesIn = (dataDir: string): string => join(dataDir, 'packages');
 
 /** Where a process in a sandbox finds the public keys. */
-export const keysInside = '/run/ambit/jwks.json';
+export const sandboxJwksPath = '/run/ambit/jwks.json';
 
-interface Confined {
+interface ConfinementOptions {
   readonly server: StdioServer;
   /** The workspace, or the folder the process has in place of one. */
   readonly cwd: string;
@@ -31,30 +31,32 @@ interface Confined {
 }
 
 /** What a server's process may see and write in a sandboxed session. Asked when its working directory is there. */
-export function confine(confined: Confined): Confinement {
-  const { server, cwd, workspace, rules, config, configFile, dataDir, jwksFile } = confined;
-  const guard = guardOf(rules);
-  const home = { real: realPlace(cwd), inside: cwd, guard };
-  const served = workspace === undefined ? [] : [{ real: realPlace(workspace), inside: workspace, guard }];
-  const more = server.sandbox.writable.flatMap(asNamed).map((shown) => ({ ...shown, guard: guardOf(undefined) }));
+export function createConfinement(options: ConfinementOptions): Confinement {
+  const { server, cwd, workspace, rules, config, configFile, dataDir, jwksFile } = options;
+  const guard = createGuard(rules);
+  const home = { real: resolveRealPath(cwd), inside: cwd, guard };
+  const served = workspace === undefined ? [] : [{ real: resolveRealPath(workspace), inside: workspace, guard }];
+  const more = server.sandbox.writable.flatMap(mountsFor).map((shown) => ({ ...shown, guard: createGuard(undefined) }));
   const writable = [...served, ...more];
-  const open = writableBySessions(config);
+  const open = findSessionWritablePaths(config);
   const rewritable = [...[home, ...writable].map(({ real }) => real), ...open];
   const { sandbox } = server;
-  const places = [cwd, ...(workspace === undefined ? [] : [workspace]), ...sandbox.readable, ...sandbox.writable];
-  for (const path of places) assertOwnWay(path, rewritable, server.name);
-  const others = Object.values(config.workspaces).flatMap(({ path }) => (path === undefined ? [] : [realPlace(path)]));
+  const paths = [cwd, ...(workspace === undefined ? [] : [workspace]), ...sandbox.readable, ...sandbox.writable];
+  for (const path of paths) assertNoRewritableLink(path, rewritable, server.name);
+  const others = Object.values(config.workspaces).flatMap(({ path }) =>
+    path === undefined ? [] : [resolveRealPath(path)],
+  );
   return {
     home,
     writable,
-    readable: [...server.sandbox.readable.flatMap(asNamed), ...keysOf(jwksFile)],
+    readable: [...server.sandbox.readable.flatMap(mountsFor), ...mountKeys(jwksFile)],
     // Used as a library, Ambit has a name for its configuration and no file.
     hidden: [configFile, dataDir, ...filesNamedIn(config, 'secret').map(({ path }) => path)]
-      .flatMap((path) => (existsSync(path) ? [realPlace(path)] : []))
+      .flatMap((path) => (existsSync(path) ? [resolveRealPath(path)] : []))
       .concat(others.filter((path) => !isInside(home.real, path))),
-    masked: includedFiles(config, rules, [home, ...served]),
+    masked: findIncludedFiles(config, rules, [home, ...served]),
     open,
-    packages: realPlace(packagesIn(dataDir)),
+    packages: resolveRealPath(packagesIn(dataDir)),
     limits: server.sandbox.limits,
     network: server.sandbox.network,
     ...(server.sandbox.image === undefined ? {} : { image: server.sandbox.image }),
@@ -65,9 +67,9 @@ export function confine(confined: Confined): Confinement {
  * Files that the configuration includes, where they lie and where a session has a folder of its own with a copy. They may
  * hold what other servers are given.
  */
-function includedFiles(config: Config, rules: WorkspaceConfig | undefined, own: readonly Shown[]): string[] {
-  const files = filesNamedIn(config, 'included').map(({ path }) => realPlace(path));
-  const folder = rules?.path === undefined ? undefined : realPlace(rules.path);
+function findIncludedFiles(config: Config, rules: WorkspaceConfig | undefined, own: readonly Shown[]): string[] {
+  const files = filesNamedIn(config, 'included').map(({ path }) => resolveRealPath(path));
+  const folder = rules?.path === undefined ? undefined : resolveRealPath(rules.path);
   const copies = files
     .filter((file) => folder !== undefined && isInside(file, folder))
     .flatMap((file) => own.map(({ real }) => join(real, relative(folder as string, file))));
@@ -75,28 +77,28 @@ function includedFiles(config: Config, rules: WorkspaceConfig | undefined, own: 
 }
 
 /** What is free for the session's file tools is free for its servers. */
-function guardOf(rules: WorkspaceConfig | undefined): Guard {
+function createGuard(rules: WorkspaceConfig | undefined): Guard {
   if (rules === undefined) return { git: 'read' };
   const { refusal } = createPathGuard(pathRules(rules.files));
   return { git: rules.git, mayWrite: (names) => refusal('write', names) === undefined };
 }
 
 /** Every workspace, and what any server may write. */
-function writableBySessions({ workspaces, servers }: Config): string[] {
+function findSessionWritablePaths({ workspaces, servers }: Config): string[] {
   const named = [
     ...Object.values(workspaces).map(({ path }) => path),
     ...Object.values(servers).flatMap((each) => (each.transport === 'http' ? [] : each.sandbox.writable)),
   ];
-  return [...new Set(named.flatMap((path) => (path === undefined ? [] : [realPlace(path)])))];
+  return [...new Set(named.flatMap((path) => (path === undefined ? [] : [resolveRealPath(path)])))];
 }
 
-function realPlace(path: string): string {
+function resolveRealPath(path: string): string {
   return stationsOf(path).at(-1) ?? path;
 }
 
 /** Under its own name, and where links lead. */
-function asNamed(path: string): Shown[] {
-  const real = realPlace(path);
+function mountsFor(path: string): Shown[] {
+  const real = resolveRealPath(path);
   return real === path
     ? [{ real, inside: path }]
     : [
@@ -106,7 +108,7 @@ function asNamed(path: string): Shown[] {
 }
 
 /** A link that a session can rewrite, this one or another, would let it choose what is shown. */
-function assertOwnWay(path: string, open: readonly string[], server: string): void {
+function assertNoRewritableLink(path: string, open: readonly string[], server: string): void {
   const links = stationsOf(path).slice(0, -1);
   if (!links.some((link) => open.some((folder) => isInside(link, folder)))) return;
   throw new AmbitError('SANDBOX_UNAVAILABLE', {
@@ -115,7 +117,7 @@ function assertOwnWay(path: string, open: readonly string[], server: string): vo
   });
 }
 
-function keysOf(jwksFile: string | undefined): Shown[] {
-  if (jwksFile === undefined || basename(jwksFile) !== basename(keysInside)) return [];
-  return [{ real: realPlace(dirname(jwksFile)), inside: dirname(keysInside) }];
+function mountKeys(jwksFile: string | undefined): Shown[] {
+  if (jwksFile === undefined || basename(jwksFile) !== basename(sandboxJwksPath)) return [];
+  return [{ real: resolveRealPath(dirname(jwksFile)), inside: dirname(sandboxJwksPath) }];
 }

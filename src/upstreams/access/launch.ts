@@ -7,28 +7,28 @@ import type { Pseudonyms } from '../../context/for-tools/pseudonyms.ts';
 import { toldAt } from '../../context/for-tools/told-at-scope.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
-import { audienceOf, type StdioServer } from '../definition.ts';
-import { isWide, runFolder, type Scope, scopeFor } from '../links/process-key.ts';
+import { contextAudience, type StdioServer } from '../definition.ts';
+import { isWide, runFolderName, type Scope, scopeFor } from '../links/process-key.ts';
 import type { PreparedLaunch } from '../links/stdio/server-process.ts';
-import { confine, keysInside } from './confinement.ts';
+import { createConfinement, sandboxJwksPath } from './confinement.ts';
 
 export interface Launch extends PreparedLaunch {
   readonly provenance: Readonly<Record<string, Provenance>>;
 }
 
 /** What tells a process more than its session's record says. */
-export interface Telling {
+export interface SigningInfo {
   readonly pseudonyms: Pseudonyms;
   /** The keys its calls verify with, as text for an environment, and the file where a process finds the next ones. */
   readonly jwks: (file?: string) => string;
   readonly jwksFile: string;
 }
 
-interface LaunchPlace {
+interface LaunchOptions {
   readonly dataDir: string;
   readonly configFile: string;
   /** Undefined where a server is only looked at. */
-  readonly telling: Telling | undefined;
+  readonly telling: SigningInfo | undefined;
   /** Left out where no session has a folder of its own. */
   readonly folders?: Pick<SessionFolders, 'isApart' | 'path' | 'folderFor'>;
 }
@@ -41,17 +41,17 @@ export function launchOf(
   session: Session,
   server: StdioServer,
   config: Config,
-  place: LaunchPlace,
-  scope: Scope = scopeFor(server, session, place.folders?.isApart(session) ?? false),
+  options: LaunchOptions,
+  scope: Scope = scopeFor(server, session, options.folders?.isApart(session) ?? false),
 ): Launch {
   const { workspaceId: id } = session;
   const workspace = id === undefined ? undefined : config.workspaces[id];
   const { name, command, env } = server;
-  const { configFile, dataDir, telling, folders } = place;
-  const own = folders?.isApart(session) === true ? folders : undefined;
-  const folder = own === undefined ? workspace?.path : own.path(session);
-  const where = id === undefined || workspace === undefined ? undefined : { id, path: folder };
-  const context = toldAt(scope, told(session, where, server, telling));
+  const { configFile, dataDir, telling, folders } = options;
+  const ownFolders = folders?.isApart(session) === true ? folders : undefined;
+  const folder = ownFolders === undefined ? workspace?.path : ownFolders.path(session);
+  const sessionWorkspace = id === undefined || workspace === undefined ? undefined : { id, path: folder };
+  const context = toldAt(scope, contextForServer(session, sessionWorkspace, server, telling));
   const { servers, provenance } = explainInjection({ [name]: { command, env } }, context, {
     prefixes: config.context.envPrefixes,
     source: server.source,
@@ -59,28 +59,42 @@ export function launchOf(
     overrides: scope === 'shared' ? undefined : workspace?.env,
   });
   // A user's process and one that all share belong to no folder of anybody's.
-  const path = scope === 'user' || scope === 'shared' ? undefined : where?.path;
-  const cwd = path ?? join(dataDir, 'run', isWide(scope) ? runFolder(scope, name, session) : session.id);
+  const path = scope === 'user' || scope === 'shared' ? undefined : sessionWorkspace?.path;
+  const cwd = path ?? join(dataDir, 'run', isWide(scope) ? runFolderName(scope, name, session) : session.id);
   // A user's process serves one workspace all the same, and is told where it lies.
-  const besides = scope === 'user' ? where?.path : undefined;
+  const servedWorkspace = scope === 'user' ? sessionWorkspace?.path : undefined;
   const jwksFile = telling?.jwksFile;
   const confinement =
     session.trustLevel === 'direct'
       ? undefined
-      : () => confine({ server, cwd, workspace: besides, rules: workspace, config, configFile, dataDir, jwksFile });
+      : () =>
+          createConfinement({
+            server,
+            cwd,
+            workspace: servedWorkspace,
+            rules: workspace,
+            config,
+            configFile,
+            dataDir,
+            jwksFile,
+          });
   // Never in the workspace that others work in, nor in any other folder, where this one cannot be made.
-  const ready = own === undefined || scope === 'shared' ? undefined : () => own.folderFor(session);
+  const ready = ownFolders === undefined || scope === 'shared' ? undefined : () => ownFolders.folderFor(session);
   return { env: servers[name]?.env ?? {}, provenance: provenance[name] ?? {}, cwd, ready, confinement };
 }
 
-function told(
+function contextForServer(
   session: Session,
   workspace: ToldWorkspace | undefined,
   server: StdioServer,
-  telling: Telling | undefined,
+  signing: SigningInfo | undefined,
 ): SessionContext {
   if (server.context === 'none') return {};
-  const full = contextFor(session, workspace, telling?.jwks(session.trustLevel === 'direct' ? undefined : keysInside));
+  const full = contextFor(
+    session,
+    workspace,
+    signing?.jwks(session.trustLevel === 'direct' ? undefined : sandboxJwksPath),
+  );
   if (server.context === 'full') return full;
-  return telling === undefined ? {} : hiddenContextFor(full, audienceOf(server), telling.pseudonyms);
+  return signing === undefined ? {} : hiddenContextFor(full, contextAudience(server), signing.pseudonyms);
 }

@@ -6,14 +6,14 @@ import { type Removal, removalOf, type SessionInWorkspace } from '../../rules/pe
 import { standingAs } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
-import { type Carrying, carryingNothing } from '../auth/credential-auth.ts';
-import { type ListOwner, listOwner } from '../catalog/list-owner.ts';
+import { type CredentialAuth, noCredentialAuth } from '../auth/credential-auth.ts';
+import { createListOwner, type ListOwner } from '../catalog/list-owner.ts';
 import type { ServerDefinition, StdioServer } from '../definition.ts';
 import { isWide, scopeFor } from '../links/process-key.ts';
 import type { Approvals } from '../pins/approvals.ts';
-import { type Launch, launchOf, type Telling } from './launch.ts';
+import { type Launch, launchOf, type SigningInfo } from './launch.ts';
 
-export type Found =
+export type ServerLookup =
   | { readonly server: ServerDefinition }
   /** Without a removal there is no server of that name. */
   | { readonly server: undefined; readonly removal: Removal | undefined };
@@ -47,7 +47,7 @@ export interface Resolution {
   isLatest(session: Session): boolean;
   /** False when this process has let go of the session since whoever asks was given it. */
   holds(session: Session): boolean;
-  find(session: Session, name: string): Found;
+  find(session: Session, name: string): ServerLookup;
   /** In the order of the configuration. */
   available(session: Session): readonly ServerDefinition[];
   /** The session's record and the server as they are now. Throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
@@ -63,7 +63,7 @@ export interface Resolution {
   explain(session: Session): Resolved[];
 }
 
-export interface ResolutionOptions {
+export interface ServerResolutionOptions {
   readonly config: () => Config;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
   /** The record that counts now; whoever asks may hold one from before it was restricted. */
@@ -72,45 +72,45 @@ export interface ResolutionOptions {
   readonly dataDir: string;
   readonly configFile: string;
   readonly log: Log;
-  readonly telling: Telling | undefined;
+  readonly telling: SigningInfo | undefined;
   readonly folders?: SessionFolders;
   /** Left out where no server is given anybody's credential. */
-  readonly carrying?: Omit<Carrying, 'headers'>;
+  readonly carrying?: Omit<CredentialAuth, 'headers'>;
 }
 
-interface Outcome {
+interface SessionServers {
   readonly config: Config;
   readonly servers: ReadonlyMap<string, ServerDefinition>;
-  readonly found: ReadonlyMap<string, Found>;
+  readonly found: ReadonlyMap<string, ServerLookup>;
   readonly available: readonly ServerDefinition[];
 }
 
-const none: readonly ServerDefinition[] = [];
-const unknown: Found = { server: undefined, removal: undefined };
+const noServers: readonly ServerDefinition[] = [];
+const unknownServer: ServerLookup = { server: undefined, removal: undefined };
 
-export function createResolution(options: ResolutionOptions): Resolution {
+export function createResolution(options: ServerResolutionOptions): Resolution {
   // Records and configurations are replaced, never changed: an outcome holds as long as they are the same.
-  const outcomes = new WeakMap<Session, Outcome>();
-  const { carrying = carryingNothing } = options;
+  const bySession = new WeakMap<Session, SessionServers>();
+  const { carrying: auth = noCredentialAuth } = options;
   let revision = 0;
   let basis: readonly unknown[] = [];
 
-  function outcomeFor(session: Session): Outcome {
+  function serversFor(session: Session): SessionServers {
     const config = options.config();
     const servers = options.servers();
-    const known = outcomes.get(session);
+    const known = bySession.get(session);
     if (known !== undefined && known.config === config && known.servers === servers) return known;
-    const facts = factsOf(session, config);
-    const found = new Map<string, Found>();
+    const access = readAccessFacts(session, config);
+    const found = new Map<string, ServerLookup>();
     const available: ServerDefinition[] = [];
     for (const server of servers.values()) {
-      const removal = removalOf(server, facts);
+      const removal = removalOf(server, access);
       if (removal === undefined) available.push(server);
       found.set(server.name, removal === undefined ? { server } : { server: undefined, removal });
     }
-    const outcome = { config, servers, found, available };
-    outcomes.set(session, outcome);
-    return outcome;
+    const resolved = { config, servers, found, available };
+    bySession.set(session, resolved);
+    return resolved;
   }
 
   /** The record as it is now, in the workspace that was selected for this call. */
@@ -119,22 +119,22 @@ export function createResolution(options: ResolutionOptions): Resolution {
     return record === undefined || record === session ? record : standingAs(record, session);
   }
 
-  function find(session: Session, name: string): Found {
+  function find(session: Session, name: string): ServerLookup {
     const now = latest(session);
-    return (now === undefined ? undefined : outcomeFor(now).found.get(name)) ?? unknown;
+    return (now === undefined ? undefined : serversFor(now).found.get(name)) ?? unknownServer;
   }
 
-  function current(session: Session, name: string): CurrentAccess {
+  function requireAccess(session: Session, name: string): CurrentAccess {
     const now = latest(session);
     if (now === undefined) throw new AmbitError('SESSION_ENDED');
-    const server = outcomeFor(now).found.get(name)?.server;
+    const server = serversFor(now).found.get(name)?.server;
     if (server === undefined) throw notAvailable(name);
     return { session: now, server };
   }
 
-  const admit = (session: Session, { name }: ServerDefinition) => current(session, name).session;
+  const admit = (session: Session, { name }: ServerDefinition) => requireAccess(session, name).session;
 
-  function unapproved(server: ServerDefinition): Removal | undefined {
+  function findApprovalProblem(server: ServerDefinition): Removal | undefined {
     const { state } = options.approvals.check(server);
     if (state === 'approved') return undefined;
     if (state === 'exposed') {
@@ -156,15 +156,15 @@ export function createResolution(options: ResolutionOptions): Resolution {
     isLatest: ({ id, version }) => options.latest(id)?.version === version,
     holds: (session) => options.latest(session.id) !== undefined,
     find,
-    current,
+    current: requireAccess,
     admit,
 
     available(session) {
       const now = latest(session);
-      return now === undefined ? none : outcomeFor(now).available;
+      return now === undefined ? noServers : serversFor(now).available;
     },
 
-    personal: carrying.revision,
+    personal: auth.revision,
 
     listOwner(session, server) {
       const { workspaceId } = session;
@@ -176,22 +176,22 @@ export function createResolution(options: ResolutionOptions): Resolution {
       const isInRunFolder = server.kind === 'stdio' && folder === undefined;
       // Those who are anonymous are not one person.
       const isAnonymous = session.userId === anonymousUser;
-      return listOwner(session, server, {
+      return createListOwner(session, server, {
         folder,
         isAlone: isApart || isAnonymous || (isInRunFolder && !isWide(scopeFor(server, session, isApart))),
-        credentials: carrying.revision(session, server),
+        credentials: auth.revision(session, server),
       });
     },
 
     launch(session, server) {
       const now = admit(session, server);
-      const launch = carrying.into(launchOf(now, server, options.config(), options), now, server);
+      const launch = auth.addTo(launchOf(now, server, options.config(), options), now, server);
       const { id, workspaceId = '(none)', trustLevel } = now;
       const scope = scopeFor(server, now, options.folders?.isApart(now) ?? false);
-      const whom = isWide(scope) ? { scope } : { session: id };
+      const subject = isWide(scope) ? { scope } : { session: id };
       options.log.debug?.('context injected', {
         server: server.name,
-        ...whom,
+        ...subject,
         workspace: workspaceId,
         trust: trustLevel,
       });
@@ -207,20 +207,20 @@ export function createResolution(options: ResolutionOptions): Resolution {
           return { name, server: undefined, removal };
         }
         const { server } = found;
-        const removal = unapproved(server);
+        const removal = findApprovalProblem(server);
         if (removal !== undefined) return { name, server: undefined, removal };
         // An agent SDK starts its own, and shares it with nobody.
         const launch =
           server.kind === 'stdio'
-            ? carrying.named(launchOf(session, server, config, options, 'session'), session, server)
+            ? auth.describe(launchOf(session, server, config, options, 'session'), session, server)
             : undefined;
-        return { name, server, launch, credentials: carrying.concerns(session, server) };
+        return { name, server, launch, credentials: auth.hasAny(session, server) };
       });
     },
   };
 }
 
-function factsOf({ trustLevel, servers, workspaceId: id }: Session, config: Config): SessionInWorkspace {
+function readAccessFacts({ trustLevel, servers, workspaceId: id }: Session, config: Config): SessionInWorkspace {
   const known = id !== undefined && Object.hasOwn(config.workspaces, id) ? config.workspaces[id] : undefined;
   const workspace = id === undefined ? undefined : { id, servers: known?.capabilities.servers };
   return { trustLevel, servers, workspace: workspace as SessionInWorkspace['workspace'] };

@@ -25,42 +25,42 @@ export interface ToolBounds {
   outlook(session: Session, servers: readonly string[]): ReadonlyMap<string, string>;
 }
 
-export interface ToolBoundsOptions {
+export interface ToolAccessOptions {
   readonly config: () => Config;
   /** The record that counts now; whoever asks may hold one from before it was restricted. */
   readonly latest: (id: string) => Session | undefined;
 }
 
-export function createToolBounds({ config, latest }: ToolBoundsOptions): ToolBounds {
+export function createToolBounds({ config, latest }: ToolAccessOptions): ToolBounds {
   let known: { readonly config: Config; readonly policy: Policy } | undefined;
 
-  function of(server: string): ToolPolicy | undefined {
+  function policyFor(server: string): ToolPolicy | undefined {
     const now = config();
-    if (known?.config !== now) known = { config: now, policy: policyOf(now) };
+    if (known?.config !== now) known = { config: now, policy: createToolPolicies(now) };
     return known.policy.for(server);
   }
 
-  function claims(session: Session): SessionClaims {
+  function currentClaims(session: Session): SessionClaims {
     const record = latest(session.id);
     if (record === undefined) throw new AmbitError('SESSION_ENDED');
-    return claimsOf(record === session ? record : standingAs(record, session));
+    return toClaims(record === session ? record : standingAs(record, session));
   }
 
   return {
-    of,
+    of: policyFor,
 
     admit(session, server, tool, call) {
-      const policy = of(server);
+      const policy = policyFor(server);
       if (policy === undefined) return undefined;
-      const decision = policy.decide(claims(session), tool ?? '', argumentsOf(call));
+      const decision = policy.decide(currentClaims(session), tool ?? '', argumentsReader(call));
       if (decision.allowed) return decision.rule;
-      throw denied(tool ?? '', decision);
+      throw deniedError(tool ?? '', decision);
     },
 
     shown(session, server) {
-      const policy = of(server);
+      const policy = policyFor(server);
       if (policy === undefined) return undefined;
-      const held = claims(session);
+      const held = currentClaims(session);
       // A tool that only a scope is missing for is shown: calling it is how a client learns which one.
       const obtainable = Object.keys(session.byToken?.governed ?? {});
       const perhaps = obtainable.length === 0 ? held : { ...held, permissions: [...held.permissions, ...obtainable] };
@@ -75,26 +75,28 @@ export function createToolBounds({ config, latest }: ToolBoundsOptions): ToolBou
     },
 
     decide(session, server, tool, args) {
-      const decision = of(server)?.decide(claims(session), tool, (names) => readJudged(args ?? '{}', names));
+      const decision = policyFor(server)?.decide(currentClaims(session), tool, (names) =>
+        readJudged(args ?? '{}', names),
+      );
       return decision ?? { allowed: true, rule: 'default', reason: 'nothing denies it', claims: ['tool'], rules: [] };
     },
 
     outlook(session, servers) {
-      const held = claimsOf(session);
-      return new Map(servers.map((server) => [server, of(server)?.outlook(held) ?? '']));
+      const held = toClaims(session);
+      return new Map(servers.map((server) => [server, policyFor(server)?.outlook(held) ?? '']));
     },
   };
 }
 
-function policyOf({ servers, rules }: Config): Policy {
+function createToolPolicies({ servers, rules }: Config): Policy {
   return createPolicy((name) => (Object.hasOwn(servers, name) ? servers[name]?.tools : undefined), rules);
 }
 
-function claimsOf({ id, userId, agentId, workspaceId, trustLevel, permissions }: Session): SessionClaims {
+function toClaims({ id, userId, agentId, workspaceId, trustLevel, permissions }: Session): SessionClaims {
   return { id, userId, agentId: agentId ?? '', workspaceId: workspaceId ?? '', trustLevel, permissions };
 }
 
-function argumentsOf({ bytes, params }: Message): ReadArguments {
+function argumentsReader({ bytes, params }: Message): ReadArguments {
   return (names) => {
     const member = memberOf(params?.shape, 'arguments');
     return readJudged(member === undefined ? '{}' : rawAt(bytes, member), names);
@@ -106,7 +108,7 @@ export function toolOf({ bytes, params }: Message): string | undefined {
   return stringAt(bytes, memberOf(params?.shape, 'name'));
 }
 
-function denied(tool: string, { rule, reason, hint, needs }: Decision): AmbitError {
+function deniedError(tool: string, { rule, reason, hint, needs }: Decision): AmbitError {
   return new AmbitError('PERMISSION_DENIED', {
     what: `The tool "${tool.slice(0, 100)}" may not be called like this: ${reason}.`,
     rule,

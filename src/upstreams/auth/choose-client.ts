@@ -4,10 +4,10 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { readSecret } from '../../lib/fs/private-secret.ts';
 import type { GuardedFetch } from './guarded-fetch.ts';
 import type { LoginClient, LoginServer } from './login.ts';
-import { loadOauth, requests } from './token-requests.ts';
+import { loadOauth, requestOptions } from './token-requests.ts';
 
 /** Where the authorization server sends the user back to: the gateway's own address, or a port of the command's. */
-export type Return = { readonly publicUrl: string } | { readonly loopbackPort: number };
+export type ReturnTarget = { readonly publicUrl: string } | { readonly loopbackPort: number };
 
 export interface ChosenClient {
   readonly client: LoginClient;
@@ -26,36 +26,41 @@ function issuerTag(issuer: string): string {
 export async function chooseClient(
   server: LoginServer,
   as: AuthorizationServer,
-  back: Return,
+  returnTarget: ReturnTarget,
   fetch: GuardedFetch,
 ): Promise<ChosenClient> {
   const { clientId, clientSecretFile } = server.oauth ?? {};
   const tag = issuerTag(as.issuer);
   if (clientId !== undefined) {
-    const clientSecret = clientSecretFile === undefined ? undefined : secretIn(clientSecretFile);
+    const clientSecret = clientSecretFile === undefined ? undefined : readClientSecret(clientSecretFile);
     const client: LoginClient =
-      clientSecret === undefined ? { clientId, method: 'none' } : { clientId, clientSecret, method: secretMethod(as) };
+      clientSecret === undefined
+        ? { clientId, method: 'none' }
+        : { clientId, clientSecret, method: chooseSecretMethod(as) };
     // Whoever registered it by hand wrote down this address and no other.
-    return { client, redirectUri: returnTo(back, undefined) };
+    return { client, redirectUri: redirectUriFor(returnTarget, undefined) };
   }
-  const redirectUri = returnTo(back, tag);
-  const described = 'publicUrl' in back && new URL(back.publicUrl).protocol === 'https:';
-  if (described && as['client_id_metadata_document_supported'] === true) {
-    return { client: { clientId: clientDocumentUrl(back.publicUrl, tag), method: 'none' }, redirectUri };
+  const redirectUri = redirectUriFor(returnTarget, tag);
+  const hasPublicDocument = 'publicUrl' in returnTarget && new URL(returnTarget.publicUrl).protocol === 'https:';
+  if (hasPublicDocument && as['client_id_metadata_document_supported'] === true) {
+    return { client: { clientId: clientDocumentUrl(returnTarget.publicUrl, tag), method: 'none' }, redirectUri };
   }
   if (as.registration_endpoint === undefined) {
     throw new AmbitError('LOGIN_FAILED', {
       what: `The authorization server ${as.issuer} registers nobody by itself.`,
-      hint: `Register Ambit there with the address ${returnTo(back, undefined)}, and write servers.${server.name}.oauth.clientId and issuer.`,
+      hint: `Register Ambit there with the address ${redirectUriFor(returnTarget, undefined)}, and write servers.${server.name}.oauth.clientId and issuer.`,
     });
   }
-  return { client: await register(as, redirectUri, 'publicUrl' in back ? 'web' : 'native', fetch), redirectUri };
+  return {
+    client: await registerClient(as, redirectUri, 'publicUrl' in returnTarget ? 'web' : 'native', fetch),
+    redirectUri,
+  };
 }
 
-function returnTo(back: Return, tag: string | undefined): string {
+function redirectUriFor(returnTarget: ReturnTarget, tag: string | undefined): string {
   const path = tag === undefined ? '' : `/${tag}`;
-  if ('publicUrl' in back) return `${back.publicUrl.replace(/\/$/, '')}/oauth/callback${path}`;
-  return `http://127.0.0.1:${back.loopbackPort}/callback${path}`;
+  if ('publicUrl' in returnTarget) return `${returnTarget.publicUrl.replace(/\/$/, '')}/oauth/callback${path}`;
+  return `http://127.0.0.1:${returnTarget.loopbackPort}/callback${path}`;
 }
 
 function clientDocumentUrl(publicUrl: string, tag: string): string {
@@ -63,14 +68,14 @@ function clientDocumentUrl(publicUrl: string, tag: string): string {
 }
 
 /** What Ambit is, for authorization servers that look instead of registering. */
-export function clientDocument(publicUrl: string, tag: string): Record<string, unknown> {
+export function createClientDocument(publicUrl: string, tag: string): Record<string, unknown> {
   return {
     client_id: clientDocumentUrl(publicUrl, tag),
-    ...described([returnTo({ publicUrl }, tag)], 'web'),
+    ...clientMetadata([redirectUriFor({ publicUrl }, tag)], 'web'),
   };
 }
 
-function described(redirectUris: readonly string[], type: 'web' | 'native') {
+function clientMetadata(redirectUris: readonly string[], type: 'web' | 'native') {
   return {
     client_name: 'Ambit',
     redirect_uris: [...redirectUris],
@@ -81,7 +86,7 @@ function described(redirectUris: readonly string[], type: 'web' | 'native') {
   };
 }
 
-async function register(
+async function registerClient(
   as: AuthorizationServer,
   redirectUri: string,
   type: 'web' | 'native',
@@ -91,8 +96,8 @@ async function register(
   try {
     const response = await oauth.dynamicClientRegistrationRequest(
       as,
-      described([redirectUri], type),
-      requests(oauth, fetch),
+      clientMetadata([redirectUri], type),
+      requestOptions(oauth, fetch),
     );
     const made = await oauth.processDynamicClientRegistrationResponse(response);
     const { client_id: clientId, client_secret: clientSecret, token_endpoint_auth_method: method } = made;
@@ -107,14 +112,14 @@ async function register(
   }
 }
 
-function secretMethod(as: AuthorizationServer): LoginClient['method'] {
+function chooseSecretMethod(as: AuthorizationServer): LoginClient['method'] {
   const known = as.token_endpoint_auth_methods_supported;
   const postOnly =
     known !== undefined && !known.includes('client_secret_basic') && known.includes('client_secret_post');
   return postOnly ? 'client_secret_post' : 'client_secret_basic';
 }
 
-function secretIn(file: string): string {
+function readClientSecret(file: string): string {
   const secret = readSecret(file);
   if (secret !== undefined) return secret;
   throw new AmbitError('LOGIN_FAILED', { what: `There is no file ${file} with the secret of the client.` });

@@ -5,7 +5,7 @@ import type { Journal } from '../../observability/journal/journal.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { Links } from '../links/links.ts';
-import { type CredentialPlace, checkPlace, isForOneUser, placeOf } from './credential-target.ts';
+import { assertTarget, type CredentialTarget, createTarget, isForOneUser } from './credential-target.ts';
 import { type Credentials, type CredentialView, openCredentials } from './credentials.ts';
 import { openSealingKeys } from './sealing-key.ts';
 
@@ -25,7 +25,7 @@ export interface GivenCredentials {
   list(): CredentialView[];
 }
 
-export interface GivenParts {
+export interface CredentialAdminOptions {
   readonly credentials: Credentials | undefined;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
   readonly prefixes: () => readonly string[];
@@ -33,25 +33,33 @@ export interface GivenParts {
 }
 
 /** Those of this configuration, with the key it names. */
-export function credentialsIn(store: SessionStore, config: Config, dataDir: string): Promise<Credentials> {
+export function openConfiguredCredentials(store: SessionStore, config: Config, dataDir: string): Promise<Credentials> {
   const { keyFile } = config.credentials;
   return openCredentials(store, openSealingKeys({ dataDir, keyFile, env: process.env }));
 }
 
-export function giveCredentials({ credentials, servers, prefixes, journal }: GivenParts): GivenCredentials {
-  function kept(): Credentials {
+export function createCredentialAdmin({
+  credentials,
+  servers,
+  prefixes,
+  journal,
+}: CredentialAdminOptions): GivenCredentials {
+  function requireCredentials(): Credentials {
     if (credentials === undefined)
       throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'No credentials are kept here.' });
     return credentials;
   }
 
-  function note(event: 'credential-set' | 'credential-removed', { userId, server, name }: CredentialPlace): void {
+  function recordChange(
+    event: 'credential-set' | 'credential-removed',
+    { userId, server, name }: CredentialTarget,
+  ): void {
     journal?.record({ kind: 'gateway', event, userId, server, name });
   }
 
   return {
     async set(which, value) {
-      const place = namedPlace(which);
+      const place = readTarget(which);
       const server = servers().get(place.server);
       if (server === undefined) {
         throw new AmbitError('SERVER_NOT_AVAILABLE', {
@@ -62,17 +70,17 @@ export function giveCredentials({ credentials, servers, prefixes, journal }: Giv
       if (place.userId === anonymousUser) {
         throw new AmbitError('REQUEST_INVALID', { what: 'Whoever is anonymous is given no credential.' });
       }
-      checkPlace(place, server, prefixes());
-      await kept().set(place, value);
-      note('credential-set', place);
+      assertTarget(place, server, prefixes());
+      await requireCredentials().set(place, value);
+      recordChange('credential-set', place);
     },
     async remove(which) {
-      const place = namedPlace(which);
-      const removed = await kept().remove(place);
-      if (removed) note('credential-removed', place);
+      const place = readTarget(which);
+      const removed = await requireCredentials().remove(place);
+      if (removed) recordChange('credential-removed', place);
       return removed;
     },
-    list: () => kept().list(),
+    list: () => requireCredentials().list(),
   };
 }
 
@@ -92,9 +100,9 @@ export async function closeLinksUsing(
   await links.end(name, reason, ({ userId }) => concerns(userId, name));
 }
 
-function namedPlace({ userId, server, env, header }: CredentialName): CredentialPlace {
+function readTarget({ userId, server, env, header }: CredentialName): CredentialTarget {
   if ((env === undefined) === (header === undefined)) {
     throw new AmbitError('REQUEST_INVALID', { what: 'Name either a variable or a header.' });
   }
-  return placeOf(userId, server, env === undefined ? 'header' : 'env', (env ?? header) as string);
+  return createTarget(userId, server, env === undefined ? 'header' : 'env', (env ?? header) as string);
 }

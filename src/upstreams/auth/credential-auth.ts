@@ -3,43 +3,44 @@ import { anonymousUser } from '../../identity/principal.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Launch } from '../access/launch.ts';
 import type { HttpServer, ServerDefinition, StdioServer } from '../definition.ts';
-import { isForOneUser, whyNotNamed } from './credential-target.ts';
+import { findNameProblem, isForOneUser } from './credential-target.ts';
 import type { Credentials } from './credentials.ts';
 
-type Values = Readonly<Record<string, string>>;
+type AuthValues = Readonly<Record<string, string>>;
 
 /** What servers are given on behalf of a session's user. */
-export interface Carrying {
+export interface CredentialAuth {
   /** The launch with the credentials in it; they outrank what is configured under the same name. */
-  into(launch: Launch, session: Session, server: StdioServer): Launch;
+  addTo(launch: Launch, session: Session, server: StdioServer): Launch;
   /** The launch as it may be shown: which variables are credentials, and none of their values. */
-  named(launch: Launch, session: Session, server: StdioServer): Launch;
-  headers(session: Session, server: HttpServer): Values;
+  describe(launch: Launch, session: Session, server: StdioServer): Launch;
+  headers(session: Session, server: HttpServer): AuthValues;
   /** Whether any of the session's user goes to this server. */
-  concerns(session: Session, server: ServerDefinition): boolean;
+  hasAny(session: Session, server: ServerDefinition): boolean;
   /** Differs between users, and with every change, where a server is given any; else empty. */
   revision(session: Session, server: ServerDefinition): string;
 }
 
-export interface CarryingOptions {
+export interface CredentialAuthOptions {
   /** Undefined where none are given to anybody. */
   readonly credentials: Credentials | undefined;
   readonly prefixes: () => readonly string[];
   readonly isApproved: (server: ServerDefinition) => boolean;
 }
 
-export function createCarrying({ credentials, prefixes, isApproved }: CarryingOptions): Carrying {
+export function createCredentialAuth({ credentials, prefixes, isApproved }: CredentialAuthOptions): CredentialAuth {
   /** The user's credentials, where this server may be given any at all. */
-  function keptFor({ userId }: Session, server: ServerDefinition): Credentials | undefined {
+  function credentialsFor({ userId }: Session, server: ServerDefinition): Credentials | undefined {
     if (credentials === undefined || userId === anonymousUser || !isForOneUser(server)) return undefined;
-    if (credentials.placesOf(userId, server.name).length === 0) return undefined;
+    if (credentials.listTargets(userId, server.name).length === 0) return undefined;
     return isApproved(server) ? credentials : undefined;
   }
 
-  function given(session: Session, server: ServerDefinition, kind: 'env' | 'header'): Record<string, string> {
+  function readValues(session: Session, server: ServerDefinition, kind: 'env' | 'header'): Record<string, string> {
     const values: Record<string, string> = {};
-    for (const each of keptFor(session, server)?.of(session.userId, server.name) ?? []) {
-      const why = each.kind === kind ? whyNotNamed(kind, each.name, prefixes()) : 'the server takes none of this kind';
+    for (const each of credentialsFor(session, server)?.read(session.userId, server.name) ?? []) {
+      const why =
+        each.kind === kind ? findNameProblem(kind, each.name, prefixes()) : 'the server takes none of this kind';
       if (why !== undefined) {
         throw new AmbitError('CREDENTIAL_UNUSABLE', {
           what: `The credential ${each.name} for the server "${server.name}": ${why}.`,
@@ -50,37 +51,39 @@ export function createCarrying({ credentials, prefixes, isApproved }: CarryingOp
     return values;
   }
 
-  function names(session: Session, server: ServerDefinition): string[] {
-    return (keptFor(session, server)?.placesOf(session.userId, server.name) ?? []).map(({ name }) => name);
+  function listNames(session: Session, server: ServerDefinition): string[] {
+    return (credentialsFor(session, server)?.listTargets(session.userId, server.name) ?? []).map(({ name }) => name);
   }
 
   return {
-    into(launch, session, server) {
-      const values = given(session, server, 'env');
-      return Object.keys(values).length === 0 ? launch : withOrigin(launch, { ...launch.env, ...values }, values);
+    addTo(launch, session, server) {
+      const values = readValues(session, server, 'env');
+      return Object.keys(values).length === 0
+        ? launch
+        : withCredentialOrigin(launch, { ...launch.env, ...values }, values);
     },
-    named(launch, session, server) {
-      const own = names(session, server);
+    describe(launch, session, server) {
+      const own = listNames(session, server);
       if (own.length === 0) return launch;
       const shown = Object.entries(launch.env).filter(([name]) => !own.includes(name));
-      return withOrigin(launch, Object.fromEntries(shown), Object.fromEntries(own.map((name) => [name, ''])));
+      return withCredentialOrigin(launch, Object.fromEntries(shown), Object.fromEntries(own.map((name) => [name, ''])));
     },
-    headers: (session, server) => given(session, server, 'header'),
-    concerns: (session, server) => names(session, server).length > 0,
+    headers: (session, server) => readValues(session, server, 'header'),
+    hasAny: (session, server) => listNames(session, server).length > 0,
     revision(session, server) {
-      const revision = keptFor(session, server)?.revision(session.userId, server.name);
+      const revision = credentialsFor(session, server)?.revision(session.userId, server.name);
       return revision === undefined ? '' : JSON.stringify([session.userId, revision]);
     },
   };
 }
 
-export const carryingNothing = createCarrying({
+export const noCredentialAuth = createCredentialAuth({
   credentials: undefined,
   prefixes: () => [],
   isApproved: () => false,
 });
 
-function withOrigin(launch: Launch, env: Values, credentials: Values): Launch {
+function withCredentialOrigin(launch: Launch, env: AuthValues, credentials: AuthValues): Launch {
   const origins = Object.fromEntries(Object.keys(credentials).map((name) => [name, 'credential' as const]));
   return { ...launch, env, provenance: { ...launch.provenance, ...origins } };
 }

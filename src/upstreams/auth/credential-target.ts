@@ -3,7 +3,7 @@ import { refusedVariable } from '../../context/for-tools/foreign-env.ts';
 import { AmbitError } from '../../errors.ts';
 
 /** Whose credential it is, for which server, and under which name the server finds it. */
-export interface CredentialPlace {
+export interface CredentialTarget {
   readonly userId: string;
   readonly server: string;
   readonly kind: 'env' | 'header';
@@ -18,26 +18,26 @@ export interface ReceivingServer {
   readonly scope?: string;
 }
 
-const variable = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
-const field = /^[a-z0-9!#$%&'*+.^_`|~-]{1,128}$/;
-const longest = 8192;
+const variableName = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
+const headerName = /^[a-z0-9!#$%&'*+.^_`|~-]{1,128}$/;
+const maxValueBytes = 8192;
 const brokenText = /\p{Surrogate}|\u0000/u;
 
 /** Headers that say how a request is carried, and those that Ambit writes itself. */
-const notGiven =
+const reservedHeaders =
   /^(?:host|connection|content-.*|transfer-encoding|te|trailer|upgrade|keep-alive|proxy-.*|expect|accept|accept-encoding|cookie2?|origin|forwarded|via|x-forwarded-.*|mcp-.*|txn-token|last-event-id)$/;
 
-export function placeOf(userId: string, server: string, kind: 'env' | 'header', name: string): CredentialPlace {
+export function createTarget(userId: string, server: string, kind: 'env' | 'header', name: string): CredentialTarget {
   return { userId, server, kind, name: kind === 'header' ? name.toLowerCase() : name };
 }
 
 /** All credentials of a user for a server begin so; a name of any length fits a key that has a bound. */
-export function keyPrefix({ userId, server }: Pick<CredentialPlace, 'userId' | 'server'>): string {
+export function credentialKeyPrefix({ userId, server }: Pick<CredentialTarget, 'userId' | 'server'>): string {
   return `${createHash('sha256').update(userId).digest('base64url')}/${server}/`;
 }
 
-export function keyOf(place: CredentialPlace): string {
-  return `${keyPrefix(place)}${place.kind}/${place.name}`;
+export function credentialKey(target: CredentialTarget): string {
+  return `${credentialKeyPrefix(target)}${target.kind}/${target.name}`;
 }
 
 /** A process of several users must not know what belongs to one of them. */
@@ -46,42 +46,46 @@ export function isForOneUser({ kind, scope }: ReceivingServer): boolean {
 }
 
 /** Throws when a credential may not be kept for this place, or could never be given. */
-export function checkPlace(place: CredentialPlace, server: ReceivingServer, prefixes: readonly string[]): void {
-  const { userId, kind, name } = place;
-  if (userId === '' || Buffer.byteLength(userId) > 512 || brokenText.test(userId)) refuse('That is no name of a user.');
+export function assertTarget(target: CredentialTarget, server: ReceivingServer, prefixes: readonly string[]): void {
+  const { userId, kind, name } = target;
+  if (userId === '' || Buffer.byteLength(userId) > 512 || brokenText.test(userId))
+    throwInvalid('That is no name of a user.');
   if (kind === 'env' && server.kind !== 'stdio') {
-    refuse(`The server "${server.name}" is reached over HTTP and has no environment; give a header.`);
+    throwInvalid(`The server "${server.name}" is reached over HTTP and has no environment; give a header.`);
   }
   if (kind === 'header' && server.kind !== 'http') {
-    refuse(`The server "${server.name}" is a process and takes no headers; give a variable.`);
+    throwInvalid(`The server "${server.name}" is a process and takes no headers; give a variable.`);
   }
   if (!isForOneUser(server)) {
-    refuse(
+    throwInvalid(
       `The process of "${server.name}" serves several users (scope ${server.scope}); it gets nobody's credential.`,
     );
   }
-  const why = whyNotNamed(kind, name, prefixes);
-  if (why !== undefined) refuse(`A credential cannot be given as ${name}: ${why}.`);
+  const why = findNameProblem(kind, name, prefixes);
+  if (why !== undefined) throwInvalid(`A credential cannot be given as ${name}: ${why}.`);
 }
 
 /** Why no credential may have this name; undefined when one may. */
-export function whyNotNamed(kind: 'env' | 'header', name: string, prefixes: readonly string[]): string | undefined {
+export function findNameProblem(kind: 'env' | 'header', name: string, prefixes: readonly string[]): string | undefined {
   if (kind === 'header') {
-    if (!field.test(name)) return 'that is no name of a header';
-    return notGiven.test(name) ? 'this header says how a request is carried, or is written by Ambit itself' : undefined;
+    if (!headerName.test(name)) return 'that is no name of a header';
+    return reservedHeaders.test(name)
+      ? 'this header says how a request is carried, or is written by Ambit itself'
+      : undefined;
   }
-  if (!variable.test(name)) return 'that is no name of a variable';
+  if (!variableName.test(name)) return 'that is no name of a variable';
   if (/^TMPDIR$/i.test(name)) return 'each process has a folder of its own there';
   return refusedVariable(name, '', prefixes);
 }
 
-export function checkValue(kind: 'env' | 'header', value: string): void {
-  if (value === '') refuse('The value is empty.');
-  if (Buffer.byteLength(value) > longest) refuse(`The value is longer than ${longest} bytes.`);
-  if (brokenText.test(value) || /[\r\n]/.test(value)) refuse('The value holds a line end, NUL, or is no Unicode.');
-  if (kind === 'header' && !/^[\t\x20-\x7e]+$/.test(value)) refuse('A header takes printable ASCII only.');
+export function assertCredentialValue(kind: 'env' | 'header', value: string): void {
+  if (value === '') throwInvalid('The value is empty.');
+  if (Buffer.byteLength(value) > maxValueBytes) throwInvalid(`The value is longer than ${maxValueBytes} bytes.`);
+  if (brokenText.test(value) || /[\r\n]/.test(value))
+    throwInvalid('The value holds a line end, NUL, or is no Unicode.');
+  if (kind === 'header' && !/^[\t\x20-\x7e]+$/.test(value)) throwInvalid('A header takes printable ASCII only.');
 }
 
-function refuse(what: string): never {
+function throwInvalid(what: string): never {
   throw new AmbitError('REQUEST_INVALID', { what });
 }

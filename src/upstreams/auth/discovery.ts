@@ -1,6 +1,6 @@
 import type { AuthorizationServer } from 'oauth4webapi';
 import { AmbitError } from '../../errors.ts';
-import { type GuardedFetch, NoAnswer } from './guarded-fetch.ts';
+import { type GuardedFetch, NoAnswerError } from './guarded-fetch.ts';
 import type { LoginServer } from './login.ts';
 
 /** What a server says about the login it wants, in `WWW-Authenticate` (RFC 6750, RFC 9728). */
@@ -17,7 +17,7 @@ const parameter = /([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))/gy;
 const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/;
 
 /** The authorization server of an upstream, and what to ask it for. */
-export interface Discovered {
+export interface LoginDiscovery {
   /** The server as tokens are made for it (RFC 8707). */
   readonly resource: string;
   readonly issuer: string;
@@ -26,7 +26,7 @@ export interface Discovered {
 }
 
 /** What a server says of itself (RFC 9728), or what may be assumed of one from before it had to. */
-export interface Resource {
+export interface ProtectedResource {
   readonly resource: string;
   readonly issuer: string;
   readonly scopes: readonly string[];
@@ -36,20 +36,20 @@ export interface Resource {
  * Where the operator names the issuer, all endpoints come from that issuer's own metadata. Else the server names it, and
  * could name a stranger who sends users to an honest login page and keeps the code: the page must be the issuer's own.
  */
-export async function discover(
+export async function discoverLogin(
   { name, url, oauth }: LoginServer,
   challenge: Challenge | undefined,
   fetch: GuardedFetch,
-): Promise<Discovered> {
+): Promise<LoginDiscovery> {
   const described = await discoverResource(url, challenge, fetch);
   const { resource, scopes } = described;
   const issuer = oauth?.issuer ?? described.issuer;
   const as = await discoverIssuer(issuer, fetch);
   if (as.code_challenge_methods_supported?.includes('S256') !== true) {
-    throw failed(`The authorization server ${issuer} does not say that it protects codes (PKCE with S256).`);
+    throw loginFailedError(`The authorization server ${issuer} does not say that it protects codes (PKCE with S256).`);
   }
   if (oauth?.issuer === undefined && originOf(as.authorization_endpoint) !== originOf(as.issuer)) {
-    throw failed(
+    throw loginFailedError(
       `The authorization server ${issuer} sends users to log in at another address.`,
       `If that is right, write the authorization server as servers.${name}.oauth.issuer.`,
     );
@@ -65,24 +65,25 @@ export async function discoverResource(
   server: URL,
   challenge: Challenge | undefined,
   fetch: GuardedFetch,
-): Promise<Resource> {
+): Promise<ProtectedResource> {
   const path = server.pathname === '/' ? '' : server.pathname.replace(/\/$/, '');
   const wellKnown = '/.well-known/oauth-protected-resource';
-  const places = [
+  const addresses = [
     ...(challenge?.resourceMetadata === undefined ? [] : [challenge.resourceMetadata]),
     new URL(wellKnown + path, server).href,
     ...(path === '' ? [] : [new URL(wellKnown, server).href]),
   ];
-  for (const place of places) {
-    const found = URL.canParse(place) ? await getJson(place, fetch) : undefined;
+  for (const candidate of addresses) {
+    const found = URL.canParse(candidate) ? await fetchJson(candidate, fetch) : undefined;
     if (found === undefined) continue;
     const { resource, authorization_servers: issuers, scopes_supported: scopes } = found;
-    if (typeof resource !== 'string' || !covers(resource, server)) {
-      throw failed('The server describes itself as another one, and tokens made for that are not asked for.');
+    if (typeof resource !== 'string' || !coversServer(resource, server)) {
+      throw loginFailedError('The server describes itself as another one, and tokens made for that are not asked for.');
     }
     const [issuer] = Array.isArray(issuers) ? issuers.filter((each) => typeof each === 'string') : [];
-    if (issuer === undefined || !URL.canParse(issuer)) throw failed('The server names no authorization server.');
-    return { resource, issuer, scopes: textsIn(scopes) };
+    if (issuer === undefined || !URL.canParse(issuer))
+      throw loginFailedError('The server names no authorization server.');
+    return { resource, issuer, scopes: readStrings(scopes) };
   }
   // Servers of the revision before it had to be said stand beside their authorization server.
   return { resource: server.href, issuer: server.origin, scopes: [] };
@@ -92,30 +93,31 @@ export async function discoverResource(
 async function discoverIssuer(issuer: string, fetch: GuardedFetch): Promise<AuthorizationServer> {
   const url = new URL(issuer);
   const path = url.pathname === '/' ? '' : url.pathname.replace(/\/$/, '');
-  const places = [
+  const paths = [
     `/.well-known/oauth-authorization-server${path}`,
     `/.well-known/openid-configuration${path}`,
     ...(path === '' ? [] : [`${path}/.well-known/openid-configuration`]),
   ];
-  for (const place of places) {
-    const found = await getJson(new URL(place, url).href, fetch);
+  for (const wellKnown of paths) {
+    const found = await fetchJson(new URL(wellKnown, url).href, fetch);
     if (found === undefined) continue;
     const said = found['issuer'];
     // Some write their address with a slash at its end in one place and without in the other.
     const same = typeof said === 'string' && (said === issuer || said === `${issuer}/` || `${said}/` === issuer);
-    if (!same) throw failed(`What answers for ${issuer} calls itself otherwise.`);
+    if (!same) throw loginFailedError(`What answers for ${issuer} calls itself otherwise.`);
     return found as unknown as AuthorizationServer;
   }
-  throw failed(`Nothing is known of the authorization server ${issuer}.`);
+  throw loginFailedError(`Nothing is known of the authorization server ${issuer}.`);
 }
 
 /** Undefined where there is none. */
-async function getJson(address: string, fetch: GuardedFetch): Promise<Record<string, unknown> | undefined> {
+async function fetchJson(address: string, fetch: GuardedFetch): Promise<Record<string, unknown> | undefined> {
   const response = await fetch(address, { method: 'GET', headers: { accept: 'application/json' } }).catch((error) => {
-    if (error instanceof NoAnswer) throw failed(`${new URL(address).host} does not answer: ${error.message}.`);
+    if (error instanceof NoAnswerError)
+      throw loginFailedError(`${new URL(address).host} does not answer: ${error.message}.`);
     throw error;
   });
-  if (response.status >= 500) throw failed(`${new URL(address).host} failed with status ${response.status}.`);
+  if (response.status >= 500) throw loginFailedError(`${new URL(address).host} failed with status ${response.status}.`);
   if (response.status !== 200) return undefined;
   const value = await response.json().catch(() => undefined);
   return typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -124,19 +126,19 @@ async function getJson(address: string, fetch: GuardedFetch): Promise<Record<str
 }
 
 /** Whether the server lies at or below what it calls itself. */
-function covers(resource: string, server: URL): boolean {
+function coversServer(resource: string, server: URL): boolean {
   if (!URL.canParse(resource)) return false;
   const { origin, pathname } = new URL(resource);
   if (origin !== server.origin) return false;
-  const within = (path: string) => (path.endsWith('/') ? path : `${path}/`);
-  return within(server.pathname).startsWith(within(pathname));
+  const withSlash = (path: string) => (path.endsWith('/') ? path : `${path}/`);
+  return withSlash(server.pathname).startsWith(withSlash(pathname));
 }
 
-function textsIn(value: unknown): readonly string[] {
+function readStrings(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string').slice(0, 100) : [];
 }
 
-function failed(what: string, hint?: string): AmbitError {
+function loginFailedError(what: string, hint?: string): AmbitError {
   return new AmbitError('LOGIN_FAILED', { what, ...(hint === undefined ? {} : { hint }) });
 }
 
@@ -160,13 +162,13 @@ export function readChallenge(header: string | undefined): Challenge | undefined
   }
   const [resourceMetadata, error] = [found.get('resource_metadata'), found.get('error')];
   return {
-    scopes: scopesIn(found.get('scope')),
+    scopes: parseScopes(found.get('scope')),
     ...(resourceMetadata === undefined ? {} : { resourceMetadata }),
     ...(error === undefined ? {} : { error }),
   };
 }
 
-export function scopesIn(text: string | undefined): readonly string[] {
+export function parseScopes(text: string | undefined): readonly string[] {
   const words = (text ?? '').split(' ').filter((word) => scopeToken.test(word));
   return [...new Set(words)].slice(0, 100);
 }

@@ -2,7 +2,7 @@ import { AmbitError } from '../../errors.ts';
 import type { Change } from '../../stores/feed.ts';
 import type { SessionStore } from '../../stores/store.ts';
 
-export interface Held<T> {
+export interface CachedDocument<T> {
   readonly key: string;
   readonly version: number;
   /** Undefined when what lies in the store is not what was written there. */
@@ -10,10 +10,10 @@ export interface Held<T> {
 }
 
 /** What a collection of the store holds, still sealed, as this process knows it: at most a second old. */
-export interface HeldDocuments<T> {
+export interface DocumentCache<T> {
   /** Throws STORE_UNAVAILABLE while it is not known what there is. */
-  under(prefix: string): readonly Held<T>[];
-  all(): readonly Held<T>[];
+  listUnder(prefix: string): readonly CachedDocument<T>[];
+  listAll(): readonly CachedDocument<T>[];
   /** Looks at one again; resolves when all who listen have followed. */
   refresh(key: string): Promise<void>;
   close(): void;
@@ -21,54 +21,54 @@ export interface HeldDocuments<T> {
 
 const retryMs = 500;
 
-export async function holdDocuments<T>(
+export async function openDocumentCache<T>(
   store: SessionStore,
   collection: string,
   read: (key: string, text: string) => T | undefined,
   changed: (keyPrefix: string) => Promise<void>,
-): Promise<HeldDocuments<T>> {
+): Promise<DocumentCache<T>> {
   /** By what their keys begin with, up to the server. */
-  const held = new Map<string, Map<string, Held<T>>>();
-  let known = false;
-  let closed = false;
+  const documents = new Map<string, Map<string, CachedDocument<T>>>();
+  let isLoaded = false;
+  let isClosed = false;
   let retry: NodeJS.Timeout | undefined;
   // One look at a time, so that an older answer never comes after a newer one.
-  let looking: Promise<void> = Promise.resolve();
+  let queue: Promise<void> = Promise.resolve();
 
-  function keep(key: string, found: { readonly text: string; readonly version: number } | undefined): boolean {
+  function update(key: string, found: { readonly text: string; readonly version: number } | undefined): boolean {
     const prefix = prefixOf(key);
-    const own = held.get(prefix) ?? new Map<string, Held<T>>();
+    const own = documents.get(prefix) ?? new Map<string, CachedDocument<T>>();
     if (own.get(key)?.version === found?.version) return false;
     if (found === undefined) own.delete(key);
     else own.set(key, { key, version: found.version, sealed: read(key, found.text) });
-    if (own.size === 0) held.delete(prefix);
-    else held.set(prefix, own);
+    if (own.size === 0) documents.delete(prefix);
+    else documents.set(prefix, own);
     return true;
   }
 
   /** What their keys begin with, of those that are not as they were. */
   async function reload(): Promise<string[]> {
-    const there = new Map<string, { readonly text: string; readonly version: number }>();
+    const stored = new Map<string, { readonly text: string; readonly version: number }>();
     for (let after: string | null | undefined; after !== null; ) {
       const page = await store.documents.list(collection, { limit: 1000, ...(after === undefined ? {} : { after }) });
-      for (const document of page.documents) there.set(document.key, document);
+      for (const document of page.documents) stored.set(document.key, document);
       after = page.next;
     }
-    const keys = new Set([...there.keys(), ...[...held.values()].flatMap((own) => [...own.keys()])]);
-    const touched = new Set([...keys].filter((key) => keep(key, there.get(key))).map(prefixOf));
-    known = true;
-    return [...touched];
+    const keys = new Set([...stored.keys(), ...[...documents.values()].flatMap((own) => [...own.keys()])]);
+    const changedPrefixes = new Set([...keys].filter((key) => update(key, stored.get(key))).map(prefixOf));
+    isLoaded = true;
+    return [...changedPrefixes];
   }
 
   async function next(work: () => Promise<string[]>): Promise<void> {
-    const looked = looking.then(() => (closed ? [] : work()));
-    looking = looked.then(
+    const looked = queue.then(() => (isClosed ? [] : work()));
+    queue = looked.then(
       () => {},
       () => {
         // Whoever asks is refused until it is known again.
-        known = false;
+        isLoaded = false;
         clearTimeout(retry);
-        if (!closed) retry = setTimeout(() => void next(reload).catch(() => {}), retryMs).unref();
+        if (!isClosed) retry = setTimeout(() => void next(reload).catch(() => {}), retryMs).unref();
       },
     );
     // To follow may take a while, where processes end slowly; nobody else waits for that.
@@ -77,8 +77,8 @@ export async function holdDocuments<T>(
 
   function refresh(key: string): Promise<void> {
     return next(async () => {
-      if (!known) return reload();
-      return keep(key, await store.documents.get(collection, key)) ? [prefixOf(key)] : [];
+      if (!isLoaded) return reload();
+      return update(key, await store.documents.get(collection, key)) ? [prefixOf(key)] : [];
     });
   }
 
@@ -89,22 +89,22 @@ export async function holdDocuments<T>(
   await next(reload).catch(() => {});
 
   function assertKnown(): void {
-    if (known) return;
+    if (isLoaded) return;
     throw new AmbitError('STORE_UNAVAILABLE', { what: 'It is not known which credentials there are.' });
   }
 
   return {
-    under(prefix) {
+    listUnder(prefix) {
       assertKnown();
-      return [...(held.get(prefix)?.values() ?? [])];
+      return [...(documents.get(prefix)?.values() ?? [])];
     },
-    all() {
+    listAll() {
       assertKnown();
-      return [...held.values()].flatMap((own) => [...own.values()]);
+      return [...documents.values()].flatMap((own) => [...own.values()]);
     },
     refresh,
     close() {
-      closed = true;
+      isClosed = true;
       clearTimeout(retry);
       stop();
     },

@@ -11,14 +11,14 @@ import { isSpecial } from '../../lib/net/special-addresses.ts';
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
 /** Where the requests of a login may go. Their addresses come from whoever runs the server, and from those it names. */
-export interface Reach {
+export interface LoginHosts {
   /** The addresses to connect to, looked at and never resolved again; throws when it may not be reached. */
   addressesOf(url: URL): Promise<readonly string[]>;
   /** Throws when a browser must not be sent there. */
   assertForBrowser(url: URL): void;
 }
 
-interface ReachOptions {
+interface LoginHostsOptions {
   /** The address of the server itself: the operator wrote it, and what lies on the same machine may be reached. */
   readonly server: URL;
   /** Further hosts that may be on a private network, as `host:port`. */
@@ -39,7 +39,7 @@ export interface FetchInit {
 }
 
 /** Nothing came back. Whether anything was sent decides whether it may be sent again. */
-export class NoAnswer extends Error {
+export class NoAnswerError extends Error {
   readonly sent: boolean;
 
   constructor(message: string, sent: boolean) {
@@ -49,22 +49,22 @@ export class NoAnswer extends Error {
   }
 }
 
-const patienceMs = 10_000;
-const longestAnswer = 262_144;
-const mostRedirects = 3;
+const defaultTimeoutMs = 10_000;
+const maxAnswerBytes = 262_144;
+const maxRedirects = 3;
 
 /** Goes only where a login may lead, connects to the very addresses that were looked at, and reads only so much. */
-export function createGuardedFetch(reach: Reach, limitMs = patienceMs): GuardedFetch {
-  async function once(url: URL, init: FetchInit, signal: AbortSignal): Promise<Response> {
-    const addresses = await reach.addressesOf(url);
-    return ask(url, init, addresses, signal);
+export function createGuardedFetch(loginHosts: LoginHosts, timeoutMs = defaultTimeoutMs): GuardedFetch {
+  async function fetchOnce(url: URL, init: FetchInit, signal: AbortSignal): Promise<Response> {
+    const addresses = await loginHosts.addressesOf(url);
+    return requestAddresses(url, init, addresses, signal);
   }
 
   return async (address, init) => {
-    const signal = AbortSignal.timeout(limitMs);
+    const signal = AbortSignal.timeout(timeoutMs);
     let url = new URL(address);
-    for (let left = mostRedirects; ; left--) {
-      const response = await once(url, init, signal);
+    for (let left = maxRedirects; ; left--) {
+      const response = await fetchOnce(url, init, signal);
       const location = response.headers.get('location');
       const moved = [301, 302, 303, 307, 308].includes(response.status) && location !== null;
       // What is posted holds codes and tokens: it goes where it was meant to go and nowhere else.
@@ -74,7 +74,12 @@ export function createGuardedFetch(reach: Reach, limitMs = patienceMs): GuardedF
   };
 }
 
-function ask(url: URL, init: FetchInit, addresses: readonly string[], signal: AbortSignal): Promise<Response> {
+function requestAddresses(
+  url: URL,
+  init: FetchInit,
+  addresses: readonly string[],
+  signal: AbortSignal,
+): Promise<Response> {
   const found = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }));
   const lookup: LookupFunction = (_host, { all }, done) => {
     const [first] = found;
@@ -84,7 +89,7 @@ function ask(url: URL, init: FetchInit, addresses: readonly string[], signal: Ab
   const body = init.body === undefined || init.body === null ? undefined : Buffer.from(String(init.body));
   return new Promise((resolve, reject) => {
     let sent = false;
-    const fail = (error: Error) => reject(isAmbitError(error) ? error : new NoAnswer(error.message, sent));
+    const fail = (error: Error) => reject(isAmbitError(error) ? error : new NoAnswerError(error.message, sent));
     const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
       method: init.method,
       agent: false,
@@ -101,7 +106,7 @@ function ask(url: URL, init: FetchInit, addresses: readonly string[], signal: Ab
     let isAnswered = false;
     request.on('response', (response) => {
       isAnswered = true;
-      read(response).then(resolve, fail);
+      readResponse(response).then(resolve, fail);
     });
     // A switch to another protocol ends a request without a response and without an error.
     request.on('close', () => {
@@ -111,12 +116,12 @@ function ask(url: URL, init: FetchInit, addresses: readonly string[], signal: Ab
   });
 }
 
-async function read(response: IncomingMessage): Promise<Response> {
+async function readResponse(response: IncomingMessage): Promise<Response> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     size += chunk.length;
-    if (size > longestAnswer) {
+    if (size > maxAnswerBytes) {
       response.destroy();
       throw new Error('the answer is too long');
     }
@@ -132,11 +137,15 @@ async function read(response: IncomingMessage): Promise<Response> {
   return new Response(bodyless ? null : Buffer.concat(chunks), { status: status < 200 ? 500 : status, headers });
 }
 
-export function createReach({ server, hosts, resolve = resolveByHost }: ReachOptions): Reach {
-  const listed = new Set(hosts.flatMap((entry) => hostKey(readHostAndPort(entry)) ?? []));
-  const local = isLoopbackHost(readUrl(server)?.host ?? '');
+export function createLoginHosts({
+  server,
+  hosts: listedHosts,
+  resolve = resolveByHost,
+}: LoginHostsOptions): LoginHosts {
+  const allowed = new Set(listedHosts.flatMap((entry) => hostKey(readHostAndPort(entry)) ?? []));
+  const isLocal = isLoopbackHost(readUrl(server)?.host ?? '');
 
-  async function find(host: string, literal: boolean): Promise<readonly string[]> {
+  async function resolveAddresses(host: string, literal: boolean): Promise<readonly string[]> {
     if (literal) return [host];
     // This name means the machine itself, whatever anybody answers.
     if (host === 'localhost') return ['127.0.0.1', '::1'];
@@ -146,28 +155,28 @@ export function createReach({ server, hosts, resolve = resolveByHost }: ReachOpt
     return found.flatMap((address) => canonicalAddress(address) ?? []);
   }
 
-  function assertPlain(url: URL): HostAndPort {
+  function assertAllowedUrl(url: URL): HostAndPort {
     const read = readUrl(url);
     if (read === undefined || url.username !== '' || url.password !== '')
-      throw refusedHost(url, 'it is no plain address');
-    if (url.protocol !== 'https:' && !(url.protocol === 'http:' && local && isLoopbackHost(read.host))) {
-      throw refusedHost(url, 'it is not https');
+      throw hostRefusedError(url, 'it is no plain address');
+    if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLocal && isLoopbackHost(read.host))) {
+      throw hostRefusedError(url, 'it is not https');
     }
     return read;
   }
 
   return {
-    assertForBrowser: (url) => void assertPlain(url),
+    assertForBrowser: (url) => void assertAllowedUrl(url),
     async addressesOf(url) {
-      const { host, port, literal } = assertPlain(url);
-      const found = await find(host, literal);
-      if (listed.has(`${host} ${port}`)) return found;
+      const { host, port, literal } = assertAllowedUrl(url);
+      const found = await resolveAddresses(host, literal);
+      if (allowed.has(`${host} ${port}`)) return found;
       const home = readUrl(server);
-      const own = home === undefined ? [] : await find(home.host, home.literal).catch(() => []);
+      const own = home === undefined ? [] : await resolveAddresses(home.host, home.literal).catch(() => []);
       const open = found.filter(
-        (address) => !isSpecial(address) || own.includes(address) || (local && isLoopbackHost(address)),
+        (address) => !isSpecial(address) || own.includes(address) || (isLocal && isLoopbackHost(address)),
       );
-      if (open.length === 0) throw refusedHost(url, 'it leads to no public address');
+      if (open.length === 0) throw hostRefusedError(url, 'it leads to no public address');
       return open;
     },
   };
@@ -185,7 +194,7 @@ function isLoopbackHost(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
-function refusedHost(url: URL, why: string): AmbitError {
+function hostRefusedError(url: URL, why: string): AmbitError {
   return new AmbitError('LOGIN_FAILED', {
     what: `The login of this server leads to ${url.origin}, which is not asked: ${why}.`,
     hint: 'The operator can list the host in servers.<name>.oauth.hosts, if it is meant to be asked.',

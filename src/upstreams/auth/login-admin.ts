@@ -4,12 +4,12 @@ import { anonymousUser } from '../../identity/principal.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { HttpServer, ServerDefinition } from '../definition.ts';
-import { clientDocument } from './choose-client.ts';
+import { createClientDocument } from './choose-client.ts';
 import type { LoginView } from './login.ts';
-import { type Logins, openLogins, type Started, type UnderWay } from './logins.ts';
+import { type LoginRedirect, type Logins, openLogins, type PendingLogin } from './logins.ts';
 import { openSealingKeys } from './sealing-key.ts';
 
-export interface WhoseLogin {
+export interface LoginOwner {
   readonly userId: string;
   readonly server: string;
 }
@@ -17,21 +17,21 @@ export interface WhoseLogin {
 /** The logins as an operator handles them: tokens never come out. */
 export interface GivenLogins {
   /** `port` is where a command on this machine waits for the browser; without one it comes back to the gateway. */
-  start(which: WhoseLogin, port?: number, browser?: string): Promise<Started>;
+  start(which: LoginOwner, port?: number, browser?: string): Promise<LoginRedirect>;
   /** Whose login to which server `complete` would end, for a person to be asked first. */
-  look(callback: string, browser?: string): Promise<UnderWay>;
+  look(callback: string, browser?: string): Promise<PendingLogin>;
   /** Ends what was started: `callback` is the address that the browser was sent back to. */
-  complete(callback: string, which?: WhoseLogin, browser?: string): Promise<LoginView>;
+  complete(callback: string, which?: LoginOwner, browser?: string): Promise<LoginView>;
   /** False when there was none. */
-  remove(which: WhoseLogin): Promise<boolean>;
+  remove(which: LoginOwner): Promise<boolean>;
   list(): LoginView[];
   /** Whose login a link that was given out is for; undefined when it has run out, or is none of ours. */
-  linked(ticket: string): WhoseLogin | undefined;
+  linked(ticket: string): LoginOwner | undefined;
   /** What Ambit is, for the authorization server with that tag; undefined where it has no address of its own. */
   client(tag: string): Record<string, unknown> | undefined;
 }
 
-export interface LoginParts {
+export interface LoginAdminOptions {
   readonly logins: Logins | undefined;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
   readonly publicUrl: () => string | undefined;
@@ -39,32 +39,32 @@ export interface LoginParts {
 }
 
 /** Those of this configuration, with the key it names. */
-export function loginsIn(
+export function openConfiguredLogins(
   store: SessionStore,
   config: Config,
   dataDir: string,
-  { journal, servers }: { readonly journal: Journal; readonly servers: LoginParts['servers'] },
+  { journal, servers }: { readonly journal: Journal; readonly servers: LoginAdminOptions['servers'] },
 ): Promise<Logins> {
   const { keyFile } = config.credentials;
   return openLogins({
     store,
     keys: openSealingKeys({ dataDir, keyFile, env: process.env }),
-    servers(name) {
+    findServer(name) {
       const server = servers().get(name);
       return server?.kind === 'http' ? server : undefined;
     },
-    told: (event, { userId, server, issuer, why }) =>
+    onEvent: (event, { userId, server, issuer, why }) =>
       journal.record({ kind: 'gateway', event, userId, server, issuer, ...(why === undefined ? {} : { why }) }),
   });
 }
 
-export function giveLogins({ logins, servers, publicUrl, isApproved }: LoginParts): GivenLogins {
-  function kept(): Logins {
+export function createLoginAdmin({ logins, servers, publicUrl, isApproved }: LoginAdminOptions): GivenLogins {
+  function requireLogins(): Logins {
     if (logins === undefined) throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'No logins are kept here.' });
     return logins;
   }
 
-  function remote({ userId, server: name }: WhoseLogin): HttpServer {
+  function requireLoginServer({ userId, server: name }: LoginOwner): HttpServer {
     const server = servers().get(name);
     if (server === undefined) {
       throw new AmbitError('SERVER_NOT_AVAILABLE', {
@@ -72,36 +72,38 @@ export function giveLogins({ logins, servers, publicUrl, isApproved }: LoginPart
         hint: 'List them with "ambit server list".',
       });
     }
-    if (server.kind !== 'http') refuse(`The server "${name}" is a process; users log in to servers over HTTP only.`);
+    if (server.kind !== 'http')
+      throwInvalid(`The server "${name}" is a process; users log in to servers over HTTP only.`);
     if (!isApproved(server)) throw new AmbitError('SERVER_NOT_APPROVED');
-    if (userId === anonymousUser) refuse('Whoever is anonymous cannot log in anywhere.');
+    if (userId === anonymousUser) throwInvalid('Whoever is anonymous cannot log in anywhere.');
     if (userId === '' || Buffer.byteLength(userId) > 512 || /\p{Surrogate}|\p{Cc}/u.test(userId)) {
-      refuse('That is no name of a user.');
+      throwInvalid('That is no name of a user.');
     }
     return server;
   }
 
   return {
     async start(which, port, browser) {
-      const server = remote(which);
+      const server = requireLoginServer(which);
       const url = publicUrl();
-      if (port !== undefined) return kept().start(which.userId, server, { loopbackPort: port }, browser);
-      if (url === undefined) refuse('There is no address to come back to: set listen.publicUrl, or use "ambit login".');
-      return kept().start(which.userId, server, { publicUrl: url }, browser);
+      if (port !== undefined) return requireLogins().start(which.userId, server, { loopbackPort: port }, browser);
+      if (url === undefined)
+        throwInvalid('There is no address to come back to: set listen.publicUrl, or use "ambit login".');
+      return requireLogins().start(which.userId, server, { publicUrl: url }, browser);
     },
-    look: (callback, browser) => kept().look(callback, browser === undefined ? {} : { browser }),
+    look: (callback, browser) => requireLogins().preview(callback, browser === undefined ? {} : { browser }),
     complete: (callback, which, browser) =>
-      kept().complete(callback, { ...which, ...(browser === undefined ? {} : { browser }) }),
-    remove: ({ userId, server }) => kept().remove(userId, server),
-    list: () => kept().list(),
+      requireLogins().complete(callback, { ...which, ...(browser === undefined ? {} : { browser }) }),
+    remove: ({ userId, server }) => requireLogins().remove(userId, server),
+    list: () => requireLogins().list(),
     linked: (ticket) => logins?.tickets.read(ticket),
     client(tag) {
       const url = publicUrl();
-      return url === undefined ? undefined : clientDocument(url, tag);
+      return url === undefined ? undefined : createClientDocument(url, tag);
     },
   };
 }
 
-function refuse(what: string): never {
+function throwInvalid(what: string): never {
   throw new AmbitError('REQUEST_INVALID', { what });
 }

@@ -1,33 +1,39 @@
 import { randomUUID } from 'node:crypto';
 import type { AuthorizationServer } from 'oauth4webapi';
 import { AmbitError } from '../../errors.ts';
-import { chooseClient, type Return } from './choose-client.ts';
-import { type Challenge, discover, readChallenge } from './discovery.ts';
-import { createGuardedFetch, type GuardedFetch, NoAnswer, type Reach } from './guarded-fetch.ts';
+import { chooseClient, type ReturnTarget } from './choose-client.ts';
+import { type Challenge, discoverLogin, readChallenge } from './discovery.ts';
+import { createGuardedFetch, type GuardedFetch, type LoginHosts, NoAnswerError } from './guarded-fetch.ts';
 import type { KnownIssuer, LoginFacts, LoginSecrets, LoginServer } from './login.ts';
-import type { Attempt } from './login-attempts.ts';
-import { loadOauth, redeem } from './token-requests.ts';
+import type { LoginAttempt } from './login-attempts.ts';
+import { loadOauth, redeemCode } from './token-requests.ts';
 
-export interface Beginning {
+export interface LoginStartOptions {
   readonly userId: string;
   readonly server: LoginServer;
-  readonly back: Return;
+  readonly returnTarget: ReturnTarget;
   /** Scopes that a login before had, or lacked. */
-  readonly agreed: readonly string[];
-  readonly reach: Reach;
+  readonly previousScopes: readonly string[];
+  readonly loginHosts: LoginHosts;
 }
 
-export interface Begun {
-  readonly attempt: Attempt;
+export interface PreparedLogin {
+  readonly attempt: LoginAttempt;
   /** Where the browser goes, with the `state` that the attempt is kept under. */
   authorizationUrl(state: string): Promise<string>;
 }
 
 /** Finds out where and how a user logs in to a server, and makes Ambit known there. */
-export async function beginLogin({ userId, server, back, agreed, reach }: Beginning): Promise<Begun> {
+export async function startLogin({
+  userId,
+  server,
+  returnTarget: back,
+  previousScopes: agreed,
+  loginHosts: reach,
+}: LoginStartOptions): Promise<PreparedLogin> {
   const fetch = createGuardedFetch(reach);
-  const challenge = await challengeOf(server, fetch);
-  const { resource, as, scopes: named } = await discover(server, challenge, fetch);
+  const challenge = await fetchChallenge(server, fetch);
+  const { resource, as, scopes: named } = await discoverLogin(server, challenge, fetch);
   const { authorization_endpoint: address } = as;
   if (typeof address !== 'string' || !URL.canParse(address) || typeof as.token_endpoint !== 'string') {
     throw new AmbitError('LOGIN_FAILED', { what: `The authorization server ${as.issuer} takes no logins.` });
@@ -51,7 +57,7 @@ export async function beginLogin({ userId, server, back, agreed, reach }: Beginn
       verifier,
       redirectUri,
       client,
-      as: knownOf(as),
+      as: pickIssuerMetadata(as),
       scopes,
     },
     async authorizationUrl(state) {
@@ -73,19 +79,19 @@ export async function beginLogin({ userId, server, back, agreed, reach }: Beginn
 }
 
 /** What the server answers to somebody it does not know. */
-async function challengeOf({ name, url }: LoginServer, fetch: GuardedFetch): Promise<Challenge | undefined> {
+async function fetchChallenge({ name, url }: LoginServer, fetch: GuardedFetch): Promise<Challenge | undefined> {
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
   const body = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
   try {
     const response = await fetch(url.href, { method: 'POST', headers, body });
     return readChallenge(response.headers.get('www-authenticate') ?? undefined);
   } catch (error) {
-    if (!(error instanceof NoAnswer)) throw error;
+    if (!(error instanceof NoAnswerError)) throw error;
     throw new AmbitError('LOGIN_FAILED', { what: `The server "${name}" does not answer: ${error.message}.` });
   }
 }
 
-function knownOf(as: AuthorizationServer): KnownIssuer {
+function pickIssuerMetadata(as: AuthorizationServer): KnownIssuer {
   return {
     issuer: as.issuer,
     ...(as.token_endpoint === undefined ? {} : { token_endpoint: as.token_endpoint }),
@@ -100,13 +106,13 @@ function knownOf(as: AuthorizationServer): KnownIssuer {
 }
 
 /** Undefined where there is none, or more than one. */
-export function stateIn(callback: string): string | undefined {
+export function readState(callback: string): string | undefined {
   const found = URL.canParse(callback) ? new URL(callback).searchParams.getAll('state') : [];
   return found.length === 1 ? found[0] : undefined;
 }
 
 /** Each authorization server sends users back to an address of its own: another may not end what this one began. */
-export function assertWayBack({ redirectUri }: Attempt, callback: string): void {
+export function assertRedirectUri({ redirectUri }: LoginAttempt, callback: string): void {
   const { origin, pathname } = new URL(callback);
   if (`${origin}${pathname}` !== redirectUri) {
     throw new AmbitError('LOGIN_FAILED', { what: 'The answer came from another authorization server than was asked.' });
@@ -114,16 +120,16 @@ export function assertWayBack({ redirectUri }: Attempt, callback: string): void 
 }
 
 /** Redeems what the user came back with. `callback` is the address they came back to, whole. */
-export async function endLogin(
-  attempt: Attempt,
+export async function completeLogin(
+  attempt: LoginAttempt,
   { callback, state }: { readonly callback: string; readonly state: string },
   fetch: GuardedFetch,
   at: number,
 ): Promise<{ readonly facts: LoginFacts; readonly secrets: LoginSecrets }> {
   const { userId, server, url, resource, client, as, verifier, redirectUri } = attempt;
-  assertWayBack(attempt, callback);
+  assertRedirectUri(attempt, callback);
   const given = { callback: new URL(callback).searchParams, state, verifier, redirectUri };
-  const { accessToken, refreshToken, expiresAt, scopes = attempt.scopes } = await redeem(attempt, given, fetch);
+  const { accessToken, refreshToken, expiresAt, scopes = attempt.scopes } = await redeemCode(attempt, given, fetch);
   const facts: LoginFacts = {
     id: randomUUID(),
     userId,

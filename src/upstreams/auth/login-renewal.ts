@@ -4,25 +4,25 @@ import { AmbitError } from '../../errors.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { type Login, type LoginFacts, loginKey, loginsCollection, openLogin, readLogin, sealLogin } from './login.ts';
 import type { SealingKeys } from './sealing-key.ts';
-import { type Granted, NotRenewed } from './token-requests.ts';
+import { RenewalError, type TokenGrant } from './token-requests.ts';
 
-export interface RenewalOptions {
+export interface LoginRenewalOptions {
   readonly store: SessionStore;
   readonly keys: SealingKeys;
   /** Asks the authorization server; throws `NotRenewed`. */
-  readonly ask: (login: Login, refreshToken: string) => Promise<Granted>;
-  readonly told: (event: 'login-renewed' | 'login-lost', facts: LoginFacts) => void;
+  readonly requestTokens: (login: Login, refreshToken: string) => Promise<TokenGrant>;
+  readonly onEvent: (event: 'login-renewed' | 'login-lost', facts: LoginFacts) => void;
   readonly now?: () => number;
 }
 
-export interface Renewal {
+export interface LoginRenewal {
   /** Renewed before it is used. */
   isDue(login: LoginFacts): boolean;
   /**
    * The login with a token that holds, renewed where it is due or where the server refused the token given here.
    * Undefined when it is gone or lost. Whoever asks while it is being renewed, here or in another process, waits for that.
    */
-  fresh(userId: string, server: string, refused?: string): Promise<Login | undefined>;
+  ensureFresh(userId: string, server: string, refused?: string): Promise<Login | undefined>;
 }
 
 const leaseMs = 60_000;
@@ -35,11 +35,17 @@ const youngMs = 5000;
  * A refresh token that is good for one use and is used twice is taken for stolen, and then the whole login is over. So
  * whoever renews says so in the store first, and who said so and never came back has used it.
  */
-export function createRenewal({ store, keys, ask, told, now = () => Date.now() }: RenewalOptions): Renewal {
-  const ourselves = randomUUID();
-  const underWay = new Map<string, Promise<Login | undefined>>();
+export function createLoginRenewal({
+  store,
+  keys,
+  requestTokens: ask,
+  onEvent: told,
+  now = () => Date.now(),
+}: LoginRenewalOptions): LoginRenewal {
+  const ownId = randomUUID();
+  const running = new Map<string, Promise<Login | undefined>>();
 
-  const isOver = ({ expiresAt }: LoginFacts) => expiresAt !== undefined && expiresAt <= now();
+  const isExpired = ({ expiresAt }: LoginFacts) => expiresAt !== undefined && expiresAt <= now();
   function isDue({ expiresAt, renewedAt }: LoginFacts): boolean {
     if (expiresAt === undefined) return false;
     return now() >= expiresAt - Math.min(120_000, (expiresAt - renewedAt) / 5);
@@ -54,14 +60,14 @@ export function createRenewal({ store, keys, ask, told, now = () => Date.now() }
     return put.outcome === 'written' ? put.version : undefined;
   }
 
-  async function lose(key: string, login: Login, version: number, why: string): Promise<undefined> {
-    const facts: LoginFacts = { ...factsOf(login), state: 'lost', why };
+  async function markLost(key: string, login: Login, version: number, why: string): Promise<undefined> {
+    const facts: LoginFacts = { ...withoutLease(login), state: 'lost', why };
     if ((await write(key, facts, login, version)) !== undefined) told('login-lost', facts);
     return undefined;
   }
 
   /** What was granted must not be lost because the store was away for a moment: the old token is used up. */
-  async function keep(key: string, facts: LoginFacts, login: Login, version: number): Promise<boolean> {
+  async function saveWithRetry(key: string, facts: LoginFacts, login: Login, version: number): Promise<boolean> {
     for (let left = 8; ; left--) {
       try {
         return (await write(key, facts, login, version)) !== undefined;
@@ -72,41 +78,41 @@ export function createRenewal({ store, keys, ask, told, now = () => Date.now() }
     }
   }
 
-  async function renewed(key: string, login: Login, version: number, refused: string | undefined) {
+  async function renewLogin(key: string, login: Login, version: number, refused: string | undefined) {
     const refreshToken = login.refreshToken as string;
-    const lease = { by: ourselves, until: now() + leaseMs };
-    const held = await write(key, { ...factsOf(login), lease }, login, version);
+    const lease = { by: ownId, until: now() + leaseMs };
+    const held = await write(key, { ...withoutLease(login), lease }, login, version);
     if (held === undefined) return 'again' as const;
     try {
       const granted = await ask(login, refreshToken);
-      const next = renewedLogin(login, granted, now());
-      if (!(await keep(key, factsOf(next), next, held))) return 'again' as const;
-      told('login-renewed', factsOf(next));
+      const next = applyGrant(login, granted, now());
+      if (!(await saveWithRetry(key, withoutLease(next), next, held))) return 'again' as const;
+      told('login-renewed', withoutLease(next));
       return next;
     } catch (error) {
-      if (!(error instanceof NotRenewed)) throw error;
+      if (!(error instanceof RenewalError)) throw error;
       const unused = error.how === 'later' || (error.how === 'unknown' && login.rotates === false);
-      if (!unused) return lose(key, login, held, `it was not renewed: ${error.message}`);
-      await write(key, { ...factsOf(login), retryAt: now() + retryMs }, login, held);
-      if (refused === undefined && !isOver(login)) return login;
-      throw unreachable(login);
+      if (!unused) return markLost(key, login, held, `it was not renewed: ${error.message}`);
+      await write(key, { ...withoutLease(login), retryAt: now() + retryMs }, login, held);
+      if (refused === undefined && !isExpired(login)) return login;
+      throw renewalUnavailableError(login);
     }
   }
 
-  async function find(userId: string, server: string, refused: string | undefined): Promise<Login | undefined> {
+  async function findFresh(userId: string, server: string, refused: string | undefined): Promise<Login | undefined> {
     const key = loginKey(userId, server);
     for (;;) {
       const found = await store.documents.get(loginsCollection, key);
       const sealed = found === undefined ? undefined : readLogin(key, found.text);
       if (found === undefined || sealed === undefined || sealed.facts.state === 'lost') return undefined;
       const login = openLogin(sealed, keys.current());
-      if (login === undefined) throw new AmbitError('CREDENTIAL_UNUSABLE', { what: cannotOpen(server) });
+      if (login === undefined) throw new AmbitError('CREDENTIAL_UNUSABLE', { what: describeUnopenable(server) });
       const spoiled = refused === login.accessToken && now() - login.renewedAt >= youngMs;
-      if (refused === login.accessToken && !spoiled && !isOver(login)) return login;
+      if (refused === login.accessToken && !spoiled && !isExpired(login)) return login;
       if (!spoiled && !isDue(login)) return login;
-      const usable = !spoiled && !isOver(login);
+      const usable = !spoiled && !isExpired(login);
       if (login.refreshToken === undefined) {
-        return usable ? login : lose(key, login, found.version, 'it ran out, and cannot be renewed');
+        return usable ? login : markLost(key, login, found.version, 'it ran out, and cannot be renewed');
       }
       const { lease, retryAt = 0 } = login;
       if (lease !== undefined && lease.until > now()) {
@@ -114,31 +120,31 @@ export function createRenewal({ store, keys, ask, told, now = () => Date.now() }
         continue;
       }
       if (lease !== undefined && login.rotates !== false) {
-        return usable ? login : lose(key, login, found.version, 'its renewal was broken off');
+        return usable ? login : markLost(key, login, found.version, 'its renewal was broken off');
       }
       if (retryAt > now()) {
         if (usable) return login;
-        throw unreachable(login);
+        throw renewalUnavailableError(login);
       }
-      const outcome = await renewed(key, login, found.version, spoiled ? refused : undefined);
+      const outcome = await renewLogin(key, login, found.version, spoiled ? refused : undefined);
       if (outcome !== 'again') return outcome;
     }
   }
 
   return {
     isDue,
-    fresh(userId, server, refused) {
+    ensureFresh(userId, server, refused) {
       const key = `${loginKey(userId, server)} ${refused ?? ''}`;
-      const known = underWay.get(key);
+      const known = running.get(key);
       if (known !== undefined) return known;
-      const finding = find(userId, server, refused).finally(() => underWay.delete(key));
-      underWay.set(key, finding);
+      const finding = findFresh(userId, server, refused).finally(() => running.delete(key));
+      running.set(key, finding);
       return finding;
     },
   };
 }
 
-function renewedLogin(login: Login, granted: Granted, at: number): Login {
+function applyGrant(login: Login, granted: TokenGrant, at: number): Login {
   const { expiresAt: _, lease: __, retryAt: ___, ...rest } = login;
   const next = granted.refreshToken ?? login.refreshToken;
   return {
@@ -153,7 +159,7 @@ function renewedLogin(login: Login, granted: Granted, at: number): Login {
 }
 
 /** Without who renews it: whoever writes the rest has done so. */
-export function factsOf(login: LoginFacts): LoginFacts {
+export function withoutLease(login: LoginFacts): LoginFacts {
   const { id, userId, server, issuer, scopes, wanted, state, madeAt, renewedAt, why, expiresAt, rotates } = login;
   return {
     id,
@@ -171,11 +177,11 @@ export function factsOf(login: LoginFacts): LoginFacts {
   };
 }
 
-export function cannotOpen(server: string): string {
+export function describeUnopenable(server: string): string {
   return `The login to "${server}" was stored with another key than the one here, or is not what was stored.`;
 }
 
-function unreachable({ server }: LoginFacts): AmbitError {
+function renewalUnavailableError({ server }: LoginFacts): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The login to "${server}" cannot be renewed: its authorization server does not answer.`,
     hint: 'Try again shortly.',

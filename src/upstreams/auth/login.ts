@@ -1,6 +1,6 @@
 import type { AuthorizationServer } from 'oauth4webapi';
-import { keyPrefix } from './credential-target.ts';
-import { openSecrets, readFacts, type SealedFacts, type SealingKey, sealFacts } from './seal.ts';
+import { credentialKeyPrefix } from './credential-target.ts';
+import { openSecrets, readSealedFacts, type SealedFacts, type SealingKey, sealFacts } from './seal.ts';
 export const loginsCollection = 'logins';
 
 /** As much of a server as a login to it needs. */
@@ -20,12 +20,12 @@ export interface LoginServer {
 }
 
 /** Whether users of the server may log in at this authorization server, by what the operator wrote. */
-export function mayLogInAt({ oauth }: Pick<LoginServer, 'oauth'>, issuer: string): boolean {
-  return oauth?.issuer === undefined || trimmed(oauth.issuer) === trimmed(issuer);
+export function isAllowedIssuer({ oauth }: Pick<LoginServer, 'oauth'>, issuer: string): boolean {
+  return oauth?.issuer === undefined || trimSlash(oauth.issuer) === trimSlash(issuer);
 }
 
 /** Some write their address with a slash at its end in one place and without in the other. */
-function trimmed(issuer: string): string {
+function trimSlash(issuer: string): string {
   return issuer.replace(/\/$/, '');
 }
 
@@ -85,7 +85,7 @@ export type SealedLogin = SealedFacts<LoginFacts>;
 export interface Login extends LoginFacts, LoginSecrets {}
 
 export function loginPrefix(userId: string, server: string): string {
-  return keyPrefix({ userId, server });
+  return credentialKeyPrefix({ userId, server });
 }
 
 export function loginKey(userId: string, server: string): string {
@@ -93,17 +93,17 @@ export function loginKey(userId: string, server: string): string {
 }
 
 export function sealLogin(facts: LoginFacts, secrets: LoginSecrets, key: SealingKey): SealedLogin {
-  return sealFacts(facts, secrets, key, bound(facts));
+  return sealFacts(facts, secrets, key, bindingFor(facts));
 }
 
 /** Undefined when it cannot be opened with the key that is here. */
 export function openLogin(sealed: SealedLogin, key: SealingKey | undefined): Login | undefined {
-  const secrets = openSecrets<LoginSecrets>(sealed, key, bound(sealed.facts));
+  const secrets = openSecrets<LoginSecrets>(sealed, key, bindingFor(sealed.facts));
   return secrets === undefined ? undefined : { ...sealed.facts, ...secrets };
 }
 
 export function readLogin(key: string, text: string): SealedLogin | undefined {
-  return readFacts<LoginFacts>(text, (facts) => {
+  return readSealedFacts<LoginFacts>(text, (facts) => {
     const { id, userId, server, issuer, scopes, wanted, state, madeAt, renewedAt } = facts;
     if (![id, userId, server, issuer].every((part) => typeof part === 'string')) return false;
     if (![madeAt, renewedAt].every((part) => typeof part === 'number')) return false;
@@ -112,7 +112,7 @@ export function readLogin(key: string, text: string): SealedLogin | undefined {
   });
 }
 
-function bound({ id, userId, server, issuer }: LoginFacts): readonly (string | number)[] {
+function bindingFor({ id, userId, server, issuer }: LoginFacts): readonly (string | number)[] {
   return ['ambit login', 1, id, userId, server, issuer];
 }
 
@@ -129,7 +129,7 @@ export interface LoginView {
   readonly expiresAt?: string;
 }
 
-export function loginView(facts: LoginFacts): LoginView {
+export function toLoginView(facts: LoginFacts): LoginView {
   const { userId, server, issuer, scopes, state, why, wanted, madeAt, expiresAt } = facts;
   return {
     userId,

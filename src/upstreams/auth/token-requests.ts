@@ -1,14 +1,14 @@
 import type { AuthorizationServer, Client, ClientAuth, TokenEndpointResponse } from 'oauth4webapi';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { scopesIn } from './discovery.ts';
-import { type GuardedFetch, NoAnswer } from './guarded-fetch.ts';
+import { parseScopes } from './discovery.ts';
+import { type GuardedFetch, NoAnswerError } from './guarded-fetch.ts';
 import type { KnownIssuer, LoginClient } from './login.ts';
 
 /** The library is loaded with the first login, not with the gateway. */
 export const loadOauth = () => import('oauth4webapi');
 type Oauth = Awaited<ReturnType<typeof loadOauth>>;
 
-export interface Granted {
+export interface TokenGrant {
   readonly accessToken: string;
   readonly refreshToken?: string;
   readonly expiresAt?: number;
@@ -16,14 +16,14 @@ export interface Granted {
   readonly scopes?: readonly string[];
 }
 
-export interface Counterpart {
+export interface TokenParties {
   readonly as: KnownIssuer;
   readonly client: LoginClient;
   readonly resource: string;
 }
 
 /** How a renewal that brought nothing ended. Only `later` is sure to have left the refresh token unused. */
-export class NotRenewed extends Error {
+export class RenewalError extends Error {
   readonly how: 'refused' | 'later' | 'unknown';
 
   constructor(how: 'refused' | 'later' | 'unknown', why: string) {
@@ -34,8 +34,8 @@ export class NotRenewed extends Error {
 }
 
 /** Checks who answers for the login (`state`, `iss`), and redeems the code. */
-export async function redeem(
-  { as, client, resource }: Counterpart,
+export async function redeemCode(
+  { as, client, resource }: TokenParties,
   given: {
     readonly callback: URLSearchParams;
     readonly state: string;
@@ -43,9 +43,9 @@ export async function redeem(
     readonly redirectUri: string;
   },
   fetch: GuardedFetch,
-): Promise<Granted> {
+): Promise<TokenGrant> {
   const oauth = await loadOauth();
-  const [server, us, how] = sides(oauth, as, client);
+  const [server, us, how] = toOauthParties(oauth, as, client);
   try {
     const checked = oauth.validateAuthResponse(server, us, given.callback, given.state);
     const response = await oauth.authorizationCodeGrantRequest(
@@ -55,54 +55,57 @@ export async function redeem(
       checked,
       given.redirectUri,
       given.verifier,
-      { ...requests(oauth, fetch), additionalParameters: { resource } },
+      { ...requestOptions(oauth, fetch), additionalParameters: { resource } },
     );
-    return grantedIn(await oauth.processAuthorizationCodeResponse(server, us, response));
+    return readGrant(await oauth.processAuthorizationCodeResponse(server, us, response));
   } catch (error) {
     if (isAmbitError(error)) throw error;
-    throw new AmbitError('LOGIN_FAILED', { what: `The login was not completed: ${wordFor(error)}.`, cause: error });
+    throw new AmbitError('LOGIN_FAILED', {
+      what: `The login was not completed: ${describeOauthError(error)}.`,
+      cause: error,
+    });
   }
 }
 
-export async function renew(
-  { as, client, resource }: Counterpart,
+export async function renewToken(
+  { as, client, resource }: TokenParties,
   refreshToken: string,
   fetch: GuardedFetch,
-): Promise<Granted> {
+): Promise<TokenGrant> {
   const oauth = await loadOauth();
-  const [server, us, how] = sides(oauth, as, client);
+  const [server, us, how] = toOauthParties(oauth, as, client);
   let response: Response;
   try {
     response = await oauth.refreshTokenGrantRequest(server, us, how, refreshToken, {
-      ...requests(oauth, fetch),
+      ...requestOptions(oauth, fetch),
       additionalParameters: { resource },
     });
   } catch (error) {
-    const unsent = isAmbitError(error) || (error instanceof NoAnswer && !error.sent);
-    throw new NotRenewed(unsent ? 'later' : 'unknown', (error as Error).message);
+    const unsent = isAmbitError(error) || (error instanceof NoAnswerError && !error.sent);
+    throw new RenewalError(unsent ? 'later' : 'unknown', (error as Error).message);
   }
   // These were said before anything was done; what a proxy says in another's place tells nothing of that.
-  if ([429, 500, 503].includes(response.status)) throw new NotRenewed('later', `status ${response.status}`);
-  if (response.status >= 500) throw new NotRenewed('unknown', `status ${response.status}`);
+  if ([429, 500, 503].includes(response.status)) throw new RenewalError('later', `status ${response.status}`);
+  if (response.status >= 500) throw new RenewalError('unknown', `status ${response.status}`);
   try {
-    return grantedIn(await oauth.processRefreshTokenResponse(server, us, response));
+    return readGrant(await oauth.processRefreshTokenResponse(server, us, response));
   } catch (error) {
-    throw new NotRenewed('refused', wordFor(error));
+    throw new RenewalError('refused', describeOauthError(error));
   }
 }
 
 /** Tells the authorization server that a login is over; where it cannot be told, the login is over all the same. */
-export async function revoke(
-  { as, client }: Counterpart,
+export async function revokeToken(
+  { as, client }: TokenParties,
   token: string,
   hint: 'refresh_token' | 'access_token',
   fetch: GuardedFetch,
 ): Promise<boolean> {
   if (as.revocation_endpoint === undefined) return false;
   const oauth = await loadOauth();
-  const [server, us, how] = sides(oauth, as, client);
+  const [server, us, how] = toOauthParties(oauth, as, client);
   try {
-    const options = { ...requests(oauth, fetch), additionalParameters: { token_type_hint: hint } };
+    const options = { ...requestOptions(oauth, fetch), additionalParameters: { token_type_hint: hint } };
     await oauth.processRevocationResponse(await oauth.revocationRequest(server, us, how, token, options));
     return true;
   } catch {
@@ -110,7 +113,7 @@ export async function revoke(
   }
 }
 
-function sides(oauth: Oauth, as: KnownIssuer, client: LoginClient): [AuthorizationServer, Client, ClientAuth] {
+function toOauthParties(oauth: Oauth, as: KnownIssuer, client: LoginClient): [AuthorizationServer, Client, ClientAuth] {
   const secret = client.clientSecret ?? '';
   const how =
     client.method === 'none'
@@ -122,29 +125,31 @@ function sides(oauth: Oauth, as: KnownIssuer, client: LoginClient): [Authorizati
 }
 
 /** What may be asked, over http too, is decided where requests leave. */
-export function requests(oauth: Oauth, fetch: GuardedFetch) {
+export function requestOptions(oauth: Oauth, fetch: GuardedFetch) {
   const asked = (url: string, init: { method: string; headers: Record<string, string>; body?: unknown }) =>
     fetch(url, init);
   return { [oauth.customFetch]: asked, [oauth.allowInsecureRequests]: true };
 }
 
 /** A token that is said to live longer is renewed after ten years. */
-const longestSeconds = 10 * 365 * 86_400;
+const maxLifetimeSeconds = 10 * 365 * 86_400;
 
-function grantedIn(answer: TokenEndpointResponse): Granted {
+function readGrant(answer: TokenEndpointResponse): TokenGrant {
   const { access_token: accessToken, refresh_token: refreshToken, expires_in: seconds, scope } = answer;
   if (answer.token_type !== 'bearer') throw new Error('the token is not of the kind "bearer"');
   if (!/^[\x21-\x7e]{1,8000}$/.test(accessToken)) throw new Error('the token fits no header');
   return {
     accessToken,
     ...(refreshToken === undefined ? {} : { refreshToken }),
-    ...(seconds === undefined ? {} : { expiresAt: Date.now() + Math.min(Math.max(0, seconds), longestSeconds) * 1000 }),
-    ...(typeof scope === 'string' ? { scopes: scopesIn(scope) } : {}),
+    ...(seconds === undefined
+      ? {}
+      : { expiresAt: Date.now() + Math.min(Math.max(0, seconds), maxLifetimeSeconds) * 1000 }),
+    ...(typeof scope === 'string' ? { scopes: parseScopes(scope) } : {}),
   };
 }
 
 /** The code that OAuth gives an error; texts of others are not repeated. */
-function wordFor(error: unknown): string {
+function describeOauthError(error: unknown): string {
   const { error: word, message } = error as { error?: unknown; message?: string };
   if (typeof word === 'string' && /^[\w.-]{1,60}$/.test(word)) return word;
   return typeof message === 'string' ? message.replace(/"response" |"parameters" /g, '') : 'no reason was given';

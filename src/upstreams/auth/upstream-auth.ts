@@ -5,49 +5,49 @@ import type { Session } from '../../sessions/session.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { Settings } from '../access/live-config.ts';
 import type { HttpServer, ServerDefinition } from '../definition.ts';
-import type { Refusal } from '../links/http/send-request.ts';
+import type { AuthRefusal } from '../links/http/send-request.ts';
 import type { Approvals } from '../pins/approvals.ts';
-import { credentialsIn, type GivenCredentials, giveCredentials } from './credential-admin.ts';
-import { type Carrying, createCarrying } from './credential-auth.ts';
+import { createCredentialAdmin, type GivenCredentials, openConfiguredCredentials } from './credential-admin.ts';
+import { type CredentialAuth, createCredentialAuth } from './credential-auth.ts';
 import { isForOneUser } from './credential-target.ts';
 import { readChallenge } from './discovery.ts';
-import { type GivenLogins, giveLogins, loginsIn } from './login-admin.ts';
+import { createLoginAdmin, type GivenLogins, openConfiguredLogins } from './login-admin.ts';
 import type { Logins } from './logins.ts';
 
-type Values = Readonly<Record<string, string>>;
+type HeaderValues = Readonly<Record<string, string>>;
 
 /** What goes to servers over HTTP for a session's user: credentials that were given, else the token of a login. */
-interface CarryingLogins extends Omit<Carrying, 'headers'> {
-  headers(session: Session, server: HttpServer): Values | Promise<Values>;
+interface UserAuth extends Omit<CredentialAuth, 'headers'> {
+  headers(session: Session, server: HttpServer): HeaderValues | Promise<HeaderValues>;
   /** True when the user's token is another now; throws LOGIN_REQUIRED when only the user can help. */
-  refused(session: Session, server: HttpServer, refusal: Refusal): Promise<boolean>;
+  refused(session: Session, server: HttpServer, refusal: AuthRefusal): Promise<boolean>;
 }
 
-interface CarryingLoginsOptions {
-  readonly carrying: Carrying;
+interface UserAuthOptions {
+  readonly credentialAuth: CredentialAuth;
   /** Undefined where nobody is given anything. */
   readonly logins: Logins | undefined;
   readonly isApproved: (server: ServerDefinition) => boolean;
   /** Where the user's browser may log in to a server, if anywhere. */
-  readonly linkFor: (userId: string, server: string) => Promise<string | undefined>;
+  readonly createLoginLink: (userId: string, server: string) => Promise<string | undefined>;
 }
 
-const header = 'authorization';
+const authorizationHeader = 'authorization';
 
 /** All that servers are given on behalf of users: what was set for them, and what they logged in for. */
 export interface UpstreamAuth {
-  readonly authFor: CarryingLogins;
+  readonly authFor: UserAuth;
   readonly credentials: GivenCredentials;
   readonly logins: GivenLogins;
   /** Hears of what is another now, or gone; whoever changed it waits for the listener. */
-  onChange(listener: (server: string, concerns: Concerns) => Promise<void>): void;
+  onChange(listener: (server: string, concerns: MatchesUser) => Promise<void>): void;
   /** Removes everything of a user: a user who is added under this name later is somebody else. */
   removeAllOf(userId: string): Promise<void>;
   close(): void;
 }
 
 /** True when something of this user for this server is meant. */
-export type Concerns = (userId: string, server: string) => boolean;
+export type MatchesUser = (userId: string, server: string) => boolean;
 
 export interface UpstreamAuthOptions {
   /** False where nobody's may be given to any server. */
@@ -63,33 +63,33 @@ export async function openUpstreamAuth(options: UpstreamAuthOptions): Promise<Up
   const { any, store, settings, dataDir, journal, approvals } = options;
   const { servers } = settings;
   const first = settings.config();
-  const credentials = any ? await credentialsIn(store, first, dataDir) : undefined;
-  const logins = any ? await loginsIn(store, first, dataDir, { journal, servers }) : undefined;
+  const credentials = any ? await openConfiguredCredentials(store, first, dataDir) : undefined;
+  const logins = any ? await openConfiguredLogins(store, first, dataDir, { journal, servers }) : undefined;
   const prefixes = () => settings.config().context.envPrefixes;
   const isApproved = (server: ServerDefinition) => approvals.check(server).state === 'approved';
   const publicUrl = () => settings.config().listen.publicUrl?.replace(/\/$/, '');
-  const given = giveCredentials({ credentials, servers, prefixes, journal });
-  const loggedIn = giveLogins({ logins, servers, publicUrl, isApproved });
+  const credentialAdmin = createCredentialAdmin({ credentials, servers, prefixes, journal });
+  const loginAdmin = createLoginAdmin({ logins, servers, publicUrl, isApproved });
   return {
-    authFor: carryLogins({
-      carrying: createCarrying({ credentials, prefixes, isApproved }),
+    authFor: createUserAuth({
+      credentialAuth: createCredentialAuth({ credentials, prefixes, isApproved }),
       logins,
       isApproved,
-      async linkFor(userId, server) {
+      async createLoginLink(userId, server) {
         const base = publicUrl();
         return base === undefined ? undefined : `${base}/login/${await logins?.tickets.make(userId, server)}`;
       },
     }),
-    credentials: given,
-    logins: loggedIn,
+    credentials: credentialAdmin,
+    logins: loginAdmin,
     onChange(listener) {
       for (const kept of [credentials, logins]) kept?.onChange((concerns, server) => listener(server, concerns));
     },
     async removeAllOf(userId) {
       if (!any) return;
       const isOf = (each: { readonly userId: string }) => each.userId === userId;
-      for (const each of given.list().filter(isOf)) await given.remove(each);
-      for (const each of loggedIn.list().filter(isOf)) await loggedIn.remove(each);
+      for (const each of credentialAdmin.list().filter(isOf)) await credentialAdmin.remove(each);
+      for (const each of loginAdmin.list().filter(isOf)) await loginAdmin.remove(each);
     },
     close() {
       credentials?.close();
@@ -98,18 +98,23 @@ export async function openUpstreamAuth(options: UpstreamAuthOptions): Promise<Up
   };
 }
 
-function carryLogins({ carrying, logins, isApproved, linkFor }: CarryingLoginsOptions): CarryingLogins {
+function createUserAuth({
+  credentialAuth: carrying,
+  logins,
+  isApproved,
+  createLoginLink: linkFor,
+}: UserAuthOptions): UserAuth {
   /** The logins, where this server may be given the user's. */
-  function keptFor({ userId }: Session, server: ServerDefinition): Logins | undefined {
+  function loginsFor({ userId }: Session, server: ServerDefinition): Logins | undefined {
     if (logins === undefined || userId === anonymousUser || server.kind !== 'http' || !isForOneUser(server)) {
       return undefined;
     }
     return isApproved(server) ? logins : undefined;
   }
 
-  async function required({ userId }: Session, server: HttpServer, why: string): Promise<AmbitError> {
+  async function loginRequiredError({ userId }: Session, server: HttpServer, why: string): Promise<AmbitError> {
     const link = await linkFor(userId, server.name);
-    const command = `ambit login ${server.name} --user ${quoted(userId)}`;
+    const command = `ambit login ${server.name} --user ${quoteForShell(userId)}`;
     return new AmbitError('LOGIN_REQUIRED', {
       ...(link === undefined ? {} : { link }),
       what: `The server "${server.name}" ${why}.`,
@@ -124,46 +129,46 @@ function carryLogins({ carrying, logins, isApproved, linkFor }: CarryingLoginsOp
     ...carrying,
     headers(session, server) {
       const given = carrying.headers(session, server);
-      if (given[header] !== undefined) return given;
-      const token = keptFor(session, server)?.token(session.userId, server);
-      const joined = (found: string | undefined): Values =>
-        found === undefined ? given : { ...given, [header]: `Bearer ${found}` };
+      if (given[authorizationHeader] !== undefined) return given;
+      const token = loginsFor(session, server)?.findToken(session.userId, server);
+      const joined = (found: string | undefined): HeaderValues =>
+        found === undefined ? given : { ...given, [authorizationHeader]: `Bearer ${found}` };
       return token instanceof Promise ? token.then(joined) : joined(token);
     },
 
-    concerns: (session, server) =>
-      carrying.concerns(session, server) || keptFor(session, server)?.has(session.userId, server.name) === true,
+    hasAny: (session, server) =>
+      carrying.hasAny(session, server) || loginsFor(session, server)?.has(session.userId, server.name) === true,
 
     revision(session, server) {
       const given = carrying.revision(session, server);
-      const login = keptFor(session, server)?.revision(session.userId, server.name) ?? '';
+      const login = loginsFor(session, server)?.revision(session.userId, server.name) ?? '';
       return login === '' ? given : JSON.stringify([given, session.userId, login]);
     },
 
-    async refused(session, server, { status, challenge: text, carried }) {
-      const kept = keptFor(session, server);
-      if (kept === undefined || carrying.headers(session, server)[header] !== undefined) return false;
+    async refused(session, server, { status, challenge: text, authHeaders: carried }) {
+      const kept = loginsFor(session, server);
+      if (kept === undefined || carrying.headers(session, server)[authorizationHeader] !== undefined) return false;
       const challenge = readChallenge(text);
-      const token = carried[header]?.replace(/^Bearer /, '');
+      const token = carried[authorizationHeader]?.replace(/^Bearer /, '');
       if (status === 403) {
         if (challenge?.error !== 'insufficient_scope' || token === undefined) return false;
-        await kept.want(session.userId, server.name, challenge.scopes);
+        await kept.addWantedScopes(session.userId, server.name, challenge.scopes);
         // What it wants stands on the page of the authorization server; its words here would read like Ambit's own.
-        throw await required(session, server, 'wants more than its user has agreed to');
+        throw await loginRequiredError(session, server, 'wants more than its user has agreed to');
       }
       if (token === undefined) {
-        const isFixed = Object.keys(server.headers).some((name) => name.toLowerCase() === header);
+        const isFixed = Object.keys(server.headers).some((name) => name.toLowerCase() === authorizationHeader);
         // Without a word of bearer tokens it may want something that no login brings.
         if (isFixed || (challenge === undefined && server.oauth === undefined)) return false;
-        throw await required(session, server, 'wants its user to log in there');
+        throw await loginRequiredError(session, server, 'wants its user to log in there');
       }
-      if ((await kept.replace(session.userId, server, token, challenge)) !== undefined) return true;
-      throw await required(session, server, 'no longer accepts the login of its user');
+      if ((await kept.replaceToken(session.userId, server, token, challenge)) !== undefined) return true;
+      throw await loginRequiredError(session, server, 'no longer accepts the login of its user');
     },
   };
 }
 
 /** As a shell takes it. */
-function quoted(text: string): string {
+function quoteForShell(text: string): string {
   return /^[\w@.+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

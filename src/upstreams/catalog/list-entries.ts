@@ -7,7 +7,7 @@ const separator = '__';
 /** Hosts refuse longer tool names. */
 const maxNameLength = 64;
 
-export interface Entry {
+export interface CatalogEntry {
   readonly server: string;
   /** The name on the server's side. */
   readonly name: string;
@@ -17,13 +17,13 @@ export interface Entry {
 }
 
 /** Entries of a server under the names they have among those of all servers; what has no name, or is no object, is left out. */
-export function named(server: string, texts: readonly string[]): Entry[] {
+export function named(server: string, texts: readonly string[]): CatalogEntry[] {
   return texts.flatMap((text) => {
     const bytes = Buffer.from(text);
     const member = memberOf(scanEntry(bytes), 'name');
     const name = stringAt(bytes, member);
     if (member === undefined || name === undefined || name === '') return [];
-    const shown = publicName(server, name);
+    const shown = toPublicName(server, name);
     const edited = applyEdits(bytes, [replaceValue(member, JSON.stringify(shown))]).toString('utf8');
     return [{ server, name, publicName: shown, text: edited }];
   });
@@ -40,14 +40,14 @@ export function templateOf(text: string): string | undefined {
 }
 
 export function withUri(text: string, uri: string): string {
-  return withMember(text, 'uri', uri);
+  return replaceMember(text, 'uri', uri);
 }
 
 export function withTemplate(text: string, template: string): string {
-  return withMember(text, 'uriTemplate', template);
+  return replaceMember(text, 'uriTemplate', template);
 }
 
-function withMember(text: string, key: string, value: string): string {
+function replaceMember(text: string, key: string, value: string): string {
   const bytes = Buffer.from(text);
   const member = memberOf(scanEntry(bytes), key);
   if (member === undefined) return text;
@@ -55,7 +55,7 @@ function withMember(text: string, key: string, value: string): string {
 }
 
 /** What a server's tool or prompt is called among those of all servers: `server__tool`, or a stable short form. */
-export function publicName(server: string, name: string): string {
+export function toPublicName(server: string, name: string): string {
   const full = `${server}${separator}${name}`;
   if (full.length <= maxNameLength) return full;
   const hash = createHash('sha256').update(full).digest('hex').slice(0, 8);

@@ -17,7 +17,7 @@ export interface ListOwner {
   readonly hasCredentials?: true;
 }
 
-export interface OwnerFacts {
+export interface ListPrivacy {
   /** The folder of the workspace the session stands in. */
   readonly folder: string | undefined;
   /** Whether the session shares lists with no other: its server works in a folder of its own, or its user is nobody known. */
@@ -27,9 +27,9 @@ export interface OwnerFacts {
 }
 
 /** Processes are never shared across trust levels, and neither are lists. Nor are those made with a user's credentials. */
-export function listOwner(session: Session, server: ServerDefinition, facts: OwnerFacts): ListOwner {
+export function createListOwner(session: Session, server: ServerDefinition, privacy: ListPrivacy): ListOwner {
   const { id, userId, workspaceId, trustLevel } = session;
-  const { folder, isAlone, credentials } = facts;
+  const { folder, isAlone, credentials } = privacy;
   const given = credentials === '' ? {} : { hasCredentials: true as const };
   const isProcessShared = server.kind === 'stdio' && server.scope === 'shared';
   if (server.catalog === 'shared' || isProcessShared) {

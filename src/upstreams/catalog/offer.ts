@@ -5,11 +5,11 @@ import { walkStrings } from '../../protocol/json/walk-strings.ts';
 import type { Message } from '../../protocol/message.ts';
 
 /** What MCP calls the members of a tool. */
-const members = new Set([
+const toolMembers = new Set([
   ...['name', 'title', 'description', 'inputSchema', 'outputSchema', 'annotations', 'icons', 'execution', '_meta'],
 ]);
 
-const folded = new Set([...members].map(foldKey));
+const foldedToolMembers = new Set([...toolMembers].map(foldKey));
 
 /** Asks one server, on behalf of whoever wants to know. `params` is JSON text. */
 export type AskServer = (method: string, params: string) => Promise<Message>;
@@ -28,17 +28,17 @@ export interface Offer {
   readonly at: number;
 }
 
-const mostPages = 50;
-const mostEntries = 5000;
+const maxPages = 50;
+const maxEntries = 5000;
 /** Each address without the name of a server is compared with them. */
-const mostTemplates = 200;
+const maxTemplates = 200;
 /** Of all pages of a list together. */
-const mostBytes = 16 * 1024 * 1024;
+const maxBytes = 16 * 1024 * 1024;
 
 export async function fetchOffer(ask: AskServer): Promise<Offer> {
   // One after the other: a server that has just started need not answer four questions at once.
   let unclearTools = 0;
-  const tools = await listAll(ask, 'tools/list', 'tools', mostPages, () => unclearTools++);
+  const tools = await listAll(ask, 'tools/list', 'tools', maxPages, () => unclearTools++);
   const prompts = await listAll(ask, 'prompts/list', 'prompts');
   const templates = await listAll(ask, 'resources/templates/list', 'resourceTemplates');
   // They are not kept: the first page says whether there are any to ask for.
@@ -47,8 +47,8 @@ export async function fetchOffer(ask: AskServer): Promise<Offer> {
     tools: tools ?? [],
     ...(unclearTools === 0 ? {} : { unclearTools }),
     prompts: prompts ?? [],
-    templates: templates?.slice(0, mostTemplates) ?? [],
-    leftOutTemplates: (templates?.length ?? 0) > mostTemplates,
+    templates: templates?.slice(0, maxTemplates) ?? [],
+    leftOutTemplates: (templates?.length ?? 0) > maxTemplates,
     hasResources: resources !== undefined,
     at: Date.now(),
   };
@@ -62,12 +62,12 @@ export async function listAll(
   ask: AskServer,
   method: string,
   member: string,
-  pages = mostPages,
+  pages = maxPages,
   onUnclear: () => void = () => {},
 ): Promise<string[] | undefined> {
   const entries: string[] = [];
   let bytes = 0;
-  let room = mostBytes;
+  let room = maxBytes;
   let cursor: string | undefined;
   for (let page = 0; page < pages; page++) {
     const answer = await ask(method, JSON.stringify(cursor === undefined ? {} : { cursor }));
@@ -79,17 +79,17 @@ export async function listAll(
       throw new AmbitError('UPSTREAM_FAILED', { what: `${method} was answered with the error${number}.` });
     }
     const list = memberOf(answer.result?.shape, member);
-    const spans = list === undefined ? [] : elementsAt(answer.bytes, list, mostEntries - entries.length);
+    const spans = list === undefined ? [] : elementsAt(answer.bytes, list, maxEntries - entries.length);
     for (const span of spans) {
       room -= span.end - span.start;
       if (room < 0) return entries;
       const entry = { ...(list as Member), ...span, shape: undefined };
-      if (isClear(answer.bytes, entry)) entries.push(rawAt(answer.bytes, span));
+      if (hasUniqueKeys(answer.bytes, entry)) entries.push(rawAt(answer.bytes, span));
       else onUnclear();
     }
     bytes += answer.bytes.length;
     cursor = stringAt(answer.bytes, memberOf(answer.result?.shape, 'nextCursor'));
-    if (cursor === undefined || entries.length >= mostEntries || bytes >= mostBytes) return entries;
+    if (cursor === undefined || entries.length >= maxEntries || bytes >= maxBytes) return entries;
   }
   return entries;
 }
@@ -98,7 +98,7 @@ export async function listAll(
  * Whether an entry is an object with each member once. Of a name that is there twice Ambit would prefix the first, and
  * a client would read the last: the name of another server's tool.
  */
-function isClear(bytes: Buffer, entry: Member): boolean {
+function hasUniqueKeys(bytes: Buffer, entry: Member): boolean {
   const members = shapeAt(bytes, entry)?.members;
   return members !== undefined && !haveTwins(members.map(({ key }) => key));
 }
@@ -117,7 +117,7 @@ export function isSoundTool(text: string): boolean {
   const tool = JSON.parse(text) as unknown;
   if (typeof tool !== 'object' || tool === null || Array.isArray(tool)) return false;
   if (typeof (tool as { readonly name?: unknown }).name !== 'string') return false;
-  const isOdd = (key: string) => !members.has(key) && readingIn(key, folded) !== undefined;
+  const isOdd = (key: string) => !toolMembers.has(key) && readingIn(key, foldedToolMembers) !== undefined;
   return !Object.keys(tool).some(isOdd) && countWrittenKeys(text) === countKeys(tool);
 }
 

@@ -1,5 +1,5 @@
 /** How an address compares with a template, and how many steps it took to find out. */
-export interface Comparison {
+export interface UriComparison {
   readonly fits: boolean;
   readonly steps: number;
 }
@@ -8,23 +8,23 @@ export interface Comparison {
 export interface UriTemplate {
   readonly text: string;
   /** Whether an address could come from it: each expression stands for anything. The steps grow with the address only. */
-  compare(uri: string): Comparison;
+  compare(uri: string): UriComparison;
 }
 
 /** Words between two expressions. */
-interface Part {
+interface TemplatePart {
   readonly text: string;
   /** For each length of a match so far, how much of it still matches when the next character does not. */
   readonly fallbacks: Uint16Array;
 }
 
-const longestUri = 8192;
-const longestTemplate = 1024;
-const misfit: Comparison = { fits: false, steps: 0 };
+const maxUriLength = 8192;
+const maxTemplateLength = 1024;
+const noMatch: UriComparison = { fits: false, steps: 0 };
 
 /** Reads a template once, for all addresses that are compared with it. One that is too long fits none. */
 export function readUriTemplate(text: string): UriTemplate {
-  if (text.length > longestTemplate) return { text, compare: () => misfit };
+  if (text.length > maxTemplateLength) return { text, compare: () => noMatch };
   const words = text.split(/\{[^{}]*\}/);
   if (words.length === 1) return { text, compare: (uri) => ({ fits: uri === text, steps: 0 }) };
   const [head = '', tail = ''] = [words[0], words.at(-1)];
@@ -32,14 +32,14 @@ export function readUriTemplate(text: string): UriTemplate {
   return {
     text,
     compare(uri) {
-      const isLong = uri.length > longestUri || uri.length < head.length + tail.length;
-      if (isLong || !uri.startsWith(head) || !uri.endsWith(tail)) return misfit;
+      const isLong = uri.length > maxUriLength || uri.length < head.length + tail.length;
+      if (isLong || !uri.startsWith(head) || !uri.endsWith(tail)) return noMatch;
       return compareParts(uri, parts, head.length, uri.length - tail.length);
     },
   };
 }
 
-function readPart(text: string): Part {
+function readPart(text: string): TemplatePart {
   const fallbacks = new Uint16Array(text.length);
   let matched = 0;
   for (let at = 1; at < text.length; at++) {
@@ -51,7 +51,7 @@ function readPart(text: string): Part {
 }
 
 /** Looks for the parts one after the other, each as early as it can be. No character is looked at more than twice (KMP). */
-function compareParts(uri: string, parts: readonly Part[], from: number, to: number): Comparison {
+function compareParts(uri: string, parts: readonly TemplatePart[], from: number, to: number): UriComparison {
   let at = from;
   let steps = 0;
   for (const { text, fallbacks } of parts) {

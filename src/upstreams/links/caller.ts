@@ -64,12 +64,12 @@ export interface Callers {
 /** Questions of servers that one client may have open: it must answer some before it is asked more. */
 export const mostPushes = 64;
 
-const perSession = 64;
+const maxCallersPerSession = 64;
 
 /** Which of the places for the clients of a session this one has; undefined for what is no id of ours. */
 export function seatOf(id: string): number | undefined {
-  const seat = /^[0-9a-f]{32}([0-3][0-9a-f])$/.exec(id)?.[1];
-  return seat === undefined ? undefined : Number.parseInt(seat, 16);
+  const slot = /^[0-9a-f]{32}([0-3][0-9a-f])$/.exec(id)?.[1];
+  return slot === undefined ? undefined : Number.parseInt(slot, 16);
 }
 
 export function createCallers(): Callers {
@@ -92,11 +92,12 @@ export function createCallers(): Callers {
   }
 
   /** One that no other client here has, at a venture: those of other processes are not known. */
-  function freeSeat(siblings: Iterable<Caller>): string {
-    const taken = new Set([...siblings].map(({ id }) => seatOf(id)));
-    let seat = randomInt(perSession);
-    for (let tried = 0; tried < perSession && taken.has(seat); tried++) seat = (seat + 1) % perSession;
-    return seat.toString(16).padStart(2, '0');
+  function pickFreeSlot(siblings: Iterable<Caller>): string {
+    const takenSlots = new Set([...siblings].map(({ id }) => seatOf(id)));
+    let slot = randomInt(maxCallersPerSession);
+    for (let tried = 0; tried < maxCallersPerSession && takenSlots.has(slot); tried++)
+      slot = (slot + 1) % maxCallersPerSession;
+    return slot.toString(16).padStart(2, '0');
   }
 
   return {
@@ -108,10 +109,10 @@ export function createCallers(): Callers {
       bySession.set(sessionId, siblings);
       // Clients that never say DELETE must not pile up: the idlest one makes room.
       const own = parent === undefined ? [...siblings].filter((sibling) => sibling.parent === undefined) : [];
-      if (own.length >= perSession) end(own.reduce((a, b) => (a.lastActiveAt <= b.lastActiveAt ? a : b)));
+      if (own.length >= maxCallersPerSession) end(own.reduce((a, b) => (a.lastActiveAt <= b.lastActiveAt ? a : b)));
       bySession.set(sessionId, siblings);
       const caller: Caller = {
-        id: known ?? `${randomBytes(16).toString('hex')}${parent === undefined ? freeSeat(siblings) : ''}`,
+        id: known ?? `${randomBytes(16).toString('hex')}${parent === undefined ? pickFreeSlot(siblings) : ''}`,
         sessionId,
         server,
         workspaceId,

@@ -7,20 +7,20 @@ import type { OurKeys } from '../../protocol/our-keys.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
 import type { Runners } from '../../sandbox/runner.ts';
 import type { Session } from '../../sessions/session.ts';
-import { audienceOf, type HttpServer, type ServerDefinition, type StdioServer } from '../definition.ts';
-import { createHttpLink, type HttpManner } from './http/http-link.ts';
-import { connectTo, type Refusal, type Remote } from './http/send-request.ts';
-import type { BaseLink, Outward } from './link.ts';
+import { contextAudience, type HttpServer, type ServerDefinition, type StdioServer } from '../definition.ts';
+import { createHttpLink, type HttpDialect } from './http/http-link.ts';
+import { type AuthRefusal, createRemote, type Remote } from './http/send-request.ts';
+import type { BaseLink, OnServerMessage } from './link.ts';
 import type { Tenancy } from './link-pool.ts';
-import type { ProcessAllowance } from './process-slots.ts';
-import { createTeller, silentTeller, type Teller } from './relay/context-attacher.ts';
+import type { ProcessSlots } from './process-slots.ts';
+import { type ContextAttacher, createContextAttacher, noContext } from './relay/context-attacher.ts';
 import { createKnownTasks, type Seals } from './relay/seals.ts';
 import type { Binding } from './relay/towards-upstream.ts';
 import type { Opening } from './stdio/opening.ts';
-import { type PreparedLaunch, type ProcessWatch, unwatched } from './stdio/server-process.ts';
+import { noProcessWatch, type PreparedLaunch, type ProcessWatch } from './stdio/server-process.ts';
 import { createStdioLink } from './stdio/stdio-link.ts';
 
-export interface ConnectOptions {
+export interface ConnectorOptions {
   readonly config: () => Config;
   readonly tmpRoot: string;
   readonly runners: Runners;
@@ -35,93 +35,99 @@ export interface ConnectOptions {
   /** The session as it is now, if it may use the server; throws when it may not, or has ended. */
   readonly admit: (session: Session, server: ServerDefinition) => Session;
   /** What goes along for the session's user on every request; throws when it cannot be had. */
-  readonly headersFor?: (session: Session, server: HttpServer) => ReturnType<Remote['carried']>;
+  readonly headersFor?: (session: Session, server: HttpServer) => ReturnType<Remote['authHeaders']>;
   /** Hears of a server that refused what went along; see `Remote`. */
-  readonly refusedBy?: (session: Session, server: HttpServer, refusal: Refusal) => Promise<boolean>;
+  readonly refusedBy?: (session: Session, server: HttpServer, refusal: AuthRefusal) => Promise<boolean>;
   /** Asked before each start; throws as `admit` does. */
   readonly launch: (session: Session, server: StdioServer) => PreparedLaunch;
-  readonly allowance: ProcessAllowance;
+  readonly allowance: ProcessSlots;
   readonly watch?: (server: string, sessionId: string | undefined) => ProcessWatch;
   /** Hears of each request that tells a server nothing about its session. */
   readonly toldNothing?: (server: string) => void;
 }
 
 /** Makes the links that speak to an upstream themselves: over HTTP for one session each, else for those of a tenancy. */
-export interface Connect {
-  binding(owner: Session | Tenancy, server: string): Binding;
-  stdio(tenancy: Tenancy, server: StdioServer, era: Era, opening: Opening, hear: Outward): BaseLink;
-  http(session: Session, server: HttpServer, mannerOf: (remote: Remote) => HttpManner, hear: Outward): BaseLink;
+export interface Connector {
+  createBinding(owner: Session | Tenancy, server: string): Binding;
+  openStdio(tenancy: Tenancy, server: StdioServer, era: Era, opening: Opening, hear: OnServerMessage): BaseLink;
+  openHttp(
+    session: Session,
+    server: HttpServer,
+    mannerOf: (remote: Remote) => HttpDialect,
+    hear: OnServerMessage,
+  ): BaseLink;
   /** What is remembered of a session that has ended. */
   forgetSession(sessionId: string): void;
 }
 
-export function createConnect(options: ConnectOptions): Connect {
+export function createConnect(options: ConnectorOptions): Connector {
   const { journal } = options;
   const { seals, keys } = options;
   const tasks = createKnownTasks();
-  const binding = (owner: Session | Tenancy, server: string, teller = silentTeller) => ({
+  const createBinding = (owner: Session | Tenancy, server: string, attacher = noContext): Binding => ({
     seals,
     tasks,
-    sessionId: soleOwner(owner),
+    sessionId: soleSessionId(owner),
     server,
     keys,
-    teller,
+    attacher,
   });
 
   /** What Ambit asks by itself acts for the session of a connection; where several share it, for nobody. */
-  function tellerFor(owner: Session | Tenancy, server: ServerDefinition): Teller {
-    const writer = server.context === 'none' ? undefined : options.contexts?.for(audienceOf(server), server.context);
+  function createAttacherFor(owner: Session | Tenancy, server: ServerDefinition): ContextAttacher {
+    const writer =
+      server.context === 'none' ? undefined : options.contexts?.for(contextAudience(server), server.context);
     const own = () => {
       if ('id' in owner) return options.admit(owner, server);
-      return owner.wide ? undefined : options.admit(owner.latest, server);
+      return owner.isShared ? undefined : options.admit(owner.latest, server);
     };
     const toldNothing = () => options.toldNothing?.(server.name);
-    return createTeller(writer, own, { tracesInMeta: server.kind === 'stdio', toldNothing });
+    return createContextAttacher(writer, own, { tracesInMeta: server.kind === 'stdio', toldNothing });
   }
 
   return {
-    binding,
+    createBinding,
     forgetSession: tasks.forget,
 
-    stdio(tenancy, server, era, opening, hear) {
-      const { wide } = tenancy;
+    openStdio(tenancy, server, era, opening, hear) {
+      const { isShared: wide } = tenancy;
       const admit = () => {
         options.assertApproved(server);
-        assertTrust(options.admit(tenancy.latest, server).trustLevel, tenancy.trustLevel, server);
+        assertTrustLevel(options.admit(tenancy.latest, server).trustLevel, tenancy.trustLevel, server);
       };
       admit();
       const config = options.config();
       const sessionId = wide ? undefined : tenancy.latest.id;
-      const owner = ownerOf(tenancy, server);
+      const owner = processOwner(tenancy, server);
       const amongUsers = wide && server.scope !== 'user';
       return createStdioLink({
         server,
         era,
         opening,
-        outward: hear,
-        binding: binding(tenancy, server.name, tellerFor(tenancy, server)),
-        tenancy,
+        onServerMessage: hear,
+        binding: createBinding(tenancy, server.name, createAttacherFor(tenancy, server)),
+        users: tenancy,
         limits: config.limits,
         lifetimes: {
           startMs: config.processes.startSeconds * 1000,
           idleMs: config.processes.idleSeconds * 1000,
           maxMs: config.processes.maxSeconds * 1000,
         },
-        place: {
+        processOptions: {
           runners: options.runners,
           tmpRoot: options.tmpRoot,
           journal,
           sessionId,
-          watch: options.watch?.(server.name, sessionId) ?? unwatched,
+          watch: options.watch?.(server.name, sessionId) ?? noProcessWatch,
           messageBytes: config.limits.messageBytes,
           owner,
-          takePlace(process) {
+          takeSlot(process) {
             const { id, userId } = tenancy.latest;
             return options.allowance.take({
               ...process,
               server: server.name,
               owner,
-              amongUsers,
+              isSharedByUsers: amongUsers,
               sessionId: id,
               userId,
             });
@@ -130,42 +136,42 @@ export function createConnect(options: ConnectOptions): Connect {
           mayServe: () => options.assertApproved(server),
           mayStart: ({ confinement }) => {
             admit();
-            assertTrust(confinement === undefined ? 'direct' : 'sandboxed', tenancy.trustLevel, server);
+            assertTrustLevel(confinement === undefined ? 'direct' : 'sandboxed', tenancy.trustLevel, server);
           },
         },
       });
     },
 
-    http(session, server, mannerOf, hear) {
+    openHttp(session, server, mannerOf, hear) {
       options.assertApproved(server);
       options.admit(session, server);
       const { limits } = options.config();
-      const teller = tellerFor(session, server);
-      const remote = connectTo(
+      const attacher = createAttacherFor(session, server);
+      const remote = createRemote(
         server,
-        teller,
+        attacher,
         () => options.headersFor?.(session, server) ?? {},
         async (refusal) => (await options.refusedBy?.(session, server, refusal)) ?? false,
       );
       return createHttpLink({
         server: remote,
         session,
-        manner: mannerOf(remote),
-        binding: binding(session, server.name, teller),
-        outward: hear,
+        dialect: mannerOf(remote),
+        binding: createBinding(session, server.name, attacher),
+        onServerMessage: hear,
         limits,
       });
     },
   };
 }
 
-function soleOwner(owner: Session | Tenancy): string {
+function soleSessionId(owner: Session | Tenancy): string {
   if ('id' in owner) return owner.id;
-  return owner.wide ? '' : owner.latest.id;
+  return owner.isShared ? '' : owner.latest.id;
 }
 
 /** Whose limits a process shares: those of its session, in whatever workspace, or of those it is shared by. */
-function ownerOf({ wide, key, latest }: Tenancy, { name }: StdioServer): string {
+function processOwner({ isShared: wide, key, latest }: Tenancy, { name }: StdioServer): string {
   return JSON.stringify(wide ? [name, key] : [name, 'session', latest.id]);
 }
 
@@ -173,7 +179,7 @@ function ownerOf({ wide, key, latest }: Tenancy, { name }: StdioServer): string 
  * A session may be sandboxed while its process is being prepared as that of a direct one. A process serves one trust
  * level, whoever shares it.
  */
-function assertTrust(found: TrustLevel, expected: TrustLevel, { name }: StdioServer): void {
+function assertTrustLevel(found: TrustLevel, expected: TrustLevel, { name }: StdioServer): void {
   if (found === expected) return;
   throw new AmbitError('UPSTREAM_FAILED', {
     what: `The session was restricted while the server "${name}" was starting.`,

@@ -12,12 +12,12 @@ export interface EraVerdicts {
   set(server: string, verdict: EraVerdict, doubtful?: boolean): void;
   /** A server is described anew: what was configured holds, and what was found out under another description does not. */
   describe(server: string, era: 'auto' | EraVerdict, definitionHash: string): void;
-  describeAll(servers: Iterable<Described>): void;
+  describeAll(servers: Iterable<EraDefinition>): void;
 }
 
-type Described = Pick<ServerDefinition, 'name' | 'era' | 'definitionHash'>;
+type EraDefinition = Pick<ServerDefinition, 'name' | 'era' | 'definitionHash'>;
 
-interface Remembered {
+interface StoredVerdict {
   readonly verdict: EraVerdict;
   readonly until: number;
   /** The description it was found out under; undefined for what the configuration says. */
@@ -29,7 +29,7 @@ const doubtMs = 60_000;
 const rememberMs = 7 * 24 * 3600_000;
 
 export function createEraVerdicts(file?: string): EraVerdicts {
-  const verdicts = new Map<string, Remembered>(file === undefined ? [] : load(file));
+  const verdicts = new Map<string, StoredVerdict>(file === undefined ? [] : loadVerdicts(file));
   const definitions = new Map<string, string>();
 
   function save(): void {
@@ -44,7 +44,7 @@ export function createEraVerdicts(file?: string): EraVerdicts {
     }
   }
 
-  function describe(server: string, era: 'auto' | EraVerdict, definition: string): void {
+  function applyDefinition(server: string, era: 'auto' | EraVerdict, definition: string): void {
     definitions.set(server, definition);
     if (era !== 'auto') {
       verdicts.set(server, { verdict: era, until: Number.POSITIVE_INFINITY, definition: undefined });
@@ -61,18 +61,18 @@ export function createEraVerdicts(file?: string): EraVerdicts {
       verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '' });
       if (!doubtful) save();
     },
-    describe,
+    describe: applyDefinition,
     describeAll(servers) {
-      for (const { name, era, definitionHash } of servers) describe(name, era, definitionHash);
+      for (const { name, era, definitionHash } of servers) applyDefinition(name, era, definitionHash);
     },
   };
 }
 
-function load(file: string): [string, Remembered][] {
+function loadVerdicts(file: string): [string, StoredVerdict][] {
   try {
     keepPrivate(file);
-    const kept = new Map(JSON.parse(readFileSync(file, 'utf8')) as [string, Remembered | null][]);
-    return [...kept].filter((entry): entry is [string, Remembered] => typeof entry[1]?.definition === 'string');
+    const kept = new Map(JSON.parse(readFileSync(file, 'utf8')) as [string, StoredVerdict | null][]);
+    return [...kept].filter((entry): entry is [string, StoredVerdict] => typeof entry[1]?.definition === 'string');
   } catch {
     return [];
   }

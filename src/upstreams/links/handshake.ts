@@ -12,7 +12,7 @@ export function handshakeKey(initialize: Message): string {
   const version = stringAt(initialize.bytes, memberOf(params, 'protocolVersion')) ?? '';
   const capabilities = memberOf(params, 'capabilities');
   const declared = capabilities === undefined ? {} : (JSON.parse(rawAt(initialize.bytes, capabilities)) as unknown);
-  return `${version} ${JSON.stringify(sorted(declared))}`;
+  return `${version} ${JSON.stringify(sortKeys(declared))}`;
 }
 
 /**
@@ -21,21 +21,21 @@ export function handshakeKey(initialize: Message): string {
  */
 export function repeatableParams(initialize: Message): string {
   const clean = readMessage(applyEdits(oneLine(initialize.bytes), stripOurKeys(initialize)));
-  const tokens = clean.meta === undefined ? [] : removeMembers(clean.meta, ({ key }) => ofOneRequest.has(key));
+  const tokens = clean.meta === undefined ? [] : removeMembers(clean.meta, ({ key }) => perRequestKeys.has(key));
   const again = readMessage(applyEdits(clean.bytes, tokens));
   return again.params === undefined ? '{}' : rawAt(again.bytes, again.params);
 }
 
-const ofOneRequest = new Set(['progressToken', 'traceparent', 'tracestate']);
+const perRequestKeys = new Set(['progressToken', 'traceparent', 'tracestate']);
 
 /** The protocol's word for an upstream that knows no handshake. */
-export function unsupportedHandshake(initialize: Message): ProtocolFault {
+export function unsupportedHandshakeError(initialize: Message): ProtocolFault {
   const requested = stringAt(initialize.bytes, memberOf(initialize.params?.shape, 'protocolVersion'));
   return new ProtocolFault(-32022, 400, 'Unsupported protocol version', { supported: [modernVersion], requested });
 }
 
 /** How a modern server answers `initialize`. */
-export function knowsNoHandshake(answer: Message): boolean {
+export function rejectsHandshake(answer: Message): boolean {
   const code = memberOf(answer.error?.shape, 'code');
   return code !== undefined && ['-32601', '-32022'].includes(rawAt(answer.bytes, code));
 }
@@ -47,25 +47,25 @@ export function capabilitiesKey(message: Message): string {
     memberOf(message.params?.shape, 'capabilities');
   const declared = member === undefined ? {} : (JSON.parse(rawAt(message.bytes, member)) as object);
   const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
-  return JSON.stringify(sorted(known));
+  return JSON.stringify(sortKeys(known));
 }
 
 /** The params of a handshake that Ambit makes for a modern client, from what that client says of itself. */
-export function ownHandshake(request: Message): string {
+export function createHandshakeParams(request: Message): string {
   const capabilities = memberOf(request.meta, 'io.modelcontextprotocol/clientCapabilities');
   const declared = capabilities === undefined ? {} : (JSON.parse(rawAt(request.bytes, capabilities)) as object);
   // Extensions are agreed on per request in the modern era; the handshake era does not know them.
   const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
   return JSON.stringify({
     protocolVersion: handshakeVersions[0],
-    capabilities: sorted(known),
+    capabilities: sortKeys(known),
     clientInfo: { name: 'ambit', version: '0' },
   });
 }
 
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
+function sortKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
-  return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]));
+  return Object.fromEntries(entries.map(([key, inner]) => [key, sortKeys(inner)]));
 }

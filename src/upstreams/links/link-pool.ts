@@ -5,68 +5,217 @@ import type { Link } from './link.ts';
 import { isWide, processKey, type Scope } from './process-key.ts';
 import type { HandshakeOpening } from './stdio/opening.ts';
 
-/** Who uses a link. */
+/** The sessions that use one link, and what they have in common. */
 export interface Tenancy {
-  /** Several sessions may use it. */
-  readonly wide: boolean;
+  /** True where several sessions may use the link. */
+  readonly isShared: boolean;
   readonly key: string;
-  /** Of all its users, now and later. */
+  /** The trust level of all its sessions, now and later. */
   readonly trustLevel: TrustLevel;
-  /** The workspace of all its users; undefined where they may stand in several. */
+  /** The workspace of all its sessions; undefined where they may work in several. */
   readonly workspaceId: string | undefined;
-  /** By id, each as it was when it last called. */
+  /** The sessions by id, each as it was when it last called. */
   readonly users: Map<string, Session>;
-  /** The one whose call came last: a process starts on behalf of whoever needs it. */
+  /** The session whose call came last. A process starts on its behalf. */
   latest: Session;
 }
 
-export interface Kept {
+export interface PooledLink {
   readonly name: string;
-  readonly tenancy: Tenancy;
+  readonly users: Tenancy;
   readonly link: Link;
   readonly opening: HandshakeOpening | undefined;
-  shaking: Promise<unknown> | undefined;
+  pendingHandshake: Promise<unknown> | undefined;
 }
 
-/** The links there are, by who shares them, and which sessions use each. */
-export interface KeptLinks {
-  /** A link that still works; the session counts among its users from now on. */
-  find(session: Session, scope: Scope, name: string): Kept | undefined;
+/** The open links by the key of the sessions that share them. */
+export interface LinkPool {
+  /** Finds a link that is still open and counts the session among its users. */
+  find(session: Session, scope: Scope, name: string): PooledLink | undefined;
   add<L extends Link>(
     session: Session,
     scope: Scope,
     name: string,
-    make: (tenancy: Tenancy) => L,
+    make: (users: Tenancy) => L,
     opening?: HandshakeOpening,
-  ): Kept & { readonly link: L };
-  ofSession(sessionId: string): Kept[];
-  discard(kept: Kept): void;
-  /** Those that fit take no new clients, finish what is under way, and end. */
-  retire(fits: (kept: Kept) => boolean): void;
+  ): PooledLink & { readonly link: L };
+  ofSession(sessionId: string): PooledLink[];
+  discard(pooled: PooledLink): void;
+  /** Retires the links that fit: they take no new clients, finish their calls, and end. */
+  retire(fits: (pooled: PooledLink) => boolean): void;
   isRetired(link: Link): boolean;
-  /** Those that fit end at once, with what is under way; whoever stood on one is introduced to the next. */
-  end(reason: AmbitError, fits: (kept: Kept) => boolean): Promise<void>;
-  /** False for a link of several sessions that this one no longer uses. */
+  /** Ends the links that fit at once, with their open calls. Their clients get a new link with the next call. */
+  end(reason: AmbitError, fits: (pooled: PooledLink) => boolean): Promise<void>;
+  /** False for a shared link that this session no longer uses. */
   serves(link: Link, sessionId: string): boolean;
-  /** All who use a link, or the link it stands on. */
-  usersOf(link: Link): Session[];
-  /** The session leaves the links that fit; those that nobody else uses are closed. */
-  leave(sessionId: string, reason: AmbitError, fits: (link: Link) => boolean): Promise<void>;
-  tend(now: number): void;
+  /** The sessions that use a link, or the bridge on top of it. */
+  sessionsOf(link: Link): Session[];
+  /** Removes the session from the links that fit and closes those that nobody else uses. */
+  removeSession(sessionId: string, reason: AmbitError, fits: (link: Link) => boolean): Promise<void>;
+  sweep(now: number): void;
   close(reason: AmbitError): Promise<void>;
   size(): number;
 }
 
 const drainMs = 60_000;
 
-export function createKeptLinks(): KeptLinks {
-  const byKey = new Map<string, Map<string, Kept>>();
-  const bySession = new Map<string, Set<Kept>>();
-  const retired = new Map<Link, { readonly kept: Kept; readonly until: number }>();
-  const tenancies = new WeakMap<Link, Tenancy>();
-  const keys = new WeakMap<Session, Map<Scope, string>>();
+export function createLinkPool(): LinkPool {
+  const byKey = new Map<string, Map<string, PooledLink>>();
+  const bySession = new Map<string, Set<PooledLink>>();
+  const retired = new Map<Link, { readonly pooled: PooledLink; readonly until: number }>();
+  const usersByLink = new WeakMap<Link, Tenancy>();
+  const keyOf = createKeyCache();
 
-  function keyOf(session: Session, scope: Scope): string {
+  function addUser(pooled: PooledLink, session: Session): void {
+    const { users: sessions } = pooled.users;
+    pooled.users.latest = session;
+    const known = sessions.get(session.id);
+    if (known === session) return;
+    sessions.set(session.id, session);
+    if (known === undefined) addToSession(pooled, session.id);
+  }
+
+  function addToSession(pooled: PooledLink, sessionId: string): void {
+    const own = bySession.get(sessionId);
+    if (own === undefined) bySession.set(sessionId, new Set([pooled]));
+    else own.add(pooled);
+  }
+
+  function removeFromSession(pooled: PooledLink, sessionId: string): void {
+    const own = bySession.get(sessionId);
+    own?.delete(pooled);
+    if (own?.size === 0) bySession.delete(sessionId);
+  }
+
+  function removeLink(pooled: PooledLink): void {
+    const siblings = byKey.get(pooled.users.key);
+    if (siblings?.get(pooled.name) === pooled) siblings.delete(pooled.name);
+    if (siblings?.size === 0) byKey.delete(pooled.users.key);
+    for (const sessionId of pooled.users.users.keys()) removeFromSession(pooled, sessionId);
+  }
+
+  function listAll(): PooledLink[] {
+    return [...byKey.values()].flatMap((siblings) => [...siblings.values()]);
+  }
+
+  return {
+    find(session, scope, name) {
+      const pooled = byKey.get(keyOf(session, scope))?.get(name);
+      if (pooled === undefined || pooled.link.isClosed()) return undefined;
+      addUser(pooled, session);
+      return pooled;
+    },
+
+    add(session, scope, name, make, opening) {
+      const key = keyOf(session, scope);
+      const workspaceId = scope === 'shared' ? undefined : session.workspaceId;
+      const sessions = new Map([[session.id, session]]);
+      const { trustLevel } = session;
+      const users: Tenancy = {
+        isShared: isWide(scope),
+        key,
+        trustLevel,
+        workspaceId,
+        users: sessions,
+        latest: session,
+      };
+      const pooled = { name, users, link: make(users), opening, pendingHandshake: undefined };
+      const before = byKey.get(key)?.get(name);
+      if (before !== undefined) removeLink(before);
+      usersByLink.set(pooled.link, users);
+      const { base } = pooled.link;
+      if (base !== undefined && !usersByLink.has(base)) usersByLink.set(base, users);
+      const siblings = byKey.get(key) ?? new Map<string, PooledLink>();
+      byKey.set(key, siblings.set(name, pooled));
+      addToSession(pooled, session.id);
+      return pooled;
+    },
+
+    ofSession: (sessionId) => [...(bySession.get(sessionId) ?? [])],
+
+    discard(pooled) {
+      removeLink(pooled);
+      void pooled.link.close(new AmbitError('UPSTREAM_FAILED'));
+    },
+
+    retire(fits) {
+      for (const pooled of listAll().filter(fits)) {
+        removeLink(pooled);
+        retired.set(pooled.link, { pooled, until: Date.now() + drainMs });
+      }
+    },
+
+    isRetired: (link) => retired.has(link) || link.isClosed(),
+
+    async end(reason, fits) {
+      const ending = [...listAll(), ...[...retired.values()].map(({ pooled }) => pooled)].filter(fits);
+      for (const pooled of ending) {
+        removeLink(pooled);
+        retired.delete(pooled.link);
+      }
+      await Promise.all(ending.map(({ link }) => link.close(reason)));
+    },
+
+    serves(link, sessionId) {
+      const users = usersByLink.get(link);
+      return users === undefined || users.users.has(sessionId);
+    },
+
+    sessionsOf: (link) => [...(usersByLink.get(link)?.users.values() ?? [])],
+
+    async removeSession(sessionId, reason, fits) {
+      const old = [...retired.values()].map(({ pooled }) => pooled).filter(({ users }) => users.users.has(sessionId));
+      const closing: Promise<void>[] = [];
+      for (const pooled of [...(bySession.get(sessionId) ?? []), ...old]) {
+        if (!fits(pooled.link)) continue;
+        const { users: sessions } = pooled.users;
+        if (sessions.size > 1) {
+          sessions.delete(sessionId);
+          // A process that is still starting goes on for the remaining sessions.
+          if (pooled.users.latest.id === sessionId) pooled.users.latest = [...sessions.values()].at(-1) as Session;
+          removeFromSession(pooled, sessionId);
+          pooled.link.leave(sessionId, reason);
+          continue;
+        }
+        removeLink(pooled);
+        retired.delete(pooled.link);
+        sessions.delete(sessionId);
+        closing.push(pooled.link.close(reason));
+      }
+      await Promise.all(closing);
+    },
+
+    sweep(now) {
+      for (const pooled of listAll()) {
+        if (pooled.link.isClosed()) removeLink(pooled);
+        else pooled.link.tend(now);
+      }
+      // The base of a busy bridge is needed even while it has no call of its own.
+      const needed = new Set([...retired.keys()].flatMap((link) => (link.isBusy() ? [link, link.base] : [])));
+      for (const [link, { until }] of retired) {
+        link.tend(now);
+        if (needed.has(link) && now < until) continue;
+        retired.delete(link);
+        void link.close(new AmbitError('SERVER_NOT_AVAILABLE'));
+      }
+    },
+
+    async close(reason) {
+      const links = [...listAll().map(({ link }) => link), ...retired.keys()];
+      await Promise.all(links.map((link) => link.close(reason)));
+      byKey.clear();
+      bySession.clear();
+      retired.clear();
+    },
+
+    size: () => listAll().length,
+  };
+}
+
+/** Makes each key once: a session record asks for its own with every call. */
+function createKeyCache(): (session: Session, scope: Scope) => string {
+  const keys = new WeakMap<Session, Map<Scope, string>>();
+  return function keyOf(session, scope) {
     let known = keys.get(session);
     if (known === undefined) {
       known = new Map();
@@ -78,143 +227,5 @@ export function createKeptLinks(): KeptLinks {
       known.set(scope, key);
     }
     return key;
-  }
-
-  function use(kept: Kept, session: Session): void {
-    const { users } = kept.tenancy;
-    kept.tenancy.latest = session;
-    const known = users.get(session.id);
-    if (known === session) return;
-    users.set(session.id, session);
-    if (known === undefined) enlist(kept, session.id);
-  }
-
-  function enlist(kept: Kept, sessionId: string): void {
-    const own = bySession.get(sessionId);
-    if (own === undefined) bySession.set(sessionId, new Set([kept]));
-    else own.add(kept);
-  }
-
-  function strike(kept: Kept, sessionId: string): void {
-    const own = bySession.get(sessionId);
-    own?.delete(kept);
-    if (own?.size === 0) bySession.delete(sessionId);
-  }
-
-  function drop(kept: Kept): void {
-    const siblings = byKey.get(kept.tenancy.key);
-    if (siblings?.get(kept.name) === kept) siblings.delete(kept.name);
-    if (siblings?.size === 0) byKey.delete(kept.tenancy.key);
-    for (const sessionId of kept.tenancy.users.keys()) strike(kept, sessionId);
-  }
-
-  function all(): Kept[] {
-    return [...byKey.values()].flatMap((siblings) => [...siblings.values()]);
-  }
-
-  return {
-    find(session, scope, name) {
-      const kept = byKey.get(keyOf(session, scope))?.get(name);
-      if (kept === undefined || kept.link.isClosed()) return undefined;
-      use(kept, session);
-      return kept;
-    },
-
-    add(session, scope, name, make, opening) {
-      const key = keyOf(session, scope);
-      const workspaceId = scope === 'shared' ? undefined : session.workspaceId;
-      const users = new Map([[session.id, session]]);
-      const { trustLevel } = session;
-      const tenancy: Tenancy = { wide: isWide(scope), key, trustLevel, workspaceId, users, latest: session };
-      const kept = { name, tenancy, link: make(tenancy), opening, shaking: undefined };
-      const before = byKey.get(key)?.get(name);
-      if (before !== undefined) drop(before);
-      tenancies.set(kept.link, tenancy);
-      const { base } = kept.link;
-      if (base !== undefined && !tenancies.has(base)) tenancies.set(base, tenancy);
-      const siblings = byKey.get(key) ?? new Map<string, Kept>();
-      byKey.set(key, siblings.set(name, kept));
-      enlist(kept, session.id);
-      return kept;
-    },
-
-    ofSession: (sessionId) => [...(bySession.get(sessionId) ?? [])],
-
-    discard(kept) {
-      drop(kept);
-      void kept.link.close(new AmbitError('UPSTREAM_FAILED'));
-    },
-
-    retire(fits) {
-      for (const kept of all().filter(fits)) {
-        drop(kept);
-        retired.set(kept.link, { kept, until: Date.now() + drainMs });
-      }
-    },
-
-    isRetired: (link) => retired.has(link) || link.isClosed(),
-
-    async end(reason, fits) {
-      const ending = [...all(), ...[...retired.values()].map(({ kept }) => kept)].filter(fits);
-      for (const kept of ending) {
-        drop(kept);
-        retired.delete(kept.link);
-      }
-      await Promise.all(ending.map(({ link }) => link.close(reason)));
-    },
-
-    serves(link, sessionId) {
-      const tenancy = tenancies.get(link);
-      return tenancy === undefined || tenancy.users.has(sessionId);
-    },
-
-    usersOf: (link) => [...(tenancies.get(link)?.users.values() ?? [])],
-
-    async leave(sessionId, reason, fits) {
-      const old = [...retired.values()].map(({ kept }) => kept).filter(({ tenancy }) => tenancy.users.has(sessionId));
-      const closing: Promise<void>[] = [];
-      for (const kept of [...(bySession.get(sessionId) ?? []), ...old]) {
-        if (!fits(kept.link)) continue;
-        const { users } = kept.tenancy;
-        if (users.size > 1) {
-          users.delete(sessionId);
-          // A process that is just starting starts for the others.
-          if (kept.tenancy.latest.id === sessionId) kept.tenancy.latest = [...users.values()].at(-1) as Session;
-          strike(kept, sessionId);
-          kept.link.leave(sessionId, reason);
-          continue;
-        }
-        drop(kept);
-        retired.delete(kept.link);
-        users.delete(sessionId);
-        closing.push(kept.link.close(reason));
-      }
-      await Promise.all(closing);
-    },
-
-    tend(now) {
-      for (const kept of all()) {
-        if (kept.link.isClosed()) drop(kept);
-        else kept.link.tend(now);
-      }
-      // A link that a busy bridge stands on is needed, even while nothing is under way on it.
-      const needed = new Set([...retired.keys()].flatMap((link) => (link.isBusy() ? [link, link.base] : [])));
-      for (const [link, { until }] of retired) {
-        link.tend(now);
-        if (needed.has(link) && now < until) continue;
-        retired.delete(link);
-        void link.close(new AmbitError('SERVER_NOT_AVAILABLE'));
-      }
-    },
-
-    async close(reason) {
-      const links = [...all().map(({ link }) => link), ...retired.keys()];
-      await Promise.all(links.map((link) => link.close(reason)));
-      byKey.clear();
-      bySession.clear();
-      retired.clear();
-    },
-
-    size: () => all().length,
   };
 }

@@ -43,7 +43,7 @@ export interface Delivery {
 }
 
 /** Where a link hands over what its upstream says by itself. */
-export type Outward = (sent: Sent) => Promise<Delivery>;
+export type OnServerMessage = (sent: Sent) => Promise<Delivery>;
 
 /** One request on its way to an upstream. */
 export interface Call {
@@ -86,7 +86,7 @@ export interface Link {
   /** A session that shared it has ended or may no longer use it; what it waits for fails, the others go on. */
   leave(sessionId: string, reason: AmbitError): void;
   /** Whether it holds a call open, this one or any, for a client that is away answering. */
-  holds?(call?: Call): boolean;
+  holdsCall?(call?: Call): boolean;
   /** Ends calls that have waited too long, and the process when nothing has used it for long. */
   tend(now: number): void;
   close(reason: AmbitError): Promise<void>;

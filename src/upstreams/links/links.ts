@@ -9,22 +9,22 @@ import type { Session } from '../../sessions/session.ts';
 import type { HttpServer, InProcessServer, ServerDefinition, StdioServer, Upstream } from '../definition.ts';
 import { bridgeToHandshake } from './bridge/to-handshake.ts';
 import { translateHandshake } from './bridge/translate-handshake.ts';
-import type { Connect } from './connector.ts';
+import type { Connector } from './connector.ts';
 import type { EraVerdicts } from './era-verdicts.ts';
-import { handshakeKey, knowsNoHandshake, ownHandshake } from './handshake.ts';
-import { handshakeManner } from './http/handshake-dialect.ts';
-import { modernManner } from './http/modern-dialect.ts';
+import { createHandshakeParams, handshakeKey, rejectsHandshake } from './handshake.ts';
+import { createHandshakeDialect } from './http/handshake-dialect.ts';
+import { createModernDialect } from './http/modern-dialect.ts';
 import type { Remote } from './http/send-request.ts';
-import type { Call, Link, Outward } from './link.ts';
-import { createKeptLinks, type Kept, type Tenancy } from './link-pool.ts';
+import type { Call, Link, OnServerMessage } from './link.ts';
+import { createLinkPool, type PooledLink, type Tenancy } from './link-pool.ts';
 import { createPerCallLink, type PerCallOptions } from './per-call-link.ts';
 import { scopeFor } from './process-key.ts';
-import { handshakeOpening, modernOpening, selfOpening } from './stdio/opening.ts';
+import { handshakeOpening, modernOpening, ownHandshakeOpening } from './stdio/opening.ts';
 
 export interface LinksOptions {
-  readonly connect: Connect;
+  readonly connect: Connector;
   readonly verdicts: EraVerdicts;
-  readonly outward: Outward;
+  readonly outward: OnServerMessage;
   readonly messageBytes: number;
   /**
    * The session and the server as they are now, which may be later than when the call came in: the session may have had
@@ -35,7 +35,7 @@ export interface LinksOptions {
   readonly isApart?: (session: Session) => boolean;
 }
 
-export interface Opened {
+export interface OpenedLink {
   readonly reply: Reply;
   readonly link: Link;
   /** Undefined when the upstream refused the handshake. */
@@ -48,7 +48,7 @@ export interface Links {
   /** A modern client's notification; a server of the other era has no use for one. */
   notifyModern(session: Session, server: Upstream, call: Call): void;
   /** Answers an `initialize`: by a handshake with the upstream, from an equal one before, or over a bridge. */
-  handshake(session: Session, server: Upstream, call: Call): Promise<Opened>;
+  handshake(session: Session, server: Upstream, call: Call): Promise<OpenedLink>;
   /** All that the session uses, in whatever workspace, links that others use too among them. */
   of(sessionId: string, server: string): Link[];
   /** The workspaces in which the session has links. */
@@ -72,170 +72,177 @@ export interface Links {
 
 const tendEveryMs = 1000;
 /** Links to one server that one session uses, with a process or without: those kept for clients that may come back, and all. */
-const spareLinks = 8;
-const mostLinks = 80;
+const maxIdleLinks = 8;
+const maxLinks = 80;
 
 /** The live connections to upstreams. Which sessions share one is decided by the scope of its server. */
 export function createLinks(options: LinksOptions): Links {
   const { connect, verdicts, outward, messageBytes, current, isApart = () => false } = options;
-  const kept = createKeptLinks();
+  const pool = createLinkPool();
 
-  function keep<L extends Link>(
+  function findOrAdd<L extends Link>(
     session: Session,
     server: ServerDefinition,
     name: string,
     make: (tenancy: Tenancy) => L,
   ): Link {
     const scope = scopeFor(server, session, isApart(session));
-    return (kept.find(session, scope, name) ?? kept.add(session, scope, name, make)).link;
+    return (pool.find(session, scope, name) ?? pool.add(session, scope, name, make)).link;
   }
 
   /** A link as its scope wants it: one for all calls, or one for each. */
-  function scoped(
+  function wrapPerCall(
     session: Session,
     server: StdioServer,
-    { era, known }: Pick<PerCallOptions, 'era' | 'known'>,
+    { era, findKnownReply: known }: Pick<PerCallOptions, 'era' | 'findKnownReply'>,
     make: () => Link,
   ): Link {
     if (server.scope !== 'call') return make();
     const place = placeOf(session);
-    return createPerCallLink({ sessionId: session.id, place, server: server.name, era, make, known });
+    return createPerCallLink({
+      sessionId: session.id,
+      place,
+      server: server.name,
+      era,
+      createLink: make,
+      findKnownReply: known,
+    });
   }
 
-  function native(session: Session, server: ServerDefinition): Link {
-    const known = kept.find(session, scopeFor(server, session, isApart(session)), server.name);
+  function getModernLink(session: Session, server: ServerDefinition): Link {
+    const known = pool.find(session, scopeFor(server, session, isApart(session)), server.name);
     if (known !== undefined) return known.link;
-    return keep(session, server, server.name, (tenancy) =>
+    return findOrAdd(session, server, server.name, (tenancy) =>
       server.kind === 'stdio'
-        ? scoped(session, server, { era: 'modern', known: nothing }, () =>
-            connect.stdio(tenancy, server, 'modern', modernOpening(server.name, verdicts), outward),
+        ? wrapPerCall(session, server, { era: 'modern', findKnownReply: noKnownReply }, () =>
+            connect.openStdio(tenancy, server, 'modern', modernOpening(server.name, verdicts), outward),
           )
-        : connect.http(session, server, (remote) => modernManner(remote, verdicts, messageBytes), outward),
+        : connect.openHttp(session, server, (remote) => createModernDialect(remote, verdicts, messageBytes), outward),
     );
   }
 
   /** A modern client's way to a server of the handshake era. Clients with equal capabilities share one. */
-  function bridged(session: Session, server: ServerDefinition, call: Call): Link {
-    const params = ownHandshake(call.message);
-    return keep(session, server, `${server.name} bridged ${params}`, (tenancy) => {
-      makeRoom(session, server);
-      if (server.kind === 'http') return bridgedHttp(session, server, params);
-      return scoped(session, server, { era: 'modern', known: nothing }, () =>
-        bridgeToHandshake(connect.binding(tenancy, server.name), outward, (hear) => {
-          const opening = selfOpening(params);
-          const link = connect.stdio(tenancy, server, 'handshake', opening, hear);
-          return { link, handshake: () => opening.handshake };
+  function getBridgedLink(session: Session, server: ServerDefinition, call: Call): Link {
+    const params = createHandshakeParams(call.message);
+    return findOrAdd(session, server, `${server.name} bridged ${params}`, (tenancy) => {
+      evictIdleLink(session, server);
+      if (server.kind === 'http') return bridgeHttp(session, server, params);
+      return wrapPerCall(session, server, { era: 'modern', findKnownReply: noKnownReply }, () =>
+        bridgeToHandshake(connect.createBinding(tenancy, server.name), outward, (hear) => {
+          const opening = ownHandshakeOpening(params);
+          const link = connect.openStdio(tenancy, server, 'handshake', opening, hear);
+          return { link, ensureHandshake: () => opening.handshake };
         }),
       );
     });
   }
 
-  function bridgedHttp(session: Session, server: HttpServer, params: string): Link {
-    return bridgeToHandshake(connect.binding(session, server.name), outward, (hear) => {
-      let manner: ReturnType<typeof handshakeManner> | undefined;
+  function bridgeHttp(session: Session, server: HttpServer, params: string): Link {
+    return bridgeToHandshake(connect.createBinding(session, server.name), outward, (hear) => {
+      let manner: ReturnType<typeof createHandshakeDialect> | undefined;
       const mannerOf = (remote: Remote) => {
-        manner = handshakeManner(remote, messageBytes, params);
+        manner = createHandshakeDialect(remote, messageBytes, params);
         return manner;
       };
-      return { link: connect.http(session, server, mannerOf, hear), handshake: () => manner?.handshake };
+      return { link: connect.openHttp(session, server, mannerOf, hear), ensureHandshake: () => manner?.handshake };
     });
   }
 
   /** Until it is known which era a server speaks: a modern call is how one finds out. */
-  async function findingOut(session: Session, server: ServerDefinition, call: Call): Promise<Reply> {
+  async function requestDetectingEra(session: Session, server: ServerDefinition, call: Call): Promise<Reply> {
     try {
-      return await native(session, server).request(call);
+      return await getModernLink(session, server).request(call);
     } catch (error) {
       if (!(error instanceof EraFault)) throw error;
     }
     const now = current(session, server.name);
-    return bridged(now.session, now.server, call).request(call);
+    return getBridgedLink(now.session, now.server, call).request(call);
   }
 
   /** One client's own, whoever shares the link it stands on. */
-  async function translated(session: Session, server: ServerDefinition, call: Call): Promise<Opened> {
-    const way = { binding: connect.binding(session, server.name), outward };
-    const opened = await translateHandshake(server, native(session, server), call, way);
+  async function openTranslated(session: Session, server: ServerDefinition, call: Call): Promise<OpenedLink> {
+    const parts = { binding: connect.createBinding(session, server.name), onServerMessage: outward };
+    const opened = await translateHandshake(server, getModernLink(session, server), call, parts);
     // The session may have ended meanwhile.
     current(session, server.name);
-    kept.add(session, 'session', `${server.name} translated ${randomUUID()}`, () => opened.link);
+    pool.add(session, 'session', `${server.name} translated ${randomUUID()}`, () => opened.link);
     return opened;
   }
 
-  function sharedFor(session: Session, server: ServerDefinition, call: Call): Kept {
+  function getHandshakeLink(session: Session, server: ServerDefinition, call: Call): PooledLink {
     if (server.kind === 'http') {
       // Over HTTP each client has a session of the upstream's own: nothing is shared.
-      return kept.add(session, 'session', `${server.name} handshake ${randomUUID()}`, () =>
-        connect.http(session, server, (remote) => handshakeManner(remote, messageBytes), outward),
+      return pool.add(session, 'session', `${server.name} handshake ${randomUUID()}`, () =>
+        connect.openHttp(session, server, (remote) => createHandshakeDialect(remote, messageBytes), outward),
       );
     }
     const name = `${server.name} handshake ${handshakeKey(call.message)}`;
     const scope = scopeFor(server, session, isApart(session));
-    const found = kept.find(session, scope, name);
+    const found = pool.find(session, scope, name);
     if (found !== undefined) return found;
-    makeRoom(session, server);
+    evictIdleLink(session, server);
     const opening = handshakeOpening();
     const make = (tenancy: Tenancy) =>
-      scoped(session, server, { era: 'handshake', known: opening.answer }, () =>
-        connect.stdio(tenancy, server, 'handshake', opening, outward),
+      wrapPerCall(session, server, { era: 'handshake', findKnownReply: opening.answer }, () =>
+        connect.openStdio(tenancy, server, 'handshake', opening, outward),
       );
-    return kept.add(session, scope, name, make, opening);
+    return pool.add(session, scope, name, make, opening);
   }
 
   /** A client that declares other capabilities each time must not get link after link. */
-  function makeRoom(session: Session, server: ServerDefinition): void {
+  function evictIdleLink(session: Session, server: ServerDefinition): void {
     if (server.kind !== 'stdio') return;
-    const siblings = kept.ofSession(session.id).filter(({ link }) => link.server === server.name);
-    if (siblings.length < spareLinks) return;
+    const siblings = pool.ofSession(session.id).filter(({ link }) => link.server === server.name);
+    if (siblings.length < maxIdleLinks) return;
     // What others use too is not for one session to end.
-    const own = siblings.filter(({ tenancy }) => tenancy.users.size === 1);
+    const own = siblings.filter(({ users: tenancy }) => tenancy.users.size === 1);
     const deserted = own.find(
-      ({ link, shaking }) =>
+      ({ link, pendingHandshake: shaking }) =>
         link.attached() === 0 && shaking === undefined && !link.isBusy() && link.era === 'handshake',
     );
     const idle = deserted ?? own.find(({ name, link }) => name.includes(' bridged ') && !link.isBusy());
-    if (idle !== undefined) kept.discard(idle);
-    else if (siblings.length >= mostLinks) throw new AmbitError('OVERLOADED');
+    if (idle !== undefined) pool.discard(idle);
+    else if (siblings.length >= maxLinks) throw new AmbitError('OVERLOADED');
   }
 
-  const timer = setInterval(() => kept.tend(Date.now()), tendEveryMs).unref();
+  const timer = setInterval(() => pool.sweep(Date.now()), tendEveryMs).unref();
 
   return {
-    size: kept.size,
+    size: pool.size,
 
     modern(opener, asked, call) {
       if (asked.kind === 'in-process') return asked.links.modern.request(call);
       const { session, server } = current(opener, asked.name);
       const verdict = verdicts.get(server.name);
       // Over HTTP a server may turn out to speak another era than it did; a process is what it was when it started.
-      if (verdict === 'modern' && server.kind === 'stdio') return native(session, server).request(call);
-      if (verdict === 'handshake') return bridged(session, server, call).request(call);
-      return findingOut(session, server, call);
+      if (verdict === 'modern' && server.kind === 'stdio') return getModernLink(session, server).request(call);
+      if (verdict === 'handshake') return getBridgedLink(session, server, call).request(call);
+      return requestDetectingEra(session, server, call);
     },
 
     notifyModern(opener, asked, call) {
       if (asked.kind === 'in-process') return asked.links.modern.notify(call);
       const { session, server } = current(opener, asked.name);
-      if (verdicts.get(server.name) !== 'handshake') native(session, server).notify(call);
+      if (verdicts.get(server.name) !== 'handshake') getModernLink(session, server).notify(call);
     },
 
     async handshake(opener, asked, call) {
       if (asked.kind === 'in-process') return handshakeInProcess(asked, call);
       const { session, server } = current(opener, asked.name);
-      if (server.era === 'modern') return translated(session, server, call);
-      const shared = sharedFor(session, server, call);
+      if (server.era === 'modern') return openTranslated(session, server, call);
+      const shared = getHandshakeLink(session, server, call);
       // However many clients come at once, the process is shaken hands with once.
-      while (shared.shaking !== undefined) await shared.shaking.catch(() => {});
+      while (shared.pendingHandshake !== undefined) await shared.pendingHandshake.catch(() => {});
       const asking = shared.link.request(call);
-      shared.shaking = asking;
+      shared.pendingHandshake = asking;
       let reply: Reply;
       try {
         reply = await asking;
       } catch (error) {
-        kept.discard(shared);
+        pool.discard(shared);
         throw error;
       } finally {
-        shared.shaking = undefined;
+        shared.pendingHandshake = undefined;
       }
       const answer = reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
       const opening = shared.opening ?? handshakeOpening();
@@ -243,50 +250,50 @@ export function createLinks(options: LinksOptions): Links {
         opening.handshake?.version ??
         (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
       if (version !== undefined) return { reply, link: shared.link, version };
-      kept.discard(shared);
-      if (answer !== undefined && knowsNoHandshake(answer)) {
-        return translated(current(session, server.name).session, server, call);
+      pool.discard(shared);
+      if (answer !== undefined && rejectsHandshake(answer)) {
+        return openTranslated(current(session, server.name).session, server, call);
       }
       return { reply, link: shared.link, version };
     },
 
     of: (sessionId, server) =>
-      kept
+      pool
         .ofSession(sessionId)
         .map(({ link }) => link)
         .filter((link) => link.server === server),
 
     workspacesOf: (sessionId) =>
-      new Set(kept.ofSession(sessionId).flatMap(({ tenancy: { workspaceId } }) => workspaceId ?? [])),
+      new Set(pool.ofSession(sessionId).flatMap(({ users: { workspaceId } }) => workspaceId ?? [])),
 
     retire(server, fits) {
-      kept.retire(({ link, tenancy }) => link.server === server && (fits === undefined || fits(tenancy)));
+      pool.retire(({ link, users: tenancy }) => link.server === server && (fits === undefined || fits(tenancy)));
     },
 
-    isRetired: (link, sessionId) => kept.isRetired(link) || !kept.serves(link, sessionId),
+    isRetired: (link, sessionId) => pool.isRetired(link) || !pool.serves(link, sessionId),
 
-    usersOf: kept.usersOf,
+    usersOf: pool.sessionsOf,
 
     async endSession(sessionId, reason, server) {
-      await kept.leave(sessionId, reason, (link) => server === undefined || link.server === server);
+      await pool.removeSession(sessionId, reason, (link) => server === undefined || link.server === server);
       if (server === undefined) connect.forgetSession(sessionId);
     },
 
     end: (server, reason, fits) =>
-      kept.end(reason, ({ link, tenancy }) => link.server === server && [...tenancy.users.values()].some(fits)),
+      pool.end(reason, ({ link, users: tenancy }) => link.server === server && [...tenancy.users.values()].some(fits)),
 
     async close() {
       clearInterval(timer);
-      await kept.close(new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' }));
+      await pool.close(new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' }));
     },
   };
 }
 
-async function handshakeInProcess({ links: { handshake: link } }: InProcessServer, call: Call): Promise<Opened> {
+async function handshakeInProcess({ links: { handshake: link } }: InProcessServer, call: Call): Promise<OpenedLink> {
   const reply = await link.request(call);
   const answer = reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
   const version = answer && stringAt(answer.bytes, memberOf(answer.result?.shape, 'protocolVersion'));
   return { reply, link, version };
 }
 
-function nothing(): undefined {}
+function noKnownReply(): undefined {}

@@ -11,9 +11,9 @@ export interface PerCallOptions {
   readonly server: string;
   readonly era: Era;
   /** A link of its own for one call. */
-  make(): Link;
+  createLink(): Link;
   /** What need not be asked again: a handshake that has been made. */
-  known(message: Message): Reply | undefined;
+  findKnownReply(message: Message): Reply | undefined;
 }
 
 /** Scope `call`: every request is served by a process of its own, which ends when it has answered. */
@@ -23,20 +23,20 @@ export function createPerCallLink(options: PerCallOptions): Link {
   const callers = new Set<Caller>();
   let closing: AmbitError | undefined;
 
-  function start(call: Call): Link {
-    const link = options.make();
+  function startLink(call: Call): Link {
+    const link = options.createLink();
     running.add(link);
     if (call.caller !== undefined) link.attach(call.caller);
     return link;
   }
 
-  function end(link: Link, reason: AmbitError): Promise<void> {
+  function endLink(link: Link, reason: AmbitError): Promise<void> {
     return running.delete(link) ? link.close(reason) : Promise.resolve();
   }
 
   /** A process whose question the client has yet to answer stays for it. */
   function endIfDone(link: Link): void {
-    if (!link.isBusy() && link.holds?.() !== true) void end(link, new AmbitError('UPSTREAM_FAILED'));
+    if (!link.isBusy() && link.holdsCall?.() !== true) void endLink(link, new AmbitError('UPSTREAM_FAILED'));
   }
 
   return {
@@ -50,11 +50,11 @@ export function createPerCallLink(options: PerCallOptions): Link {
 
     async request(call) {
       if (closing !== undefined) throw closing;
-      const known = options.known(call.message);
+      const known = options.findKnownReply(call.message);
       if (known !== undefined) return known;
       // Nothing outlives a call that could be listened to.
       if (call.message.method === 'subscriptions/listen') throw new ProtocolFault(-32601, 404, 'Method not found');
-      const link = [...running].find((each) => each.holds?.(call)) ?? start(call);
+      const link = [...running].find((each) => each.holdsCall?.(call)) ?? startLink(call);
       try {
         return await link.request(call);
       } finally {
@@ -87,7 +87,7 @@ export function createPerCallLink(options: PerCallOptions): Link {
     },
     async close(reason) {
       closing ??= reason;
-      await Promise.all([...running].map((link) => end(link, reason)));
+      await Promise.all([...running].map((link) => endLink(link, reason)));
     },
   };
 }

@@ -12,11 +12,11 @@ export type Scope = 'call' | 'session' | 'user' | 'workspace' | 'shared';
 export function scopeFor(
   server: ServerDefinition,
   { workspaceId }: Pick<Session, 'workspaceId'>,
-  apart: boolean,
+  hasOwnFolder: boolean,
 ): Scope {
   if (server.kind !== 'stdio') return 'session';
-  if (apart && server.scope === 'user') return 'session';
-  return server.scope === 'workspace' && (apart || workspaceId === undefined) ? 'session' : server.scope;
+  if (hasOwnFolder && server.scope === 'user') return 'session';
+  return server.scope === 'workspace' && (hasOwnFolder || workspaceId === undefined) ? 'session' : server.scope;
 }
 
 /** True where one process serves several sessions. */
@@ -24,17 +24,17 @@ export function isWide(scope: Scope): boolean {
   return scope === 'user' || scope === 'workspace' || scope === 'shared';
 }
 
-export type KeyFacts = Pick<Session, 'id' | 'userId' | 'workspaceId' | 'trustLevel'>;
+export type ProcessOwner = Pick<Session, 'id' | 'userId' | 'workspaceId' | 'trustLevel'>;
 
 /**
  * Two sessions with the same key may be served by one process. The trust level is always part of it, and so is all
  * that the process is told when it starts: nothing in its environment is untrue for any call it serves.
  */
-export function processKey(scope: Scope, { id, userId, workspaceId, trustLevel }: KeyFacts): string {
-  return JSON.stringify([scope, trustLevel, ...partsOf(scope, id, userId, workspaceId ?? null)]);
+export function processKey(scope: Scope, { id, userId, workspaceId, trustLevel }: ProcessOwner): string {
+  return JSON.stringify([scope, trustLevel, ...keyParts(scope, id, userId, workspaceId ?? null)]);
 }
 
-function partsOf(scope: Scope, id: string, userId: string, workspaceId: string | null): (string | null)[] {
+function keyParts(scope: Scope, id: string, userId: string, workspaceId: string | null): (string | null)[] {
   switch (scope) {
     case 'call':
     case 'session':
@@ -49,7 +49,7 @@ function partsOf(scope: Scope, id: string, userId: string, workspaceId: string |
 }
 
 /** The folder below `run` where a process works that belongs to no one session. */
-export function runFolder(scope: Scope, server: string, session: KeyFacts): string {
+export function runFolderName(scope: Scope, server: string, session: ProcessOwner): string {
   const hash = createHash('sha256')
     .update(`${server} ${processKey(scope, session)}`)
     .digest('hex');

@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 
 /** How many processes there may be. */
-export interface ProcessBounds {
+export interface ProcessLimits {
   /** Of one server in one session. */
   readonly maxPerSession: number;
   /** Of the whole gateway. */
@@ -9,95 +9,95 @@ export interface ProcessBounds {
 }
 
 /** A process as far as others may need its place. */
-export interface Endable {
+export interface StoppableProcess {
   /** Since when nothing is under way on the process; undefined while something is. */
   idleSince(): number | undefined;
   /** A client is connected to it and may call again. */
-  isAwaited(): boolean;
+  hasClients(): boolean;
   /** Ends the process, not what stands for it: the next call starts another. */
   end(): void;
 }
 
 /** Who wants to start a process. */
-export interface Starter extends Endable {
+export interface ProcessStarter extends StoppableProcess {
   readonly server: string;
   /** The server and session it is for; the server and those who share it, where several sessions do. */
   readonly owner: string;
   /** Sessions of other users may be served by the same process. */
-  readonly amongUsers: boolean;
+  readonly isSharedByUsers: boolean;
   readonly sessionId: string;
   readonly userId: string;
 }
 
 /** A place for one process, from before it starts until it has left. */
-export interface Place {
+export interface ProcessSlot {
   /** The process has been told to end: whoever needs a place waits for this one. */
-  leaving(): void;
+  markLeaving(): void;
   /** The process has left, or did not start; may be said again. */
   release(): void;
 }
 
 /** Counts the processes of servers and refuses those beyond the bounds. */
-export interface ProcessAllowance {
+export interface ProcessSlots {
   /**
    * Resolves when the process may start. Waits for processes that are just leaving, then ends idle ones; rejects with
    * OVERLOADED where there are none.
    */
-  take(starter: Starter): Promise<Place>;
+  take(starter: ProcessStarter): Promise<ProcessSlot>;
   size(): number;
 }
 
-interface Held extends Place {
-  readonly starter: Starter;
+interface TakenSlot extends ProcessSlot {
+  readonly starter: ProcessStarter;
   isLeaving: boolean;
   readonly gone: Promise<void>;
 }
 
 /** A bound that is reached, and the places that count for it. */
-interface Reached {
+interface ReachedLimit {
   readonly refusal: (limit: number) => AmbitError;
   readonly limit: number;
-  readonly counted: readonly Held[];
+  readonly counted: readonly TakenSlot[];
 }
 
 const retryAfterMs = 1000;
 /** One session may take this part of all places, one user this part, and one user this part of a process's sharers. */
-const [partOfSession, partOfUser, partOfSharer] = [4, 2, 2];
+const [sessionDivisor, userDivisor, sharerDivisor] = [4, 2, 2];
 
 /** Bounds are asked for with each start: they may change while processes run. */
-export function createProcessAllowance(bounds: () => ProcessBounds): ProcessAllowance {
-  const places = new Set<Held>();
+export function createProcessAllowance(readLimits: () => ProcessLimits): ProcessSlots {
+  const slots = new Set<TakenSlot>();
 
-  function addPlace(starter: Starter): Held {
+  function addSlot(starter: ProcessStarter): TakenSlot {
     let leave = () => {};
     const gone = new Promise<void>((accept) => {
       leave = accept;
     });
-    const held: Held = {
+    const slot: TakenSlot = {
       starter,
       isLeaving: false,
       gone,
-      leaving() {
-        held.isLeaving = true;
+      markLeaving() {
+        slot.isLeaving = true;
       },
       release() {
-        places.delete(held);
+        slots.delete(slot);
         leave();
       },
     };
-    places.add(held);
-    return held;
+    slots.add(slot);
+    return slot;
   }
 
   return {
-    size: () => places.size,
+    size: () => slots.size,
     async take(starter) {
-      const reached = reachedBy(starter, [...places], bounds());
-      const claimed = claimFor(starter, reached, [...places]);
+      const reached = findReachedLimits(starter, [...slots], readLimits());
+      const claimed = claimSlots(starter, reached, [...slots]);
       // From here on the new process counts and those it waits for do not: nobody else can wait for them.
-      const held = addPlace(starter);
+      const held = addSlot(starter);
       for (const each of claimed) {
-        places.delete(each);
+        slots.delete(each);
         if (!each.isLeaving) {
           each.isLeaving = true;
           each.starter.end();
@@ -110,37 +110,41 @@ export function createProcessAllowance(bounds: () => ProcessBounds): ProcessAllo
 }
 
 /** The bounds that one more process would exceed, the narrowest first. */
-function reachedBy(starter: Starter, all: readonly Held[], { maxPerSession, max }: ProcessBounds): Reached[] {
-  const { owner, amongUsers, sessionId, userId } = starter;
-  const of = (fits: (other: Starter) => boolean) => all.filter((held) => fits(held.starter));
-  const sameUser = (other: Starter) => other.userId === userId;
-  const ofSharer = { limit: part(maxPerSession, partOfSharer, 1), refusal: tooManyOfOwner(starter) };
-  const checks: Reached[] = [
+function findReachedLimits(
+  starter: ProcessStarter,
+  all: readonly TakenSlot[],
+  { maxPerSession, max }: ProcessLimits,
+): ReachedLimit[] {
+  const { owner, isSharedByUsers: amongUsers, sessionId, userId } = starter;
+  const of = (fits: (other: ProcessStarter) => boolean) => all.filter((held) => fits(held.starter));
+  const sameUser = (other: ProcessStarter) => other.userId === userId;
+  const ofSharer = { limit: shareOf(maxPerSession, sharerDivisor, 1), refusal: tooManyOfOwner(starter) };
+  const checks: ReachedLimit[] = [
     ...(amongUsers ? [{ ...ofSharer, counted: of((other) => other.owner === owner && sameUser(other)) }] : []),
     { limit: maxPerSession, refusal: tooManyOfOwner(starter), counted: of((other) => other.owner === owner) },
     {
-      limit: part(max, partOfSession, maxPerSession),
+      limit: shareOf(max, sessionDivisor, maxPerSession),
       refusal: tooManyOf('session'),
       counted: of((other) => other.sessionId === sessionId),
     },
-    { limit: part(max, partOfUser, maxPerSession), refusal: tooManyOf('user'), counted: of(sameUser) },
+    { limit: shareOf(max, userDivisor, maxPerSession), refusal: tooManyOf('user'), counted: of(sameUser) },
     { limit: max, refusal: tooManyOfGateway, counted: all },
   ];
   return checks.filter(({ limit, counted }) => counted.length >= limit);
 }
 
 /** Never less than what one session may have of one server, and never more than all there are. */
-function part(max: number, divisor: number, least: number): number {
+function shareOf(max: number, divisor: number, least: number): number {
   return Math.min(max, Math.max(least, Math.ceil(max / divisor)));
 }
 
 /** The places that are given up for this one; throws when there are not enough. */
-function claimFor(starter: Starter, reached: readonly Reached[], all: readonly Held[]): Held[] {
-  const claimed = new Set<Held>();
+function claimSlots(starter: ProcessStarter, reached: readonly ReachedLimit[], all: readonly TakenSlot[]): TakenSlot[] {
+  const claimed = new Set<TakenSlot>();
   for (const { limit, refusal, counted } of reached) {
     const missing = counted.length - limit + 1 - counted.filter((held) => claimed.has(held)).length;
     if (missing <= 0) continue;
-    const found = inOrder(counted.filter((held) => !claimed.has(held) && mayClaim(starter, held, all)));
+    const found = sortByPriority(counted.filter((held) => !claimed.has(held) && mayClaim(starter, held, all)));
     if (found.length < missing) throw refusal(limit);
     for (const held of found.slice(0, missing)) claimed.add(held);
   }
@@ -148,27 +152,27 @@ function claimFor(starter: Starter, reached: readonly Reached[], all: readonly H
 }
 
 /** What others use is for a starter to end only where they have at least as many processes as it has. */
-function mayClaim(starter: Starter, held: Held, all: readonly Held[]): boolean {
+function mayClaim(starter: ProcessStarter, held: TakenSlot, all: readonly TakenSlot[]): boolean {
   const { starter: other } = held;
   if (held.isLeaving) return true;
   if (other.idleSince() === undefined) return false;
   // What several users share is not for one of them to end while a client is connected.
-  if (other.owner === starter.owner) return !other.amongUsers || !other.isAwaited();
+  if (other.owner === starter.owner) return !other.isSharedByUsers || !other.hasClients();
   if (other.userId === starter.userId) return true;
   const of = (userId: string) => all.filter((each) => each.starter.userId === userId).length;
   return of(other.userId) > of(starter.userId);
 }
 
 /** Those that leave anyway, those that nobody is connected to, and the longest idle ones. */
-function inOrder(candidates: readonly Held[]): Held[] {
-  const rank = ({ isLeaving, starter }: Held) => (isLeaving ? 0 : starter.isAwaited() ? 2 : 1);
+function sortByPriority(candidates: readonly TakenSlot[]): TakenSlot[] {
+  const rank = ({ isLeaving, starter }: TakenSlot) => (isLeaving ? 0 : starter.hasClients() ? 2 : 1);
   return [...candidates].sort(
     (one, other) => rank(one) - rank(other) || (one.starter.idleSince() ?? 0) - (other.starter.idleSince() ?? 0),
   );
 }
 
 const tooManyOfOwner =
-  ({ server, amongUsers }: Starter) =>
+  ({ server, isSharedByUsers: amongUsers }: ProcessStarter) =>
   (limit: number): AmbitError =>
     new AmbitError('OVERLOADED', {
       what: amongUsers

@@ -3,25 +3,25 @@ import type { MessageFault } from '../../protocol/message.ts';
 import type { Exit } from '../../sandbox/runner.ts';
 
 /** The refusal of a message that would hold up everybody else while it is read. */
-export function tooDense(server: string, fault: MessageFault): AmbitError {
+export function tooDenseError(server: string, fault: MessageFault): AmbitError {
   return new AmbitError('UPSTREAM_TOO_LARGE', {
     what: `The server "${server}" answered with a message of too many parts: ${fault.message}.`,
     hint: 'Ask for less of it at a time. As one text it may be as long as limits.messageBytes allows.',
   });
 }
 
-export function howEnded({ code, signal, reason }: Exit): string {
+export function describeExit({ code, signal, reason }: Exit): string {
   if (reason !== undefined) return `was ended: ${reason}`;
   return `ended ${signal === null ? `with code ${code}` : `by ${signal}`} before it answered`;
 }
 
-export function wasSilent(server: string, forMs: number): AmbitError {
+export function silenceError(server: string, forMs: number): AmbitError {
   return new AmbitError('UPSTREAM_TIMEOUT', {
     what: `The server "${server}" was silent for ${forMs / 1000} seconds.`,
   });
 }
 
-export function wasUnreadable(server: string): AmbitError {
+export function unreadableError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" answered with something that is no MCP message.`,
   });

@@ -3,18 +3,18 @@ import { AmbitError } from '../../errors.ts';
 import { withLock } from '../../lib/fs/file-lock.ts';
 import { takeDataDir } from '../../lib/fs/private-files.ts';
 import { canonicalJson } from '../../lib/json/canonical-json.ts';
-import { type Approved, readApprovals, watchFile, writeApprovals } from './approvals-file.ts';
+import { type ApprovedServers, readApprovals, watchFile, writeApprovals } from './approvals-file.ts';
 import { createFileHashes } from './file-hashes.ts';
-import { type Change, diffOf, diffOfTools, findExposed, type ToolChange } from './pin-diff.ts';
-import { refusalOfPins, type ToolPins } from './pinned-tools.ts';
-import { type Approvable, type FetchedPackage, type Pinned, pinnedNow } from './server-pins.ts';
+import { diffServerPins, diffToolPins, findExposedPins, type PinChange, type ToolChange } from './pin-diff.ts';
+import { findPinProblem, type ToolPins } from './pinned-tools.ts';
+import { type ApprovableServer, type FetchedPackage, type Pinned, readServerPins } from './server-pins.ts';
 
-const mostPlaces = 5;
+const maxPlaces = 5;
 
 /** Exposed is what is as it was approved, but could be exchanged by another account before it runs. */
-export type Verdict =
+export type ApprovalVerdict =
   | { readonly state: 'approved' }
-  | { readonly state: 'unapproved' | 'changed' | 'exposed'; readonly changes: readonly Change[] };
+  | { readonly state: 'unapproved' | 'changed' | 'exposed'; readonly changes: readonly PinChange[] };
 
 export interface ApprovalView {
   readonly name: string;
@@ -26,18 +26,18 @@ export interface ApprovalView {
 /** Which servers of projects and of other tools may start, and as what. */
 export interface Approvals {
   /** Looks at the files as they are now; cheap while nothing has changed. What the operator wrote is approved. */
-  check(server: Approvable): Verdict;
+  check(server: ApprovableServer): ApprovalVerdict;
   /** Approves a server as it stands, or as it was shown to whoever said yes. Tools are pinned anew. */
-  approve(server: Approvable, shown?: Pinned): Promise<void>;
+  approve(server: ApprovableServer, shown?: Pinned): Promise<void>;
   /** What would be pinned now. */
-  preview(server: Approvable): Pinned;
+  preview(server: ApprovableServer): Pinned;
   /**
    * Pins the tools of an approved server. Those that are pinned already stay, unless they are to be replaced. Throws
    * SERVER_NOT_APPROVED when there are too many.
    */
-  pinTools(server: Approvable, tools: ToolPins, options?: { readonly replace: boolean }): Promise<void>;
+  pinTools(server: ApprovableServer, tools: ToolPins, options?: { readonly replace: boolean }): Promise<void>;
   /** The tools that differ from the pinned ones; none while nothing is pinned. */
-  toolsChanged(server: Approvable, tools: ToolPins): ToolChange[];
+  toolsChanged(server: ApprovableServer, tools: ToolPins): ToolChange[];
   hasPinnedTools(name: string): boolean;
   revoke(name: string): Promise<boolean>;
   list(): ApprovalView[];
@@ -61,19 +61,20 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   const files = createFileHashes();
   const listeners = new Set<(names: readonly string[]) => void>();
   let stopWatching: (() => void) | undefined;
-  let last: Approved = {};
+  let last: ApprovedServers = {};
   let revision = 0;
 
-  const preview = (server: Approvable): Pinned => pinnedNow(server, files, searchPath, options.fetchedPackage);
+  const preview = (server: ApprovableServer): Pinned =>
+    readServerPins(server, files, searchPath, options.fetchedPackage);
 
   /** Never trusts a copy in memory: a start is rare, and the file is small. */
-  function believed(): Approved {
+  function readTrusted(): ApprovedServers {
     const read = readApprovals(file);
     return 'wrong' in read ? {} : read.servers;
   }
 
   /** Reads again under the lock, so that what others approved meanwhile stays. */
-  async function change(alter: (servers: Approved) => Approved): Promise<void> {
+  async function updateFile(alter: (servers: ApprovedServers) => ApprovedServers): Promise<void> {
     takeDataDir(dataDir);
     await withLock(file, () => {
       const read = readApprovals(file);
@@ -86,12 +87,12 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       const altered = alter(read.servers);
       if (altered !== read.servers) writeApprovals(file, altered);
     });
-    notice();
+    notifyChanges();
   }
 
-  function notice(): void {
+  function notifyChanges(): void {
     if (listeners.size === 0) return;
-    const now = believed();
+    const now = readTrusted();
     const names = [...new Set([...Object.keys(last), ...Object.keys(now)])].filter(
       (name) => canonicalJson(last[name] ?? null) !== canonicalJson(now[name] ?? null),
     );
@@ -114,13 +115,13 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
           changes: [{ place, line: `${place}: ${read.wrong}; nothing counts as approved` }],
         };
       }
-      const approval = entry(read.servers, server.name);
+      const approval = findApproval(read.servers, server.name);
       if (approval === undefined) return { state: 'unapproved', changes: [] };
-      const now = comparable(preview(server), approval.pinned);
-      const changes = diffOf(approval.pinned, now);
+      const now = withoutLatePackage(preview(server), approval.pinned);
+      const changes = diffServerPins(approval.pinned, now);
       // Whatever the words leave out, only equal pins are approved.
-      if (changes.length > 0 || !sameThing(approval.pinned, now)) return { state: 'changed', changes };
-      const exposed = findExposed(now);
+      if (changes.length > 0 || !isSameServer(approval.pinned, now)) return { state: 'changed', changes };
+      const exposed = findExposedPins(now);
       return exposed.length === 0 ? { state: 'approved' } : { state: 'exposed', changes: exposed };
     },
 
@@ -132,7 +133,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
           hint: 'Correct that, then approve it again.',
         });
       }
-      const exposed = findExposed(shown);
+      const exposed = findExposedPins(shown);
       if (exposed.length > 0) {
         throw new AmbitError('SERVER_NOT_APPROVED', {
           what: `The server "${server.name}" cannot be approved, since another account could exchange what it runs: ${exposed.map(({ line }) => line).join('; ')}.`,
@@ -141,12 +142,12 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
         });
       }
       const approval = { approvedAt: new Date().toISOString(), pinned: shown };
-      await change((servers) => ({ ...servers, [server.name]: approval }));
+      await updateFile((servers) => ({ ...servers, [server.name]: approval }));
     },
 
     async pinTools(server, tools, { replace } = { replace: false }) {
       if (server.source === 'operator') return;
-      const refusal = refusalOfPins(tools);
+      const refusal = findPinProblem(tools);
       if (refusal !== undefined) {
         throw new AmbitError('SERVER_NOT_APPROVED', {
           what: `The tools of the server "${server.name}" cannot be approved: ${refusal}.`,
@@ -154,8 +155,8 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
           rule: 'approval',
         });
       }
-      await change((servers) => {
-        const approval = entry(servers, server.name);
+      await updateFile((servers) => {
+        const approval = findApproval(servers, server.name);
         if (approval === undefined || (approval.tools !== undefined && !replace)) return servers;
         return { ...servers, [server.name]: { ...approval, tools } };
       });
@@ -163,15 +164,15 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
     toolsChanged(server, tools) {
       if (server.source === 'operator') return [];
-      const pinned = entry(believed(), server.name)?.tools;
-      return pinned === undefined ? [] : diffOfTools(pinned, tools);
+      const pinned = findApproval(readTrusted(), server.name)?.tools;
+      return pinned === undefined ? [] : diffToolPins(pinned, tools);
     },
 
-    hasPinnedTools: (name) => entry(believed(), name)?.tools !== undefined,
+    hasPinnedTools: (name) => findApproval(readTrusted(), name)?.tools !== undefined,
 
     async revoke(name) {
       let known = false;
-      await change((servers) => {
+      await updateFile((servers) => {
         known = Object.hasOwn(servers, name);
         if (!known) return servers;
         const { [name]: _, ...rest } = servers;
@@ -181,7 +182,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
     },
 
     list: () =>
-      Object.entries(believed()).map(([name, { approvedAt, tools }]) => ({
+      Object.entries(readTrusted()).map(([name, { approvedAt, tools }]) => ({
         name,
         approvedAt,
         tools: tools === undefined ? undefined : Object.keys(tools).length,
@@ -190,8 +191,8 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
     onChange(listener) {
       if (stopWatching === undefined) {
         takeDataDir(dataDir);
-        last = believed();
-        stopWatching = watchFile(file, notice);
+        last = readTrusted();
+        stopWatching = watchFile(file, notifyChanges);
       }
       listeners.add(listener);
       return () => void listeners.delete(listener);
@@ -207,19 +208,19 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   };
 }
 
-function entry(servers: Approved, name: string) {
+function findApproval(servers: ApprovedServers, name: string) {
   return Object.hasOwn(servers, name) ? servers[name] : undefined;
 }
 
 /** A package that was fetched only after the approval was pinned by that, and is held to nothing here. */
-function comparable(now: Pinned, approved: Pinned): Pinned {
+function withoutLatePackage(now: Pinned, approved: Pinned): Pinned {
   if (now.kind !== 'stdio' || (approved.kind === 'stdio' && approved.package !== undefined)) return now;
   const { package: _, ...rest } = now;
   return rest;
 }
 
 /** Where the file lies may change; what runs may not. */
-function sameThing(approved: Pinned, now: Pinned): boolean {
+function isSameServer(approved: Pinned, now: Pinned): boolean {
   return canonicalJson({ ...approved, folder: '' }) === canonicalJson({ ...now, folder: '' });
 }
 
@@ -227,12 +228,12 @@ function sameThing(approved: Pinned, now: Pinned): boolean {
  * Refuses a server that is not approved as it stands now. To be called before a link to it is made, and again just
  * before each start of its process. The message may reach a model: it names places, never values.
  */
-export function assertApproved(approvals: Approvals, server: Approvable): void {
+export function assertApproved(approvals: Approvals, server: ApprovableServer): void {
   const verdict = approvals.check(server);
   if (verdict.state === 'approved') return;
   const places = [...new Set(verdict.changes.map(({ place }) => place))];
-  const more = places.length > mostPlaces ? `, and ${places.length - mostPlaces} more` : '';
-  const named = places.length === 0 ? '' : ` (${places.slice(0, mostPlaces).join(', ')}${more})`;
+  const more = places.length > maxPlaces ? `, and ${places.length - maxPlaces} more` : '';
+  const named = places.length === 0 ? '' : ` (${places.slice(0, maxPlaces).join(', ')}${more})`;
   if (verdict.state === 'exposed') {
     throw new AmbitError('SERVER_NOT_APPROVED', {
       what: `The server "${server.name}" is not started: another account could exchange what it runs${named}.`,

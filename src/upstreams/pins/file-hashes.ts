@@ -14,7 +14,7 @@ export interface FileHashes {
   hash(path: string): HashedFile | undefined;
 }
 
-interface Known {
+interface CachedHash {
   readonly stamp: string;
   readonly hashed: HashedFile;
 }
@@ -22,10 +22,10 @@ interface Known {
 /** Two writes within one tick of the clock look alike: what is younger than this when read is read again next time. */
 const settledNs = 2_000_000_000n;
 const chunkBytes = 1 << 20;
-const mostKnown = 10_000;
+const maxCached = 10_000;
 
 export function createFileHashes(now: () => number = Date.now): FileHashes {
-  const known = new Map<string, Known>();
+  const known = new Map<string, CachedHash>();
 
   return {
     hash(path) {
@@ -41,14 +41,14 @@ export function createFileHashes(now: () => number = Date.now): FileHashes {
       try {
         const before = fstatSync(descriptor, { bigint: true });
         if (!before.isFile()) return undefined;
-        const stamp = stampOf(before);
+        const stamp = statStamp(before);
         const cached = known.get(real);
         if (cached?.stamp === stamp) return cached.hashed;
-        const hashed = { real, ...readAll(descriptor) };
+        const hashed = { real, ...hashContent(descriptor) };
         const after = fstatSync(descriptor, { bigint: true });
         const settled = BigInt(now()) * 1_000_000n - after.ctimeNs > settledNs;
-        if (known.size >= mostKnown) known.clear();
-        if (settled && stampOf(after) === stamp) known.set(real, { stamp, hashed });
+        if (known.size >= maxCached) known.clear();
+        if (settled && statStamp(after) === stamp) known.set(real, { stamp, hashed });
         else known.delete(real);
         return hashed;
       } finally {
@@ -59,11 +59,11 @@ export function createFileHashes(now: () => number = Date.now): FileHashes {
 }
 
 /** The change time is the one stamp that whoever may write a file cannot set. */
-function stampOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+function statStamp({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`;
 }
 
-function readAll(descriptor: number): { sha256: string; script: boolean } {
+function hashContent(descriptor: number): { sha256: string; script: boolean } {
   const hash = createHash('sha256');
   const chunk = Buffer.allocUnsafe(chunkBytes);
   let script = false;

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
-const endings: Readonly<Partial<Record<Language, readonly string[]>>> = {
+const extensions: Readonly<Partial<Record<Language, readonly string[]>>> = {
   javascript: ['.js', '.cjs', '.mjs', '.json', '.node', '.ts', '.cts', '.mts', '.tsx', '.jsx', '.wasm'],
   python: ['.py', '.pyc', '.so', '.pyd'],
   ruby: ['.rb', '.so'],
@@ -11,8 +11,8 @@ const endings: Readonly<Partial<Record<Language, readonly string[]>>> = {
   php: ['.php'],
 };
 
-const inFolder: Readonly<Partial<Record<Language, readonly string[]>>> = {
-  javascript: (endings.javascript ?? []).map((ending) => `index${ending}`),
+const folderFiles: Readonly<Partial<Record<Language, readonly string[]>>> = {
+  javascript: (extensions.javascript ?? []).map((ending) => `index${ending}`),
   python: ['__main__.py', '__main__.pyc', '__init__.py', '__init__.pyc'],
   tasks: ['Makefile', 'makefile', 'GNUmakefile', 'justfile', 'Justfile', 'Taskfile.yml', 'Taskfile.yaml', 'Rakefile'],
 };
@@ -62,7 +62,7 @@ const codeOptions: Readonly<Partial<Record<Language, RegExp>>> = {
 const codeWithin = /^--(?:eval|print|command)=|^(?:--[a-z-]+=)?data:/i;
 
 /** The language that a program of this name runs; undefined for any other program. */
-export function languageOf(command: string): Language | undefined {
+export function findLanguage(command: string): Language | undefined {
   const name = basename(command)
     .toLowerCase()
     .replace(/\.exe$/, '')
@@ -84,7 +84,7 @@ export function findCodeOption(args: readonly string[], languages: readonly Lang
 }
 
 /** The other names under which an interpreter looks for a word, without endings: Python looks for `a.b` as `a/b`. */
-export function spellingsOf(word: string, languages: readonly Language[]): string[] {
+export function listSpellings(word: string, languages: readonly Language[]): string[] {
   const spellings = [word];
   if (languages.includes('python') && /^[\w.]+$/.test(word)) spellings.push(word.replaceAll('.', '/'));
   if (languages.includes('perl') && word.includes('::')) spellings.push(word.replaceAll('::', '/'));
@@ -98,28 +98,28 @@ export function spellingsOf(word: string, languages: readonly Language[]): strin
 }
 
 /** The files that an interpreter tries when it is given this path. */
-export function triedFor(path: string, languages: readonly Language[], folders: boolean): string[] {
-  const tried = [path, ...languages.flatMap((language) => (endings[language] ?? []).map((ending) => path + ending))];
+export function listCandidates(path: string, languages: readonly Language[], folders: boolean): string[] {
+  const tried = [path, ...languages.flatMap((language) => (extensions[language] ?? []).map((ending) => path + ending))];
   if (!folders || !isFolder(path)) return tried;
-  tried.push(...languages.flatMap((language) => (inFolder[language] ?? []).map((name) => join(path, name))));
-  return languages.includes('javascript') ? [...tried, ...triedByPackage(path)] : tried;
+  tried.push(...languages.flatMap((language) => (folderFiles[language] ?? []).map((name) => join(path, name))));
+  return languages.includes('javascript') ? [...tried, ...listPackageCandidates(path)] : tried;
 }
 
 /** `main` may name a folder in turn. It cannot lead further than that. */
-function triedByPackage(folder: string): string[] {
+function listPackageCandidates(folder: string): string[] {
   const file = join(folder, 'package.json');
-  const main = mainOf(file);
+  const main = readPackageMain(file);
   if (main === undefined) return [file];
   const path = join(folder, main);
-  const names = ['', ...(endings.javascript ?? [])];
+  const names = ['', ...(extensions.javascript ?? [])];
   return [
     file,
     ...names.map((ending) => path + ending),
-    ...(inFolder.javascript ?? []).map((name) => join(path, name)),
+    ...(folderFiles.javascript ?? []).map((name) => join(path, name)),
   ];
 }
 
-function mainOf(file: string): string | undefined {
+function readPackageMain(file: string): string | undefined {
   try {
     if (statSync(file).size > 1 << 20) return undefined;
     const main = (JSON.parse(readFileSync(file, 'utf8')) as { readonly main?: unknown } | null)?.main;

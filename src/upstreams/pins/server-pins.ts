@@ -3,14 +3,14 @@ import { delimiter, isAbsolute, join, sep } from 'node:path';
 import { hashedValues } from '../../lib/json/canonical-json.ts';
 import type { FileHashes } from './file-hashes.ts';
 import { findCodeOption, isFolder } from './interpreters.ts';
-import { filesOfArgs, filesOfValues, isDataFile, startedLanguages, tooMany } from './named-files.ts';
+import { findArgFiles, findStartedLanguages, findValueFiles, isDataFile, tooManyFiles } from './named-files.ts';
 
 const defaultPath = '/usr/local/bin:/usr/bin:/bin';
 
-type Stdio<T> = Extract<T, { kind: 'stdio' }>;
+type StdioVariant<T> = Extract<T, { kind: 'stdio' }>;
 
 /** What an approval needs to know of a server; the definition of any server fits. */
-export type Approvable = {
+export type ApprovableServer = {
   readonly name: string;
   readonly source: 'operator' | 'project' | 'imported';
   readonly folder: string;
@@ -34,14 +34,14 @@ export interface FilePin {
 }
 
 /** A package that the command names, as it was fetched. */
-export interface PackagePin {
+export interface FetchedPackagePin {
   readonly name: string;
   readonly version: string;
   readonly integrity: string;
 }
 
 /** Undefined where a command names none, or it has not been fetched yet. */
-export type FetchedPackage = (command: string, args: readonly string[]) => PackagePin | undefined;
+export type FetchedPackage = (command: string, args: readonly string[]) => FetchedPackagePin | undefined;
 
 /** Everything that decides what runs, or who is called, when a server is used. Plain data. */
 export type Pinned =
@@ -53,7 +53,7 @@ export type Pinned =
       readonly args: readonly string[];
       readonly env: Readonly<Record<string, string>>;
       readonly files: readonly FilePin[];
-      readonly package?: PackagePin | undefined;
+      readonly package?: FetchedPackagePin | undefined;
     }
   | {
       readonly kind: 'http';
@@ -63,8 +63,8 @@ export type Pinned =
     };
 
 /** A server as it stands at this moment, files included. */
-export function pinnedNow(
-  server: Approvable,
+export function readServerPins(
+  server: ApprovableServer,
   files: FileHashes,
   searchPath: string | undefined,
   fetched?: FetchedPackage,
@@ -74,12 +74,12 @@ export function pinnedNow(
     return { kind: 'http', folder, url: server.url.href, headers: hashedValues(server.headers) };
   }
   const named = fetched?.(server.command, server.args);
-  const paths = pathsOf(server);
+  const paths = findPinnedPaths(server);
   return {
     kind: 'stdio',
     folder,
     command: server.command,
-    program: paths === undefined ? { missing: tooMany } : findProgram(server.command, searchPath, folder, files),
+    program: paths === undefined ? { missing: tooManyFiles } : findProgram(server.command, searchPath, folder, files),
     args: [...server.args],
     env: hashedValues(server.env),
     files: (paths ?? [])
@@ -93,23 +93,23 @@ export function pinnedNow(
 }
 
 /** The files that decide what runs. A variable often names data, which changes all the time and decides nothing. */
-function pathsOf(server: Extract<Approvable, { kind: 'stdio' }>): string[] | undefined {
+function findPinnedPaths(server: Extract<ApprovableServer, { kind: 'stdio' }>): string[] | undefined {
   const { folder, env } = server;
-  const ofArgs = filesOfArgs(server, folder);
+  const ofArgs = findArgFiles(server, folder);
   if (ofArgs === undefined) return undefined;
-  const ofValues = filesOfValues(server, Object.values(env), folder);
+  const ofValues = findValueFiles(server, Object.values(env), folder);
   if (ofValues === undefined) return undefined;
   return [...new Set([...ofArgs, ...ofValues.filter((path) => !isDataFile(path))])].sort();
 }
 
 /** One sentence for each thing that may decide what a server runs and that an approval does not pin. */
-export function whatIsNotPinned(pinned: Pinned, server: Approvable): string[] {
+export function whatIsNotPinned(pinned: Pinned, server: ApprovableServer): string[] {
   if (pinned.kind === 'http' || server.kind === 'http') return [];
-  return [...ofCommand(pinned, server), ...ofVariables(server)];
+  return [...describeUnpinnedCommand(pinned, server), ...describeUnpinnedVariables(server)];
 }
 
-function ofCommand(pinned: Stdio<Pinned>, server: Stdio<Approvable>): string[] {
-  const languages = startedLanguages(server);
+function describeUnpinnedCommand(pinned: StdioVariant<Pinned>, server: StdioVariant<ApprovableServer>): string[] {
+  const languages = findStartedLanguages(server);
   if (languages.length === 0) return [];
   const code = findCodeOption(server.args, languages);
   if (code !== undefined) {
@@ -119,14 +119,14 @@ function ofCommand(pinned: Stdio<Pinned>, server: Stdio<Approvable>): string[] {
   if (/(?:^|\/)(?:npm|pnpm|yarn)$/.test(server.command)) {
     return ['What this runs is not pinned: package.json says what it is.'];
   }
-  const named = new Set(filesOfArgs(server, server.folder));
+  const named = new Set(findArgFiles(server, server.folder));
   if (pinned.files.some(({ path }) => named.has(path) && !isDataFile(path))) return [];
   return [`What this runs is not pinned: no script was found that ${server.command} would start.`];
 }
 
-function ofVariables(server: Stdio<Approvable>): string[] {
+function describeUnpinnedVariables(server: StdioVariant<ApprovableServer>): string[] {
   return Object.entries(server.env).flatMap(([name, value]) => {
-    const places = (filesOfValues(server, [value], server.folder) ?? []).filter((path) => path !== server.folder);
+    const places = (findValueFiles(server, [value], server.folder) ?? []).filter((path) => path !== server.folder);
     return places.flatMap((path) => {
       if (isFolder(path) && value.includes('/') && path !== '/') {
         return [`${name} names the folder ${path}; what lies in it is not pinned.`];
@@ -149,7 +149,7 @@ function findProgram(
   files: FileHashes,
 ): FilePin | { readonly missing: string } {
   const named = command.includes('/');
-  const path = named ? command : lookUp(command, searchPath ?? defaultPath);
+  const path = named ? command : findOnPath(command, searchPath ?? defaultPath);
   if (typeof path !== 'string') return path;
   let real: string;
   try {
@@ -157,7 +157,7 @@ function findProgram(
   } catch {
     return { missing: 'there is no such program' };
   }
-  if (!named && !inside(real, folder) && !inside(path, folder) && !isScript(real)) return { path, real };
+  if (!named && !isInside(real, folder) && !isInside(path, folder) && !isScript(real)) return { path, real };
   const hashed = files.hash(path);
   return hashed === undefined
     ? { missing: 'the program cannot be read' }
@@ -165,7 +165,7 @@ function findProgram(
 }
 
 /** As the system itself would look, except that it would take a relative entry from wherever the server runs. */
-function lookUp(command: string, searchPath: string): string | { missing: string } {
+function findOnPath(command: string, searchPath: string): string | { missing: string } {
   for (const entry of searchPath.split(delimiter)) {
     if (!isAbsolute(entry)) {
       return { missing: 'PATH has a relative entry before it, so a file of the workspace could take its place' };
@@ -201,6 +201,6 @@ function isScript(path: string): boolean {
   return head.toString('latin1') === '#!';
 }
 
-function inside(path: string, folder: string): boolean {
+function isInside(path: string, folder: string): boolean {
   return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Config, configSchema } from '../../../src/config/schema/schema.ts';
-import { confine, keysInside } from '../../../src/upstreams/access/confinement.ts';
+import { createConfinement, sandboxJwksPath } from '../../../src/upstreams/access/confinement.ts';
 import { defineServers, type StdioServer } from '../../../src/upstreams/definition.ts';
 
 let root = '';
@@ -28,7 +28,7 @@ function confined(
   const server = defineServers(config, at('etc')).get('a') as StdioServer;
   const jwksFile = at('data/keys/public/jwks.json');
   const { cwd, workspace } = place;
-  return confine({
+  return createConfinement({
     server,
     cwd,
     workspace,
@@ -46,7 +46,7 @@ test('a session is shown its workspace, what is granted and the public keys; the
     home: { real: at('mine'), inside: at('mine'), guard: { git: 'read' } },
     readable: [
       { real: at('shared'), inside: at('shared') },
-      { real: at('data/keys/public'), inside: join(keysInside, '..') },
+      { real: at('data/keys/public'), inside: join(sandboxJwksPath, '..') },
     ],
     writable: [],
     hidden: [at('etc/ambit.yaml'), at('data'), at('other')],
@@ -77,7 +77,7 @@ test('S4: every secret is hidden, and included files are masked where they lie a
   const server = defineServers(config, at('etc')).get('a') as StdioServer;
   const rules = config.workspaces['mine'];
   const places = { configFile: at('etc/ambit.yaml'), dataDir: at('data'), jwksFile: undefined, workspace: undefined };
-  const { hidden, masked } = confine({ server, cwd: at('data/folders/one'), rules, config, ...places });
+  const { hidden, masked } = createConfinement({ server, cwd: at('data/folders/one'), rules, config, ...places });
   for (const name of ['key', 'oauth', 'hook', 'sealing']) expect(hidden).toContain(at('etc', name));
   expect(masked).toEqual([at('mine/sub.json'), at('etc/apart.json'), at('data/folders/one/sub.json')]);
 });
@@ -131,7 +131,7 @@ test('the key of credentials and the secret of the webhook are hidden, though th
   const config = configSchema.parse({ ...given, events: { webhook } }) as unknown as Config;
   const server = defineServers(config, at('etc')).get('a') as StdioServer;
   const place = { cwd: at('mine'), workspace: undefined, rules: undefined, jwksFile: undefined };
-  const { hidden } = confine({ server, config, configFile: 'none', dataDir: at('data'), ...place });
+  const { hidden } = createConfinement({ server, config, configFile: 'none', dataDir: at('data'), ...place });
   expect(hidden).toEqual([at('data'), at('shared/key'), at('shared/secret')]);
 });
 
@@ -149,7 +149,8 @@ test('S4: a repository is guarded as its workspace says, and what the workspace 
     dataDir: at('data'),
     jwksFile: undefined,
   };
-  const guardOf = (id: string) => confine({ server, cwd: at(id), rules: config.workspaces[id], ...place }).home.guard;
+  const guardOf = (id: string) =>
+    createConfinement({ server, cwd: at(id), rules: config.workspaces[id], ...place }).home.guard;
   expect([guardOf('mine')?.git, guardOf('other')?.git]).toEqual(['write', 'read']);
   const names = [['AGENTS.md'], ['.vscode'], ['.github', 'workflows']];
   expect(names.map((each) => guardOf('mine')?.mayWrite?.(each))).toEqual([true, false, false]);

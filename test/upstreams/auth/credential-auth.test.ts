@@ -5,8 +5,8 @@ import { afterAll, expect, test } from 'vitest';
 import type { Session } from '../../../src/sessions/session.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import type { Launch } from '../../../src/upstreams/access/launch.ts';
-import { createCarrying } from '../../../src/upstreams/auth/credential-auth.ts';
-import { placeOf } from '../../../src/upstreams/auth/credential-target.ts';
+import { createCredentialAuth } from '../../../src/upstreams/auth/credential-auth.ts';
+import { createTarget } from '../../../src/upstreams/auth/credential-target.ts';
 import { openCredentials } from '../../../src/upstreams/auth/credentials.ts';
 import { openSealingKeys } from '../../../src/upstreams/auth/sealing-key.ts';
 import type { HttpServer, StdioServer } from '../../../src/upstreams/definition.ts';
@@ -23,26 +23,26 @@ test('who is given what: never the anonymous, the unapproved, or those who share
   const store = openMemoryStore();
   const credentials = await openCredentials(store, openSealingKeys({ dataDir, env: {} }));
   for (const user of ['ada', 'anonymous']) {
-    await credentials.set(placeOf(user, 'search', 'header', 'X-Key'), user);
-    await credentials.set(placeOf(user, 'notes', 'env', 'TOKEN'), user);
+    await credentials.set(createTarget(user, 'search', 'header', 'X-Key'), user);
+    await credentials.set(createTarget(user, 'notes', 'env', 'TOKEN'), user);
   }
   let approved = true;
-  const carrying = createCarrying({ credentials, prefixes: () => ['AMBIT'], isApproved: () => approved });
+  const carrying = createCredentialAuth({ credentials, prefixes: () => ['AMBIT'], isApproved: () => approved });
   expect(carrying.headers(session('ada'), http)).toEqual({ 'x-key': 'ada' });
   for (const scope of ['call', 'session', 'user'] as const) {
-    const given = carrying.into(launch, session('ada'), stdio(scope));
+    const given = carrying.addTo(launch, session('ada'), stdio(scope));
     expect(given).toMatchObject({
       env: { A: 'a', TOKEN: 'ada' },
       provenance: { A: 'configured', TOKEN: 'credential' },
     });
-    const named = carrying.named(launch, session('ada'), stdio(scope));
+    const named = carrying.describe(launch, session('ada'), stdio(scope));
     expect([named.env, named.provenance['TOKEN']]).toEqual([{ A: 'a' }, 'credential']);
   }
   expect(launch.env).toEqual({ A: 'a', TOKEN: 'configured' });
   function givesNothing(userId: string, scope: StdioServer['scope'] = 'session'): void {
-    expect(carrying.into(launch, session(userId), stdio(scope))).toBe(launch);
-    expect(carrying.named(launch, session(userId), stdio(scope))).toBe(launch);
-    expect(carrying.concerns(session(userId), stdio(scope))).toBe(false);
+    expect(carrying.addTo(launch, session(userId), stdio(scope))).toBe(launch);
+    expect(carrying.describe(launch, session(userId), stdio(scope))).toBe(launch);
+    expect(carrying.hasAny(session(userId), stdio(scope))).toBe(false);
     expect(carrying.revision(session(userId), stdio(scope))).toBe('');
   }
   givesNothing('anonymous');

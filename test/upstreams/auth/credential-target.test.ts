@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { checkPlace, checkValue, placeOf } from '../../../src/upstreams/auth/credential-target.ts';
+import { assertCredentialValue, assertTarget, createTarget } from '../../../src/upstreams/auth/credential-target.ts';
 
 const stdio = { name: 'notes', kind: 'stdio', scope: 'session' } as const;
 const http = { name: 'search', kind: 'http' } as const;
@@ -16,7 +16,7 @@ function refused(work: () => void): unknown {
 
 describe('where a credential may go', () => {
   test.each(['NOTES_TOKEN', 'GITHUB_TOKEN', '_x', 'a1'])('as the variable %s', (name) => {
-    expect(refused(() => checkPlace(placeOf('ada', 'notes', 'env', name), stdio, ['AMBIT']))).toBeUndefined();
+    expect(refused(() => assertTarget(createTarget('ada', 'notes', 'env', name), stdio, ['AMBIT']))).toBeUndefined();
   });
 
   test.each([
@@ -37,12 +37,12 @@ describe('where a credential may go', () => {
       'x'.repeat(129),
     ],
   ])('never as the variable %j', (name) => {
-    const place = placeOf('ada', 'notes', 'env', name);
-    expect(refused(() => checkPlace(place, stdio, ['AMBIT', 'ORBIT']))).toEqual(invalid);
+    const place = createTarget('ada', 'notes', 'env', name);
+    expect(refused(() => assertTarget(place, stdio, ['AMBIT', 'ORBIT']))).toEqual(invalid);
   });
 
   test.each(['Authorization', 'x-api-key', 'X-Auth-Token'])('in the header %s', (name) => {
-    expect(refused(() => checkPlace(placeOf('ada', 'search', 'header', name), http, []))).toBeUndefined();
+    expect(refused(() => assertTarget(createTarget('ada', 'search', 'header', name), http, []))).toBeUndefined();
   });
 
   test.each([
@@ -51,36 +51,38 @@ describe('where a credential may go', () => {
     ...['Trailer', 'Keep-Alive', 'Accept-Encoding', 'Cookie2', 'Origin', 'Forwarded', 'Via', 'Last-Event-ID'],
     ...['', 'a b', 'a:b', 'a\r\nb', 'ä', 'a/b', 'x'.repeat(129)],
   ])('never in the header %j', (name) => {
-    expect(refused(() => checkPlace(placeOf('ada', 'search', 'header', name), http, []))).toEqual(invalid);
+    expect(refused(() => assertTarget(createTarget('ada', 'search', 'header', name), http, []))).toEqual(invalid);
   });
 
   test('not where there is no such thing, nor where several users are served', () => {
-    expect(refused(() => checkPlace(placeOf('ada', 'notes', 'header', 'x-key'), stdio, []))).toEqual(invalid);
-    expect(refused(() => checkPlace(placeOf('ada', 'search', 'env', 'KEY'), http, []))).toEqual(invalid);
+    expect(refused(() => assertTarget(createTarget('ada', 'notes', 'header', 'x-key'), stdio, []))).toEqual(invalid);
+    expect(refused(() => assertTarget(createTarget('ada', 'search', 'env', 'KEY'), http, []))).toEqual(invalid);
     for (const scope of ['workspace', 'shared']) {
-      expect(refused(() => checkPlace(placeOf('ada', 'notes', 'env', 'KEY'), { ...stdio, scope }, []))).toEqual(
+      expect(refused(() => assertTarget(createTarget('ada', 'notes', 'env', 'KEY'), { ...stdio, scope }, []))).toEqual(
         invalid,
       );
     }
     for (const scope of ['call', 'session', 'user']) {
-      expect(refused(() => checkPlace(placeOf('ada', 'notes', 'env', 'KEY'), { ...stdio, scope }, []))).toBeUndefined();
+      expect(
+        refused(() => assertTarget(createTarget('ada', 'notes', 'env', 'KEY'), { ...stdio, scope }, [])),
+      ).toBeUndefined();
     }
     for (const user of ['', 'x'.repeat(513), '\ud800', 'a\u0000']) {
-      expect(refused(() => checkPlace(placeOf(user, 'notes', 'env', 'KEY'), stdio, []))).toEqual(invalid);
+      expect(refused(() => assertTarget(createTarget(user, 'notes', 'env', 'KEY'), stdio, []))).toEqual(invalid);
     }
   });
 
   test.each(['a\r\nX-Evil: 1', 'a\nb', 'a\rb', 'a\u0000b', 'ü', '\u007f', '', 'x'.repeat(8193)])(
     'a header never says %j',
     (value) => {
-      expect(refused(() => checkValue('header', value))).toEqual(invalid);
+      expect(refused(() => assertCredentialValue('header', value))).toEqual(invalid);
     },
   );
 
   test('a variable may say what a header may not, but never on two lines', () => {
-    expect(refused(() => checkValue('env', 'ü 😀'))).toBeUndefined();
+    expect(refused(() => assertCredentialValue('env', 'ü 😀'))).toBeUndefined();
     for (const value of ['a\nb', 'a\u0000b', '\ud800', '']) {
-      expect(refused(() => checkValue('env', value))).toEqual(invalid);
+      expect(refused(() => assertCredentialValue('env', value))).toEqual(invalid);
     }
   });
 });

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import { createGuardedFetch, createReach, NoAnswer } from '../../../src/upstreams/auth/guarded-fetch.ts';
+import { createGuardedFetch, createLoginHosts, NoAnswerError } from '../../../src/upstreams/auth/guarded-fetch.ts';
 
 const open: { close(): void }[] = [];
 afterEach(() => {
@@ -37,7 +37,7 @@ describe('where a login may lead', () => {
   };
   const resolve = async (host: string) => names[host] ?? Promise.reject(new Error('ENOTFOUND'));
   const addresses = (server: URL, url: string, hosts: readonly string[] = []) =>
-    createReach({ server, hosts, resolve }).addressesOf(new URL(url));
+    createLoginHosts({ server, hosts, resolve }).addressesOf(new URL(url));
 
   test('only to public addresses, whatever else a name has', async () => {
     expect(await addresses(far, 'https://public.example.com/')).toEqual(['1.1.1.1']);
@@ -85,7 +85,7 @@ describe('a request of a login', () => {
       if (request.url === '/end') response.end('here');
       else response.writeHead(302, { location: to }).end();
     });
-    const fetch = createGuardedFetch(createReach({ server: local, hosts: [] }));
+    const fetch = createGuardedFetch(createLoginHosts({ server: local, hosts: [] }));
     const start = `http://127.0.0.1:${port}/start`;
     await expect(fetch(start, get)).rejects.toMatchObject({ code: 'LOGIN_FAILED' });
     to = '/end';
@@ -104,10 +104,10 @@ describe('a request of a login', () => {
       if (request.url === '/long') response.end(Buffer.alloc(300_000));
       else if (request.url === '/cut') request.socket.destroy();
     });
-    const fetch = createGuardedFetch(createReach({ server: local, hosts: [] }), 500);
+    const fetch = createGuardedFetch(createLoginHosts({ server: local, hosts: [] }), 500);
     for (const path of ['/long', '/never', '/cut']) {
       const error = await fetch(`http://127.0.0.1:${port}${path}`, get).catch((each: unknown) => each);
-      expect(error).toBeInstanceOf(NoAnswer);
+      expect(error).toBeInstanceOf(NoAnswerError);
       expect(error).toMatchObject({ sent: true });
     }
     await expect(fetch('http://127.0.0.1:1/', get)).rejects.toMatchObject({ name: 'NoAnswer', sent: false });

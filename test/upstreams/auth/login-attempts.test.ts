@@ -2,13 +2,18 @@ import { createSecretKey } from 'node:crypto';
 import { beforeEach, expect, test } from 'vitest';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import type { SessionStore } from '../../../src/stores/store.ts';
-import { type Attempt, createAttempts, createPace, createTickets } from '../../../src/upstreams/auth/login-attempts.ts';
+import {
+  createLoginAttempts,
+  createLoginTickets,
+  createStartLimiter,
+  type LoginAttempt,
+} from '../../../src/upstreams/auth/login-attempts.ts';
 import type { SealingKeys } from '../../../src/upstreams/auth/sealing-key.ts';
 
 const tenMinutes = 600_000;
 const key = { id: 'k', secret: createSecretKey(Buffer.alloc(32, 7)) };
 const keys: SealingKeys = { current: () => key, make: async () => key };
-const attempt: Attempt = {
+const attempt: LoginAttempt = {
   userId: 'ada',
   server: 'notes',
   url: 'https://notes.example/mcp',
@@ -27,11 +32,11 @@ beforeEach(() => {
   store = openMemoryStore({ now: () => clock });
 });
 
-const attempts = () => createAttempts(store, keys, () => clock);
+const attempts = () => createLoginAttempts(store, keys, () => clock);
 const inStore = async () => (await store.documents.list('login-attempts')).documents;
 
 test('P14: a state is refused from ten minutes after it was made', async () => {
-  const [inTime, late] = [await attempts().keep(attempt), await attempts().keep(attempt)];
+  const [inTime, late] = [await attempts().add(attempt), await attempts().add(attempt)];
   clock += tenMinutes - 1;
   expect(await attempts().take(inTime)).toEqual(attempt);
   clock += 1;
@@ -40,13 +45,13 @@ test('P14: a state is refused from ten minutes after it was made', async () => {
 });
 
 test('P14: of many who bring the same state at once, one gets the login', async () => {
-  const state = await attempts().keep(attempt);
+  const state = await attempts().add(attempt);
   const taken = await Promise.all(Array.from({ length: 10 }, () => attempts().take(state)));
   expect(taken.filter((each) => each !== undefined)).toEqual([attempt]);
 });
 
 test('P14: a login that is moved to another state in the store cannot be opened there', async () => {
-  const [ofAda, ofEve] = [await attempts().keep(attempt), await attempts().keep({ ...attempt, userId: 'eve' })];
+  const [ofAda, ofEve] = [await attempts().add(attempt), await attempts().add({ ...attempt, userId: 'eve' })];
   const [one, other] = await inStore();
   await store.documents.put('login-attempts', one?.key ?? '', other?.text ?? '');
   await store.documents.put('login-attempts', other?.key ?? '', one?.text ?? '');
@@ -54,35 +59,37 @@ test('P14: a login that is moved to another state in the store cannot be opened 
 });
 
 test('L9: neither the state nor what belongs to the login can be read in the store', async () => {
-  const state = await attempts().keep(attempt);
+  const state = await attempts().add(attempt);
   const text = JSON.stringify(await inStore());
   for (const secret of [state, attempt.verifier, attempt.userId]) expect(text).not.toContain(secret);
 });
 
 test('a login that was never ended is deleted when the next one begins after its time', async () => {
-  await attempts().keep(attempt);
+  await attempts().add(attempt);
   clock += tenMinutes - 1;
-  await attempts().keep(attempt);
+  await attempts().add(attempt);
   expect(await inStore()).toHaveLength(2);
   clock += 1;
-  await attempts().keep(attempt);
+  await attempts().add(attempt);
   expect(await inStore()).toHaveLength(2);
 });
 
 test('P14: a link is good for ten minutes, and with the key that it was made with', async () => {
-  const tickets = createTickets(keys, () => clock);
+  const tickets = createLoginTickets(keys, () => clock);
   const ticket = await tickets.make('ada', 'notes');
   clock += tenMinutes - 1;
   expect(tickets.read(ticket)).toEqual({ userId: 'ada', server: 'notes' });
   const other = { id: 'k', secret: createSecretKey(Buffer.alloc(32, 8)) };
-  expect(createTickets({ current: () => other, make: async () => other }, () => clock).read(ticket)).toBeUndefined();
+  expect(
+    createLoginTickets({ current: () => other, make: async () => other }, () => clock).read(ticket),
+  ).toBeUndefined();
   clock += 1;
   expect(tickets.read(ticket)).toBeUndefined();
 });
 
 test('one name is stopped, others are not, and after a while it may go on', () => {
   let time = 0;
-  const mayBegin = createPace(2, 100, () => time);
+  const mayBegin = createStartLimiter(2, 100, () => time);
   expect(['a', 'a', 'a', 'b'].map(mayBegin)).toEqual([true, true, false, true]);
   time = 100;
   expect(mayBegin('a')).toBe(true);

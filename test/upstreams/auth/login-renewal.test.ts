@@ -8,9 +8,9 @@ import {
   readLogin,
   sealLogin,
 } from '../../../src/upstreams/auth/login.ts';
-import { createRenewal } from '../../../src/upstreams/auth/login-renewal.ts';
+import { createLoginRenewal } from '../../../src/upstreams/auth/login-renewal.ts';
 import type { SealingKeys } from '../../../src/upstreams/auth/sealing-key.ts';
-import { type Granted, NotRenewed } from '../../../src/upstreams/auth/token-requests.ts';
+import { RenewalError, type TokenGrant } from '../../../src/upstreams/auth/token-requests.ts';
 import { counts } from '../../proof.ts';
 
 const key = { id: 'k', secret: createSecretKey(randomBytes(32)) };
@@ -44,18 +44,18 @@ async function scene(facts: Partial<LoginFacts> = {}, refreshToken = 'r0') {
     as: { issuer: 'https://as.example' },
   };
   await store.documents.put(loginsCollection, document, JSON.stringify(sealLogin(login, secrets, key)));
-  let answer: (token: string) => Promise<Granted> = async (token) => {
+  let answer: (token: string) => Promise<TokenGrant> = async (token) => {
     const next = Number(token.slice(1)) + 1;
     return { accessToken: `a${next}`, refreshToken: `r${next}`, expiresAt: time + 600_000 };
   };
   /** One for each process that shares the store. */
   const process = () =>
-    createRenewal({
+    createLoginRenewal({
       store,
       keys,
       now: () => time,
-      told: (event) => void events.push(event),
-      async ask(_login, token) {
+      onEvent: (event) => void events.push(event),
+      async requestTokens(_login, token) {
         used.push(token);
         return answer(token);
       },
@@ -84,7 +84,7 @@ test('however many ask in however many processes, each refresh token is used onc
   const rounds = counts(5, 50);
   for (let round = 1; round <= rounds; round++) {
     later(590_000);
-    const asking = Array.from({ length: 40 }, (_, i) => processes[i % 4]?.fresh('ada', 'notes'));
+    const asking = Array.from({ length: 40 }, (_, i) => processes[i % 4]?.ensureFresh('ada', 'notes'));
     const tokens = (await Promise.all(asking)).map((login) => login?.accessToken);
     expect(new Set(tokens)).toEqual(new Set([`a${round}`]));
   }
@@ -97,9 +97,9 @@ test('one who said it would and never came back has used it: nobody tries again'
   const { process, used, later, stored, events } = await scene({ lease: { by: 'dead', until: 1_060_000 } });
   later(590_000);
   // While the token holds it goes on being used; when it does not, only the user can help.
-  expect((await process().fresh('ada', 'notes'))?.accessToken).toBe('a0');
+  expect((await process().ensureFresh('ada', 'notes'))?.accessToken).toBe('a0');
   later(20_000);
-  expect(await process().fresh('ada', 'notes')).toBeUndefined();
+  expect(await process().ensureFresh('ada', 'notes')).toBeUndefined();
   expect(used).toEqual([]);
   expect(await stored()).toMatchObject({ state: 'lost' });
   expect(events).toEqual(['login-lost']);
@@ -109,7 +109,7 @@ test('a refresh token that is good for many uses is tried again', async () => {
   const { process, used, later, answering } = await scene({ rotates: false, lease: { by: 'dead', until: 1_060_000 } });
   later(590_000);
   answering(async () => ({ accessToken: 'next', expiresAt: 9_000_000 }));
-  expect((await process().fresh('ada', 'notes'))?.accessToken).toBe('next');
+  expect((await process().ensureFresh('ada', 'notes'))?.accessToken).toBe('next');
   expect(used).toEqual(['r0']);
 });
 
@@ -122,11 +122,11 @@ test.each([
   const renewal = process();
   later(590_000);
   answering(async () => {
-    throw new NotRenewed(how, 'because');
+    throw new RenewalError(how, 'because');
   });
-  const found = await renewal.fresh('ada', 'notes');
+  const found = await renewal.ensureFresh('ada', 'notes');
   expect(found?.accessToken).toBe(state === 'active' ? 'a0' : undefined);
-  await renewal.fresh('ada', 'notes');
+  await renewal.ensureFresh('ada', 'notes');
   expect(used).toEqual(['r0']);
   expect(await stored()).toMatchObject({ state });
 });
@@ -138,16 +138,16 @@ test('what was removed while it was renewed stays removed', async () => {
     await remove();
     return { accessToken: 'late', refreshToken: 'r1' };
   });
-  expect(await process().fresh('ada', 'notes')).toBeUndefined();
+  expect(await process().ensureFresh('ada', 'notes')).toBeUndefined();
   expect(await stored()).toBeUndefined();
 });
 
 test('without a refresh token it is used to its end, and then lost', async () => {
   const { process, later, used } = await scene({}, '');
   later(590_000);
-  expect((await process().fresh('ada', 'notes'))?.accessToken).toBe('a0');
+  expect((await process().ensureFresh('ada', 'notes'))?.accessToken).toBe('a0');
   later(20_000);
-  expect(await process().fresh('ada', 'notes')).toBeUndefined();
+  expect(await process().ensureFresh('ada', 'notes')).toBeUndefined();
   expect(used).toEqual([]);
 });
 

@@ -2,11 +2,11 @@ import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { catalogFile, type KeptOffer } from '../../../src/upstreams/catalog/catalog-file.ts';
+import { type CachedOffer, catalogFile } from '../../../src/upstreams/catalog/catalog-file.ts';
 import type { Offer } from '../../../src/upstreams/catalog/offer.ts';
 
 const lists: Offer = { tools: ['{"name":"t"}'], prompts: [], templates: [], hasResources: true, at: Date.now() };
-const offer: KeptOffer = { offer: lists, owner: { key: 'ada', userId: 'ada' } };
+const offer: CachedOffer = { offer: lists, owner: { key: 'ada', userId: 'ada' } };
 let folder: string;
 let path: string;
 
@@ -58,7 +58,7 @@ test('S2: a list that is a week old is gone from the file with the next change',
   expect(readFileSync(path, 'utf8')).not.toContain('a 1');
 });
 
-const long = (length: number): KeptOffer => ({ ...offer, offer: { ...lists, tools: ['x'.repeat(length)] } });
+const long = (length: number): CachedOffer => ({ ...offer, offer: { ...lists, tools: ['x'.repeat(length)] } });
 
 test('a long list is not written, and replaces a short one that is out of date', async () => {
   await write('a 1', 'a 2');

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AmbitError } from '../../../src/errors.ts';
 import { type Catalog, createCatalog, type Looking } from '../../../src/upstreams/catalog/catalog.ts';
-import type { Fits, KeptOffer } from '../../../src/upstreams/catalog/catalog-file.ts';
+import type { CachedOffer, OfferFilter } from '../../../src/upstreams/catalog/catalog-file.ts';
 import type { AskServer, Offer } from '../../../src/upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
 import { read } from '../links/relay/handles.ts';
@@ -75,18 +75,18 @@ function asked(tools: () => string[] = () => ['t']) {
 }
 
 let catalog: Catalog;
-let saved: Map<string, KeptOffer>;
+let saved: Map<string, CachedOffer>;
 
 beforeEach(() => {
   vi.useFakeTimers();
   saved = new Map();
   const file = {
     load: () => new Map(),
-    put: (key: string, kept: KeptOffer) => {
+    put: (key: string, kept: CachedOffer) => {
       saved.delete(key);
       saved.set(key, kept);
     },
-    remove: (fits: Fits) => {
+    remove: (fits: OfferFilter) => {
       for (const [key, { owner }] of [...saved]) if (fits(key, owner)) saved.delete(key);
     },
   };

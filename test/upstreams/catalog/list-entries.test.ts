@@ -3,9 +3,9 @@ import { expect, test } from 'vitest';
 import { seenThrough } from '../../../src/gateway/lists/shown-tools.ts';
 import {
   named,
-  publicName,
   splitName,
   templateOf,
+  toPublicName,
   uriOf,
   withUri,
 } from '../../../src/upstreams/catalog/list-entries.ts';
@@ -106,10 +106,10 @@ const tool = fc.stringMatching(/^[A-Za-z0-9_.-]{1,128}$/);
 test('no public name is longer than hosts allow, and each is always the same', () => {
   fc.assert(
     fc.property(server, tool, (where, name) => {
-      const shown = publicName(where, name);
+      const shown = toPublicName(where, name);
       expect(shown.length).toBeLessThanOrEqual(64);
       expect(shown.startsWith(`${where}__`)).toBe(true);
-      expect(publicName(where, name)).toBe(shown);
+      expect(toPublicName(where, name)).toBe(shown);
     }),
   );
 });
@@ -118,19 +118,19 @@ test('a name that fits can be read back, whatever underscores it has', () => {
   fc.assert(
     fc.property(server, tool, (where, name) => {
       fc.pre(where.length + name.length + 2 <= 64);
-      expect(splitName(publicName(where, name))).toEqual({ server: where, name });
+      expect(splitName(toPublicName(where, name))).toEqual({ server: where, name });
     }),
   );
-  expect(splitName(publicName('a', '__x__y'))).toEqual({ server: 'a', name: '__x__y' });
+  expect(splitName(toPublicName('a', '__x__y'))).toEqual({ server: 'a', name: '__x__y' });
 });
 
 test('64 characters are not shortened, 65 are, and long names that begin alike stay apart', () => {
   const fits = 'x'.repeat(61);
-  expect(publicName('a', fits)).toBe(`a__${fits}`);
-  const long = ['1', '2'].map((end) => publicName('a', `${'x'.repeat(80)}${end}`));
+  expect(toPublicName('a', fits)).toBe(`a__${fits}`);
+  const long = ['1', '2'].map((end) => toPublicName('a', `${'x'.repeat(80)}${end}`));
   expect(long.map((name) => name.length)).toEqual([64, 64]);
   expect(new Set(long).size).toBe(2);
-  expect(publicName('a', 'x'.repeat(62))).toMatch(/^a__x{52}_[0-9a-f]{8}$/);
+  expect(toPublicName('a', 'x'.repeat(62))).toMatch(/^a__x{52}_[0-9a-f]{8}$/);
 });
 
 test('what is no public name is not read as one', () => {

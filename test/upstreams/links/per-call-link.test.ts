@@ -27,7 +27,14 @@ function processes() {
     } as unknown as Link;
   };
   const link = () =>
-    createPerCallLink({ sessionId: 's', place: 's', server: 'it', era: 'modern', make, known: () => undefined });
+    createPerCallLink({
+      sessionId: 's',
+      place: 's',
+      server: 'it',
+      era: 'modern',
+      createLink: make,
+      findKnownReply: () => undefined,
+    });
   return { running, link, closed: () => closed };
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createProcessAllowance, type Place } from '../../../src/upstreams/links/process-slots.ts';
+import { createProcessAllowance, type ProcessSlot } from '../../../src/upstreams/links/process-slots.ts';
 
 interface Told {
   readonly server?: string;
@@ -9,7 +9,7 @@ interface Told {
 }
 
 interface Process {
-  readonly place: Place;
+  readonly place: ProcessSlot;
   /** What it does now. */
   state: 'busy' | 'awaited' | 'spare' | 'told to end';
 }
@@ -25,11 +25,11 @@ function allowanceOf(bounds: { maxPerSession: number; max: number }) {
     const place = await allowance.take({
       server,
       owner,
-      amongUsers: shared,
+      isSharedByUsers: shared,
       sessionId: session,
       userId: user,
       idleSince: () => (process.state === 'busy' ? undefined : began),
-      isAwaited: () => process.state === 'awaited',
+      hasClients: () => process.state === 'awaited',
       end() {
         process.state = 'told to end';
       },
@@ -62,7 +62,7 @@ test('S8: a server has so many processes in a session; those of others are count
 test('S8: what is leaving is waited for, by one each; then idle ones go, without a client first', async () => {
   const { start, many, size } = allowanceOf({ maxPerSession: 4, max: 100 });
   const [leaving, awaited, old, young] = (await many(4)) as [Process, Process, Process, Process];
-  leaving.place.leaving();
+  leaving.place.markLeaving();
   [awaited.state, old.state, young.state] = ['awaited', 'spare', 'spare'];
   const order: string[] = [];
   const starts = ['a', 'b', 'c'].map(async (name) => {

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Approvals, createApprovals } from '../../../src/upstreams/pins/approvals.ts';
-import type { PackagePin } from '../../../src/upstreams/pins/server-pins.ts';
+import type { FetchedPackagePin } from '../../../src/upstreams/pins/server-pins.ts';
 import { createProject, type Project } from './project.ts';
 
 let project: Project;
 let approvals: Approvals;
-let fetched: PackagePin | undefined;
-const one: PackagePin = { name: 'some-server', version: '1.0.0', integrity: 'sha512-one' };
+let fetched: FetchedPackagePin | undefined;
+const one: FetchedPackagePin = { name: 'some-server', version: '1.0.0', integrity: 'sha512-one' };
 
 beforeEach(() => {
   project = createProject();

@@ -5,7 +5,7 @@ import type { Caller } from '../caller.ts';
 import type { Call, Link } from '../link.ts';
 
 // Gone from the start: what a server asks during a call of Ambit's own is not asked of anybody there.
-const mute: Channel = {
+const closedChannel: Channel = {
   owner: {},
   isGone: () => true,
   emit: () => true,
@@ -15,7 +15,7 @@ const mute: Channel = {
 };
 
 /** A call of Ambit's own. `params` is JSON text. */
-export function ownCall(method: string, params: string, channel: Channel = mute): Call {
+export function ownCall(method: string, params: string, channel: Channel = closedChannel): Call {
   const message = readMessage(
     Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":${JSON.stringify(method)},"params":${params}}`),
   );

@@ -11,16 +11,16 @@ const envelopeKeys = new Set([
   'io.modelcontextprotocol/logLevel',
 ]);
 
-export interface Envelope {
+export interface RequestEnvelope {
   /** JSON texts, as the client wrote them in `initialize`. */
   readonly capabilities: string;
   readonly clientInfo: string | undefined;
   readonly logLevel: string | undefined;
 }
 
-type Facts = Record<string, unknown>;
+type JsonObject = Record<string, unknown>;
 
-const cacheable = new Set([
+const cacheableMethods = new Set([
   'server/discover',
   'tools/list',
   'prompts/list',
@@ -30,13 +30,13 @@ const cacheable = new Set([
 ]);
 
 /** A handshake-era answer as a modern client must see it: complete, and with its cache hints where they are due. */
-export function modernised(answer: Message, method: string): Buffer {
+export function toModernAnswer(answer: Message, method: string): Buffer {
   const edits: Edit[] = [];
   const result = answer.result?.shape;
   if (result !== undefined) {
     const additions: string[] = [];
     if (memberOf(result, 'resultType') === undefined) additions.push('"resultType":"complete"');
-    if (cacheable.has(method)) {
+    if (cacheableMethods.has(method)) {
       if (memberOf(result, 'ttlMs') === undefined) additions.push('"ttlMs":0');
       if (memberOf(result, 'cacheScope') === undefined) additions.push('"cacheScope":"private"');
     }
@@ -49,26 +49,26 @@ export function modernised(answer: Message, method: string): Buffer {
   return applyEdits(answer.bytes, edits);
 }
 
-const modernOnly = new Set(['resultType', 'ttlMs', 'cacheScope']);
+const modernOnlyKeys = new Set(['resultType', 'ttlMs', 'cacheScope']);
 
 /** A modern answer as a handshake-era client knows it. */
-export function withoutModernParts(answer: Message): Buffer {
+export function toHandshakeAnswer(answer: Message): Buffer {
   const result = answer.result?.shape;
   if (result === undefined) return answer.bytes;
   return applyEdits(
     answer.bytes,
-    removeMembers(result, (member) => modernOnly.has(member.key)),
+    removeMembers(result, (member) => modernOnlyKeys.has(member.key)),
   );
 }
 
-export function withId(answer: Message, id: string): Buffer {
+export function replaceId(answer: Message, id: string): Buffer {
   return applyEdits(answer.bytes, [replaceValue(idMember(answer), id)]);
 }
 
 /** What a server of the handshake era said of itself, as an answer to `server/discover`. */
-export function discoverResult(initializeResult: string): string {
-  const { capabilities, serverInfo, instructions } = JSON.parse(initializeResult) as Facts;
-  const { tasks: _tasks, experimental: _experimental, ...offered } = (capabilities ?? {}) as Facts;
+export function toDiscoverResult(initializeResult: string): string {
+  const { capabilities, serverInfo, instructions } = JSON.parse(initializeResult) as JsonObject;
+  const { tasks: _tasks, experimental: _experimental, ...offered } = (capabilities ?? {}) as JsonObject;
   return JSON.stringify({
     resultType: 'complete',
     supportedVersions: [modernVersion],
@@ -81,10 +81,10 @@ export function discoverResult(initializeResult: string): string {
 }
 
 /** What a modern server said of itself, as an answer to `initialize`. */
-export function initializeResult(discoverAnswer: string, requested: string | undefined): string {
-  const { capabilities, instructions, _meta } = JSON.parse(discoverAnswer) as Facts;
-  const { extensions: _extensions, ...offered } = (capabilities ?? {}) as Facts;
-  const serverInfo = ((_meta ?? {}) as Facts)['io.modelcontextprotocol/serverInfo'];
+export function toInitializeResult(discoverAnswer: string, requested: string | undefined): string {
+  const { capabilities, instructions, _meta } = JSON.parse(discoverAnswer) as JsonObject;
+  const { extensions: _extensions, ...offered } = (capabilities ?? {}) as JsonObject;
+  const serverInfo = ((_meta ?? {}) as JsonObject)['io.modelcontextprotocol/serverInfo'];
   const known = requested !== undefined && handshakeVersions.includes(requested);
   return JSON.stringify({
     protocolVersion: known ? requested : handshakeVersions[0],
@@ -95,12 +95,12 @@ export function initializeResult(discoverAnswer: string, requested: string | und
 }
 
 /** Takes a modern request's description of itself out: a server of the handshake era has had it in `initialize`. */
-export function withoutEnvelope(message: Message): Edit[] {
+export function removeEnvelope(message: Message): Edit[] {
   return message.meta === undefined ? [] : removeMembers(message.meta, (member) => envelopeKeys.has(member.key));
 }
 
 /** Adds to a handshake-era request what a modern server wants to read in each. */
-export function withEnvelope(message: Message, envelope: Envelope): Edit[] {
+export function addEnvelope(message: Message, envelope: RequestEnvelope): Edit[] {
   const members = [
     `"io.modelcontextprotocol/protocolVersion":"${modernVersion}"`,
     `"io.modelcontextprotocol/clientCapabilities":${envelope.capabilities}`,

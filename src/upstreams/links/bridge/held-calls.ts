@@ -7,14 +7,14 @@ import { edited, type Message, readMessage } from '../../../protocol/message.ts'
 import { stripOurKeys } from '../../../protocol/our-keys.ts';
 import { mostPushes } from '../caller.ts';
 import type { Call, Sent } from '../link.ts';
-import { carriers, type PendingCall, type PendingCalls } from '../relay/pending-calls.ts';
+import { type PendingCall, type PendingCalls, questionCarriers } from '../relay/pending-calls.ts';
 import { nameAsker } from '../relay/questions.ts';
-import { type Binding, boundTo, nameOf, stateBindings } from '../relay/towards-upstream.ts';
-import { sessionOf } from '../stdio/sharers.ts';
-import { withId } from './era-translation.ts';
+import { type Binding, boundTo, readTargetName, stateBindings } from '../relay/towards-upstream.ts';
+import { sessionIdOf } from '../stdio/sharers.ts';
+import { replaceId } from './era-translation.ts';
 
 /** One question of the upstream's, and how to tell it the answer. */
-interface Question {
+interface HeldQuestion {
   readonly key: string;
   readonly method: string;
   readonly params: string | undefined;
@@ -22,7 +22,7 @@ interface Question {
   respond(message: Buffer): void;
 }
 
-interface Held {
+interface HeldCall {
   /** Whose it is. */
   readonly binding: Binding;
   readonly upstreamId: number;
@@ -30,7 +30,7 @@ interface Held {
   readonly name: string;
   /** How long the upstream may stay silent once the client is back. */
   readonly timeoutMs: number;
-  questions: Question[];
+  questions: HeldQuestion[];
   readonly until: number;
   /** The upstream's answer, when it came before the client did. */
   finished: Reply | Error | undefined;
@@ -41,17 +41,17 @@ export interface HeldCalls {
   hold(sent: Sent): boolean;
   /** Undefined when this is not the retry of a held call. */
   resume(call: Call, pending: PendingCalls): Promise<Reply> | undefined;
-  tend(now: number, pending: PendingCalls): void;
+  sweep(now: number, pending: PendingCalls): void;
   /** Whether this call is the retry of a held one; without a call, whether there is any. */
   holds(call?: Call): boolean;
   /** A session has left: its questions need no answer. */
-  leave(sessionId: string): void;
+  dropSession(sessionId: string): void;
 }
 
 const prefix = 'held:';
-const mostHeld = 32;
+const maxHeld = 32;
 /** Questions that wait for clients, in characters; a single one may be as long as a message. */
-const mostCharacters = 16 * 1024 * 1024;
+const maxCharacters = 16 * 1024 * 1024;
 const holdMs = 10 * 60 * 1000;
 /** Servers that have several questions push them one right after the other; the client gets them together. */
 const gatherMs = 20;
@@ -69,36 +69,36 @@ const nobody: Channel = {
  * open, the client gets `input_required` with a state of ours, and its retry answers the question.
  */
 export function createHeldCalls(binding: Binding): HeldCalls {
-  const held = new Map<number, Held>();
+  const held = new Map<number, HeldCall>();
   /** Several of these may serve one session; a state says whose it is. */
   const own = `${prefix}${randomBytes(6).toString('hex')}:`;
   let count = 0;
 
-  function stateOf(call: Call): string | undefined {
+  function openState(call: Call): string | undefined {
     const { message } = call;
     const state = stringAt(message.bytes, memberOf(message.params?.shape, 'requestState'));
     if (state === undefined) return undefined;
-    const bindings = stateBindings(bindingOf(call), message.method, nameOf(message));
+    const bindings = stateBindings(bindingOf(call), message.method, readTargetName(message));
     return binding.seals.open(state, bindings, Date.now());
   }
 
   function bindingOf(call: Call): Binding {
-    return binding.sessionId === '' ? boundTo(binding, sessionOf(call)) : binding;
+    return binding.sessionId === '' ? boundTo(binding, sessionIdOf(call)) : binding;
   }
 
-  function idOf(value: string): number | undefined {
+  function parseHeldId(value: string): number | undefined {
     return value.startsWith(own) ? Number(value.slice(own.length)) : undefined;
   }
 
   /** A server may ask on and on while the client is away. */
-  function assertRoom(questions: readonly Question[], question: Question): void {
+  function assertRoom(questions: readonly HeldQuestion[], question: HeldQuestion): void {
     const others = [...held.values()].flatMap((call) => call.questions);
     const characters = others.reduce((sum, { params = '' }) => sum + params.length, 0);
-    const isTooLong = characters > 0 && characters + (question.params?.length ?? 0) > mostCharacters;
+    const isTooLong = characters > 0 && characters + (question.params?.length ?? 0) > maxCharacters;
     if (questions.length >= mostPushes || isTooLong) throw new AmbitError('OVERLOADED');
   }
 
-  function ask(id: number, call: Held, clientId: string): Reply {
+  function createInputRequired(id: number, call: HeldCall, clientId: string): Reply {
     const inputRequests = Object.fromEntries(
       call.questions.map(({ key, method, params }) => [
         key,
@@ -114,7 +114,7 @@ export function createHeldCalls(binding: Binding): HeldCalls {
     return { kind: 'message', bytes: resultMessage(clientId, JSON.stringify(result)), status: 200 };
   }
 
-  function park(id: number, carrier: PendingCall, pending: PendingCalls): void {
+  function detachCaller(id: number, carrier: PendingCall, pending: PendingCalls): void {
     const finish = (outcome: Reply | Error) => {
       const call = held.get(id);
       if (call !== undefined) call.finished = outcome;
@@ -132,11 +132,11 @@ export function createHeldCalls(binding: Binding): HeldCalls {
    * The caller leaves with the questions. The answer may have come meanwhile, but who asked still waits to be told: some
    * servers ask for roots at their start, and serve nobody before they have them.
    */
-  function letGo(id: number, call: Held, { settle, fail, clientId }: PendingCall): void {
+  function releaseCaller(id: number, call: HeldCall, { settle, fail, clientId }: PendingCall): void {
     if (call.finished instanceof Error) {
       held.delete(id);
       fail(call.finished);
-    } else settle(ask(id, call, clientId));
+    } else settle(createInputRequired(id, call, clientId));
   }
 
   return {
@@ -147,9 +147,9 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       const fits = (id: number) => known === undefined || known.upstreamId === id;
       const waiting = [...held.values()].findLast((call) => call.finished === undefined && fits(call.upstreamId));
       const carrier = pending.youngest(
-        (call) => carriers.has(call.method) && !call.channel.isGone() && fits(call.upstreamId),
+        (call) => questionCarriers.has(call.method) && !call.channel.isGone() && fits(call.upstreamId),
       );
-      const question: Question = {
+      const question: HeldQuestion = {
         key: `ask-${++count}`,
         method: message.method,
         params:
@@ -169,8 +169,8 @@ export function createHeldCalls(binding: Binding): HeldCalls {
         return true;
       }
       assertRoom([], question);
-      if (held.size >= mostHeld) throw new AmbitError('OVERLOADED');
-      const call: Held = {
+      if (held.size >= maxHeld) throw new AmbitError('OVERLOADED');
+      const call: HeldCall = {
         binding: carrier.binding,
         upstreamId: carrier.upstreamId,
         method: carrier.method,
@@ -182,17 +182,17 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       };
       const id = count;
       held.set(id, call);
-      park(id, carrier, pending);
-      setTimeout(() => letGo(id, call, carrier), gatherMs);
+      detachCaller(id, carrier, pending);
+      setTimeout(() => releaseCaller(id, call, carrier), gatherMs);
       return true;
     },
 
     resume(call, pending) {
       const { message } = call;
       const params = message.params?.shape;
-      const value = stateOf(call);
+      const value = openState(call);
       if (value === undefined || !value.startsWith(prefix)) return undefined;
-      const id = idOf(value);
+      const id = parseHeldId(value);
       const kept = id === undefined ? undefined : held.get(id);
       if (kept === undefined || id === undefined)
         throw new AmbitError('UPSTREAM_FAILED', { what: 'The question is no longer open.' });
@@ -205,9 +205,9 @@ export function createHeldCalls(binding: Binding): HeldCalls {
         question.respond(resultMessage(question.upstreamId, rawAt(message.bytes, answer)));
         return false;
       });
-      if (kept.questions.length > 0) return Promise.resolve(ask(id, kept, clientId));
+      if (kept.questions.length > 0) return Promise.resolve(createInputRequired(id, kept, clientId));
       held.delete(id);
-      if (kept.finished !== undefined) return Promise.resolve(deliver(kept.finished, clientId));
+      if (kept.finished !== undefined) return Promise.resolve(deliverOutcome(kept.finished, clientId));
       return new Promise<Reply>((settle, fail) => {
         const token = memberOf(message.meta, 'progressToken');
         pending.replace(kept.upstreamId, {
@@ -222,37 +222,37 @@ export function createHeldCalls(binding: Binding): HeldCalls {
     },
 
     holds(call) {
-      const value = call === undefined ? undefined : stateOf(call);
+      const value = call === undefined ? undefined : openState(call);
       if (call === undefined) return held.size > 0;
-      return value !== undefined && held.has(idOf(value) ?? 0);
+      return value !== undefined && held.has(parseHeldId(value) ?? 0);
     },
 
-    leave(sessionId) {
+    dropSession(sessionId) {
       for (const [id, call] of held) {
         if (call.binding.sessionId !== sessionId) continue;
         held.delete(id);
-        giveUp(call, 'The client is gone');
+        rejectQuestions(call, 'The client is gone');
       }
     },
 
-    tend(now, pending) {
+    sweep(now, pending) {
       for (const [id, call] of held) {
         if (now < call.until) continue;
         held.delete(id);
         pending.take(call.upstreamId);
-        giveUp(call, 'Nobody answered in time');
+        rejectQuestions(call, 'Nobody answered in time');
       }
     },
   };
 }
 
-function giveUp({ questions }: Held, why: string): void {
+function rejectQuestions({ questions }: HeldCall, why: string): void {
   for (const { respond, upstreamId } of questions) respond(errorMessage(upstreamId, -32603, why));
 }
 
-function deliver(outcome: Reply | Error, clientId: string): Reply {
+function deliverOutcome(outcome: Reply | Error, clientId: string): Reply {
   if (outcome instanceof Error) throw outcome;
   if (outcome.kind !== 'message') return outcome;
   const answer: Message = readMessage(outcome.bytes);
-  return { ...outcome, bytes: withId(answer, clientId) };
+  return { ...outcome, bytes: replaceId(answer, clientId) };
 }

@@ -4,21 +4,21 @@ import { notificationMessage, resultMessage } from '../../../protocol/compose.ts
 import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
 import { edited, readMessage } from '../../../protocol/message.ts';
 import { ProtocolFault } from '../../../protocol/protocol-fault.ts';
-import type { BaseLink, Call, Handshake, Link, Outward, Sent } from '../link.ts';
+import type { BaseLink, Call, Handshake, Link, OnServerMessage, Sent } from '../link.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
-import { sessionOf } from '../stdio/sharers.ts';
+import { sessionIdOf } from '../stdio/sharers.ts';
 import { askUpstream } from './ask-upstream.ts';
-import { discoverResult, modernised, withoutEnvelope } from './era-translation.ts';
+import { removeEnvelope, toDiscoverResult, toModernAnswer } from './era-translation.ts';
 import { createHeldCalls } from './held-calls.ts';
 
 /** A link that shakes hands by itself. */
-export interface SelfOpened {
+export interface SelfOpenedLink {
   readonly link: BaseLink;
   /** What the upstream said of itself; known once the link is ready. */
-  handshake(): Handshake | undefined;
+  ensureHandshake(): Handshake | undefined;
 }
 
-interface Listener {
+interface ListenStream {
   readonly sessionId: string;
   readonly clientId: string;
   readonly channel: Channel;
@@ -32,14 +32,27 @@ interface Listener {
   close(): void;
 }
 
-const gone = new Set(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
-const changes: Readonly<Record<string, string>> = {
+const removedMethods = new Set([
+  'initialize',
+  'ping',
+  'logging/setLevel',
+  'resources/subscribe',
+  'resources/unsubscribe',
+]);
+const listChanges: Readonly<Record<string, string>> = {
   'notifications/tools/list_changed': 'toolsListChanged',
   'notifications/prompts/list_changed': 'promptsListChanged',
   'notifications/resources/list_changed': 'resourcesListChanged',
 };
 /** A channel that stands as long as the link: whatever comes on it is heard by `hear`. */
-const standing: Channel = { owner: {}, isGone: () => false, emit: () => true, onDrain() {}, onGone() {}, close() {} };
+const openChannel: Channel = {
+  owner: {},
+  isGone: () => false,
+  emit: () => true,
+  onDrain() {},
+  onGone() {},
+  close() {},
+};
 const callerGone = readMessage(
   notificationMessage('notifications/cancelled', { requestId: 0, reason: 'the caller is gone' }),
 );
@@ -47,9 +60,13 @@ const unopened = { end() {}, close() {} };
 const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 
 /** A modern client in front of a server of the handshake era. */
-export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (hear: Outward) => SelfOpened): Link {
+export function bridgeToHandshake(
+  binding: Binding,
+  onServerMessage: OnServerMessage,
+  connect: (hear: OnServerMessage) => SelfOpenedLink,
+): Link {
   const held = createHeldCalls(binding);
-  const listeners = new Map<string, Listener>();
+  const listeners = new Map<string, ListenStream>();
   let level: string | undefined;
   let count = 0;
   let underWay = 0;
@@ -59,22 +76,22 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
 
   async function handshake(): Promise<Handshake> {
     await base.link.ready();
-    const shaken = base.handshake();
+    const shaken = base.ensureHandshake();
     if (shaken === undefined) throw new AmbitError('UPSTREAM_FAILED');
     // Over HTTP a server asks and tells on this stream what it does not connect with a request.
-    if (!streaming) base.link.openStream(standing);
+    if (!streaming) base.link.openStream(openChannel);
     streaming = true;
     return shaken;
   }
 
-  function hear(sent: Sent): ReturnType<Outward> {
-    announce(sent);
-    return outward({ ...sent, link: bridge, hold: (asked) => held.hold(asked) });
+  function hear(sent: Sent): ReturnType<OnServerMessage> {
+    notifyListeners(sent);
+    return onServerMessage({ ...sent, link: bridge, hold: (asked) => held.hold(asked) });
   }
 
   /** What a listen stream was opened for goes there, under the name of that stream. */
-  function announce({ message }: Sent): void {
-    const change = changes[message.method];
+  function notifyListeners({ message }: Sent): void {
+    const change = listChanges[message.method];
     const uri =
       message.method === 'notifications/resources/updated'
         ? stringAt(message.bytes, memberOf(message.params?.shape, 'uri'))
@@ -83,16 +100,18 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     for (const listener of listeners.values()) {
       const wanted = change === undefined ? listener.resources.has(uri as string) : listener.wants.has(change);
       if (wanted && listener.heard)
-        listener.channel.emit(tagged(message.method, uri === undefined ? {} : { uri }, listener.clientId));
+        listener.channel.emit(
+          createTaggedNotification(message.method, uri === undefined ? {} : { uri }, listener.clientId),
+        );
     }
   }
 
-  async function listen(call: Call): Promise<Reply> {
+  async function openListener(call: Call): Promise<Reply> {
     const { message } = call;
     const asked = memberOf(message.params?.shape, 'notifications');
     const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;
     await handshake();
-    const wants = new Set(Object.values(changes).filter((name) => filter[name] === true));
+    const wants = new Set(Object.values(listChanges).filter((name) => filter[name] === true));
     const uris = Array.isArray(filter.resourceSubscriptions)
       ? [...new Set(filter.resourceSubscriptions as string[])]
       : [];
@@ -100,12 +119,12 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     const { channel } = call;
     const key = String(++count);
     const resources = new Set<string>();
-    const listener = { sessionId: sessionOf(call), clientId, channel, wants, resources, heard: false, ...unopened };
+    const listener = { sessionId: sessionIdOf(call), clientId, channel, wants, resources, heard: false, ...unopened };
     listeners.set(key, listener);
     const ended = new Promise<Reply>((settle) => {
       listener.end = () => {
         if (!listeners.delete(key)) return;
-        void leave(resources);
+        void unsubscribeAll(resources);
         settle({ kind: 'accepted' });
       };
       listener.close = () => {
@@ -125,13 +144,15 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
       ...Object.fromEntries([...wants].map((name) => [name, true])),
       ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
     };
-    channel.emit(tagged('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId));
+    channel.emit(
+      createTaggedNotification('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId),
+    );
     listener.heard = true;
     return ended;
   }
 
   /** One after the other: many at once would take the place of other calls. */
-  async function leave(resources: ReadonlySet<string>): Promise<void> {
+  async function unsubscribeAll(resources: ReadonlySet<string>): Promise<void> {
     for (const uri of resources) {
       if (base.link.isClosed()) return;
       const shared = [...listeners.values()].some((listener) => listener.resources.has(uri));
@@ -152,10 +173,10 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     await askUpstream(base.link, 'logging/setLevel', JSON.stringify({ level: wanted })).catch(() => {});
   }
 
-  async function pass(given: Call): Promise<Reply> {
+  async function forward(given: Call): Promise<Reply> {
     // What the pipeline took out is gone before anything is looked for: an answer may go on alone, without its request.
     const message = edited(given.message, given.edits);
-    const call = { ...given, message, edits: withoutEnvelope(message) };
+    const call = { ...given, message, edits: removeEnvelope(message) };
     await handshake();
     const wanted = stringAt(message.bytes, memberOf(message.meta, 'io.modelcontextprotocol/logLevel'));
     if (wanted !== level) await setLevel(wanted);
@@ -169,7 +190,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     const missing =
       answer.error !== undefined &&
       rawAt(answer.bytes, memberOf(answer.error.shape, 'code') ?? answer.error) === '-32601';
-    return { ...reply, bytes: modernised(answer, message.method), status: missing ? 404 : 200 };
+    return { ...reply, bytes: toModernAnswer(answer, message.method), status: missing ? 404 : 200 };
   }
 
   const bridge: Link = {
@@ -182,14 +203,14 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     isClosed: () => base.link.isClosed(),
     async request(call) {
       const { method, id } = call.message;
-      if (gone.has(method)) throw new ProtocolFault(-32601, 404, 'Method not found');
+      if (removedMethods.has(method)) throw new ProtocolFault(-32601, 404, 'Method not found');
       if (method === 'server/discover') {
         const { result } = await handshake();
-        return { kind: 'message', bytes: resultMessage(id as string, discoverResult(result)), status: 200 };
+        return { kind: 'message', bytes: resultMessage(id as string, toDiscoverResult(result)), status: 200 };
       }
-      if (method === 'subscriptions/listen') return listen(call);
+      if (method === 'subscriptions/listen') return openListener(call);
       underWay++;
-      return pass(call).finally(() => {
+      return forward(call).finally(() => {
         underWay--;
       });
     },
@@ -205,13 +226,13 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     detach() {},
     listen() {},
     leave(sessionId, reason) {
-      held.leave(sessionId);
+      held.dropSession(sessionId);
       for (const listener of listeners.values()) if (listener.sessionId === sessionId) listener.end();
       base.link.leave(sessionId, reason);
     },
-    holds: (call) => held.holds(call),
+    holdsCall: (call) => held.holds(call),
     tend(now) {
-      held.tend(now, base.link.pending);
+      held.sweep(now, base.link.pending);
       base.link.tend(now);
     },
     async close(reason) {
@@ -222,6 +243,6 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
   return bridge;
 }
 
-function tagged(method: string, params: Record<string, unknown>, clientId: string): Buffer {
+function createTaggedNotification(method: string, params: Record<string, unknown>, clientId: string): Buffer {
   return notificationMessage(method, { ...params, _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } });
 }

@@ -7,14 +7,14 @@ import { type Member, memberOf, rawAt, shapeAt, stringAt } from '../../../protoc
 import { edited, type Message, readMessage } from '../../../protocol/message.ts';
 import type { ServerDefinition } from '../../definition.ts';
 import { type Caller, mostPushes } from '../caller.ts';
-import type { Call, Link, Outward } from '../link.ts';
+import type { Call, Link, OnServerMessage } from '../link.ts';
 import { createPendingCalls } from '../relay/pending-calls.ts';
 import { pushKinds } from '../relay/questions.ts';
 import { type Binding, boundTo } from '../relay/towards-upstream.ts';
 import { ownCall } from './ask-upstream.ts';
-import { type Envelope, withEnvelope, withoutModernParts } from './era-translation.ts';
+import { addEnvelope, type RequestEnvelope, toHandshakeAnswer } from './era-translation.ts';
 
-const mostRounds = 10;
+const maxRounds = 10;
 const listenMs = 5000;
 /** A question says itself whom it is for. */
 const noCalls = createPendingCalls();
@@ -29,56 +29,56 @@ export interface ToModernOptions {
   readonly base: Link;
   readonly binding: Binding;
   /** Where the server's questions go out, as those of any other server do. */
-  readonly outward: Outward;
+  readonly onServerMessage: OnServerMessage;
 }
 
-interface Waiting {
+interface PendingQuestion {
   answered(message: Message): void;
   failed(error: Error): void;
 }
 
-interface Question {
+interface ServerQuestion {
   readonly method: string;
   readonly params?: object;
 }
 
 /** A client of the handshake era in front of a modern server. */
 export function bridgeToModern(options: ToModernOptions): Link {
-  const { server, capabilities, clientInfo, base, binding, outward } = options;
+  const { server, capabilities, clientInfo, base, binding, onServerMessage: outward } = options;
   const callers = new Set<Caller>();
-  const waiting = new Map<string, Waiting>();
+  const waiting = new Map<string, PendingQuestion>();
   let questions = 0;
   let logLevel: string | undefined;
   let closed = false;
   let underWay = 0;
   let listening: { end(): void } | undefined;
 
-  function envelope(): Envelope {
+  function envelope(): RequestEnvelope {
     return { capabilities, clientInfo, logLevel };
   }
 
-  function described(message: Message): Message {
-    return edited(message, withEnvelope(message, envelope()));
+  function addOwnEnvelope(message: Message): Message {
+    return edited(message, addEnvelope(message, envelope()));
   }
 
-  async function pass(call: Call): Promise<Reply> {
+  async function forward(call: Call): Promise<Reply> {
     // Read again with what was added, so that the link below sees what the server will. Each round starts from what
     // the pipeline left of the request, not from what the client sent.
     const clean = edited(call.message, call.edits);
-    let message = described(clean);
-    for (let round = 0; round < mostRounds; round++) {
+    let message = addOwnEnvelope(clean);
+    for (let round = 0; round < maxRounds; round++) {
       const reply = await base.request({ ...call, message, edits: [] });
       if (reply.kind !== 'message') return reply;
       const answer = readMessage(reply.bytes);
       const asks = stringAt(answer.bytes, memberOf(answer.result?.shape, 'resultType')) === 'input_required';
-      if (!asks) return { ...reply, bytes: withoutModernParts(answer), status: 200 };
-      message = described(await retried(call, clean, answer));
+      if (!asks) return { ...reply, bytes: toHandshakeAnswer(answer), status: 200 };
+      message = addOwnEnvelope(await buildRetry(call, clean, answer));
     }
     throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" never stopped asking.` });
   }
 
   /** The call once more, with the client's answers to what the server asked. */
-  async function retried(call: Call, clean: Message, answer: Message): Promise<Message> {
+  async function buildRetry(call: Call, clean: Message, answer: Message): Promise<Message> {
     const result = answer.result?.shape;
     const requests = memberOf(result, 'inputRequests');
     const asked = requests === undefined ? undefined : shapeAt(answer.bytes, requests);
@@ -115,7 +115,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
   }
 
   /** Asks through the pipeline of server messages, under a name that is the id of the question towards the bridge. */
-  async function ask(call: Call, caller: Caller, name: string, question: Question): Promise<string> {
+  async function ask(call: Call, caller: Caller, name: string, question: ServerQuestion): Promise<string> {
     const { method, params = {} } = question;
     const text = `{"jsonrpc":"2.0","id":${name},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`;
     return new Promise<string>((resolve, reject) => {
@@ -127,7 +127,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
         },
         failed: reject,
       });
-      const asking = { channel: channelOf(call, caller), caller, binding: boundTo(binding, caller.sessionId) };
+      const asking = { channel: findClientChannel(call, caller), caller, binding: boundTo(binding, caller.sessionId) };
       outward({
         upstream: server,
         link: bridge,
@@ -156,7 +156,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
       isGone: () => false,
       emit(bytes) {
         if (readMessage(bytes).method === 'notifications/subscriptions/acknowledged') heard();
-        return ended || relayed(bytes, caller);
+        return ended || relayNotification(bytes, caller);
       },
       onDrain() {},
       onGone: (listener) => void gone.push(listener),
@@ -176,7 +176,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
       ...(caller.subscriptions.size > 0 ? { resourceSubscriptions: [...caller.subscriptions.keys()] } : {}),
     };
     const call = ownCall('subscriptions/listen', JSON.stringify({ notifications }), channel);
-    const over = base.request({ ...call, message: described(call.message) }).then(
+    const over = base.request({ ...call, message: addOwnEnvelope(call.message) }).then(
       () => {},
       () => {},
     );
@@ -185,7 +185,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
     before?.end();
   }
 
-  function relayed(bytes: Buffer, caller: Caller): boolean {
+  function relayNotification(bytes: Buffer, caller: Caller): boolean {
     const message = readMessage(bytes);
     if (message.kind !== 'notification' || message.method === 'notifications/subscriptions/acknowledged') return true;
     const meta = memberOf(message.params?.shape, '_meta');
@@ -231,7 +231,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
         }
         default:
           underWay++;
-          return pass(call).finally(() => {
+          return forward(call).finally(() => {
             underWay--;
           });
       }
@@ -267,13 +267,13 @@ export function bridgeToModern(options: ToModernOptions): Link {
   return bridge;
 }
 
-function isQuestion(value: unknown): value is Question {
+function isQuestion(value: unknown): value is ServerQuestion {
   const { method, params = {} } = (value ?? {}) as { readonly method?: unknown; readonly params?: unknown };
   const isAsked = typeof method === 'string' && pushKinds.has(method);
   return isAsked && typeof params === 'object' && params !== null && !Array.isArray(params);
 }
 
-function channelOf(call: Call, caller: Caller): Channel {
+function findClientChannel(call: Call, caller: Caller): Channel {
   if (!call.channel.isGone()) return call.channel;
   if (caller.stream !== undefined && !caller.stream.isGone()) return caller.stream;
   throw new AmbitError('CLIENT_UNREACHABLE');

@@ -1,12 +1,12 @@
 import { resultMessage } from '../../../protocol/compose.ts';
 import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
 import type { ServerDefinition } from '../../definition.ts';
-import { unsupportedHandshake } from '../handshake.ts';
+import { unsupportedHandshakeError } from '../handshake.ts';
 import type { Call, Link } from '../link.ts';
-import type { Opened } from '../links.ts';
+import type { OpenedLink } from '../links.ts';
 import { discoverParams } from '../stdio/opening.ts';
 import { askUpstream } from './ask-upstream.ts';
-import { initializeResult } from './era-translation.ts';
+import { toInitializeResult } from './era-translation.ts';
 import { bridgeToModern, type ToModernOptions } from './to-modern.ts';
 
 /** A handshake-era client's way to a modern server: `initialize` is answered from what the server says of itself. */
@@ -14,14 +14,14 @@ export async function translateHandshake(
   server: ServerDefinition,
   base: Link,
   call: Call,
-  way: Pick<ToModernOptions, 'binding' | 'outward'>,
-): Promise<Opened> {
+  way: Pick<ToModernOptions, 'binding' | 'onServerMessage'>,
+): Promise<OpenedLink> {
   const { message } = call;
   const params = message.params?.shape;
   const discovered = await askUpstream(base, 'server/discover', discoverParams);
-  if (discovered.result === undefined) throw unsupportedHandshake(message);
+  if (discovered.result === undefined) throw unsupportedHandshakeError(message);
   const requested = stringAt(message.bytes, memberOf(params, 'protocolVersion'));
-  const result = initializeResult(rawAt(discovered.bytes, discovered.result), requested);
+  const result = toInitializeResult(rawAt(discovered.bytes, discovered.result), requested);
   const raw = (name: string) => {
     const member = memberOf(params, name);
     return member === undefined ? undefined : rawAt(message.bytes, member);

@@ -4,38 +4,38 @@ import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
 import type { Message } from '../../../protocol/message.ts';
 import { repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
-import type { HttpManner } from './http-link.ts';
+import type { HttpDialect } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
-import { handshakeHeaders, letGo, type Remote, send, withToken } from './send-request.ts';
+import { addToken, discardResponse, handshakeHeaders, type Remote, sendRequest } from './send-request.ts';
 
 const reconnectMs = 1000;
 
 /** The handshake era over HTTP: one session of the upstream's own for each client, opened anew when it is lost. */
-export function handshakeManner(
+export function createHandshakeDialect(
   server: Remote,
   maxBytes: number,
   ownParams?: string,
-): HttpManner & { readonly handshake: Handshake | undefined } {
+): HttpDialect & { readonly handshake: Handshake | undefined } {
   let upstreamSession: string | undefined;
   let version: string | undefined;
   /** Given beforehand where Ambit shakes hands itself, for a client that knows no handshake. */
   let initializeParams = ownParams;
   let handshake: Handshake | undefined;
-  let healing: Promise<void> | undefined;
+  let repeating: Promise<void> | undefined;
   let closed = false;
   const streams = new Set<() => void>();
 
-  function sessionOf(response: IncomingMessage): string | undefined {
+  function readSessionId(response: IncomingMessage): string | undefined {
     const id = response.headers['mcp-session-id'];
     return typeof id === 'string' ? id : undefined;
   }
 
   /** Repeats the first handshake, so that the caller need not notice that the upstream forgot its session. */
-  async function heal(): Promise<void> {
-    const { params, token } = server.teller.introduce('initialize', initializeParams ?? '{}');
+  async function repeatHandshake(): Promise<void> {
+    const { params, token } = server.teller.attachToParams('initialize', initializeParams ?? '{}');
     const body = Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":"initialize","params":${params}}`);
-    const headers = withToken(handshakeHeaders(undefined, undefined), token);
-    const response = await send(server, 'POST', headers, body, server.timeoutMs).response;
+    const headers = addToken(handshakeHeaders(undefined, undefined), token);
+    const response = await sendRequest(server, 'POST', headers, body, server.timeoutMs).response;
     let answer: Message | undefined;
     await readAnswer(response, {
       server: server.name,
@@ -46,14 +46,14 @@ export function handshakeManner(
       },
     });
     if (answer?.result === undefined) throw new AmbitError('UPSTREAM_FAILED');
-    remember(answer);
-    upstreamSession = sessionOf(response);
+    rememberHandshake(answer);
+    upstreamSession = readSessionId(response);
     const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
     const afterwards = handshakeHeaders(upstreamSession, version);
-    letGo(await send(server, 'POST', afterwards, initialized, server.timeoutMs).response);
+    discardResponse(await sendRequest(server, 'POST', afterwards, initialized, server.timeoutMs).response);
   }
 
-  function remember(answer: Message): void {
+  function rememberHandshake(answer: Message): void {
     if (answer.result === undefined) return;
     const negotiated = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
     // It goes into a header of every request: what is no revision of MCP does not.
@@ -61,11 +61,11 @@ export function handshakeManner(
     handshake = { version: version ?? '', result: rawAt(answer.bytes, answer.result) };
   }
 
-  function healed(): Promise<void> {
-    healing ??= heal().finally(() => {
-      healing = undefined;
+  function ensureSession(): Promise<void> {
+    repeating ??= repeatHandshake().finally(() => {
+      repeating = undefined;
     });
-    return healing;
+    return repeating;
   }
 
   return {
@@ -74,7 +74,7 @@ export function handshakeManner(
       return handshake;
     },
     async prepare() {
-      if (ownParams !== undefined && handshake === undefined) await healed();
+      if (ownParams !== undefined && handshake === undefined) await ensureSession();
     },
     headers: (message) =>
       message.method === 'initialize'
@@ -83,23 +83,23 @@ export function handshakeManner(
 
     async inspect(message, response, { 'mcp-session-id': sentWith }) {
       if (message.method === 'initialize') {
-        upstreamSession = sessionOf(response);
+        upstreamSession = readSessionId(response);
         return false;
       }
       if (response.statusCode !== 404 || sentWith === undefined || initializeParams === undefined) return false;
       // Another call may have found the session lost before this one did, and opened it anew.
-      if (sentWith === upstreamSession) void healed();
-      await healing;
+      if (sentWith === upstreamSession) void ensureSession();
+      await repeating;
       return true;
     },
 
-    completed(message, answer) {
+    onCompleted(message, answer) {
       if (message.method !== 'initialize' || answer.result === undefined) return;
-      remember(answer);
+      rememberHandshake(answer);
       initializeParams = repeatableParams(message);
     },
 
-    listen(stream, receive) {
+    openEventStream(stream, receive) {
       let lastEventId: string | undefined;
       let abort = () => {};
       const end = () => abort();
@@ -111,7 +111,7 @@ export function handshakeManner(
       const open = async (): Promise<void> => {
         if (stream.isGone() || closed) return;
         const resume: Record<string, string> = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
-        const sending = send(server, 'GET', {
+        const sending = sendRequest(server, 'GET', {
           ...handshakeHeaders(upstreamSession, version),
           accept: 'text/event-stream',
           ...resume,
@@ -119,7 +119,7 @@ export function handshakeManner(
         abort = sending.abort;
         const response = await sending.response;
         if (response.statusCode !== 200) {
-          letGo(response);
+          discardResponse(response);
           // 405 is a server without such a stream; anything else will show on the next request.
           return;
         }
@@ -144,7 +144,7 @@ export function handshakeManner(
       for (const end of streams) end();
       if (upstreamSession === undefined) return;
       const headers = handshakeHeaders(upstreamSession, version);
-      send(server, 'DELETE', headers, undefined, server.timeoutMs).response.then(letGo, () => {});
+      sendRequest(server, 'DELETE', headers, undefined, server.timeoutMs).response.then(discardResponse, () => {});
     },
   };
 }

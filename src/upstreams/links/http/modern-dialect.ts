@@ -1,39 +1,39 @@
 import { type Message, MessageFault, readMessage } from '../../../protocol/message.ts';
 import type { EraVerdicts } from '../era-verdicts.ts';
-import { discoverParams, speaksModern, unsupportedModern } from '../stdio/opening.ts';
-import type { HttpManner } from './http-link.ts';
+import { discoverParams, speaksModern, unsupportedModernError } from '../stdio/opening.ts';
+import type { HttpDialect } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
-import { modernHeaders, type Remote, send, withToken } from './send-request.ts';
+import { addToken, modernHeaders, type Remote, sendRequest } from './send-request.ts';
 
 /** MCP 2026-07-28 over HTTP: nothing is kept between requests but what era the upstream speaks. */
-export function modernManner(server: Remote, verdicts: EraVerdicts, maxBytes: number): HttpManner {
-  let asking: Promise<void> | undefined;
+export function createModernDialect(server: Remote, verdicts: EraVerdicts, maxBytes: number): HttpDialect {
+  let probing: Promise<void> | undefined;
   return {
     era: 'modern',
     async prepare() {
       if (verdicts.get(server.name) === undefined) {
-        asking ??= probe(server, verdicts, maxBytes).finally(() => {
-          asking = undefined;
+        probing ??= probeEra(server, verdicts, maxBytes).finally(() => {
+          probing = undefined;
         });
-        await asking;
+        await probing;
       }
-      if (verdicts.get(server.name) === 'handshake') throw unsupportedModern();
+      if (verdicts.get(server.name) === 'handshake') throw unsupportedModernError();
     },
     headers: modernHeaders,
     inspect: async () => false,
-    completed() {},
-    listen() {},
+    onCompleted() {},
+    openEventStream() {},
     close() {},
   };
 }
 
 // A refused connection says nothing about the era and goes to the caller as the failure it is.
-async function probe(server: Remote, verdicts: EraVerdicts, maxBytes: number): Promise<void> {
-  const { params, token } = server.teller.introduce('server/discover', discoverParams);
+async function probeEra(server: Remote, verdicts: EraVerdicts, maxBytes: number): Promise<void> {
+  const { params, token } = server.teller.attachToParams('server/discover', discoverParams);
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${params}}`);
   const question = readMessage(body);
-  const headers = withToken(modernHeaders(question, { name: '', taskId: undefined }, {}), token);
-  const response = await send(server, 'POST', headers, body, server.timeoutMs).response;
+  const headers = addToken(modernHeaders(question, { name: '', taskId: undefined }, {}), token);
+  const response = await sendRequest(server, 'POST', headers, body, server.timeoutMs).response;
   const status = response.statusCode ?? 0;
   let answer: Message | undefined;
   try {

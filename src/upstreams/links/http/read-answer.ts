@@ -4,9 +4,9 @@ import { readServerMessage } from '../../../protocol/envelope-keys.ts';
 import { createPieces } from '../../../protocol/lines/line-pieces.ts';
 import { type Message, MessageFault } from '../../../protocol/message.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { tooDense } from '../upstream-errors.ts';
+import { tooDenseError } from '../upstream-errors.ts';
 import { readSse } from './read-sse.ts';
-import { letGo } from './send-request.ts';
+import { discardResponse } from './send-request.ts';
 
 /** Twice as many may come at once. */
 const unreadablePerSecond = 500;
@@ -24,8 +24,8 @@ export function readAnswer(response: IncomingMessage, reader: AnswerReader): Pro
   const type = (response.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
   if (type === 'text/event-stream') return readEvents(response, reader);
   if (type === 'application/json') return readJson(response, reader);
-  letGo(response);
-  throw failure(reader.server, response);
+  discardResponse(response);
+  throw notMcpError(reader.server, response);
 }
 
 function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void> {
@@ -42,16 +42,16 @@ function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void
     });
     response.on('end', () => {
       const taken = pieces.take();
-      const message = read(taken.length === 1 ? (taken[0] as Buffer) : Buffer.concat(taken), reader.server);
-      if (message === undefined) reject(failure(reader.server, response));
+      const message = parseMessage(taken.length === 1 ? (taken[0] as Buffer) : Buffer.concat(taken), reader.server);
+      if (message === undefined) reject(notMcpError(reader.server, response));
       else if (message instanceof AmbitError) reject(message);
       else {
         reader.onMessage(message);
         resolve();
       }
     });
-    response.on('error', () => reject(brokenOff(reader.server)));
-    response.on('aborted', () => reject(brokenOff(reader.server)));
+    response.on('error', () => reject(brokenOffError(reader.server)));
+    response.on('aborted', () => reject(brokenOffError(reader.server)));
   });
 }
 
@@ -69,9 +69,9 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
       onEvent(event) {
         if (isCutOff) return;
         if (event.id !== undefined) reader.onEventId?.(event.id);
-        const message = read(event.data, reader.server);
+        const message = parseMessage(event.data, reader.server);
         if (message === undefined) {
-          if (!unreadable.admit()) cutOff(tooMuchUnreadable(reader.server));
+          if (!unreadable.admit()) cutOff(floodError(reader.server));
           return;
         }
         unreadable.refill();
@@ -79,38 +79,38 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
         else if (reader.onMessage(message)) {
           resolve();
           // Most servers end the stream now; the others are cut off.
-          letGo(response);
+          discardResponse(response);
         }
       },
       onTooLong: () => cutOff(new AmbitError('UPSTREAM_TOO_LARGE')),
     });
     response.on('end', resolve);
-    response.on('error', () => reject(brokenOff(reader.server)));
-    response.on('close', () => reject(brokenOff(reader.server)));
+    response.on('error', () => reject(brokenOffError(reader.server)));
+    response.on('close', () => reject(brokenOffError(reader.server)));
   });
 }
 
-function read(bytes: Buffer, server: string): Message | AmbitError | undefined {
+function parseMessage(bytes: Buffer, server: string): Message | AmbitError | undefined {
   try {
     return readServerMessage(bytes);
   } catch (fault) {
     if (!(fault instanceof MessageFault)) throw fault;
-    return fault.tooDense ? tooDense(server, fault) : undefined;
+    return fault.tooDense ? tooDenseError(server, fault) : undefined;
   }
 }
 
-export function failure(server: string, response: IncomingMessage): AmbitError {
+export function notMcpError(server: string, response: IncomingMessage): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" answered with HTTP ${response.statusCode} and nothing that is MCP.`,
   });
 }
 
-function tooMuchUnreadable(server: string): AmbitError {
+function floodError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" was cut off: it sent a flood of events that are no MCP messages.`,
   });
 }
 
-export function brokenOff(server: string): AmbitError {
+export function brokenOffError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', { what: `The server "${server}" broke off in the middle of its answer.` });
 }

@@ -28,12 +28,12 @@ export function readSse(
   let data: Buffer[] = [];
   let size = 0;
   let id: string | undefined;
-  let over = false;
-  let ended = false;
+  let isDone = false;
+  let hasEnded = false;
   const waiting: Buffer[] = [];
-  const turns = createTurns(work);
+  const turns = createTurns(processChunks);
 
-  function line(text: Buffer): void {
+  function handleLine(text: Buffer): void {
     if (text.length === 0) {
       const lines = data;
       data = [];
@@ -53,10 +53,10 @@ export function readSse(
   }
 
   /** What is left of the chunk when one of its lines was the last of its turn. */
-  function split(chunk: Buffer): Buffer | undefined {
+  function splitLines(chunk: Buffer): Buffer | undefined {
     let from = 0;
-    while (!over) {
-      if (!ended && turns.isOver()) return chunk.subarray(from);
+    while (!isDone) {
+      if (!hasEnded && turns.isOver()) return chunk.subarray(from);
       const at = chunk.indexOf(newline, from);
       if (at === -1) break;
       const piece = chunk.subarray(from, at);
@@ -64,8 +64,8 @@ export function readSse(
       if (isOpen) {
         opening.add(piece);
         isOpen = false;
-        line(withoutReturn(Buffer.concat(opening.take())));
-      } else line(withoutReturn(piece));
+        handleLine(withoutReturn(Buffer.concat(opening.take())));
+      } else handleLine(withoutReturn(piece));
       from = at + 1;
     }
     if (from < chunk.length) {
@@ -75,9 +75,9 @@ export function readSse(
     return undefined;
   }
 
-  function work(): void {
-    while (waiting.length > 0 && !over) {
-      const rest = split(waiting.shift() as Buffer);
+  function processChunks(): void {
+    while (waiting.length > 0 && !isDone) {
+      const rest = splitLines(waiting.shift() as Buffer);
       if (rest === undefined) continue;
       waiting.unshift(rest);
       holdStream(stream, 'turn');
@@ -87,22 +87,22 @@ export function readSse(
   }
 
   stream.on('data', (chunk: Buffer) => {
-    if (over) return;
+    if (isDone) return;
     size += chunk.length;
     if (size > options.maxBytes + 65536) {
-      over = true;
+      isDone = true;
       options.onTooLong();
       return;
     }
     waiting.push(chunk);
-    if (waiting.length === 1) work();
+    if (waiting.length === 1) processChunks();
   });
   stream.on('end', () => {
-    ended = true;
-    work();
+    hasEnded = true;
+    processChunks();
   });
   stream.on('close', () => {
-    over = true;
+    isDone = true;
   });
 }
 

@@ -5,53 +5,53 @@ import { encodeHeaderValue } from '../../../protocol/header-value.ts';
 import type { Message } from '../../../protocol/message.ts';
 import { modernVersion } from '../../../protocol/versions.ts';
 import type { HttpServer } from '../../definition.ts';
-import type { Teller } from '../relay/context-attacher.ts';
-import type { Outgoing } from '../relay/towards-upstream.ts';
+import type { ContextAttacher } from '../relay/context-attacher.ts';
+import type { OutgoingRequest } from '../relay/towards-upstream.ts';
 
 const accept = 'application/json, text/event-stream';
 
-const named = new Set(['tools/call', 'prompts/get', 'resources/read']);
+const methodsWithName = new Set(['tools/call', 'prompts/get', 'resources/read']);
 
 /** Common servers take 8 KiB in one header and 16 in all, of which the name of what is asked for may be half. */
-const longestToken = 6144;
+const maxTokenLength = 6144;
 
 const agentOptions = { keepAlive: true, maxSockets: 256, maxFreeSockets: 16, timeout: 60_000 };
 
 /** An upstream over HTTP, and the connections one link keeps to it. */
 export interface Remote extends HttpServer {
   readonly agent: HttpAgent;
-  readonly teller: Teller;
+  readonly teller: ContextAttacher;
   /** What goes along for the user; throws when it cannot be had, and then nothing is sent. */
-  readonly carried: () => Carried | Promise<Carried>;
+  readonly authHeaders: () => AuthHeaders | Promise<AuthHeaders>;
   /** The upstream refused what went along: true when something else does now. Throws where the user has to act first. */
-  readonly refused: (refusal: Refusal) => Promise<boolean>;
+  readonly onRefused: (refusal: AuthRefusal) => Promise<boolean>;
 }
 
-type Carried = Readonly<Record<string, string>>;
+type AuthHeaders = Readonly<Record<string, string>>;
 
 /** An upstream's 401 or 403. */
-export interface Refusal {
+export interface AuthRefusal {
   readonly status: number;
   /** Its `WWW-Authenticate`. */
   readonly challenge: string | undefined;
-  readonly carried: Carried;
+  readonly authHeaders: AuthHeaders;
 }
 
 /**
  * Connections are never shared between links: what an upstream says too much on one of them would be read as the
  * answer to the next request, and that must not be another session's.
  */
-export function connectTo(
+export function createRemote(
   server: HttpServer,
-  teller: Teller,
-  carried: Remote['carried'] = () => ({}),
-  refused: Remote['refused'] = async () => false,
+  attacher: ContextAttacher,
+  authHeaders: Remote['authHeaders'] = () => ({}),
+  onRefused: Remote['onRefused'] = async () => false,
 ): Remote {
   const agent = server.url.protocol === 'https:' ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
-  return { ...server, agent, teller, carried, refused };
+  return { ...server, agent, teller: attacher, authHeaders, onRefused };
 }
 
-export interface Sending {
+export interface PendingResponse {
   readonly response: Promise<IncomingMessage>;
   abort(): void;
 }
@@ -61,44 +61,44 @@ export interface Sending {
  * which outrank both; nothing of the caller's: no bearer, no cookie, no forwarded anything. Redirects are not followed. `limitMs` bounds the whole of it, for
  * requests that nobody else watches. `mayGo` is asked just before each transmission, and throws to stop it.
  */
-export function send(
+export function sendRequest(
   server: Remote,
-  method: Method,
+  method: HttpMethod,
   headers: Readonly<Record<string, string>>,
   body?: Buffer,
-  limitMs?: number,
-  mayGo: () => void = () => {},
-): Sending {
-  let sending: Sending | undefined;
+  timeoutMs?: number,
+  beforeSend: () => void = () => {},
+): PendingResponse {
+  let sending: PendingResponse | undefined;
   let aborted = false;
 
-  function once(carried: Carried): Promise<IncomingMessage> {
+  function transmitOnce(authHeaders: AuthHeaders): Promise<IncomingMessage> {
     if (aborted) throw new AmbitError('UPSTREAM_FAILED', { what: 'The request was given up.' });
-    mayGo();
-    sending = transmit(server, { method, headers, carried, body, limitMs });
+    beforeSend();
+    sending = sendOnce(server, { method, headers, authHeaders, body, timeoutMs });
     return sending.response;
   }
 
-  async function answered(response: IncomingMessage, carried: Carried): Promise<IncomingMessage> {
+  async function retryIfRefused(response: IncomingMessage, authHeaders: AuthHeaders): Promise<IncomingMessage> {
     if (!isRefusal(response)) return response;
-    const again = await refusedBy(server, response, carried);
+    const again = await reportRefusal(server, response, authHeaders);
     if (!again) return response;
-    letGo(response);
-    const other = await server.carried();
-    const last = await once(other);
+    discardResponse(response);
+    const other = await server.authHeaders();
+    const last = await transmitOnce(other);
     // Whoever has to act is told so; a third time it is not tried.
-    if (isRefusal(last)) await refusedBy(server, last, other);
+    if (isRefusal(last)) await reportRefusal(server, last, other);
     return last;
   }
 
-  async function begun(): Promise<IncomingMessage> {
-    const known = server.carried();
+  async function start(): Promise<IncomingMessage> {
+    const known = server.authHeaders();
     // What need not be waited for is sent at once.
     const carried = known instanceof Promise ? await known : known;
-    return answered(await once(carried), carried);
+    return retryIfRefused(await transmitOnce(carried), carried);
   }
 
-  const response = begun();
+  const response = start();
   // Aborting after the answer began must not become an unhandled error.
   response.catch(() => {});
   return {
@@ -110,37 +110,40 @@ export function send(
   };
 }
 
-type Method = 'POST' | 'GET' | 'DELETE';
+type HttpMethod = 'POST' | 'GET' | 'DELETE';
 
 const isRefusal = ({ statusCode }: IncomingMessage) => statusCode === 401 || statusCode === 403;
 
-async function refusedBy(server: Remote, response: IncomingMessage, carried: Carried): Promise<boolean> {
+async function reportRefusal(server: Remote, response: IncomingMessage, authHeaders: AuthHeaders): Promise<boolean> {
   const { statusCode: status = 0, headers } = response;
   try {
-    return await server.refused({ status, challenge: headers['www-authenticate'], carried });
+    return await server.onRefused({ status, challenge: headers['www-authenticate'], authHeaders });
   } catch (error) {
-    letGo(response);
+    discardResponse(response);
     throw error;
   }
 }
 
-interface Transmission {
-  readonly method: Method;
+interface RequestParts {
+  readonly method: HttpMethod;
   readonly headers: Readonly<Record<string, string>>;
-  readonly carried: Carried;
+  readonly authHeaders: AuthHeaders;
   readonly body: Buffer | undefined;
-  readonly limitMs: number | undefined;
+  readonly timeoutMs: number | undefined;
 }
 
-function transmit(server: Remote, { method, headers, carried, body, limitMs }: Transmission): Sending {
+function sendOnce(
+  server: Remote,
+  { method, headers, authHeaders, body, timeoutMs: limitMs }: RequestParts,
+): PendingResponse {
   const secure = server.url.protocol === 'https:';
   const request = (secure ? httpsRequest : httpRequest)(server.url, {
     method,
     agent: server.agent,
     headers: {
-      ...without(headers, carried),
-      ...without(server.headers, carried),
-      ...carried,
+      ...omitHeaders(headers, authHeaders),
+      ...omitHeaders(server.headers, authHeaders),
+      ...authHeaders,
       ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length }),
     },
   });
@@ -165,28 +168,28 @@ function transmit(server: Remote, { method, headers, carried, body, limitMs }: T
 }
 
 /** Of two spellings of one header, only the credential goes. */
-function without(
+function omitHeaders(
   headers: Readonly<Record<string, string>>,
-  carried: Readonly<Record<string, string>>,
+  authHeaders: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {
-  const names = Object.keys(carried);
+  const names = Object.keys(authHeaders);
   if (names.length === 0) return headers;
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name.toLowerCase())));
 }
 
-const letGoMs = 1000;
+const discardMs = 1000;
 
 /** Nobody wants the rest: a short one is read, which keeps the connection for the next request, a long one is cut. */
-export function letGo(response: IncomingMessage): void {
+export function discardResponse(response: IncomingMessage): void {
   response.resume();
-  const cut = setTimeout(() => response.destroy(), letGoMs).unref();
+  const cut = setTimeout(() => response.destroy(), discardMs).unref();
   response.once('close', () => clearTimeout(cut));
 }
 
 /** The headers MCP asks for, made anew from the message itself; of the caller's only `Mcp-Param-*` goes on. */
 export function modernHeaders(
   message: Message,
-  outgoing: Pick<Outgoing, 'name' | 'taskId'>,
+  outgoing: Pick<OutgoingRequest, 'name' | 'taskId'>,
   params: Readonly<Record<string, string>>,
 ): Record<string, string> {
   const headers: Record<string, string> = {
@@ -195,7 +198,7 @@ export function modernHeaders(
     'mcp-protocol-version': modernVersion,
     'mcp-method': message.method,
   };
-  if (named.has(message.method)) headers['mcp-name'] = encodeHeaderValue(outgoing.name);
+  if (methodsWithName.has(message.method)) headers['mcp-name'] = encodeHeaderValue(outgoing.name);
   else if (outgoing.taskId !== undefined) headers['mcp-name'] = encodeHeaderValue(outgoing.taskId);
   return headers;
 }
@@ -216,7 +219,7 @@ export function handshakeHeaders(
  * The same token that stands in `_meta`, for upstreams that look at a request before they read it. One that is bound to
  * a very long name stands in `_meta` alone: in a header it would have the whole request refused.
  */
-export function withToken(headers: Record<string, string>, token: string | undefined): Record<string, string> {
-  if (token !== undefined && token.length <= longestToken) headers['txn-token'] = token;
+export function addToken(headers: Record<string, string>, token: string | undefined): Record<string, string> {
+  if (token !== undefined && token.length <= maxTokenLength) headers['txn-token'] = token;
   return headers;
 }

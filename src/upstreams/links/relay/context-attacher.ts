@@ -26,32 +26,32 @@ export interface Acting {
 }
 
 /** Tells an upstream, request by request, whom it serves. */
-export interface Teller {
+export interface ContextAttacher {
   /** Over stdio there are no headers: a trace that came in one goes on in `_meta`. */
   readonly tracesInMeta: boolean;
   /** `session` is the one that is told of, where it is not the one the request came with. */
-  tell(message: Message, name: string, acting: Acting | undefined, session?: Session): CallContext | undefined;
+  createContext(message: Message, name: string, acting: Acting | undefined, session?: Session): CallContext | undefined;
   /** For what Ambit asks by itself: the params with the context in them. */
-  introduce(method: string, params: string): { readonly params: string; readonly token: string | undefined };
+  attachToParams(method: string, params: string): { readonly params: string; readonly token: string | undefined };
 }
 
 /**
  * `own` is the session that a connection belongs to, as it is now; one that several sessions share belongs to none,
  * and then Ambit's own questions act for nobody. `toldNothing` hears of each request of a session that goes without.
  */
-export function createTeller(
+export function createContextAttacher(
   writer: ContextWriter | undefined,
   own: () => Session | undefined,
-  { tracesInMeta = false, toldNothing = () => {} } = {},
-): Teller {
-  function tell(
+  { tracesInMeta = false, toldNothing: onNoContext = () => {} } = {},
+): ContextAttacher {
+  function createContext(
     message: Message,
     name: string,
     acting: Acting | undefined,
     now = acting?.session,
   ): CallContext | undefined {
     if (writer === undefined) {
-      if (acting !== undefined) toldNothing();
+      if (acting !== undefined) onNoContext();
       return undefined;
     }
     const session = now ?? own();
@@ -65,11 +65,11 @@ export function createTeller(
 
   return {
     tracesInMeta,
-    tell,
-    introduce(method, params) {
+    createContext,
+    attachToParams(method, params) {
       const question = Buffer.from(`{"jsonrpc":"2.0","id":0,"method":${JSON.stringify(method)},"params":${params}}`);
       const message = readMessage(question);
-      const context = tell(message, '', undefined);
+      const context = createContext(message, '', undefined);
       if (context === undefined) return { params, token: undefined };
       const told = readMessage(applyEdits(question, [insertMeta(message, context.member)]));
       return { params: told.params === undefined ? params : rawAt(told.bytes, told.params), token: context.token };
@@ -78,8 +78,8 @@ export function createTeller(
 }
 
 /** For connections on which nobody is told anything. */
-export const silentTeller: Teller = {
+export const noContext: ContextAttacher = {
   tracesInMeta: false,
-  tell: () => undefined,
-  introduce: (_method, params) => ({ params, token: undefined }),
+  createContext: () => undefined,
+  attachToParams: (_method, params) => ({ params, token: undefined }),
 };

@@ -4,14 +4,14 @@ import type { Message } from '../../../protocol/message.ts';
 import type { ServerDefinition } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
 import { refusalOfQuestionsIn } from './questions.ts';
-import type { Origin } from './towards-client.ts';
+import type { RequestOrigin } from './towards-client.ts';
 import type { Binding } from './towards-upstream.ts';
 
 /** The calls whose answer may be a question. */
-export const carriers: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
+export const questionCarriers: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
 
 /** One call that an upstream has not answered yet. */
-export interface PendingCall extends Origin {
+export interface PendingCall extends RequestOrigin {
   readonly upstreamId: number;
   readonly progressToken: string | undefined;
   readonly wantsLogs: boolean;
@@ -41,7 +41,7 @@ export interface PendingCalls {
   find(from: object, clientId: string): PendingCall | undefined;
   youngest(fits: (call: PendingCall) => boolean): PendingCall | undefined;
   ofSession(sessionId: string): PendingCall[];
-  overdue(now: number): PendingCall[];
+  findOverdue(now: number): PendingCall[];
   drain(): PendingCall[];
 }
 
@@ -82,7 +82,7 @@ export function createPendingCalls(): PendingCalls {
       return found;
     },
     ofSession: (sessionId) => [...calls.values()].filter(({ binding }) => binding.sessionId === sessionId),
-    overdue(now) {
+    findOverdue(now) {
       const late: PendingCall[] = [];
       for (const call of calls.values()) {
         if (now - call.lastHeardAt > call.timeoutMs) late.push(call);

@@ -5,7 +5,7 @@ import { memberOf, type Shape, scanObject, shapeAt, stringAt } from '../../../pr
 import type { Message } from '../../../protocol/message.ts';
 import type { ServerDefinition } from '../../definition.ts';
 
-type Asker = Pick<ServerDefinition, 'name' | 'push'>;
+type AskingServer = Pick<ServerDefinition, 'name' | 'push'>;
 type PushKind = keyof ServerDefinition['push'];
 
 /** The questions a server can ask, and which switch of `servers.*.push` decides on each. */
@@ -16,24 +16,25 @@ export const pushKinds: ReadonlyMap<string, PushKind> = new Map([
 ]);
 
 /** Why this server may not ask this question; undefined when it may. */
-export function refusalOfQuestion(server: Asker, method: string): AmbitError | undefined {
+export function refusalOfQuestion(server: AskingServer, method: string): AmbitError | undefined {
   const kind = pushKinds.get(method);
   if (kind === undefined || server.push[kind]) return undefined;
   return new AmbitError('PUSH_DENIED', { rule: `servers.${server.name}.push.${kind}` });
 }
 
 /** The same for the questions inside a result or a notification, where servers of MCP 2026-07-28 ask them. */
-export function refusalOfQuestionsIn(server: Asker, message: Message): AmbitError | undefined {
+export function refusalOfQuestionsIn(server: AskingServer, message: Message): AmbitError | undefined {
   const { bytes } = message;
   const holder = (message.params ?? message.result)?.shape;
   const asking = holder?.members.filter(({ key }) => readsAs(key, 'inputrequests')) ?? [];
   const [requests] = asking;
   if (holder === undefined || requests === undefined) return undefined;
-  if (asking.length > 1 || requests.key !== 'inputRequests' || isRepeated(holder, 'resulttype')) return unclear(server);
+  if (asking.length > 1 || requests.key !== 'inputRequests' || isRepeated(holder, 'resulttype'))
+    return ambiguousError(server);
   for (const question of shapeAt(bytes, requests)?.members ?? []) {
     const parts = shapeAt(bytes, question);
     if (parts === undefined) continue;
-    if (isRepeated(parts, 'method') || isRepeated(parts, 'params')) return unclear(server);
+    if (isRepeated(parts, 'method') || isRepeated(parts, 'params')) return ambiguousError(server);
     const refusal = refusalOfQuestion(server, stringAt(bytes, memberOf(parts, 'method')) ?? '');
     if (refusal !== undefined) return refusal;
   }
@@ -45,7 +46,7 @@ function isRepeated({ members }: Shape, folded: string): boolean {
   return members.filter(({ key }) => readsAs(key, folded)).length > 1;
 }
 
-function unclear({ name }: Asker): AmbitError {
+function ambiguousError({ name }: AskingServer): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${name}" asks for input in a way that can be read in two ways.`,
   });

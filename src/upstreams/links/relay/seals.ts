@@ -12,7 +12,7 @@ export interface KnownTasks {
 }
 
 /** When there are more, the one that was named least recently is no longer listed; its sealed id works as before. */
-const mostPerSession = 1000;
+const maxTasksPerSession = 1000;
 
 /**
  * Opaque values that an upstream hands out and gets back through the caller (`requestState`, task ids) leave us
@@ -59,19 +59,19 @@ export function createKnownTasks(): KnownTasks {
       if (sessionId === '') return;
       const known = bySession.get(sessionId) ?? new Set();
       bySession.set(sessionId, known);
-      const digest = digestOf(server, taskId);
+      const digest = taskDigest(server, taskId);
       known.delete(digest);
       known.add(digest);
       const [oldest] = known;
-      if (known.size > mostPerSession && oldest !== undefined) known.delete(oldest);
+      if (known.size > maxTasksPerSession && oldest !== undefined) known.delete(oldest);
     },
-    knows: (sessionId, server, taskId) => bySession.get(sessionId)?.has(digestOf(server, taskId)) ?? false,
+    knows: (sessionId, server, taskId) => bySession.get(sessionId)?.has(taskDigest(server, taskId)) ?? false,
     forget: (sessionId) => void bySession.delete(sessionId),
   };
 }
 
 /** Ids can be long: a digest is not. */
-function digestOf(server: string, taskId: string): string {
+function taskDigest(server: string, taskId: string): string {
   return createHash('sha256')
     .update(JSON.stringify([server, taskId]))
     .digest('base64url');

@@ -10,12 +10,12 @@ import {
 } from '../../../protocol/json/scan.ts';
 import { idMember, type Message } from '../../../protocol/message.ts';
 import { stripOurKeys } from '../../../protocol/our-keys.ts';
-import { type Binding, relatedTask, stateBindings, taskBindings } from './towards-upstream.ts';
+import { type Binding, findRelatedTask, stateBindings, taskBindings } from './towards-upstream.ts';
 
 const stateLifeMs = 60 * 60 * 1000;
 
 /** What a response needs to find its way back. */
-export interface Origin {
+export interface RequestOrigin {
   /** The caller's id, as it was written. */
   readonly clientId: string;
   readonly method: string;
@@ -23,7 +23,7 @@ export interface Origin {
 }
 
 /** A response as the caller shall see it: its own id, our keys taken out, handles sealed, the rest as it came. */
-export function responseTowardsClient(message: Message, origin: Origin, binding: Binding): Buffer {
+export function toClientResponse(message: Message, origin: RequestOrigin, binding: Binding): Buffer {
   const edits = [replaceValue(idMember(message), origin.clientId), ...stripOurKeys(message, binding.keys?.())];
   const { bytes } = message;
   const result = message.result?.shape;
@@ -75,7 +75,7 @@ export function pushTowardsClient(
   }
   const subject = taskOfNotification(message);
   if (subject !== undefined) sealTask(bytes, subject, edits, binding);
-  const related = memberOf(relatedTask(message.meta), 'taskId');
+  const related = memberOf(findRelatedTask(message.meta), 'taskId');
   if (related !== undefined) {
     // A question is for the one who is asked, who needs the id for the answer. A notification can be for everybody.
     const opens = message.kind === 'request' || knowsTask(bytes, related, binding);
@@ -116,7 +116,7 @@ function sealTasks(
   const isTask = asksForTask || stringAt(bytes, memberOf(result, 'resultType')) === 'task';
   const own = isTask ? memberOf(result, 'taskId') : undefined;
   const created = memberOf(memberOf(result, 'task')?.shape, 'taskId');
-  const related = memberOf(relatedTask(meta), 'taskId');
+  const related = memberOf(findRelatedTask(meta), 'taskId');
   for (const member of [own, created]) {
     if (member === undefined) continue;
     if (!asksForTask) rememberTask(bytes, member, binding);
@@ -155,7 +155,7 @@ function sealTask(bytes: Buffer, member: Member, edits: Edit[], binding: Binding
 }
 
 /** The HTTP status that MCP 2026-07-28 prescribes for an error that came without one, over stdio. */
-export function statusOfError(message: Message): number {
+export function httpStatusFor(message: Message): number {
   if (message.error === undefined) return 200;
   const code = memberOf(message.error.shape, 'code');
   switch (code === undefined ? '' : rawAt(message.bytes, code)) {

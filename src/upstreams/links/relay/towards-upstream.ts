@@ -5,7 +5,7 @@ import { idMember, type Message } from '../../../protocol/message.ts';
 import type { OurKeys } from '../../../protocol/our-keys.ts';
 import { ProtocolFault } from '../../../protocol/protocol-fault.ts';
 import type { Trace } from '../../../protocol/trace.ts';
-import type { Acting, Teller } from './context-attacher.ts';
+import type { Acting, ContextAttacher } from './context-attacher.ts';
 import type { KnownTasks, Seals } from './seals.ts';
 
 /** Whom sealed values belong to. */
@@ -16,7 +16,7 @@ export interface Binding {
   /** Empty where no session is known: then nothing opens. */
   readonly sessionId: string;
   readonly server: string;
-  readonly teller: Teller;
+  readonly attacher: ContextAttacher;
   /** What passes neither way; without this, what is always ours. */
   readonly keys?: (() => OurKeys) | undefined;
 }
@@ -26,7 +26,7 @@ export function boundTo(binding: Binding, sessionId: string): Binding {
   return binding.sessionId === sessionId ? binding : { ...binding, sessionId };
 }
 
-export interface Outgoing {
+export interface OutgoingRequest {
   readonly bytes: Buffer;
   /** The caller's own progress token, as it was written. */
   readonly progressToken: string | undefined;
@@ -43,46 +43,46 @@ export interface Outgoing {
  * it came. Whatever reaches an upstream goes through here, so nothing does without its context. Throws when the request
  * may not be made any more; to be called in the moment it is sent, not before.
  */
-export function towardsUpstream(
+export function toUpstreamRequest(
   message: Message,
   pipelineEdits: readonly Edit[],
   upstreamId: number,
   binding: Binding,
   acting?: Acting,
   tail = '',
-): Outgoing {
+): OutgoingRequest {
   const session = acting?.confirm?.() ?? acting?.session;
   const edits = [replaceValue(idMember(message), String(upstreamId)), ...pipelineEdits];
   const { bytes, meta } = message;
   const params = message.params?.shape;
   const token = memberOf(meta, 'progressToken');
   if (token !== undefined) edits.push(replaceValue(token, String(upstreamId)));
-  const name = nameOf(message);
+  const name = readTargetName(message);
   const state = memberOf(params, 'requestState');
   if (state !== undefined) edits.push(replaceValue(state, openState(message, state, name, binding)));
   const taskId = pushTaskEdits(message, edits, binding);
-  const { teller } = binding;
-  const context = teller.tell(message, name, acting, session);
-  const trace = teller.tracesInMeta && acting?.trace?.from === 'header' ? acting.trace : undefined;
-  const members = withTrace(context?.member, trace);
+  const { attacher } = binding;
+  const context = attacher.createContext(message, name, acting, session);
+  const trace = attacher.tracesInMeta && acting?.trace?.from === 'header' ? acting.trace : undefined;
+  const members = addTrace(context?.member, trace);
   if (members !== undefined) edits.push(insertMeta(message, members, pipelineEdits));
   return {
     bytes: applyEdits(bytes, edits, tail),
-    progressToken: progressTokenOf(message),
+    progressToken: readProgressToken(message),
     name,
     taskId,
     token: context?.token,
   };
 }
 
-function withTrace(member: string | undefined, trace: Trace | undefined): string | undefined {
+function addTrace(member: string | undefined, trace: Trace | undefined): string | undefined {
   if (trace === undefined) return member;
   const traced = `"traceparent":"${trace.parent}"`;
   return member === undefined ? traced : `${member},${traced}`;
 }
 
 /** A notification towards the upstream: only handles are opened. */
-export function notificationTowardsUpstream(
+export function toUpstreamNotification(
   message: Message,
   pipelineEdits: readonly Edit[],
   binding: Binding,
@@ -93,7 +93,7 @@ export function notificationTowardsUpstream(
   return applyEdits(message.bytes, edits, tail);
 }
 
-export function nameOf(message: Message): string {
+export function readTargetName(message: Message): string {
   const params = message.params?.shape;
   // A resource is its address, whatever else its request says: a name beside it must not stand for it.
   const name = message.method.startsWith('resources/') ? undefined : memberOf(params, 'name');
@@ -101,7 +101,7 @@ export function nameOf(message: Message): string {
 }
 
 /** The caller's own progress token, as it was written. */
-export function progressTokenOf({ bytes, meta }: Message): string | undefined {
+export function readProgressToken({ bytes, meta }: Message): string | undefined {
   const token = memberOf(meta, 'progressToken');
   return token === undefined ? undefined : rawAt(bytes, token);
 }
@@ -130,12 +130,12 @@ function pushTaskEdits(message: Message, edits: Edit[], binding: Binding): strin
   const about = message.method.startsWith('tasks/') || message.method.startsWith('notifications/tasks');
   const own = about ? memberOf(params, 'taskId') : undefined;
   if (own !== undefined) taskId = openTask(message, own, edits, binding);
-  const related = memberOf(relatedTask(message.meta), 'taskId');
+  const related = memberOf(findRelatedTask(message.meta), 'taskId');
   if (related !== undefined) openTask(message, related, edits, binding);
   return taskId;
 }
 
-export function relatedTask(meta: Shape | undefined): Shape | undefined {
+export function findRelatedTask(meta: Shape | undefined): Shape | undefined {
   return memberOf(meta, 'io.modelcontextprotocol/related-task')?.shape;
 }
 

@@ -1,13 +1,13 @@
 import type { Message } from '../../../protocol/message.ts';
 import type { Caller } from '../caller.ts';
-import { carriers, type PendingCalls } from '../relay/pending-calls.ts';
+import { type PendingCalls, questionCarriers } from '../relay/pending-calls.ts';
 
 /** How long what a server says by itself waits for somebody to hear it. */
 export const earlyMs = 3000;
 /** A modern client has no stream that opens by itself: its first call may come a while later. */
 export const bridgedEarlyMs = 30_000;
 
-const mostEarly = 8;
+const maxEarlyPushes = 8;
 
 /**
  * Clients over HTTP open their stream a moment after the handshake, and some servers ask for roots at once: what comes
@@ -24,7 +24,7 @@ export function createEarlyPushes(say: (message: Message) => void) {
   return {
     /** False when it cannot wait: what nobody can be kept waiting for, or one too many. */
     take(message: Message, patienceMs: number): boolean {
-      if (message.kind !== 'request' || message.method === 'ping' || waiting.size >= mostEarly) return false;
+      if (message.kind !== 'request' || message.method === 'ping' || waiting.size >= maxEarlyPushes) return false;
       waiting.set(message, setTimeout(() => release(message), patienceMs).unref());
       return true;
     },
@@ -45,5 +45,5 @@ export function canAnswer(callers: ReadonlySet<Caller>, pending: PendingCalls): 
     if (stream?.isGone() === false || [...underWay].some((channel) => !channel.isGone())) return true;
   }
   // Modern clients behind a bridge are no callers: they are asked in the answer to a call that can carry a question.
-  return callers.size === 0 && pending.youngest((call) => carriers.has(call.method)) !== undefined;
+  return callers.size === 0 && pending.youngest((call) => questionCarriers.has(call.method)) !== undefined;
 }

@@ -9,17 +9,17 @@ import type { EraVerdicts } from '../era-verdicts.ts';
 import { repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 
-export type Ask = (method: string, params: string) => Promise<Message>;
+export type AskProcess = (method: string, params: string) => Promise<Message>;
 
 /** What has to be said to a fresh process before calls may reach it, and what it has already answered. */
 export interface Opening {
   /** Throws when it is known beforehand that this process cannot serve this era. */
-  check(): void;
-  perform(ask: Ask, write: (bytes: Buffer) => void): Promise<void>;
+  assertPossible(): void;
+  perform(ask: AskProcess, write: (bytes: Buffer) => void): Promise<void>;
   /** The answer to a further `initialize`, from the first handshake. */
   answer(message: Message): Reply | undefined;
   /** True for a notification this process has had already. */
-  swallows(message: Message): boolean;
+  isRedundant(message: Message): boolean;
 }
 
 /**
@@ -28,8 +28,8 @@ export interface Opening {
  */
 export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
   return {
-    check() {
-      if (verdicts.get(server) === 'handshake') throw unsupportedModern();
+    assertPossible() {
+      if (verdicts.get(server) === 'handshake') throw unsupportedModernError();
     },
     async perform(ask) {
       if (verdicts.get(server) === 'modern') return;
@@ -41,15 +41,15 @@ export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
       const modern = answer !== undefined && speaksModern(answer);
       // Silence or an exit may have other reasons: such a verdict is not kept for long.
       verdicts.set(server, modern ? 'modern' : 'handshake', answer === undefined);
-      if (!modern) throw unsupportedModern();
+      if (!modern) throw unsupportedModernError();
     },
     answer: () => undefined,
-    swallows: () => false,
+    isRedundant: () => false,
   };
 }
 
 /** What a client of the modern era is told by a server that only knows the handshake. */
-export function unsupportedModern(): EraFault {
+export function unsupportedModernError(): EraFault {
   return new EraFault(-32022, 400, 'Unsupported protocol version', {
     supported: handshakeVersions,
     requested: modernVersion,
@@ -85,7 +85,7 @@ export function handshakeOpening(): HandshakeOpening {
     get handshake() {
       return handshake;
     },
-    check() {},
+    assertPossible() {},
     async perform(ask, write) {
       initialized = false;
       if (handshake === undefined) return;
@@ -97,7 +97,7 @@ export function handshakeOpening(): HandshakeOpening {
       if (message.method !== 'initialize' || handshake === undefined) return undefined;
       return { kind: 'message', bytes: resultMessage(message.id as string, handshake.result), status: 200 };
     },
-    swallows(message) {
+    isRedundant(message) {
       if (message.method !== 'notifications/initialized') return false;
       const seen = initialized;
       initialized = true;
@@ -115,13 +115,13 @@ export function handshakeOpening(): HandshakeOpening {
 }
 
 /** Handshake era, on behalf of a client that knows no handshake: Ambit shakes hands itself. */
-export function selfOpening(params: string): Opening & { readonly handshake: Handshake | undefined } {
+export function ownHandshakeOpening(params: string): Opening & { readonly handshake: Handshake | undefined } {
   let handshake: Handshake | undefined;
   return {
     get handshake() {
       return handshake;
     },
-    check() {},
+    assertPossible() {},
     async perform(ask, write) {
       const answer = await ask('initialize', params);
       if (answer.result === undefined) {
@@ -132,6 +132,6 @@ export function selfOpening(params: string): Opening & { readonly handshake: Han
       write(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}\n'));
     },
     answer: () => undefined,
-    swallows: () => false,
+    isRedundant: () => false,
   };
 }

@@ -2,18 +2,18 @@ import { AmbitError } from '../../../errors.ts';
 import type { Message } from '../../../protocol/message.ts';
 
 /** What Ambit itself asks an upstream: a probe of its era, a handshake repeated after a restart. */
-export interface Asks {
-  ask(method: string, params: string, write: (bytes: Buffer) => void, timeoutMs: number): Promise<Message>;
+export interface OwnRequests {
+  sendRequest(method: string, params: string, write: (bytes: Buffer) => void, timeoutMs: number): Promise<Message>;
   /** True when the answer was for us. */
-  answered(id: number, message: Message): boolean;
+  takeAnswer(id: number, message: Message): boolean;
   /** Fails the ask of this id, or all of them. */
   fail(error: Error, id?: number): void;
 }
 
-export function createAsks(nextId: () => number): Asks {
+export function createOwnRequests(nextId: () => number): OwnRequests {
   const waiting = new Map<number, { answer(message: Message): void; fail(error: Error): void }>();
   return {
-    ask(method, params, write, timeoutMs) {
+    sendRequest(method, params, write, timeoutMs) {
       const id = nextId();
       return new Promise<Message>((resolve, reject) => {
         const timer = setTimeout(() => done(() => reject(new AmbitError('UPSTREAM_TIMEOUT'))), timeoutMs);
@@ -29,7 +29,7 @@ export function createAsks(nextId: () => number): Asks {
         write(Buffer.from(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${params}}\n`));
       });
     },
-    answered(id, message) {
+    takeAnswer(id, message) {
       const ask = waiting.get(id);
       ask?.answer(message);
       return ask !== undefined;
@@ -41,9 +41,9 @@ export function createAsks(nextId: () => number): Asks {
 }
 
 /** Tells a process that a call is no longer wanted, and why: in our words, or in the caller's own, as JSON text. */
-export function cancelled(requestId: number, reason: string | undefined, rawReason?: string): Buffer {
-  const words = rawReason ?? (reason === undefined ? undefined : JSON.stringify(reason));
-  const tail = words === undefined ? '' : `,"reason":${words}`;
+export function createCancelMessage(requestId: number, reason: string | undefined, rawReason?: string): Buffer {
+  const text = rawReason ?? (reason === undefined ? undefined : JSON.stringify(reason));
+  const tail = text === undefined ? '' : `,"reason":${text}`;
   return Buffer.from(
     `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${requestId}${tail}}}\n`,
   );

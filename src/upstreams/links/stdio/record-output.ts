@@ -30,13 +30,13 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
     return seen >= linesPerWindow;
   }
 
-  function hold(piece: Buffer): void {
+  function appendToLine(piece: Buffer): void {
     const room = lineBytes - open.length;
     // A copy: the chunk may be long, and the line may stay open.
     if (!skipping && room > 0) open = Buffer.concat([open, piece.subarray(0, room)]);
   }
 
-  function finish(): void {
+  function finishLine(): void {
     const line = open[open.length - 1] === carriageReturn ? open.subarray(0, -1) : open;
     open = noBytes;
     if (skipping) {
@@ -48,7 +48,7 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
     }
   }
 
-  function drop(rest: Buffer): void {
+  function dropLines(rest: Buffer): void {
     for (const byte of rest) if (byte === newline) dropped++;
     open = noBytes;
     skipping = rest[rest.length - 1] !== newline;
@@ -58,33 +58,33 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
     let from = 0;
     while (from < chunk.length) {
       if (isFull()) {
-        drop(chunk.subarray(from));
+        dropLines(chunk.subarray(from));
         return;
       }
       const at = chunk.indexOf(newline, from);
-      hold(chunk.subarray(from, at === -1 ? chunk.length : at));
+      appendToLine(chunk.subarray(from, at === -1 ? chunk.length : at));
       if (at === -1) return;
-      finish();
+      finishLine();
       // Empty lines are not told, but looking at them takes its time too.
       seen++;
       from = at + 1;
     }
   });
-  stderr.on('end', finish);
+  stderr.on('end', finishLine);
 }
 
 /** What a server says that is of no use to anybody: counted, and told the journal now and then. */
-export function createNoise(
+export function droppedMessageCounter(
   journal: Journal,
-  facts: { readonly sessionId: string | undefined; readonly server: string },
+  source: { readonly sessionId: string | undefined; readonly server: string },
 ) {
   const counts = new Map<string, number>();
   return {
-    note(what: string): void {
+    add(what: string): void {
       counts.set(what, (counts.get(what) ?? 0) + 1);
     },
     record(): void {
-      for (const [what, count] of counts) journal.record({ kind: 'process', ...facts, event: 'noise', what, count });
+      for (const [what, count] of counts) journal.record({ kind: 'process', ...source, event: 'noise', what, count });
       counts.clear();
     },
   };

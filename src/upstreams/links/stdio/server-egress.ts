@@ -4,7 +4,7 @@ import type { WayOut } from '../../../sandbox/egress/inside.ts';
 import { openEgress } from '../../../sandbox/egress/open-egress.ts';
 import { createRefusalRecord } from '../../../sandbox/egress/refusal-record.ts';
 
-interface Whose {
+interface EgressOwner {
   readonly server: string;
   readonly sessionId: string | undefined;
 }
@@ -14,19 +14,19 @@ export interface ServerEgress {
   close(): Promise<void>;
 }
 
-const mostNamed = 20;
+const maxNamed = 20;
 
 /** The proxy of one process, where it may reach anything. What it refuses is written down, what it lets pass is counted. */
 export async function openServerEgress(
   { network: allowed = [] }: Pick<Confinement, 'network'>,
   folder: string,
-  { server, sessionId }: Whose,
+  { server, sessionId }: EgressOwner,
   journal: Journal,
 ): Promise<ServerEgress | undefined> {
   if (allowed.length === 0) return undefined;
-  const whose = { kind: 'egress' as const, sessionId, server };
+  const fields = { kind: 'egress' as const, sessionId, server };
   const refusals = createRefusalRecord(({ to, reason, times }) =>
-    journal.record({ ...whose, event: 'refused', to, detail: reason, times }),
+    journal.record({ ...fields, event: 'refused', to, detail: reason, times }),
   );
   const egress = await openEgress({ allowed, folder, onRefused: refusals.add });
   let closed = false;
@@ -40,10 +40,10 @@ export async function openServerEgress(
       const counts = [...egress.allowed];
       const total = counts.reduce((sum, [, times]) => sum + times, 0);
       if (total + refusals.count === 0) return;
-      const named = counts.slice(0, mostNamed).map(([to, times]) => `${to} ${times}`);
-      const more = counts.length > mostNamed ? ['…'] : [];
+      const named = counts.slice(0, maxNamed).map(([to, times]) => `${to} ${times}`);
+      const more = counts.length > maxNamed ? ['…'] : [];
       const to = [...named, ...more].join(', ');
-      journal.record({ ...whose, event: 'closed', allowed: total, refused: refusals.count, to });
+      journal.record({ ...fields, event: 'closed', allowed: total, refused: refusals.count, to });
     },
   };
 }

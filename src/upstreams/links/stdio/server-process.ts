@@ -12,14 +12,14 @@ import type { Confinement } from '../../../sandbox/common/confinement.ts';
 import { baseEnvironment } from '../../../sandbox/common/environment.ts';
 import type { Exit, Runners } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
-import type { Endable, Place } from '../process-slots.ts';
+import type { ProcessSlot, StoppableProcess } from '../process-slots.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { recordStderr } from './record-output.ts';
 import { openServerEgress, type ServerEgress } from './server-egress.ts';
 
-const firstMs = 100;
+const firstBackoffMs = 100;
 
-const mostMs = 10_000;
+const maxBackoffMs = 10_000;
 
 /** Who is told what becomes of a server's processes, beside the journal. */
 export interface ProcessWatch {
@@ -34,7 +34,7 @@ export interface ProcessWatch {
 }
 
 /** For processes that nobody watches. */
-export const unwatched: ProcessWatch = { spawned() {}, ready() {}, failed() {}, ended() {}, lost() {} };
+export const noProcessWatch: ProcessWatch = { spawned() {}, ready() {}, failed() {}, ended() {}, lost() {} };
 
 export interface ServerProcess {
   readonly pid: number | undefined;
@@ -59,7 +59,7 @@ export interface PreparedLaunch {
   readonly confinement: (() => Confinement) | undefined;
 }
 
-export interface ProcessPlace {
+export interface ProcessOptions {
   readonly runners: Runners;
   readonly tmpRoot: string;
   /** Asked for each start: what a session may use, and where, may have changed since the last. */
@@ -76,7 +76,7 @@ export interface ProcessPlace {
   /** Processes of one owner share the limits of their sandbox. */
   readonly owner: string;
   /** A place among the processes there may be; rejects where there is none. */
-  readonly takePlace: (process: Endable) => Promise<Place>;
+  readonly takeSlot: (process: StoppableProcess) => Promise<ProcessSlot>;
 }
 
 export interface ProcessListener {
@@ -87,7 +87,7 @@ export interface ProcessListener {
   onSilence(): void;
   onExit(exit: Exit): void;
   /** What others may do about the process when they need its place. */
-  readonly endable: Endable;
+  readonly stoppable: StoppableProcess;
 }
 
 /** Twice as many may come at once. A server that prints what it does is borne, a flood of it is not. */
@@ -97,60 +97,60 @@ let count = 0;
 /** Starts a stdio upstream with an environment made from nothing, and turns its output into lines. */
 export async function startServer(
   server: StdioServer,
-  place: ProcessPlace,
+  options: ProcessOptions,
   listener: ProcessListener,
 ): Promise<ServerProcess> {
   // Before anything else: what the session may do can change while this waits.
-  const held = await place.takePlace(listener.endable);
+  const slot = await options.takeSlot(listener.stoppable);
   try {
-    return await startIn(held, server, place, listener);
+    return await startInSlot(slot, server, options, listener);
   } catch (error) {
-    held.release();
+    slot.release();
     throw error;
   }
 }
 
-async function startIn(
-  held: Place,
+async function startInSlot(
+  slot: ProcessSlot,
   server: StdioServer,
-  place: ProcessPlace,
+  options: ProcessOptions,
   listener: ProcessListener,
 ): Promise<ServerProcess> {
-  const prepared = place.prepare();
-  const { env: told, cwd } = prepared;
+  const prepared = options.prepare();
+  const { env: configuredEnv, cwd } = prepared;
   await prepared.ready?.();
-  const tmpDir = join(place.tmpRoot, `p${++count}`);
+  const tmpDir = join(options.tmpRoot, `p${++count}`);
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
   await mkdir(cwd, { recursive: true, mode: 0o700 });
-  const scrubbed = scrubberFor(secretValues(told));
+  const scrubbed = scrubberFor(secretValues(configuredEnv));
   const started = performance.now();
-  const facts = {
+  const fields = {
     kind: 'process' as const,
-    sessionId: place.sessionId,
+    sessionId: options.sessionId,
     server: server.name,
-    runner: prepared.confinement === undefined ? place.runners.plain.name : 'sandbox',
+    runner: prepared.confinement === undefined ? options.runners.plain.name : 'sandbox',
   };
   let egress: ServerEgress | undefined;
   const start = async () => {
     const { image } = server.sandbox;
-    const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox(image);
-    facts.runner = runner.name;
+    const runner = prepared.confinement === undefined ? options.runners.plain : await options.runners.sandbox(image);
+    fields.runner = runner.name;
     const sandboxed = prepared.confinement !== undefined;
     // An image brings its own programs.
     const { command, args } =
-      sandboxed && image === undefined ? await place.runners.packages.ready(server.command, server.args) : server;
+      sandboxed && image === undefined ? await options.runners.packages.ready(server.command, server.args) : server;
     const confinement = prepared.confinement?.();
-    const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, told) : told;
-    const lastLook = () => place.mayStart(prepared);
-    if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, facts, place.journal);
+    const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, configuredEnv) : configuredEnv;
+    const lastLook = () => options.mayStart(prepared);
+    if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, fields, options.journal);
     const wayOut = egress?.wayOut;
-    const { sessionId, owner } = place;
+    const { sessionId, owner } = options;
     return runner.start({ command, args, env, cwd, tmpDir, sessionId, owner, lastLook, confinement, wayOut });
   };
   const running = await start().catch(async (error: unknown) => {
     await egress?.close();
     await rm(tmpDir, { recursive: true, force: true });
-    place.journal.record({ ...facts, event: 'start-failed', detail: scrubbed(reasonOf(error)) });
+    options.journal.record({ ...fields, event: 'start-failed', detail: scrubbed(describeCause(error)) });
     if (isAmbitError(error)) throw error;
     throw new AmbitError('UPSTREAM_FAILED', {
       what: `The server "${server.name}" could not be started.`,
@@ -159,51 +159,51 @@ async function startIn(
   });
   const { pid } = running;
   const end = () => {
-    held.leaving();
+    slot.markLeaving();
     return running.end();
   };
-  place.watch.spawned(pid);
-  place.journal.record({ ...facts, event: 'started', pid, ms: Math.round(performance.now() - started) });
+  options.watch.spawned(pid);
+  options.journal.record({ ...fields, event: 'started', pid, ms: Math.round(performance.now() - started) });
 
   const unreadable = createRateLimit(unreadablePerSecond);
   /** Why it is ended, where it is ended for what it wrote. */
-  let fault: string | undefined;
+  let endReason: string | undefined;
   const lines = readLines(running.stdout, {
-    maxBytes: place.messageBytes,
+    maxBytes: options.messageBytes,
     onLine(line) {
-      if (fault !== undefined) return;
+      if (endReason !== undefined) return;
       if (listener.onLine(line)) unreadable.refill();
       else if (!unreadable.admit()) {
-        fault = tooMuchUnreadable;
-        place.journal.record({ ...facts, event: 'unreadable-lines', pid });
+        endReason = floodReason;
+        options.journal.record({ ...fields, event: 'unreadable-lines', pid });
         running.stdout.destroy();
         void end();
       }
     },
     onTooLong: listener.onTooLong,
     onRunaway() {
-      fault ??= endlessLine;
-      place.journal.record({ ...facts, event: 'endless-line', pid });
+      endReason ??= endlessLineReason;
+      options.journal.record({ ...fields, event: 'endless-line', pid });
       void end();
     },
     onEnd: listener.onSilence,
   });
   recordStderr(running.stderr, (line, dropped) =>
-    place.journal.record({ ...facts, event: 'stderr', pid, line: scrubbed(line), dropped }),
+    options.journal.record({ ...fields, event: 'stderr', pid, line: scrubbed(line), dropped }),
   );
   void running.exited.then((left) => {
-    const exit = fault === undefined ? left : { ...left, reason: fault };
-    held.release();
+    const exit = endReason === undefined ? left : { ...left, reason: endReason };
+    slot.release();
     void egress?.close();
-    place.journal.record({
-      ...facts,
+    options.journal.record({
+      ...fields,
       event: 'ended',
       pid,
       code: exit.code ?? undefined,
       signal: exit.signal ?? undefined,
       detail: exit.reason,
     });
-    place.watch.ended(pid, exit);
+    options.watch.ended(pid, exit);
     listener.onExit(exit);
   });
 
@@ -221,18 +221,18 @@ async function startIn(
   };
 }
 
-const tooMuchUnreadable =
+const floodReason =
   'it flooded its stdout with lines that are no MCP messages; what is not for the client belongs on stderr';
-const endlessLine = 'it wrote a line without an end on its stdout';
+const endlessLineReason = 'it wrote a line without an end on its stdout';
 
 /** With what lies behind it, which callers are not told. */
-function reasonOf(error: unknown): string {
+function describeCause(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   return cause === undefined ? String(error) : `${error} (${cause})`;
 }
 
 /** Takes nothing more from a process while the caller that is full has no room. */
-export function createHoldBack(running: () => { pause(): void; resume(): void } | undefined): (full: Channel) => void {
+export function createPauser(running: () => { pause(): void; resume(): void } | undefined): (full: Channel) => void {
   let blockedBy: Channel | undefined;
   function resume(): void {
     blockedBy = undefined;
@@ -248,7 +248,7 @@ export function createHoldBack(running: () => { pause(): void; resume(): void } 
 }
 
 /** A refusal, the end of a session or another era is no failure of the server's: those are not told. */
-export function tellingFailure<Started>(start: Promise<Started>, watch: ProcessWatch): Promise<Started> {
+export function reportStartFailure<Started>(start: Promise<Started>, watch: ProcessWatch): Promise<Started> {
   return start.catch((error: unknown) => {
     const meant = isAmbitError(error) && !error.code.startsWith('UPSTREAM_');
     if (!meant && !(error instanceof EraFault)) watch.failed(error);
@@ -268,7 +268,7 @@ export function createBackoff(): { wait(): Promise<void>; failed(): void; succee
     failed() {
       failures++;
       // The first crash costs nothing: most servers come back at once.
-      notBefore = failures < 2 ? 0 : Date.now() + Math.min(mostMs, firstMs * 2 ** (failures - 2));
+      notBefore = failures < 2 ? 0 : Date.now() + Math.min(maxBackoffMs, firstBackoffMs * 2 ** (failures - 2));
     },
     succeeded() {
       failures = 0;

@@ -5,33 +5,33 @@ import type { Tenancy } from '../link-pool.ts';
 import type { PendingCalls } from '../relay/pending-calls.ts';
 
 /** The sessions that share one process, kept apart where the process itself says nothing. */
-export interface Sharers {
+export interface ProcessSharers {
   /** A fresh process knows nobody. */
   startOver(): void;
   /** The session of a call that may be sent now; throws when that session is no longer served here. */
-  admit(call: Call, pending: PendingCalls): string;
-  sole(): string | null | undefined;
-  readonly clogged: WeakSet<Channel>;
-  passOver(full: Channel): void;
+  assertAdmitted(call: Call, pending: PendingCalls): string;
+  soleSessionId(): string | null | undefined;
+  readonly fullChannels: WeakSet<Channel>;
+  skipChannel(full: Channel): void;
 }
 
 /** One session can take this part of the room there is for calls. */
 const fairPart = 4;
 
-export function createSharers({ users }: Tenancy, mostPending: number): Sharers {
+export function createSharers({ users }: Tenancy, maxPending: number): ProcessSharers {
   let served: string | undefined;
   let mixed = false;
-  const clogged = new WeakSet<Channel>();
-  const fair = Math.max(1, Math.floor(mostPending / fairPart));
+  const fullChannels = new WeakSet<Channel>();
+  const fair = Math.max(1, Math.floor(maxPending / fairPart));
 
   return {
-    clogged,
+    fullChannels,
     startOver() {
       served = undefined;
       mixed = false;
     },
-    admit(call, pending) {
-      const sessionId = sessionOf(call);
+    assertAdmitted(call, pending) {
+      const sessionId = sessionIdOf(call);
       if (sessionId === '') return sessionId;
       // A call may have waited for the process while its session ended or was narrowed.
       if (!users.has(sessionId)) {
@@ -42,10 +42,10 @@ export function createSharers({ users }: Tenancy, mostPending: number): Sharers 
       else if (served !== sessionId) mixed = true;
       return sessionId;
     },
-    sole: () => (mixed ? null : (served ?? null)),
-    passOver(full) {
-      clogged.add(full);
-      const forget = () => void clogged.delete(full);
+    soleSessionId: () => (mixed ? null : (served ?? null)),
+    skipChannel(full) {
+      fullChannels.add(full);
+      const forget = () => void fullChannels.delete(full);
       full.onDrain(forget);
       full.onGone(forget);
     },
@@ -53,6 +53,6 @@ export function createSharers({ users }: Tenancy, mostPending: number): Sharers 
 }
 
 /** Whom a call is for; empty for what Ambit asks for itself. */
-export function sessionOf({ acting, caller }: Call): string {
+export function sessionIdOf({ acting, caller }: Call): string {
   return acting?.session.id ?? caller?.sessionId ?? '';
 }

@@ -10,37 +10,37 @@ import type { Exit } from '../../../sandbox/runner.ts';
 import { placeOf } from '../../../sessions/in-workspace.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
-import type { BaseLink, Call, Outward } from '../link.ts';
+import type { BaseLink, Call, OnServerMessage } from '../link.ts';
 import type { Tenancy } from '../link-pool.ts';
 import { createPendingCalls, type PendingCall, settleCall } from '../relay/pending-calls.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { responseTowardsClient, statusOfError } from '../relay/towards-client.ts';
-import { type Binding, boundTo, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
-import { howEnded, tooDense, wasSilent, wasUnreadable } from '../upstream-errors.ts';
+import { httpStatusFor, toClientResponse } from '../relay/towards-client.ts';
+import { type Binding, boundTo, toUpstreamNotification, toUpstreamRequest } from '../relay/towards-upstream.ts';
+import { describeExit, silenceError, tooDenseError, unreadableError } from '../upstream-errors.ts';
 import { bridgedEarlyMs, canAnswer, createEarlyPushes, earlyMs } from './early-pushes.ts';
 import type { Opening } from './opening.ts';
-import { idOfTooLong, isNoAnswer } from './oversized-line.ts';
-import { cancelled, createAsks } from './own-requests.ts';
-import { createNoise } from './record-output.ts';
+import { findOversizedId, isServerInitiated } from './oversized-line.ts';
+import { createCancelMessage, createOwnRequests } from './own-requests.ts';
+import { droppedMessageCounter } from './record-output.ts';
 import {
   createBackoff,
-  createHoldBack,
-  type ProcessPlace,
+  createPauser,
+  type ProcessOptions,
+  reportStartFailure,
   type ServerProcess,
   startServer,
-  tellingFailure,
 } from './server-process.ts';
-import { createSharers, sessionOf } from './sharers.ts';
+import { createSharers, sessionIdOf } from './sharers.ts';
 
 export interface StdioLinkOptions {
   readonly server: StdioServer;
   readonly era: Era;
-  readonly place: ProcessPlace;
+  readonly processOptions: ProcessOptions;
   readonly binding: Binding;
-  readonly tenancy: Tenancy;
+  readonly users: Tenancy;
   /** What has to be said to a fresh process before calls may reach it. */
   readonly opening: Opening;
-  readonly outward: Outward;
+  readonly onServerMessage: OnServerMessage;
   readonly limits: { readonly notificationsPerSecond: number; readonly pendingPerUpstream: number };
   readonly lifetimes: { readonly startMs: number; readonly idleMs: number; readonly maxMs: number };
 }
@@ -50,17 +50,17 @@ const newline = '\n';
 
 /** The process of one server, a session's own or shared: started on first need, once, however many calls wait. */
 export function createStdioLink(options: StdioLinkOptions): BaseLink {
-  const { server, era, place, binding, tenancy, opening, limits, lifetimes } = options;
-  const sharers = tenancy.wide ? createSharers(tenancy, limits.pendingPerUpstream) : undefined;
+  const { server, era, processOptions: place, binding, users: tenancy, opening, limits, lifetimes } = options;
+  const sharers = tenancy.isShared ? createSharers(tenancy, limits.pendingPerUpstream) : undefined;
   const pending = createPendingCalls();
-  const asks = createAsks(pending.nextId);
+  const asks = createOwnRequests(pending.nextId);
   const callers = new Set<Caller>();
   const backoff = createBackoff();
   const rate = createRateLimit(limits.notificationsPerSecond);
-  const noise = createNoise(place.journal, { sessionId: place.sessionId, server: server.name });
+  const noise = droppedMessageCounter(place.journal, { sessionId: place.sessionId, server: server.name });
   const early = createEarlyPushes((message) => say(message));
   /** What is done about a caller that does not read fast enough. */
-  const slow = sharers?.passOver ?? createHoldBack(() => running);
+  const slow = sharers?.skipChannel ?? createPauser(() => running);
   let current: ServerProcess | undefined;
   let running: ServerProcess | undefined;
   let starting: Promise<ServerProcess> | undefined;
@@ -74,7 +74,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   function ready(): Promise<ServerProcess> {
     if (running !== undefined) return Promise.resolve(running);
-    starting ??= tellingFailure(start(), place.watch).finally(() => {
+    starting ??= reportStartFailure(start(), place.watch).finally(() => {
       starting = undefined;
     });
     return starting;
@@ -89,7 +89,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   }
 
   async function start(): Promise<ServerProcess> {
-    opening.check();
+    opening.assertPossible();
     await leaving;
     await backoff.wait();
     if (closing !== undefined) throw closing;
@@ -101,10 +101,10 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       onTooLong: tooLong,
       onSilence: () => fellSilent(fresh),
       onExit: (exit) => exited(fresh, exit),
-      endable: {
+      stoppable: {
         idleSince: () =>
           fresh !== undefined && fresh === running && arriving + pending.size() === 0 ? lastUsedAt : undefined,
-        isAwaited: () => callers.size > 0,
+        hasClients: () => callers.size > 0,
         end: rest,
       },
     });
@@ -116,7 +116,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     try {
       const write = (bytes: Buffer) => fresh?.write(bytes);
       const ask = (method: string, params: string) =>
-        asks.ask(method, binding.teller.introduce(method, params).params, write, lifetimes.startMs);
+        asks.sendRequest(method, binding.attacher.attachToParams(method, params).params, write, lifetimes.startMs);
       await opening.perform(ask, write);
       place.mayServe?.();
     } catch (error) {
@@ -142,10 +142,10 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       if (pending.size() >= limits.pendingPerUpstream || to.backlog() > stdinBacklogLimit) {
         throw new AmbitError('OVERLOADED');
       }
-      const owner = sharers === undefined ? binding : boundTo(binding, sharers.admit(call, pending));
+      const owner = sharers === undefined ? binding : boundTo(binding, sharers.assertAdmitted(call, pending));
       const upstreamId = pending.nextId();
       const message = onOneLine(call.message);
-      const outgoing = towardsUpstream(message, call.edits, upstreamId, owner, call.acting, newline);
+      const outgoing = toUpstreamRequest(message, call.edits, upstreamId, owner, call.acting, newline);
       const listening = message.method === 'subscriptions/listen';
       const now = Date.now();
       pending.add({
@@ -176,26 +176,26 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   }
 
   function bindingOf(call: Call): Binding {
-    return sharers === undefined ? binding : boundTo(binding, sessionOf(call));
+    return sharers === undefined ? binding : boundTo(binding, sessionIdOf(call));
   }
 
   /** For what nobody waits for: a process that does not read must not make us keep it all. */
   function tell(bytes: Buffer): void {
-    if ((running?.backlog() ?? 0) > stdinBacklogLimit) noise.note('it does not read what it is told');
+    if ((running?.backlog() ?? 0) > stdinBacklogLimit) noise.add('it does not read what it is told');
     else running?.write(bytes);
   }
 
   /** Whoever waits for what cannot be read need not wait for the time limit. */
   function unreadable(line: Buffer): void {
     const head = line.subarray(0, 1024);
-    const id = isNoAnswer(head) ? undefined : idOfTooLong(head, line.subarray(-1024));
-    if (id !== undefined) pending.take(id)?.fail(wasUnreadable(server.name));
+    const id = isServerInitiated(head) ? undefined : findOversizedId(head, line.subarray(-1024));
+    if (id !== undefined) pending.take(id)?.fail(unreadableError(server.name));
   }
 
   function abandon(upstreamId: number): void {
     const call = pending.take(upstreamId);
     if (call === undefined) return;
-    tell(cancelled(upstreamId, 'the caller is gone'));
+    tell(createCancelMessage(upstreamId, 'the caller is gone'));
     call.settle({ kind: 'accepted' });
   }
 
@@ -205,26 +205,26 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       return true;
     } catch (fault) {
       if (fault instanceof MessageFault && fault.tooDense) {
-        tooLong(line.subarray(0, 1024), line.subarray(-1024), tooDense(server.name, fault));
+        tooLong(line.subarray(0, 1024), line.subarray(-1024), tooDenseError(server.name, fault));
       } else if (pending.size() > 0 && isUnreadable(fault)) unreadable(line);
-      noise.note('not a message');
+      noise.add('not a message');
       return false;
     }
   }
 
   function receive(message: Message): void {
     if (message.kind === 'response') answered(message);
-    else if (!rate.admit()) noise.note('too many notifications');
+    else if (!rate.admit()) noise.add('too many notifications');
     else if (era === 'modern' || canAnswer(callers, pending)) say(message);
     else if (!early.take(message, callers.size > 0 ? earlyMs : bridgedEarlyMs)) say(message);
   }
 
   function answered(message: Message): void {
     const id = Number(message.id);
-    if (asks.answered(id, message)) return;
+    if (asks.takeAnswer(id, message)) return;
     const call = pending.take(id);
     if (call === undefined) {
-      noise.note('an answer nobody waits for');
+      noise.add('an answer nobody waits for');
       return;
     }
     lastUsedAt = Date.now();
@@ -235,8 +235,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   function settleWith(call: PendingCall, message: Message): void {
     settleCall(server, call, message, () => ({
       kind: 'message',
-      bytes: responseTowardsClient(message, call, call.binding),
-      status: era === 'modern' ? statusOfError(message) : 200,
+      bytes: toClientResponse(message, call, call.binding),
+      status: era === 'modern' ? httpStatusFor(message) : 200,
     }));
   }
 
@@ -255,23 +255,23 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       binding,
       call: undefined,
       respond,
-      sole: sharers?.sole(),
-      clogged: sharers?.clogged,
+      sole: sharers?.soleSessionId(),
+      clogged: sharers?.fullChannels,
     };
-    options.outward(sent).then(
+    options.onServerMessage(sent).then(
       ({ full }) => {
         if (full !== undefined && !full.isGone()) slow(full);
       },
-      () => noise.note('could not be passed on'),
+      () => noise.add('could not be passed on'),
     );
   }
 
   function tooLong(head: Buffer, tail: Buffer, error = new AmbitError('UPSTREAM_TOO_LARGE')): void {
-    if (isNoAnswer(head)) {
-      noise.note('longer than the limit');
+    if (isServerInitiated(head)) {
+      noise.add('longer than the limit');
       return;
     }
-    const id = idOfTooLong(head, tail);
+    const id = findOversizedId(head, tail);
     asks.fail(error, id);
     if (id !== undefined) pending.take(id)?.fail(error);
     else for (const each of pending.drain()) each.fail(error);
@@ -300,7 +300,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       for (const [id, push] of caller.pushes) if (push.link === link) caller.pushes.delete(id);
     }
     const failure =
-      closing ?? new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" ${howEnded(exit)}.` });
+      closing ?? new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" ${describeExit(exit)}.` });
     asks.fail(failure);
     const waiting = pending.drain();
     if (waiting.length > 0 || process === undefined || Date.now() - process.startedAt < 10_000) backoff.failed();
@@ -309,7 +309,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   const link: BaseLink = {
     sessionId: place.sessionId,
-    place: tenancy.wide ? undefined : placeOf(tenancy.latest),
+    place: tenancy.isShared ? undefined : placeOf(tenancy.latest),
     server: server.name,
     era,
     isBusy: () => arriving > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined,
@@ -325,11 +325,11 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     },
 
     notify(call) {
-      if (running === undefined || opening.swallows(call.message)) return;
+      if (running === undefined || opening.isRedundant(call.message)) return;
       try {
-        tell(notificationTowardsUpstream(onOneLine(call.message), call.edits, bindingOf(call), newline));
+        tell(toUpstreamNotification(onOneLine(call.message), call.edits, bindingOf(call), newline));
       } catch (error) {
-        if (!isAmbitError(error)) noise.note('a notification about a foreign handle');
+        if (!isAmbitError(error)) noise.add('a notification about a foreign handle');
       }
     },
 
@@ -337,7 +337,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       const id = memberOf(message.shape, 'id');
       if (running === undefined || id === undefined) return;
       const edits = [...pipelineEdits, replaceValue(id, upstreamId)];
-      tell(notificationTowardsUpstream(onOneLine(message), edits, boundTo(binding, sessionId), newline));
+      tell(toUpstreamNotification(onOneLine(message), edits, boundTo(binding, sessionId), newline));
     },
 
     cancel(from, requestId, message) {
@@ -345,7 +345,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       if (call === undefined || running === undefined) return;
       const reason = memberOf(message.params?.shape, 'reason');
       // A line break inside the reason would end the message and begin another, past every stage of the pipeline.
-      tell(cancelled(call.upstreamId, undefined, reason && rawAt(oneLine(message.bytes), reason)));
+      tell(createCancelMessage(call.upstreamId, undefined, reason && rawAt(oneLine(message.bytes), reason)));
       // Whoever cancels expects no answer; one that comes all the same is dropped.
       pending.take(call.upstreamId);
       call.settle({ kind: 'accepted' });
@@ -364,7 +364,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     leave(sessionId, reason) {
       for (const call of pending.ofSession(sessionId)) {
         pending.take(call.upstreamId);
-        tell(cancelled(call.upstreamId, 'the session has ended'));
+        tell(createCancelMessage(call.upstreamId, 'the session has ended'));
         call.fail(reason);
       }
       for (const caller of callers) if (caller.sessionId === sessionId) link.detach(caller);
@@ -376,10 +376,10 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
     tend(now) {
       noise.record();
-      for (const call of pending.overdue(now)) {
+      for (const call of pending.findOverdue(now)) {
         pending.take(call.upstreamId);
-        tell(cancelled(call.upstreamId, 'timed out'));
-        call.fail(wasSilent(server.name, call.timeoutMs));
+        tell(createCancelMessage(call.upstreamId, 'timed out'));
+        call.fail(silenceError(server.name, call.timeoutMs));
       }
       if (running === undefined || pending.size() > 0) return;
       if (now - lastUsedAt > lifetimes.idleMs || now - running.startedAt > lifetimes.maxMs) rest();

@@ -3,11 +3,11 @@ import { insertMeta } from '../../../../src/protocol/insert-meta.ts';
 import { applyEdits, type Edit } from '../../../../src/protocol/json/edit.ts';
 import { readMessage } from '../../../../src/protocol/message.ts';
 import {
-  modernised,
-  withEnvelope,
-  withId,
-  withoutEnvelope,
-  withoutModernParts,
+  addEnvelope,
+  removeEnvelope,
+  replaceId,
+  toHandshakeAnswer,
+  toModernAnswer,
 } from '../../../../src/upstreams/links/bridge/era-translation.ts';
 
 const read = (text: string) => readMessage(Buffer.from(text));
@@ -23,31 +23,31 @@ describe('a handshake-era answer for a modern client', () => {
     ['resources/read', '{"ttlMs":5,"cacheScope":"public"}', { resultType: 'complete', ttlMs: 5, cacheScope: 'public' }],
     ['tools/call', '{"resultType":"task"}', { resultType: 'task' }],
   ])('%s: %s is complete', (method, inner, expected) => {
-    expect(resultOf(modernised(result(inner), method))).toEqual(expected);
+    expect(resultOf(toModernAnswer(result(inner), method))).toEqual(expected);
   });
 
   test('a resource that is not found has the code of the new era, and other errors their own', () => {
     const error = (code: number) => read(`{"jsonrpc":"2.0","id":1,"error":{"code":${code},"message":"m"}}`);
     const codeOf = (bytes: Buffer) => (JSON.parse(bytes.toString()) as { error: { code: number } }).error.code;
-    expect(codeOf(modernised(error(-32002), 'resources/read'))).toBe(-32602);
-    expect(codeOf(modernised(error(-32603), 'resources/read'))).toBe(-32603);
+    expect(codeOf(toModernAnswer(error(-32002), 'resources/read'))).toBe(-32602);
+    expect(codeOf(toModernAnswer(error(-32603), 'resources/read'))).toBe(-32603);
   });
 });
 
 describe('a modern answer for a handshake-era client', () => {
   test('has nothing only the new era knows, and the rest byte for byte', () => {
     const answer = result('{"resultType":"complete","n":9007199254740993,"ttlMs":1,"cacheScope":"public"}');
-    expect(withoutModernParts(answer).toString()).toBe('{"jsonrpc":"2.0","id":1,"result":{"n":9007199254740993}}');
+    expect(toHandshakeAnswer(answer).toString()).toBe('{"jsonrpc":"2.0","id":1,"result":{"n":9007199254740993}}');
   });
 
   test('an error stays as it is', () => {
     const answer = read('{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"m"}}');
-    expect(withoutModernParts(answer)).toBe(answer.bytes);
+    expect(toHandshakeAnswer(answer)).toBe(answer.bytes);
   });
 });
 
 test('another id takes the place of the first', () => {
-  expect(withId(result('{}'), '"seven"').toString()).toBe('{"jsonrpc":"2.0","id":"seven","result":{}}');
+  expect(replaceId(result('{}'), '"seven"').toString()).toBe('{"jsonrpc":"2.0","id":"seven","result":{}}');
 });
 
 const envelope = {
@@ -75,7 +75,7 @@ describe.each([
 ])('a request with %s', (_name, params, rest) => {
   test('gets the envelope and keeps what it had', () => {
     const described = edited(request(params), (message) =>
-      withEnvelope(message, {
+      addEnvelope(message, {
         capabilities: '{"roots":{}}',
         clientInfo: '{"name":"someone","version":"1"}',
         logLevel: 'info',
@@ -89,7 +89,7 @@ describe.each([
 
   test('loses the envelope again, and only that', () => {
     const with_ = edited(request(params), (message) => [insertMeta(message, JSON.stringify(envelope).slice(1, -1))]);
-    const without = edited(JSON.stringify(with_), withoutEnvelope);
+    const without = edited(JSON.stringify(with_), removeEnvelope);
     const meta = params?.includes('progressToken') ? { progressToken: 9007199254740992 } : {};
     expect(without.params).toEqual({ ...rest, _meta: meta });
   });
@@ -97,7 +97,7 @@ describe.each([
 
 test('an envelope without a name or a level has none', () => {
   const described = edited(request(), (message) =>
-    withEnvelope(message, { capabilities: '{}', clientInfo: undefined, logLevel: undefined }),
+    addEnvelope(message, { capabilities: '{}', clientInfo: undefined, logLevel: undefined }),
   );
   expect(Object.keys(described.params?._meta ?? {})).toEqual([
     'io.modelcontextprotocol/protocolVersion',
@@ -111,7 +111,7 @@ test.each(['"text"', '7', '[]', 'null'])(
     const text = request(`{"_meta":${meta}}`);
     const message = readMessage(Buffer.from(text));
     expect(() => insertMeta(message, '"a":1')).toThrow('params._meta must be an object');
-    expect(withoutEnvelope(message)).toEqual([]);
+    expect(removeEnvelope(message)).toEqual([]);
   },
 );
 

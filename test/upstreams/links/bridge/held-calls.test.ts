@@ -228,9 +228,9 @@ test('no more than 32 are held; what has waited too long is answered and let go'
   call('one-more');
   expect(() => ask('q32')).toThrow(/Too much is under way/);
   const first = (await replies[0]) as Asked;
-  held.tend(Date.now() + 9 * 60_000, pending);
+  held.sweep(Date.now() + 9 * 60_000, pending);
   expect(responses).toEqual([]);
-  held.tend(Date.now() + 11 * 60_000, pending);
+  held.sweep(Date.now() + 11 * 60_000, pending);
   expect(responses).toHaveLength(32);
   expect(responses[0]).toMatchObject({ id: 'q0', error: { code: -32603 } });
   expect(pending.size()).toBe(1);
