@@ -9,8 +9,8 @@ import { stripOurKeys } from '../../../protocol/our-keys.ts';
 import { placeOf } from '../../../sessions/in-workspace.ts';
 import type { Session } from '../../../sessions/session.ts';
 import type { Caller } from '../caller.ts';
-import type { BaseLink, Call, Delivery, OnServerMessage, Sent } from '../link.ts';
-import { createPendingCalls, type PendingCall, settleCall } from '../relay/pending-calls.ts';
+import type { BaseLink, Call, OnServerMessage, Sent } from '../link.ts';
+import { createPendingCalls, type PendingCall, type PendingCalls, settleCall } from '../relay/pending-calls.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { httpStatusFor, toClientResponse } from '../relay/towards-client.ts';
 import {
@@ -21,25 +21,26 @@ import {
   toUpstreamNotification,
   toUpstreamRequest,
 } from '../relay/towards-upstream.ts';
+import { silenceError } from '../upstream-errors.ts';
 import { brokenOffError, notMcpError, readAnswer } from './read-answer.ts';
 import { holdStream, isHeld, releaseStream } from './read-sse.ts';
 import { addToken, discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';
 
-/** What differs between the eras: the headers of a request, and what a session of the upstream's own needs. */
+/** The differences between the eras: the headers of a request, and the upstream's own session. */
 export interface HttpDialect {
   readonly era: Era;
-  /** Before the first request; throws when the upstream does not speak this era. */
+  /** Runs before the first request; throws when the upstream does not speak this era. */
   prepare(): Promise<void>;
   headers(
     message: Message,
     outgoing: Pick<OutgoingRequest, 'name' | 'taskId'>,
     params: Readonly<Record<string, string>>,
   ): Record<string, string>;
-  /** Looks at the head of a first answer; true asks for the request to be sent once more. */
+  /** Inspects the head of the first answer; true asks for the request to be sent once more. */
   inspect(message: Message, response: IncomingMessage, headers: Readonly<Record<string, string>>): Promise<boolean>;
-  /** After the final message of a request. */
+  /** Runs after the final message of a request. */
   onCompleted(message: Message, answer: Message): void;
-  /** Opens the upstream's stream for what no request waits for. */
+  /** Opens the upstream's stream for messages that no request waits for. */
   openEventStream(stream: Channel, receive: (message: Message, response: IncomingMessage) => void): void;
   close(): void;
 }
@@ -57,9 +58,17 @@ export interface HttpLinkOptions {
   };
 }
 
+/** The parts of one link that its functions share. */
+interface LinkParts extends HttpLinkOptions {
+  readonly pending: PendingCalls;
+  readonly sendings: Map<number, PendingResponse>;
+  /** Passes a request or notification of the server on. */
+  forward(message: Message, call: PendingCall | undefined, response: IncomingMessage): void;
+}
+
 const closeDelayMs = 1000;
 
-/** One session's way to an upstream over HTTP: each request is an exchange of its own. */
+/** The link of one session to an upstream over HTTP: each request is an exchange of its own. */
 export function createHttpLink(options: HttpLinkOptions): BaseLink {
   const { server, dialect, binding, limits } = options;
   const pending = createPendingCalls();
@@ -67,68 +76,9 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
   const rate = createRateLimit(limits.notificationsPerSecond);
   const callers = new Set<Caller>();
   let closing: AmbitError | undefined;
+  const parts: LinkParts = { ...options, pending, sendings, forward };
 
-  async function sendAndRead(call: Call, waiting: PendingCall): Promise<void> {
-    await dialect.prepare();
-    // What goes along for the user may have to be waited for.
-    const mayGo = () => void call.acting?.confirm?.();
-    for (let attempt = 0; ; attempt++) {
-      // Cancelled, timed out or ended meanwhile: then the upstream must not get to see it.
-      if (pending.get(waiting.upstreamId) === undefined) return;
-      const outgoing = toUpstreamRequest(call.message, call.edits, waiting.upstreamId, binding, call.acting);
-      const own = addToken(dialect.headers(call.message, outgoing, call.headers()), outgoing.token);
-      const headers = { ...own, ...call.acting?.trace?.headers };
-      const sending = sendRequest(server, 'POST', headers, outgoing.bytes, undefined, mayGo);
-      sendings.set(waiting.upstreamId, sending);
-      const response = await sending.response;
-      if (attempt === 0 && (await dialect.inspect(call.message, response, headers))) {
-        discardResponse(response);
-        continue;
-      }
-      if (response.statusCode === 404 && 'mcp-session-id' in headers) {
-        discardResponse(response);
-        throw sessionLostError(server.name);
-      }
-      await readReply(call, response, waiting);
-      return;
-    }
-  }
-
-  async function readReply(call: Call, response: IncomingMessage, waiting: PendingCall): Promise<void> {
-    const status = response.statusCode ?? 0;
-    // A login the upstream wants is between us and it: the caller must not take it for our own.
-    if (status === 401 || status === 403 || status === 407) {
-      discardResponse(response);
-      throw notMcpError(server.name, response);
-    }
-    await readAnswer(response, {
-      server: server.name,
-      maxBytes: limits.messageBytes,
-      onMessage(message) {
-        if (message.kind !== 'response') {
-          forwardServerMessage(message, pending.get(waiting.upstreamId) ?? waiting, response);
-          return false;
-        }
-        const ours = message.id === String(waiting.upstreamId) || (message.id === 'null' && status >= 400);
-        // A bridge may have put another in the place of the one who asked.
-        const asker = ours ? pending.take(waiting.upstreamId) : undefined;
-        if (asker === undefined) return false;
-        dialect.onCompleted(call.message, message);
-        settleCall(server, asker, message, () => ({
-          kind: 'message',
-          bytes:
-            memberOf(message.shape, 'id') === undefined
-              ? errorMessage(asker.clientId, -32603, 'The server answered without an id')
-              : toClientResponse(message, asker, binding),
-          status: clientStatus(status, message, dialect.era),
-        }));
-        return true;
-      },
-    });
-    pending.take(waiting.upstreamId)?.fail(brokenOffError(server.name));
-  }
-
-  function forwardServerMessage(message: Message, call: PendingCall | undefined, response?: IncomingMessage): void {
+  function forward(message: Message, call: PendingCall | undefined, response: IncomingMessage): void {
     if (!rate.admit()) return;
     if (message.kind === 'request' && dialect.era === 'modern') return;
     const sent: Sent = {
@@ -139,28 +89,29 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       callers: [...callers],
       binding,
       call,
-      respond: (bytes) => postMessage(bytes, message),
+      respond: (bytes) => postMessage(parts, bytes, message),
     };
-    const holdBack = ({ full }: Delivery) => {
-      if (full === undefined || full.isGone() || response === undefined || isHeld(response, 'full')) return;
-      holdStream(response, 'full');
-      const resume = () => releaseStream(response, 'full');
-      full.onDrain(resume);
-      full.onGone(resume);
-    };
-    // What cannot be passed on is lost; it must not take the gateway with it.
-    options.onServerMessage(sent).then(holdBack, () => {});
-  }
-
-  // Nobody waits for these; what the upstream answers is let go.
-  function postMessage(bytes: Buffer, message: Message): void {
-    const headers = dialect.headers(message, { name: '', taskId: undefined }, {});
-    sendRequest(server, 'POST', headers, bytes, server.timeoutMs).response.then(discardResponse, () => {});
+    // A message that cannot be passed on is lost; its failure must not end the gateway.
+    options.onServerMessage(sent).then(
+      ({ full }) => pauseFor(full, response),
+      () => {},
+    );
   }
 
   function abortSending(call: PendingCall): void {
     sendings.get(call.upstreamId)?.abort();
     sendings.delete(call.upstreamId);
+  }
+
+  function cancelAbandoned(waiting: PendingCall, message: Message): void {
+    const { upstreamId } = waiting;
+    if (pending.take(upstreamId) === undefined) return;
+    if (dialect.era === 'handshake') {
+      const params = { requestId: upstreamId, reason: 'the caller is gone' };
+      postMessage(parts, notificationMessage('notifications/cancelled', params), message);
+    }
+    abortSending(waiting);
+    waiting.settle({ kind: 'accepted' });
   }
 
   const link: BaseLink = {
@@ -197,18 +148,8 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
           lost: false,
         };
         pending.add(waiting);
-        if (call.cancelOnGone) {
-          call.channel.onGone(() => {
-            if (pending.take(upstreamId) === undefined) return;
-            if (dialect.era === 'handshake') {
-              const params = { requestId: upstreamId, reason: 'the caller is gone' };
-              postMessage(notificationMessage('notifications/cancelled', params), message);
-            }
-            abortSending(waiting);
-            settle({ kind: 'accepted' });
-          });
-        }
-        sendAndRead(call, waiting)
+        if (call.cancelOnGone) call.channel.onGone(() => cancelAbandoned(waiting, message));
+        sendAndRead(parts, call, waiting)
           .catch((error: Error) => pending.take(upstreamId)?.fail(error))
           .finally(() => sendings.delete(upstreamId));
       });
@@ -216,17 +157,15 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
 
     notify(call) {
       try {
-        postMessage(toUpstreamNotification(call.message, call.edits, binding), call.message);
+        postMessage(parts, toUpstreamNotification(call.message, call.edits, binding), call.message);
       } catch {
-        // A notification about somebody else's task: there is nobody to tell.
+        // The notification is about a task of another session: it goes nowhere.
       }
     },
 
-    answer(upstreamId, message, edits) {
-      postMessage(
-        toUpstreamNotification(message, [...edits, replaceValue(idMember(message), upstreamId)], binding),
-        message,
-      );
+    answer(upstreamId, message, pipelineEdits) {
+      const edits = [...pipelineEdits, replaceValue(idMember(message), upstreamId)];
+      postMessage(parts, toUpstreamNotification(message, edits, binding), message);
     },
 
     cancel(from, requestId, message) {
@@ -236,7 +175,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       pending.take(call.upstreamId);
       if (named !== undefined && dialect.era === 'handshake') {
         const edits = [...stripOurKeys(message, binding.keys?.()), replaceValue(named, String(call.upstreamId))];
-        postMessage(toUpstreamNotification(message, edits, binding), message);
+        postMessage(parts, toUpstreamNotification(message, edits, binding), message);
       }
       abortSending(call);
       call.settle({ kind: 'accepted' });
@@ -253,7 +192,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     },
     openStream(stream) {
       dialect.openEventStream(stream, (message, response) => {
-        if (message.kind !== 'response') forwardServerMessage(message, undefined, response);
+        if (message.kind !== 'response') forward(message, undefined, response);
       });
     },
 
@@ -263,12 +202,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       for (const call of pending.findOverdue(now)) {
         pending.take(call.upstreamId);
         abortSending(call);
-        const seconds = call.timeoutMs / 1000;
-        call.fail(
-          new AmbitError('UPSTREAM_TIMEOUT', {
-            what: `The server "${server.name}" was silent for ${seconds} seconds.`,
-          }),
-        );
+        call.fail(silenceError(server.name, call.timeoutMs));
       }
     },
 
@@ -280,20 +214,97 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         call.fail(reason);
       }
       dialect.close();
-      // Time for what was said last to be taken.
+      // The delay lets the last requests reach the upstream.
       setTimeout(() => server.agent.destroy(), closeDelayMs).unref();
     },
   };
   return link;
 }
 
-/** To a client of the handshake era 404 says that its own session is gone; in the modern one, that there is no such method. */
+async function sendAndRead(parts: LinkParts, call: Call, waiting: PendingCall): Promise<void> {
+  const { server, dialect, binding, pending } = parts;
+  await dialect.prepare();
+  // The headers for the user may have to be waited for, so the call is checked again before it is sent.
+  const beforeSend = () => void call.acting?.confirm?.();
+  for (let attempt = 0; ; attempt++) {
+    // A call that was cancelled, timed out or ended meanwhile must not reach the upstream.
+    if (pending.get(waiting.upstreamId) === undefined) return;
+    const outgoing = toUpstreamRequest(call.message, call.edits, waiting.upstreamId, binding, call.acting);
+    const own = addToken(dialect.headers(call.message, outgoing, call.headers()), outgoing.token);
+    const headers = { ...own, ...call.acting?.trace?.headers };
+    const sending = sendRequest(server, 'POST', headers, outgoing.bytes, undefined, beforeSend);
+    parts.sendings.set(waiting.upstreamId, sending);
+    const response = await sending.response;
+    if (attempt === 0 && (await dialect.inspect(call.message, response, headers))) {
+      discardResponse(response);
+      continue;
+    }
+    if (response.statusCode === 404 && 'mcp-session-id' in headers) {
+      discardResponse(response);
+      throw sessionLostError(server.name);
+    }
+    await readReply(parts, call, response, waiting);
+    return;
+  }
+}
+
+async function readReply(parts: LinkParts, call: Call, response: IncomingMessage, waiting: PendingCall): Promise<void> {
+  const { server, dialect, binding, limits, pending } = parts;
+  const status = response.statusCode ?? 0;
+  // A login that the upstream wants is between Ambit and the upstream: the client must not take it for Ambit's own.
+  if (status === 401 || status === 403 || status === 407) {
+    discardResponse(response);
+    throw notMcpError(server.name, response);
+  }
+  await readAnswer(response, {
+    server: server.name,
+    maxBytes: limits.messageBytes,
+    onMessage(message) {
+      if (message.kind !== 'response') {
+        parts.forward(message, pending.get(waiting.upstreamId) ?? waiting, response);
+        return false;
+      }
+      const isOurs = message.id === String(waiting.upstreamId) || (message.id === 'null' && status >= 400);
+      // A bridge may have replaced the pending call.
+      const asker = isOurs ? pending.take(waiting.upstreamId) : undefined;
+      if (asker === undefined) return false;
+      dialect.onCompleted(call.message, message);
+      settleCall(server, asker, message, () => ({
+        kind: 'message',
+        bytes:
+          memberOf(message.shape, 'id') === undefined
+            ? errorMessage(asker.clientId, -32603, 'The server answered without an id')
+            : toClientResponse(message, asker, binding),
+        status: clientStatus(status, message, dialect.era),
+      }));
+      return true;
+    },
+  });
+  pending.take(waiting.upstreamId)?.fail(brokenOffError(server.name));
+}
+
+/** Posts a message that nobody waits for; the answer of the upstream is discarded. */
+function postMessage({ server, dialect }: LinkParts, bytes: Buffer, message: Message): void {
+  const headers = dialect.headers(message, { name: '', taskId: undefined }, {});
+  sendRequest(server, 'POST', headers, bytes, server.timeoutMs).response.then(discardResponse, () => {});
+}
+
+/** Pauses the response of the upstream until a full channel has room again. */
+function pauseFor(full: Channel | undefined, response: IncomingMessage): void {
+  if (full === undefined || full.isGone() || isHeld(response, 'full')) return;
+  holdStream(response, 'full');
+  const resume = () => releaseStream(response, 'full');
+  full.onDrain(resume);
+  full.onGone(resume);
+}
+
+/** Avoids a 404 that a handshake-era client would read as the end of its session; in the modern era it means a missing method. */
 function clientStatus(status: number, answer: Message, era: Era): number {
   if (status === 404) return era === 'modern' ? httpStatusFor(answer) : 200;
   return status >= 400 && status < 500 ? status : 200;
 }
 
-/** The session is between us and the upstream: its client has another, with Ambit. */
+/** The lost session is between Ambit and the upstream: the client has another one, with Ambit. */
 function sessionLostError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" does not know the session that it has just given.`,

@@ -73,17 +73,22 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
   stderr.on('end', finishLine);
 }
 
-/** What a server says that is of no use to anybody: counted, and told the journal now and then. */
+/** Counts the messages of a server that are dropped, by reason. `record` writes the counts to the journal. */
+export interface DroppedMessageCounter {
+  add(what: string): void;
+  record(): void;
+}
+
 export function droppedMessageCounter(
   journal: Journal,
   source: { readonly sessionId: string | undefined; readonly server: string },
-) {
+): DroppedMessageCounter {
   const counts = new Map<string, number>();
   return {
-    add(what: string): void {
+    add(what) {
       counts.set(what, (counts.get(what) ?? 0) + 1);
     },
-    record(): void {
+    record() {
       for (const [what, count] of counts) journal.record({ kind: 'process', ...source, event: 'noise', what, count });
       counts.clear();
     },

@@ -1,13 +1,10 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Journal } from '../../../observability/journal/journal.ts';
 import { scrubberFor, secretValues } from '../../../observability/log/scrub.ts';
-import type { Channel } from '../../../protocol/channel.ts';
 import { lineOf } from '../../../protocol/lines/one-line.ts';
 import { readLines } from '../../../protocol/lines/read-lines.ts';
-import { EraFault } from '../../../protocol/protocol-fault.ts';
 import type { Confinement } from '../../../sandbox/common/confinement.ts';
 import { baseEnvironment } from '../../../sandbox/common/environment.ts';
 import type { Exit, Runners } from '../../../sandbox/runner.ts';
@@ -16,10 +13,6 @@ import type { ProcessSlot, StoppableProcess } from '../process-slots.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { recordStderr } from './record-output.ts';
 import { openServerEgress, type ServerEgress } from './server-egress.ts';
-
-const firstBackoffMs = 100;
-
-const maxBackoffMs = 10_000;
 
 /** Who is told what becomes of a server's processes, beside the journal. */
 export interface ProcessWatch {
@@ -229,50 +222,4 @@ const endlessLineReason = 'it wrote a line without an end on its stdout';
 function describeCause(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   return cause === undefined ? String(error) : `${error} (${cause})`;
-}
-
-/** Takes nothing more from a process while the caller that is full has no room. */
-export function createPauser(running: () => { pause(): void; resume(): void } | undefined): (full: Channel) => void {
-  let blockedBy: Channel | undefined;
-  function resume(): void {
-    blockedBy = undefined;
-    running()?.resume();
-  }
-  return function holdBack(full) {
-    if (full === blockedBy) return;
-    blockedBy = full;
-    running()?.pause();
-    full.onDrain(resume);
-    full.onGone(resume);
-  };
-}
-
-/** A refusal, the end of a session or another era is no failure of the server's: those are not told. */
-export function reportStartFailure<Started>(start: Promise<Started>, watch: ProcessWatch): Promise<Started> {
-  return start.catch((error: unknown) => {
-    const meant = isAmbitError(error) && !error.code.startsWith('UPSTREAM_');
-    if (!meant && !(error instanceof EraFault)) watch.failed(error);
-    throw error;
-  });
-}
-
-/** A server that keeps crashing is started again ever more slowly; one good answer forgives it. */
-export function createBackoff(): { wait(): Promise<void>; failed(): void; succeeded(): void } {
-  let failures = 0;
-  let notBefore = 0;
-  return {
-    async wait() {
-      const ms = notBefore - Date.now();
-      if (ms > 0) await delay(ms);
-    },
-    failed() {
-      failures++;
-      // The first crash costs nothing: most servers come back at once.
-      notBefore = failures < 2 ? 0 : Date.now() + Math.min(maxBackoffMs, firstBackoffMs * 2 ** (failures - 2));
-    },
-    succeeded() {
-      failures = 0;
-      notBefore = 0;
-    },
-  };
 }

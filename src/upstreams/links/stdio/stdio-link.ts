@@ -1,36 +1,25 @@
 import { AmbitError, isAmbitError } from '../../../errors.ts';
-import type { Era, Reply } from '../../../protocol/channel.ts';
+import type { Channel, Era, Reply } from '../../../protocol/channel.ts';
 import { errorMessage } from '../../../protocol/compose.ts';
-import { isUnreadable, readServerMessage } from '../../../protocol/envelope-keys.ts';
 import { replaceValue } from '../../../protocol/json/edit.ts';
 import { memberOf, rawAt } from '../../../protocol/json/scan.ts';
 import { oneLine, onOneLine } from '../../../protocol/lines/one-line.ts';
-import { type Message, MessageFault } from '../../../protocol/message.ts';
-import type { Exit } from '../../../sandbox/runner.ts';
+import type { Message } from '../../../protocol/message.ts';
 import { placeOf } from '../../../sessions/in-workspace.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
-import type { BaseLink, Call, OnServerMessage } from '../link.ts';
+import type { BaseLink, Call, OnServerMessage, Sent } from '../link.ts';
 import type { Tenancy } from '../link-pool.ts';
-import { createPendingCalls, type PendingCall, settleCall } from '../relay/pending-calls.ts';
-import { createRateLimit } from '../relay/rate-limit.ts';
-import { httpStatusFor, toClientResponse } from '../relay/towards-client.ts';
+import { createPendingCalls, type PendingCalls } from '../relay/pending-calls.ts';
 import { type Binding, boundTo, toUpstreamNotification, toUpstreamRequest } from '../relay/towards-upstream.ts';
-import { describeExit, silenceError, tooDenseError, unreadableError } from '../upstream-errors.ts';
-import { bridgedEarlyMs, canAnswer, createEarlyPushes, earlyMs } from './early-pushes.ts';
+import { silenceError } from '../upstream-errors.ts';
+import { canAnswer, createEarlyPushes, createIncoming, type EarlyPushes } from './incoming.ts';
+import { createLinkProcess, createPauser, type LinkProcess } from './link-process.ts';
 import type { Opening } from './opening.ts';
-import { findOversizedId, isServerInitiated } from './oversized-line.ts';
 import { createCancelMessage, createOwnRequests } from './own-requests.ts';
-import { droppedMessageCounter } from './record-output.ts';
-import {
-  createBackoff,
-  createPauser,
-  type ProcessOptions,
-  reportStartFailure,
-  type ServerProcess,
-  startServer,
-} from './server-process.ts';
-import { createSharers, sessionIdOf } from './sharers.ts';
+import { type DroppedMessageCounter, droppedMessageCounter } from './record-output.ts';
+import type { ProcessOptions, ServerProcess } from './server-process.ts';
+import { createSharers, type ProcessSharers, sessionIdOf } from './sharers.ts';
 
 export interface StdioLinkOptions {
   readonly server: StdioServer;
@@ -38,106 +27,201 @@ export interface StdioLinkOptions {
   readonly processOptions: ProcessOptions;
   readonly binding: Binding;
   readonly users: Tenancy;
-  /** What has to be said to a fresh process before calls may reach it. */
+  /** The exchange with a fresh process before calls may reach it. */
   readonly opening: Opening;
   readonly onServerMessage: OnServerMessage;
   readonly limits: { readonly notificationsPerSecond: number; readonly pendingPerUpstream: number };
   readonly lifetimes: { readonly startMs: number; readonly idleMs: number; readonly maxMs: number };
 }
 
+/** The parts of one link that its functions share. */
+interface LinkParts extends StdioLinkOptions {
+  readonly pending: PendingCalls;
+  readonly callers: Set<Caller>;
+  readonly linkProcess: LinkProcess;
+  readonly dropped: DroppedMessageCounter;
+  readonly earlyPushes: EarlyPushes;
+  /** Undefined where the process serves one session. */
+  readonly sharers: ProcessSharers | undefined;
+  readonly usage: {
+    lastUsedAt: number;
+    /** The number of calls that wait for the process to be ready. */
+    waitingForStart: number;
+  };
+}
+
 const stdinBacklogLimit = 32 << 20;
 const newline = '\n';
+const newlineBytes = Buffer.from(newline);
 
-/** The process of one server, a session's own or shared: started on first need, once, however many calls wait. */
+/** A link to the process of one server, which one session or several use. */
 export function createStdioLink(options: StdioLinkOptions): BaseLink {
-  const { server, era, processOptions: place, binding, users: tenancy, opening, limits, lifetimes } = options;
-  const sharers = tenancy.isShared ? createSharers(tenancy, limits.pendingPerUpstream) : undefined;
+  const { server, era, processOptions, users, limits } = options;
+  const { sessionId } = processOptions;
   const pending = createPendingCalls();
-  const asks = createOwnRequests(pending.nextId);
+  const ownRequests = createOwnRequests(pending.nextId);
   const callers = new Set<Caller>();
-  const backoff = createBackoff();
-  const rate = createRateLimit(limits.notificationsPerSecond);
-  const noise = droppedMessageCounter(place.journal, { sessionId: place.sessionId, server: server.name });
-  const early = createEarlyPushes((message) => say(message));
-  /** What is done about a caller that does not read fast enough. */
-  const slow = sharers?.skipChannel ?? createPauser(() => running);
-  let current: ServerProcess | undefined;
-  let running: ServerProcess | undefined;
-  let starting: Promise<ServerProcess> | undefined;
-  let leaving: Promise<void> | undefined;
-  let closing: AmbitError | undefined;
-  /** The process before ended by itself: the next is started in its place. */
-  let lost = false;
-  let lastUsedAt = Date.now();
-  /** Calls that wait for the process to be ready. */
-  let arriving = 0;
+  const dropped = droppedMessageCounter(processOptions.journal, { sessionId, server: server.name });
+  const sharers = users.isShared ? createSharers(users, limits.pendingPerUpstream) : undefined;
+  const usage = { lastUsedAt: Date.now(), waitingForStart: 0 };
+  const forward = (message: Message) => forwardMessage(message);
+  const earlyPushes = createEarlyPushes(forward);
+  const incoming = createIncoming({
+    server,
+    era,
+    pending,
+    ownRequests,
+    callers,
+    dropped,
+    earlyPushes,
+    notificationsPerSecond: limits.notificationsPerSecond,
+    onAnswer() {
+      usage.lastUsedAt = Date.now();
+      linkProcess.succeeded();
+    },
+    forward,
+  });
+  const linkProcess = createLinkProcess({
+    ...options,
+    ...incoming,
+    pending,
+    ownRequests,
+    startMs: options.lifetimes.startMs,
+    idleSince: () => (usage.waitingForStart + pending.size() === 0 ? usage.lastUsedAt : undefined),
+    hasClients: () => callers.size > 0,
+    onStart: () => sharers?.startOver(),
+    onExit() {
+      dropped.record();
+      earlyPushes.clear();
+      for (const caller of callers) {
+        for (const [id, push] of caller.pushes) if (push.link === link) caller.pushes.delete(id);
+      }
+    },
+  });
+  const parts: LinkParts = { ...options, pending, callers, linkProcess, dropped, earlyPushes, sharers, usage };
+  const link = createLinkMethods(parts);
+  const forwardMessage = createForwarder(parts, link);
+  return link;
+}
 
-  function ready(): Promise<ServerProcess> {
-    if (running !== undefined) return Promise.resolve(running);
-    starting ??= reportStartFailure(start(), place.watch).finally(() => {
-      starting = undefined;
-    });
-    return starting;
+function createLinkMethods(parts: LinkParts): BaseLink {
+  const { server, era, binding, users, opening, pending, callers, linkProcess, dropped, earlyPushes, usage } = parts;
+  const send = createSender(parts);
+
+  function bindingOf(call: Call): Binding {
+    return parts.sharers === undefined ? binding : boundTo(binding, sessionIdOf(call));
   }
 
   async function sendWhenReady(call: Call): Promise<Reply> {
-    arriving++;
-    const started = await ready().finally(() => {
-      arriving--;
+    usage.waitingForStart++;
+    const started = await linkProcess.ready().finally(() => {
+      usage.waitingForStart--;
     });
     return send(started, call);
   }
 
-  async function start(): Promise<ServerProcess> {
-    opening.assertPossible();
-    await leaving;
-    await backoff.wait();
-    if (closing !== undefined) throw closing;
-    let fresh: ServerProcess | undefined;
-    sharers?.startOver();
-    const began = performance.now();
-    fresh = await startServer(server, place, {
-      onLine: hear,
-      onTooLong: tooLong,
-      onSilence: () => fellSilent(fresh),
-      onExit: (exit) => exited(fresh, exit),
-      stoppable: {
-        idleSince: () =>
-          fresh !== undefined && fresh === running && arriving + pending.size() === 0 ? lastUsedAt : undefined,
-        hasClients: () => callers.size > 0,
-        end: rest,
-      },
-    });
-    current = fresh;
-    if (closing !== undefined) {
-      await fresh.end();
-      throw closing;
-    }
-    try {
-      const write = (bytes: Buffer) => fresh?.write(bytes);
-      const ask = (method: string, params: string) =>
-        asks.sendRequest(method, binding.attacher.attachToParams(method, params).params, write, lifetimes.startMs);
-      await opening.perform(ask, write);
-      place.mayServe?.();
-    } catch (error) {
-      await fresh.end();
-      throw error;
-    }
-    running = fresh;
-    place.watch.ready(fresh.pid, performance.now() - began, lost);
-    lost = false;
-    return fresh;
+  const link: BaseLink = {
+    sessionId: parts.processOptions.sessionId,
+    place: users.isShared ? undefined : placeOf(users.latest),
+    server: server.name,
+    era,
+    isBusy: () =>
+      usage.waitingForStart > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined,
+    isClosed: () => linkProcess.closedFor() !== undefined,
+    pending,
+    ready: async () => void (await linkProcess.ready()),
+
+    request(call) {
+      const closed = linkProcess.closedFor();
+      if (closed !== undefined) return Promise.reject(closed);
+      const known = opening.answer(call.message);
+      if (known !== undefined) return Promise.resolve(known);
+      const running = linkProcess.running();
+      return running === undefined ? sendWhenReady(call) : send(running, call);
+    },
+
+    notify(call) {
+      if (linkProcess.running() === undefined || opening.isRedundant(call.message)) return;
+      try {
+        writeOrDrop(parts, toUpstreamNotification(onOneLine(call.message), call.edits, bindingOf(call), newline));
+      } catch (error) {
+        if (!isAmbitError(error)) dropped.add('a notification about a foreign handle');
+      }
+    },
+
+    answer(upstreamId, message, pipelineEdits, sessionId) {
+      const id = memberOf(message.shape, 'id');
+      if (linkProcess.running() === undefined || id === undefined) return;
+      const edits = [...pipelineEdits, replaceValue(id, upstreamId)];
+      const bytes = toUpstreamNotification(onOneLine(message), edits, boundTo(binding, sessionId), newline);
+      writeOrDrop(parts, bytes);
+    },
+
+    cancel(from, requestId, message) {
+      const call = pending.find(from, requestId);
+      if (call === undefined || linkProcess.running() === undefined) return;
+      const reason = memberOf(message.params?.shape, 'reason');
+      // A line break inside the reason would end the message and begin another, past every stage of the pipeline.
+      const rawReason = reason && rawAt(oneLine(message.bytes), reason);
+      writeOrDrop(parts, createCancelMessage(call.upstreamId, undefined, rawReason));
+      // A client that cancels expects no answer. One that still comes is dropped.
+      pending.take(call.upstreamId);
+      call.settle({ kind: 'accepted' });
+    },
+
+    attached: () => callers.size,
+    attach: (caller) => void callers.add(caller),
+    detach(caller) {
+      callers.delete(caller);
+      for (const [id, push] of caller.pushes) {
+        if (push.link !== link) continue;
+        caller.pushes.delete(id);
+        writeOrDrop(parts, withNewline(errorMessage(push.upstreamId, -32603, 'The client is gone')));
+      }
+    },
+    leave(sessionId, reason) {
+      for (const call of pending.ofSession(sessionId)) {
+        pending.take(call.upstreamId);
+        writeOrDrop(parts, createCancelMessage(call.upstreamId, 'the session has ended'));
+        call.fail(reason);
+      }
+      for (const caller of callers) if (caller.sessionId === sessionId) link.detach(caller);
+    },
+    openStream() {},
+    listen() {
+      earlyPushes.releaseAll();
+    },
+
+    tend(now) {
+      dropped.record();
+      for (const call of pending.findOverdue(now)) {
+        pending.take(call.upstreamId);
+        writeOrDrop(parts, createCancelMessage(call.upstreamId, 'timed out'));
+        call.fail(silenceError(server.name, call.timeoutMs));
+      }
+      const running = linkProcess.running();
+      if (running === undefined || pending.size() > 0) return;
+      const { idleMs, maxMs } = parts.lifetimes;
+      if (now - usage.lastUsedAt > idleMs || now - running.startedAt > maxMs) linkProcess.stop();
+    },
+
+    close: linkProcess.close,
+  };
+  return link;
+}
+
+/** Creates the function that writes a call to the process and resolves with its answer. */
+function createSender(parts: LinkParts): (to: ServerProcess, call: Call) => Promise<Reply> {
+  const { server, binding, limits, pending, callers, earlyPushes, sharers, usage } = parts;
+
+  function cancelAbandoned(upstreamId: number): void {
+    const call = pending.take(upstreamId);
+    if (call === undefined) return;
+    writeOrDrop(parts, createCancelMessage(upstreamId, 'the caller is gone'));
+    call.settle({ kind: 'accepted' });
   }
 
-  /** The process ends; the next call starts another. */
-  function rest(): void {
-    const idle = running;
-    running = undefined;
-    current = undefined;
-    void idle?.end();
-  }
-
-  function send(to: ServerProcess, call: Call): Promise<Reply> {
+  return function send(to, call) {
     return new Promise<Reply>((settle, fail) => {
       if (pending.size() >= limits.pendingPerUpstream || to.backlog() > stdinBacklogLimit) {
         throw new AmbitError('OVERLOADED');
@@ -146,7 +230,6 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       const upstreamId = pending.nextId();
       const message = onOneLine(call.message);
       const outgoing = toUpstreamRequest(message, call.edits, upstreamId, owner, call.acting, newline);
-      const listening = message.method === 'subscriptions/listen';
       const now = Date.now();
       pending.add({
         upstreamId,
@@ -161,92 +244,34 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         namesAsker: call.namesAsker ?? false,
         settle,
         fail,
-        timeoutMs: listening ? Number.POSITIVE_INFINITY : server.timeoutMs,
+        timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : server.timeoutMs,
         lastHeardAt: now,
         lost: false,
       });
-      if (early.any() && canAnswer(callers, pending)) early.releaseAll();
-      lastUsedAt = now;
+      if (!earlyPushes.isEmpty() && canAnswer(callers, pending)) earlyPushes.releaseAll();
+      usage.lastUsedAt = now;
       if (call.acting?.entry !== undefined) call.acting.entry.pid = to.pid;
       to.write(outgoing.bytes);
-      // In the modern era a closed response stream is the cancellation; before, a client says so. The caller may
-      // have left while the process started: the call must stand before its cancellation.
-      if (call.cancelOnGone) call.channel.onGone(() => abandon(upstreamId));
+      // In the modern era a closed response stream is the cancellation; before, a client sends one. The caller may have
+      // left while the process started, so the call must be pending before it can be cancelled.
+      if (call.cancelOnGone) call.channel.onGone(() => cancelAbandoned(upstreamId));
     });
-  }
+  };
+}
 
-  function bindingOf(call: Call): Binding {
-    return sharers === undefined ? binding : boundTo(binding, sessionIdOf(call));
-  }
+/** Creates the function that passes a request or notification of the server on. */
+function createForwarder(parts: LinkParts, link: BaseLink): (message: Message) => void {
+  const { server, era, binding, onServerMessage, pending, callers, sharers, dropped } = parts;
+  /** Handles a caller that does not read fast enough: a shared process must not wait for one session. */
+  const onFullChannel: (full: Channel) => void = sharers?.skipChannel ?? createPauser(parts.linkProcess.running);
 
-  /** For what nobody waits for: a process that does not read must not make us keep it all. */
-  function tell(bytes: Buffer): void {
-    if ((running?.backlog() ?? 0) > stdinBacklogLimit) noise.add('it does not read what it is told');
-    else running?.write(bytes);
-  }
-
-  /** Whoever waits for what cannot be read need not wait for the time limit. */
-  function unreadable(line: Buffer): void {
-    const head = line.subarray(0, 1024);
-    const id = isServerInitiated(head) ? undefined : findOversizedId(head, line.subarray(-1024));
-    if (id !== undefined) pending.take(id)?.fail(unreadableError(server.name));
-  }
-
-  function abandon(upstreamId: number): void {
-    const call = pending.take(upstreamId);
-    if (call === undefined) return;
-    tell(createCancelMessage(upstreamId, 'the caller is gone'));
-    call.settle({ kind: 'accepted' });
-  }
-
-  function hear(line: Buffer): boolean {
-    try {
-      receive(readServerMessage(line));
-      return true;
-    } catch (fault) {
-      if (fault instanceof MessageFault && fault.tooDense) {
-        tooLong(line.subarray(0, 1024), line.subarray(-1024), tooDenseError(server.name, fault));
-      } else if (pending.size() > 0 && isUnreadable(fault)) unreadable(line);
-      noise.add('not a message');
-      return false;
-    }
-  }
-
-  function receive(message: Message): void {
-    if (message.kind === 'response') answered(message);
-    else if (!rate.admit()) noise.add('too many notifications');
-    else if (era === 'modern' || canAnswer(callers, pending)) say(message);
-    else if (!early.take(message, callers.size > 0 ? earlyMs : bridgedEarlyMs)) say(message);
-  }
-
-  function answered(message: Message): void {
-    const id = Number(message.id);
-    if (asks.takeAnswer(id, message)) return;
-    const call = pending.take(id);
-    if (call === undefined) {
-      noise.add('an answer nobody waits for');
-      return;
-    }
-    lastUsedAt = Date.now();
-    backoff.succeeded();
-    settleWith(call, message);
-  }
-
-  function settleWith(call: PendingCall, message: Message): void {
-    settleCall(server, call, message, () => ({
-      kind: 'message',
-      bytes: toClientResponse(message, call, call.binding),
-      status: era === 'modern' ? httpStatusFor(message) : 200,
-    }));
-  }
-
-  function say(message: Message): void {
-    const respond = (bytes: Buffer) => tell(Buffer.concat([bytes, Buffer.from(newline)]));
+  return function forward(message) {
+    const respond = (bytes: Buffer) => writeOrDrop(parts, withNewline(bytes));
     if (era === 'modern' && message.kind === 'request') {
       respond(errorMessage(message.id as string, -32601, 'Servers cannot send requests in this protocol version'));
       return;
     }
-    const sent = {
+    const sent: Sent = {
       upstream: server,
       link,
       message,
@@ -258,141 +283,22 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       sole: sharers?.soleSessionId(),
       clogged: sharers?.fullChannels,
     };
-    options.onServerMessage(sent).then(
+    onServerMessage(sent).then(
       ({ full }) => {
-        if (full !== undefined && !full.isGone()) slow(full);
+        if (full !== undefined && !full.isGone()) onFullChannel(full);
       },
-      () => noise.add('could not be passed on'),
+      () => dropped.add('could not be passed on'),
     );
-  }
-
-  function tooLong(head: Buffer, tail: Buffer, error = new AmbitError('UPSTREAM_TOO_LARGE')): void {
-    if (isServerInitiated(head)) {
-      noise.add('longer than the limit');
-      return;
-    }
-    const id = findOversizedId(head, tail);
-    asks.fail(error, id);
-    if (id !== undefined) pending.take(id)?.fail(error);
-    else for (const each of pending.drain()) each.fail(error);
-  }
-
-  /** Its output has ended: it may live on, but it can answer nothing any more. */
-  function fellSilent(process: ServerProcess | undefined): void {
-    if (process === undefined || process !== current) return;
-    running = undefined;
-    leaving = process.end().finally(() => {
-      leaving = undefined;
-    });
-  }
-
-  function exited(process: ServerProcess | undefined, exit: Exit): void {
-    if (process !== current) return;
-    current = undefined;
-    running = undefined;
-    if (closing === undefined) {
-      lost = true;
-      place.watch.lost(process?.pid, exit);
-    }
-    noise.record();
-    early.drop();
-    for (const caller of callers) {
-      for (const [id, push] of caller.pushes) if (push.link === link) caller.pushes.delete(id);
-    }
-    const failure =
-      closing ?? new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" ${describeExit(exit)}.` });
-    asks.fail(failure);
-    const waiting = pending.drain();
-    if (waiting.length > 0 || process === undefined || Date.now() - process.startedAt < 10_000) backoff.failed();
-    for (const call of waiting) call.fail(failure);
-  }
-
-  const link: BaseLink = {
-    sessionId: place.sessionId,
-    place: tenancy.isShared ? undefined : placeOf(tenancy.latest),
-    server: server.name,
-    era,
-    isBusy: () => arriving > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined,
-    isClosed: () => closing !== undefined,
-    pending,
-    ready: async () => void (await ready()),
-
-    request(call) {
-      if (closing !== undefined) return Promise.reject(closing);
-      const known = opening.answer(call.message);
-      if (known !== undefined) return Promise.resolve(known);
-      return running === undefined ? sendWhenReady(call) : send(running, call);
-    },
-
-    notify(call) {
-      if (running === undefined || opening.isRedundant(call.message)) return;
-      try {
-        tell(toUpstreamNotification(onOneLine(call.message), call.edits, bindingOf(call), newline));
-      } catch (error) {
-        if (!isAmbitError(error)) noise.add('a notification about a foreign handle');
-      }
-    },
-
-    answer(upstreamId, message, pipelineEdits, sessionId) {
-      const id = memberOf(message.shape, 'id');
-      if (running === undefined || id === undefined) return;
-      const edits = [...pipelineEdits, replaceValue(id, upstreamId)];
-      tell(toUpstreamNotification(onOneLine(message), edits, boundTo(binding, sessionId), newline));
-    },
-
-    cancel(from, requestId, message) {
-      const call = pending.find(from, requestId);
-      if (call === undefined || running === undefined) return;
-      const reason = memberOf(message.params?.shape, 'reason');
-      // A line break inside the reason would end the message and begin another, past every stage of the pipeline.
-      tell(createCancelMessage(call.upstreamId, undefined, reason && rawAt(oneLine(message.bytes), reason)));
-      // Whoever cancels expects no answer; one that comes all the same is dropped.
-      pending.take(call.upstreamId);
-      call.settle({ kind: 'accepted' });
-    },
-
-    attached: () => callers.size,
-    attach: (caller) => void callers.add(caller),
-    detach(caller) {
-      callers.delete(caller);
-      for (const [id, push] of caller.pushes) {
-        if (push.link !== link) continue;
-        caller.pushes.delete(id);
-        tell(Buffer.concat([errorMessage(push.upstreamId, -32603, 'The client is gone'), Buffer.from(newline)]));
-      }
-    },
-    leave(sessionId, reason) {
-      for (const call of pending.ofSession(sessionId)) {
-        pending.take(call.upstreamId);
-        tell(createCancelMessage(call.upstreamId, 'the session has ended'));
-        call.fail(reason);
-      }
-      for (const caller of callers) if (caller.sessionId === sessionId) link.detach(caller);
-    },
-    openStream() {},
-    listen() {
-      early.releaseAll();
-    },
-
-    tend(now) {
-      noise.record();
-      for (const call of pending.findOverdue(now)) {
-        pending.take(call.upstreamId);
-        tell(createCancelMessage(call.upstreamId, 'timed out'));
-        call.fail(silenceError(server.name, call.timeoutMs));
-      }
-      if (running === undefined || pending.size() > 0) return;
-      if (now - lastUsedAt > lifetimes.idleMs || now - running.startedAt > lifetimes.maxMs) rest();
-    },
-
-    async close(reason) {
-      closing ??= reason;
-      for (const call of pending.drain()) call.fail(closing);
-      asks.fail(closing);
-      const process = running ?? (await starting?.catch(() => undefined));
-      running = undefined;
-      await Promise.all([process?.end(), leaving]);
-    },
   };
-  return link;
+}
+
+/** Writes a message that nobody waits for. A process that does not read must not fill the memory. */
+function writeOrDrop({ linkProcess, dropped }: LinkParts, bytes: Buffer): void {
+  const running = linkProcess.running();
+  if ((running?.backlog() ?? 0) > stdinBacklogLimit) dropped.add('it does not read what it is told');
+  else running?.write(bytes);
+}
+
+function withNewline(bytes: Buffer): Buffer {
+  return Buffer.concat([bytes, newlineBytes]);
 }
