@@ -42,7 +42,7 @@ export interface LoginsOptions {
   readonly store: SessionStore;
   readonly keys: SealingKeys;
   readonly onEvent: (event: LoginEvent, which: Pick<LoginFacts, 'userId' | 'server' | 'issuer' | 'why'>) => void;
-  /** The server as it is described now. */
+  /** Finds the current definition of a server. */
   readonly findServer: (name: string) => LoginServer | undefined;
   readonly resolve?: ResolveHost;
   readonly now?: () => number;
@@ -57,7 +57,7 @@ export type LoginEvent =
   | 'login-wanted';
 
 export interface LoginRedirect {
-  /** Where the user's browser goes. */
+  /** The address for the user's browser. */
   readonly authorizationUrl: string;
   readonly redirectUri: string;
 }
@@ -79,33 +79,33 @@ interface ExpectedLogin {
 export interface Logins {
   /** The bearer token for the server; a promise only where it has to be waited for. */
   findToken(userId: string, server: LoginServer): string | undefined | Promise<string | undefined>;
-  /** Whether the user has one, lost or not; without waiting. */
+  /** True when the user has a login, lost or not. Answers without waiting. */
   has(userId: string, server: string): boolean;
-  /** Another with every login, the same through its renewals; empty where there is none. */
+  /** Changes with every login and stays the same through its renewals; empty where there is none. */
   revision(userId: string, server: string): string;
-  /** The server refused that token: another, if there is one to be had. */
+  /** Finds another token after the server refused one; undefined when there is none. */
   replaceToken(
     userId: string,
     server: LoginServer,
     refused: string,
     challenge: Challenge | undefined,
   ): Promise<string | undefined>;
-  /** The server wants more than was agreed to: the next login asks for that too. */
+  /** Adds scopes that the server wants beyond those granted; the next login asks for them. */
   addWantedScopes(userId: string, server: string, scopes: readonly string[]): Promise<void>;
-  start(userId: string, server: LoginServer, back: ReturnTarget, browser?: string): Promise<LoginRedirect>;
+  start(userId: string, server: LoginServer, returnTarget: ReturnTarget, browser?: string): Promise<LoginRedirect>;
   /**
-   * What `complete` would end, for a person to be asked first. It stays as it is, except that a browser it was not
-   * started in uses it up.
+   * Shows the login that `complete` would end, so that a person can be asked first. A browser in which it was not
+   * started uses it up.
    */
   preview(callback: string, expected: Pick<ExpectedLogin, 'browser'>): Promise<PendingLogin>;
-  /** `callback` is the address the user came back to, whole. */
+  /** Completes a login. `callback` is the whole address that the user came back to. */
   complete(callback: string, expected: ExpectedLogin): Promise<LoginView>;
   /** False when there was none. */
   remove(userId: string, server: string): Promise<boolean>;
   list(): LoginView[];
-  /** For links that start a login in a browser. */
+  /** The tickets in links that start a login in a browser. */
   readonly tickets: LoginTickets;
-  /** Tells whose login to which server was made, is another now, or gone; not of renewals. */
+  /** Reports logins that were made, replaced or removed, but not renewals. */
   onChange(listener: (concerns: (userId: string, server: string) => boolean, server: string) => Promise<void>): void;
   close(): void;
 }
@@ -116,58 +116,22 @@ const startWindowMs = 600_000;
 type LoginListener = Parameters<Logins['onChange']>[0];
 
 export async function openLogins(options: LoginsOptions): Promise<Logins> {
-  const { store, keys, onEvent: told, now = () => Date.now() } = options;
-  const listeners = new Set<LoginListener>();
-  const ids = new Map<string, string>();
+  const { store, keys, onEvent, now = () => Date.now() } = options;
   const opened = new WeakMap<object, Login>();
-
-  let openedCache: DocumentCache<SealedLogin> | undefined;
-  const cache = await openDocumentCache(store, loginsCollection, readLogin, async (prefix) => {
-    const id = openedCache?.listUnder(prefix)[0]?.sealed?.facts.id ?? '';
-    const before = ids.get(prefix) ?? '';
-    ids.set(prefix, id);
-    if (id === '') ids.delete(prefix);
-    if (before === id) return;
-    const server = prefix.split('/')[1] ?? '';
-    const concerns = (userId: string, name: string) => loginPrefix(userId, name) === prefix;
-    await Promise.all([...listeners].map((listener) => listener(concerns, server)));
-  });
-  openedCache = cache;
-  for (const { sealed } of tryOr(() => cache.listAll(), [])) {
-    if (sealed !== undefined) ids.set(loginPrefix(sealed.facts.userId, sealed.facts.server), sealed.facts.id);
-  }
+  const { cache, listeners } = await openLoginCache(store);
+  const { isIssuerAllowed, fetchForLogin, fetchForServer, hostsOf } = createLoginNetwork(options);
   const attempts = createLoginAttempts(store, keys, now);
   const mayStart = createStartLimiter(maxStarts, startWindowMs, now);
   const renewal = createLoginRenewal({
     store,
     keys,
     now,
-    onEvent: told,
+    onEvent,
     async requestTokens(login, refreshToken) {
       if (!isIssuerAllowed(login)) throw new RenewalError('refused', 'the operator named another authorization server');
       return renewToken(login, refreshToken, fetchForLogin(login.server, login.url));
     },
   });
-
-  /** Nothing of a login goes to an authorization server that the operator has since replaced by another. */
-  function isIssuerAllowed({ server, issuer }: Login): boolean {
-    const described = options.findServer(server);
-    return described === undefined || isAllowedIssuer(described, issuer);
-  }
-
-  /** Of a server that is described otherwise now, or not at all, nothing but its old address counts. */
-  function fetchForLogin(name: string, url: string): GuardedFetch {
-    const server = options.findServer(name);
-    const hosts = server?.url.href === url ? (server.oauth?.hosts ?? []) : [];
-    return fetchForServer({ name, url: new URL(url), oauth: { hosts } });
-  }
-
-  function hostsOf({ url, oauth }: LoginServer): LoginHosts {
-    const { resolve } = options;
-    return createLoginHosts({ server: url, hosts: oauth?.hosts ?? [], ...(resolve === undefined ? {} : { resolve }) });
-  }
-
-  const fetchForServer = (server: LoginServer): GuardedFetch => createGuardedFetch(hostsOf(server));
 
   function findLogin(userId: string, server: string): Login | undefined {
     const [found] = cache.listUnder(loginPrefix(userId, server));
@@ -181,11 +145,16 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
     return login;
   }
 
-  const isForServer = (login: Login | undefined, server: LoginServer): login is Login =>
-    login?.url === server.url.href && isAllowedIssuer(server, login.issuer);
-
   async function refreshCache(userId: string, server: string): Promise<void> {
     await cache.refresh(loginKey(userId, server));
+  }
+
+  async function markLost({ id, userId, server }: Login, why: string): Promise<void> {
+    const updated = await updateFacts(store, userId, server, (facts) =>
+      facts.id === id ? { ...withoutLease(facts), state: 'lost', why } : undefined,
+    );
+    if (updated?.isWritten === true) onEvent('login-lost', updated.facts);
+    if (updated !== undefined) await refreshCache(userId, server);
   }
 
   async function freshToken(userId: string, server: LoginServer, refused?: string): Promise<string | undefined> {
@@ -206,13 +175,10 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
     async replaceToken(userId, server, refused, challenge) {
       const login = findLogin(userId, server.name);
       if (!isForServer(login, server) || login.state === 'lost') return undefined;
-      const now = await discoverResource(server.url, challenge, fetchForServer(server)).catch(() => undefined);
+      const resource = await discoverResource(server.url, challenge, fetchForServer(server)).catch(() => undefined);
       const isBound = server.oauth?.issuer !== undefined;
-      if (
-        now !== undefined &&
-        !isBound &&
-        !isAllowedIssuer({ oauth: { issuer: now.issuer, hosts: [] } }, login.issuer)
-      ) {
+      const issuer = resource?.issuer;
+      if (issuer !== undefined && !isBound && !isAllowedIssuer({ oauth: { issuer, hosts: [] } }, login.issuer)) {
         await markLost(login, 'the server has another authorization server now');
         return undefined;
       }
@@ -221,36 +187,28 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
     },
 
     async addWantedScopes(userId, server, scopes) {
-      const key = loginKey(userId, server);
-      const found = await store.documents.get(loginsCollection, key);
-      const sealed = found === undefined ? undefined : readLogin(key, found.text);
-      // What is being renewed is left to whoever does that; the server will say it again.
-      if (found === undefined || sealed === undefined || sealed.facts.lease !== undefined) return;
-      const { facts } = sealed;
-      const wanted = [...new Set([...facts.wanted, ...scopes])].filter((each) => !facts.scopes.includes(each));
-      if (wanted.length === facts.wanted.length) return;
-      const text = JSON.stringify({ ...sealed, facts: { ...facts, wanted: wanted.slice(0, 100) } });
-      await store.documents.put(loginsCollection, key, text, { expectedVersion: found.version });
+      const updated = await updateFacts(store, userId, server, (facts) => {
+        // A login that is being renewed is left alone; the server will ask again.
+        if (facts.lease !== undefined) return undefined;
+        const wanted = [...new Set([...facts.wanted, ...scopes])].filter((each) => !facts.scopes.includes(each));
+        return wanted.length === facts.wanted.length ? undefined : { ...facts, wanted: wanted.slice(0, 100) };
+      });
+      if (updated === undefined) return;
       await refreshCache(userId, server);
-      told('login-wanted', facts);
+      onEvent('login-wanted', updated.facts);
     },
 
-    async start(userId, server, back, browser) {
+    async start(userId, server, returnTarget, browser) {
       if (!mayStart(loginPrefix(userId, server.name))) {
         throw new AmbitError('OVERLOADED', { what: `Too many logins of this user to "${server.name}" were started.` });
       }
       const before = tryOr(() => findLogin(userId, server.name), undefined);
-      const agreed = isForServer(before, server) ? [...before.scopes, ...before.wanted] : [];
-      const { attempt, ...more } = await startLogin({
-        userId,
-        server,
-        returnTarget: back,
-        previousScopes: agreed,
-        loginHosts: hostsOf(server),
-      });
+      const previousScopes = isForServer(before, server) ? [...before.scopes, ...before.wanted] : [];
+      const loginHosts = hostsOf(server);
+      const { attempt, ...more } = await startLogin({ userId, server, returnTarget, previousScopes, loginHosts });
       const bound = browser === undefined ? attempt : { ...attempt, browser: hashText(browser) };
       const state = await attempts.add(bound);
-      told('login-started', { userId, server: server.name, issuer: attempt.as.issuer });
+      onEvent('login-started', { userId, server: server.name, issuer: attempt.as.issuer });
       return { authorizationUrl: await more.authorizationUrl(state), redirectUri: attempt.redirectUri };
     },
 
@@ -282,7 +240,7 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
       const { outcome } = await store.documents.put(loginsCollection, key, text);
       if (outcome !== 'written')
         throw new AmbitError('LOGIN_FAILED', { what: 'There is no room for a further login.' });
-      told('login-made', facts);
+      onEvent('login-made', facts);
       await refreshCache(facts.userId, facts.server);
       return toLoginView(facts);
     },
@@ -292,12 +250,8 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
       const { outcome } = await store.documents.delete(loginsCollection, loginKey(userId, server));
       await refreshCache(userId, server);
       if (outcome !== 'deleted') return false;
-      told('login-removed', { userId, server, issuer: login?.issuer ?? '' });
-      if (login !== undefined && isIssuerAllowed(login)) {
-        const fetch = fetchForLogin(server, login.url);
-        if (login.refreshToken !== undefined) await revokeToken(login, login.refreshToken, 'refresh_token', fetch);
-        await revokeToken(login, login.accessToken, 'access_token', fetch);
-      }
+      onEvent('login-removed', { userId, server, issuer: login?.issuer ?? '' });
+      if (login !== undefined && isIssuerAllowed(login)) await revokeTokens(login, fetchForLogin(server, login.url));
       return true;
     },
 
@@ -310,18 +264,85 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
     onChange: (listener) => void listeners.add(listener),
     close: cache.close,
   };
+}
 
-  async function markLost(login: Login, why: string): Promise<void> {
-    const key = loginKey(login.userId, login.server);
-    const found = await store.documents.get(loginsCollection, key);
-    const sealed = found === undefined ? undefined : readLogin(key, found.text);
-    if (found === undefined || sealed === undefined || sealed.facts.id !== login.id) return;
-    const facts: LoginFacts = { ...withoutLease(sealed.facts), state: 'lost', why };
-    const text = JSON.stringify({ ...sealed, facts });
-    const put = await store.documents.put(loginsCollection, key, text, { expectedVersion: found.version });
-    if (put.outcome === 'written') told('login-lost', facts);
-    await refreshCache(login.userId, login.server);
+/** Opens the cache of logins. Its listeners hear of a login that was made, replaced or removed, not of renewals. */
+async function openLoginCache(store: SessionStore) {
+  const listeners = new Set<LoginListener>();
+  /** The ids of the logins, by the prefix of their keys. */
+  const ids = new Map<string, string>();
+  let opened: DocumentCache<SealedLogin> | undefined;
+  const cache = await openDocumentCache(store, loginsCollection, readLogin, async (prefix) => {
+    const id = opened?.listUnder(prefix)[0]?.sealed?.facts.id ?? '';
+    const before = ids.get(prefix) ?? '';
+    ids.set(prefix, id);
+    if (id === '') ids.delete(prefix);
+    if (before === id) return;
+    const server = prefix.split('/')[1] ?? '';
+    const concerns = (userId: string, name: string) => loginPrefix(userId, name) === prefix;
+    await Promise.all([...listeners].map((listener) => listener(concerns, server)));
+  });
+  opened = cache;
+  for (const { sealed } of tryOr(() => cache.listAll(), [])) {
+    if (sealed !== undefined) ids.set(loginPrefix(sealed.facts.userId, sealed.facts.server), sealed.facts.id);
   }
+  return { cache, listeners };
+}
+
+/** Decides where the requests of logins may go, by the definitions of their servers. */
+function createLoginNetwork(options: Pick<LoginsOptions, 'findServer' | 'resolve'>) {
+  function isIssuerAllowed({ server, issuer }: Login): boolean {
+    const described = options.findServer(server);
+    return described === undefined || isAllowedIssuer(described, issuer);
+  }
+
+  function fetchForLogin(name: string, url: string): GuardedFetch {
+    const server = options.findServer(name);
+    const hosts = server?.url.href === url ? (server.oauth?.hosts ?? []) : [];
+    return fetchForServer({ name, url: new URL(url), oauth: { hosts } });
+  }
+
+  function hostsOf({ url, oauth }: LoginServer): LoginHosts {
+    const { resolve } = options;
+    return createLoginHosts({ server: url, hosts: oauth?.hosts ?? [], ...(resolve === undefined ? {} : { resolve }) });
+  }
+
+  const fetchForServer = (server: LoginServer): GuardedFetch => createGuardedFetch(hostsOf(server));
+
+  return {
+    /** False when the operator has named another authorization server since the login. */
+    isIssuerAllowed,
+    /** Fetches for a stored login. If its server has another definition now, only the old address is allowed. */
+    fetchForLogin,
+    fetchForServer,
+    hostsOf,
+  };
+}
+
+/** Rewrites the facts of a stored login; undefined when there is no login, or `change` returns none. */
+async function updateFacts(
+  store: SessionStore,
+  userId: string,
+  server: string,
+  change: (facts: LoginFacts) => LoginFacts | undefined,
+): Promise<{ readonly facts: LoginFacts; readonly isWritten: boolean } | undefined> {
+  const key = loginKey(userId, server);
+  const found = await store.documents.get(loginsCollection, key);
+  const sealed = found === undefined ? undefined : readLogin(key, found.text);
+  const facts = sealed === undefined ? undefined : change(sealed.facts);
+  if (found === undefined || facts === undefined) return undefined;
+  const text = JSON.stringify({ ...sealed, facts });
+  const { outcome } = await store.documents.put(loginsCollection, key, text, { expectedVersion: found.version });
+  return { facts, isWritten: outcome === 'written' };
+}
+
+async function revokeTokens(login: Login, fetch: GuardedFetch): Promise<void> {
+  if (login.refreshToken !== undefined) await revokeToken(login, login.refreshToken, 'refresh_token', fetch);
+  await revokeToken(login, login.accessToken, 'access_token', fetch);
+}
+
+function isForServer(login: Login | undefined, server: LoginServer): login is Login {
+  return login?.url === server.url.href && isAllowedIssuer(server, login.issuer);
 }
 
 function matchesAttempt(attempt: LoginAttempt, { userId, server, browser }: ExpectedLogin): boolean {

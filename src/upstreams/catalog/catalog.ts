@@ -11,64 +11,64 @@ export interface Listed {
   readonly offer: Offer | undefined;
   /** Tools that exist but may not be shown or called. */
   readonly withheld: readonly string[];
-  /** Why there is no offer. */
+  /** The reason why there is no offer. */
   readonly reason: string | undefined;
   readonly failure: Error | undefined;
 }
 
-/** Which of a server's tools may be shown. */
+/** Selects the tools of a server that may be shown. */
 export type PinnedToolFilter = (
   server: ServerDefinition,
   offer: Offer,
 ) => Promise<{ readonly tools: readonly string[]; readonly withheld: readonly string[] }>;
 
-/** On whose behalf a server is asked what it offers. */
+/** A question for the lists of a server, on behalf of one session. */
 export interface Looking {
-  /** How the client described itself. */
+  /** The capabilities that the client declared. */
   readonly capabilities: string;
   readonly owner: ListOwner;
-  /** The session, where it stands. */
+  /** The key of the session and its workspace. */
   readonly place?: string;
   readonly ask: AskServer;
 }
 
 export interface Catalog {
-  /** What a server offers; asked at most once however many of one owner want to know. */
+  /** Lists what a server offers. The server is asked once, however many sessions of one owner ask together. */
   look(server: ServerDefinition, looking: Looking): Promise<Listed>;
   /**
-   * The server said that its lists have changed. Where a session's own process says so, the lists are that session's
-   * own from then on, in the place it stands: another session's process may not have changed. Where several sessions
-   * share the process, it speaks for the owners of their lists, and for no others.
+   * Marks the lists of a server as changed, after it said so. If the process belongs to one session, the lists are that
+   * session's own from then on: the process of another session may not have changed. A shared process speaks for the
+   * owners of its sessions' lists, and for no others.
    */
   changed(server: string, speaker: ChangeScope): void;
-  /** The session has ended, and with it what was its own. */
+  /** Forgets the lists of a session that has ended. */
   forget(sessionId: string): void;
   /** Forgets the lists of owners that are gone: users that were removed, workspaces that are no longer configured. */
   forgetOwners(isGone: (owner: ListOwner, server: string) => boolean): void;
-  /** Whose lists are kept. */
+  /** The owners of the lists that are kept. */
   owners(): ListOwner[];
-  /** The server is another now, or gone: nothing that was known of it holds. */
+  /** Forgets all lists of a server that is gone or has a new definition. */
   describedAnew(server: string): void;
-  /** Returns how to stop listening. */
+  /** Adds a listener and returns the function that removes it. */
   onChange(listener: (change: ListChange) => void): () => void;
 }
 
-/** For whom a process speaks: for one session, where it stands; or for the owners with these keys. */
+/** The lists that a change is about: those of one session in its workspace, or of the owners with these keys. */
 export type ChangeScope = { readonly place: string } | { readonly owners: ReadonlySet<string> };
 
 export interface ListChange {
   readonly server: string;
-  /** The server has not announced it itself: it is described anew, or an answer came after the list it was meant for. */
+  /** True when the server did not announce the change: it has a new definition, or answered after its deadline. */
   readonly byOurselves: boolean;
-  /** Nobody else may hear of it. */
+  /** True for the sessions that may hear of the change; no others may. */
   concerns(owner: ListOwner, place: string): boolean;
 }
 
-/** A server that is being asked. */
+/** A request for the lists of a server that has not been answered yet. */
 interface OfferRequest {
   readonly offer: Promise<Offer>;
   readonly owner: ListOwner;
-  /** The session that asks, where it stands. */
+  /** The key of the session that asks and its workspace. */
   readonly place: string | undefined;
   isAbandoned: boolean;
 }
@@ -81,58 +81,27 @@ interface ListFailure {
 }
 
 const freshMs = 5 * 60_000;
-/** An answer must go out within 10 s, whatever one server does. */
+/** The time that one server gets: the answer to the client must go out within 10 s. */
 const deadlineMs = 5000;
-/** A server that failed is asked again after a while, so that the lists of the others do not wait for it each time. */
+/** The time before a failed server is asked again, so that the lists of the others do not wait for it each time. */
 const failureMs = 15_000;
 
-/** Lists are as many as there are owners, and as long as servers make them. */
+/** The number of lists grows with the owners, and their length is up to the servers. */
 const maxOffers = 2000;
 const maxCharacters = 32 * 1024 * 1024;
 
-/** A login that is wanted comes with the link for whoever asked: nobody else may be given that. */
-function isLoginRequired(error: unknown): boolean {
-  return isAmbitError(error) && error.code === 'LOGIN_REQUIRED';
-}
-
-/** What a server says when it fails may be made of what one session told it, also where its lists are for everybody. */
-function failureFor(place: string | undefined, owner: ListOwner, failure: Pick<ListFailure, 'error' | 'place'>): Error {
-  if (owner.userId !== '' || failure.place === place) return failure.error;
-  return new AmbitError('UPSTREAM_FAILED', { what: 'The server could not be asked what it offers.' });
-}
-
 export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: PinnedToolFilter): Catalog {
-  const offers = file.load();
-  let characters = [...offers.values()].reduce((sum, { offer }) => sum + countCharacters(offer), 0);
-  /** Keys whose offer is out of date, each with a number of its own. */
+  const { offers, dropOffer, storeOffer } = createOfferStore(file);
+  /** The keys of outdated offers, each with the number of its change. */
   const stale = new Map<string, number>();
   let changes = 0;
-  /** The servers whose lists are a session's own, by place. */
+  /** The servers whose lists belong to one session, by the key of that session. */
   const ownLists = new Map<string, Set<string>>();
   const requests = new Map<string, OfferRequest>();
   const failures = new Map<string, ListFailure>();
   const listeners = new Set<(change: ListChange) => void>();
 
-  function dropOffer(key: string): void {
-    const known = offers.get(key);
-    if (known === undefined) return;
-    offers.delete(key);
-    characters -= countCharacters(known.offer);
-  }
-
-  /** Those that were fetched longest ago go first. */
-  function storeOffer(key: string, kept: CachedOffer): void {
-    dropOffer(key);
-    offers.set(key, kept);
-    characters += countCharacters(kept.offer);
-    for (const oldest of offers.keys()) {
-      if (oldest === key || (offers.size <= maxOffers && characters <= maxCharacters)) break;
-      dropOffer(oldest);
-    }
-    if (isPersisted(key, kept.owner)) file.put(key, kept);
-  }
-
-  /** An answer that is still under way is not kept either. */
+  /** Forgets the offers that fit, and the answers to open requests for them. */
   function forgetInMemory(fits: OfferFilter): void {
     for (const [key, asked] of requests) if (fits(key, asked.owner)) asked.isAbandoned = true;
     for (const [key, { owner }] of [...failures]) if (fits(key, owner)) failures.delete(key);
@@ -271,7 +240,44 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
   };
 }
 
-/** The key holds all that decides what a server says of itself, and whose it is. */
+/** Keeps the offers in memory and on disk, and drops those that were fetched longest ago when there are too many. */
+function createOfferStore(file: Pick<CatalogFile, 'load' | 'put'>) {
+  const offers = file.load();
+  let characters = [...offers.values()].reduce((sum, { offer }) => sum + countCharacters(offer), 0);
+
+  function dropOffer(key: string): void {
+    const known = offers.get(key);
+    if (known === undefined) return;
+    offers.delete(key);
+    characters -= countCharacters(known.offer);
+  }
+
+  function storeOffer(key: string, cached: CachedOffer): void {
+    dropOffer(key);
+    offers.set(key, cached);
+    characters += countCharacters(cached.offer);
+    for (const oldest of offers.keys()) {
+      if (oldest === key || (offers.size <= maxOffers && characters <= maxCharacters)) break;
+      dropOffer(oldest);
+    }
+    if (isPersisted(key, cached.owner)) file.put(key, cached);
+  }
+
+  return { offers: offers as ReadonlyMap<string, CachedOffer>, dropOffer, storeOffer };
+}
+
+/** True for an error that holds a login link for one user, which no other may get. */
+function isLoginRequired(error: unknown): boolean {
+  return isAmbitError(error) && error.code === 'LOGIN_REQUIRED';
+}
+
+/** Hides the error text from other sessions: a server may quote what one session told it. */
+function failureFor(place: string | undefined, owner: ListOwner, failure: Pick<ListFailure, 'error' | 'place'>): Error {
+  if (owner.userId !== '' || failure.place === place) return failure.error;
+  return new AmbitError('UPSTREAM_FAILED', { what: 'The server could not be asked what it offers.' });
+}
+
+/** The key of an offer: the definition of the server, the capabilities of the client, and the owner. */
 function offerKey(server: ServerDefinition, capabilities: string, owner: ListOwner): string {
   const hash = createHash('sha256')
     .update(JSON.stringify([server.definitionHash, capabilities, owner.key]))
@@ -279,7 +285,7 @@ function offerKey(server: ServerDefinition, capabilities: string, owner: ListOwn
   return `${server.name} ${hash}`;
 }
 
-/** What is one session's own is not written down, nor what may repeat a credential. */
+/** False for lists of one session, and for lists that may repeat a credential: those are not written to disk. */
 function isPersisted(key: string, { sessionId, hasCredentials }: ListOwner): boolean {
   return key.split(' ').length === 2 && sessionId === undefined && hasCredentials === undefined;
 }

@@ -108,15 +108,12 @@ export function createLinkPool(): LinkPool {
 
     add(session, scope, name, make, opening) {
       const key = keyOf(session, scope);
-      const workspaceId = scope === 'shared' ? undefined : session.workspaceId;
-      const sessions = new Map([[session.id, session]]);
-      const { trustLevel } = session;
       const users: Tenancy = {
         isShared: isWide(scope),
         key,
-        trustLevel,
-        workspaceId,
-        users: sessions,
+        trustLevel: session.trustLevel,
+        workspaceId: scope === 'shared' ? undefined : session.workspaceId,
+        users: new Map([[session.id, session]]),
         latest: session,
       };
       const pooled = { name, users, link: make(users), opening, pendingHandshake: undefined };

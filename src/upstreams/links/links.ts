@@ -16,7 +16,7 @@ import { createHandshakeDialect } from './http/handshake-dialect.ts';
 import { createModernDialect } from './http/modern-dialect.ts';
 import type { Remote } from './http/send-request.ts';
 import type { Call, Link, OnServerMessage } from './link.ts';
-import { createLinkPool, type PooledLink, type Tenancy } from './link-pool.ts';
+import { createLinkPool, type LinkPool, type PooledLink, type Tenancy } from './link-pool.ts';
 import { createPerCallLink, type PerCallOptions } from './per-call-link.ts';
 import { scopeFor } from './process-key.ts';
 import { handshakeOpening, modernOpening, ownHandshakeOpening } from './stdio/opening.ts';
@@ -27,8 +27,8 @@ export interface LinksOptions {
   readonly outward: OnServerMessage;
   readonly messageBytes: number;
   /**
-   * The session and the server as they are now, which may be later than when the call came in: the session may have had
-   * more trust, and shares its processes with others. Throws when the session has ended or may not use the server.
+   * Reads the session and the server as they are now. The session may have been restricted since the call came in, and
+   * then shares its processes with others. Throws when the session has ended or may not use the server.
    */
   current(session: Session, server: string): { readonly session: Session; readonly server: ServerDefinition };
   /** Whether the session works in a folder of its own. */
@@ -43,39 +43,40 @@ export interface OpenedLink {
 }
 
 export interface Links {
-  /** A modern request: straight to a modern upstream, over a bridge to any other. */
+  /** Sends a modern request: directly to a modern upstream, over a bridge to any other. */
   modern(session: Session, server: Upstream, call: Call): Promise<Reply>;
-  /** A modern client's notification; a server of the other era has no use for one. */
+  /** Sends a modern client's notification; a server of the other era has no use for one. */
   notifyModern(session: Session, server: Upstream, call: Call): void;
   /** Answers an `initialize`: by a handshake with the upstream, from an equal one before, or over a bridge. */
   handshake(session: Session, server: Upstream, call: Call): Promise<OpenedLink>;
-  /** All that the session uses, in whatever workspace, links that others use too among them. */
+  /** The links that the session uses, in all workspaces, including those that it shares. */
   of(sessionId: string, server: string): Link[];
   /** The workspaces in which the session has links. */
   workspacesOf(sessionId: string): ReadonlySet<string>;
   /**
-   * The server is gone or described anew, for all or for those that fit: its links take no new clients, finish what is
-   * under way, and end.
+   * Retires the links of a server that is gone or has a new definition, all or those that fit. They take no new clients,
+   * finish their calls, and end.
    */
-  retire(server: string, fits?: (tenancy: Tenancy) => boolean): void;
-  /** True when this link will serve the session no longer. */
+  retire(server: string, fits?: (users: Tenancy) => boolean): void;
+  /** True when this link no longer serves the session. */
   isRetired(link: Link, sessionId: string): boolean;
   /** The sessions that a link serves, each as it was when it last called. */
   usersOf(link: Link): Session[];
-  /** Ends what is the session's own, all or to one server, at once; from what others use too it is cut off. */
+  /** Ends the session's own links at once, all or to one server, and takes the session off those that it shares. */
   endSession(sessionId: string, reason: AmbitError, server?: string): Promise<void>;
-  /** Ends the links of a server at once, those of the sessions that fit. */
+  /** Ends the links of a server that serve a session that fits, at once. */
   end(server: string, reason: AmbitError, fits: (session: Session) => boolean): Promise<void>;
   close(): Promise<void>;
   size(): number;
 }
 
-const tendEveryMs = 1000;
-/** Links to one server that one session uses, with a process or without: those kept for clients that may come back, and all. */
+const sweepEveryMs = 1000;
+/** The number of links of one session to one server from which idle ones are closed to make room. */
 const maxIdleLinks = 8;
+/** The number of links of one session to one server. */
 const maxLinks = 80;
 
-/** The live connections to upstreams. Which sessions share one is decided by the scope of its server. */
+/** Creates the open links to upstreams. The scope of a server decides which sessions share a link. */
 export function createLinks(options: LinksOptions): Links {
   const { connect, verdicts, outward, messageBytes, current, isApart = () => false } = options;
   const pool = createLinkPool();
@@ -84,71 +85,41 @@ export function createLinks(options: LinksOptions): Links {
     session: Session,
     server: ServerDefinition,
     name: string,
-    make: (tenancy: Tenancy) => L,
+    make: (users: Tenancy) => L,
   ): Link {
     const scope = scopeFor(server, session, isApart(session));
     return (pool.find(session, scope, name) ?? pool.add(session, scope, name, make)).link;
   }
 
-  /** A link as its scope wants it: one for all calls, or one for each. */
-  function wrapPerCall(
-    session: Session,
-    server: StdioServer,
-    { era, findKnownReply: known }: Pick<PerCallOptions, 'era' | 'findKnownReply'>,
-    make: () => Link,
-  ): Link {
-    if (server.scope !== 'call') return make();
-    const place = placeOf(session);
-    return createPerCallLink({
-      sessionId: session.id,
-      place,
-      server: server.name,
-      era,
-      createLink: make,
-      findKnownReply: known,
-    });
-  }
-
   function getModernLink(session: Session, server: ServerDefinition): Link {
     const known = pool.find(session, scopeFor(server, session, isApart(session)), server.name);
     if (known !== undefined) return known.link;
-    return findOrAdd(session, server, server.name, (tenancy) =>
+    return findOrAdd(session, server, server.name, (users) =>
       server.kind === 'stdio'
         ? wrapPerCall(session, server, { era: 'modern', findKnownReply: noKnownReply }, () =>
-            connect.openStdio(tenancy, server, 'modern', modernOpening(server.name, verdicts), outward),
+            connect.openStdio(users, server, 'modern', modernOpening(server.name, verdicts), outward),
           )
         : connect.openHttp(session, server, (remote) => createModernDialect(remote, verdicts, messageBytes), outward),
     );
   }
 
-  /** A modern client's way to a server of the handshake era. Clients with equal capabilities share one. */
+  /** Finds or opens the bridge of a modern client to a handshake-era server. Clients with equal capabilities share one. */
   function getBridgedLink(session: Session, server: ServerDefinition, call: Call): Link {
     const params = createHandshakeParams(call.message);
-    return findOrAdd(session, server, `${server.name} bridged ${params}`, (tenancy) => {
-      evictIdleLink(session, server);
-      if (server.kind === 'http') return bridgeHttp(session, server, params);
+    return findOrAdd(session, server, `${server.name} bridged ${params}`, (users) => {
+      evictIdleLink(pool, session, server);
+      if (server.kind === 'http') return bridgeHttp(options, session, server, params);
       return wrapPerCall(session, server, { era: 'modern', findKnownReply: noKnownReply }, () =>
-        bridgeToHandshake(connect.createBinding(tenancy, server.name), outward, (hear) => {
+        bridgeToHandshake(connect.createBinding(users, server.name), outward, (onServerMessage) => {
           const opening = ownHandshakeOpening(params);
-          const link = connect.openStdio(tenancy, server, 'handshake', opening, hear);
-          return { link, ensureHandshake: () => opening.handshake };
+          const link = connect.openStdio(users, server, 'handshake', opening, onServerMessage);
+          return { link, handshake: () => opening.handshake };
         }),
       );
     });
   }
 
-  function bridgeHttp(session: Session, server: HttpServer, params: string): Link {
-    return bridgeToHandshake(connect.createBinding(session, server.name), outward, (hear) => {
-      let manner: ReturnType<typeof createHandshakeDialect> | undefined;
-      const mannerOf = (remote: Remote) => {
-        manner = createHandshakeDialect(remote, messageBytes, params);
-        return manner;
-      };
-      return { link: connect.openHttp(session, server, mannerOf, hear), ensureHandshake: () => manner?.handshake };
-    });
-  }
-
-  /** Until it is known which era a server speaks: a modern call is how one finds out. */
+  /** Sends a modern call to a server of unknown era, and over a bridge when it turns out not to be modern. */
   async function requestDetectingEra(session: Session, server: ServerDefinition, call: Call): Promise<Reply> {
     try {
       return await getModernLink(session, server).request(call);
@@ -159,7 +130,7 @@ export function createLinks(options: LinksOptions): Links {
     return getBridgedLink(now.session, now.server, call).request(call);
   }
 
-  /** One client's own, whoever shares the link it stands on. */
+  /** Opens the bridge of one handshake-era client to a modern server, on a link that others may share. */
   async function openTranslated(session: Session, server: ServerDefinition, call: Call): Promise<OpenedLink> {
     const parts = { binding: connect.createBinding(session, server.name), onServerMessage: outward };
     const opened = await translateHandshake(server, getModernLink(session, server), call, parts);
@@ -171,7 +142,7 @@ export function createLinks(options: LinksOptions): Links {
 
   function getHandshakeLink(session: Session, server: ServerDefinition, call: Call): PooledLink {
     if (server.kind === 'http') {
-      // Over HTTP each client has a session of the upstream's own: nothing is shared.
+      // Over HTTP each client has its own session with the upstream: nothing is shared.
       return pool.add(session, 'session', `${server.name} handshake ${randomUUID()}`, () =>
         connect.openHttp(session, server, (remote) => createHandshakeDialect(remote, messageBytes), outward),
       );
@@ -180,32 +151,16 @@ export function createLinks(options: LinksOptions): Links {
     const scope = scopeFor(server, session, isApart(session));
     const found = pool.find(session, scope, name);
     if (found !== undefined) return found;
-    evictIdleLink(session, server);
+    evictIdleLink(pool, session, server);
     const opening = handshakeOpening();
-    const make = (tenancy: Tenancy) =>
+    const make = (users: Tenancy) =>
       wrapPerCall(session, server, { era: 'handshake', findKnownReply: opening.answer }, () =>
-        connect.openStdio(tenancy, server, 'handshake', opening, outward),
+        connect.openStdio(users, server, 'handshake', opening, outward),
       );
     return pool.add(session, scope, name, make, opening);
   }
 
-  /** A client that declares other capabilities each time must not get link after link. */
-  function evictIdleLink(session: Session, server: ServerDefinition): void {
-    if (server.kind !== 'stdio') return;
-    const siblings = pool.ofSession(session.id).filter(({ link }) => link.server === server.name);
-    if (siblings.length < maxIdleLinks) return;
-    // What others use too is not for one session to end.
-    const own = siblings.filter(({ users: tenancy }) => tenancy.users.size === 1);
-    const deserted = own.find(
-      ({ link, pendingHandshake: shaking }) =>
-        link.attached() === 0 && shaking === undefined && !link.isBusy() && link.era === 'handshake',
-    );
-    const idle = deserted ?? own.find(({ name, link }) => name.includes(' bridged ') && !link.isBusy());
-    if (idle !== undefined) pool.discard(idle);
-    else if (siblings.length >= maxLinks) throw new AmbitError('OVERLOADED');
-  }
-
-  const timer = setInterval(() => pool.sweep(Date.now()), tendEveryMs).unref();
+  const timer = setInterval(() => pool.sweep(Date.now()), sweepEveryMs).unref();
 
   return {
     size: pool.size,
@@ -214,7 +169,7 @@ export function createLinks(options: LinksOptions): Links {
       if (asked.kind === 'in-process') return asked.links.modern.request(call);
       const { session, server } = current(opener, asked.name);
       const verdict = verdicts.get(server.name);
-      // Over HTTP a server may turn out to speak another era than it did; a process is what it was when it started.
+      // A server over HTTP may change its era at any time; a process speaks one era from its start.
       if (verdict === 'modern' && server.kind === 'stdio') return getModernLink(session, server).request(call);
       if (verdict === 'handshake') return getBridgedLink(session, server, call).request(call);
       return requestDetectingEra(session, server, call);
@@ -231,27 +186,8 @@ export function createLinks(options: LinksOptions): Links {
       const { session, server } = current(opener, asked.name);
       if (server.era === 'modern') return openTranslated(session, server, call);
       const shared = getHandshakeLink(session, server, call);
-      // However many clients come at once, the process is shaken hands with once.
-      while (shared.pendingHandshake !== undefined) await shared.pendingHandshake.catch(() => {});
-      const asking = shared.link.request(call);
-      shared.pendingHandshake = asking;
-      let reply: Reply;
-      try {
-        reply = await asking;
-      } catch (error) {
-        pool.discard(shared);
-        throw error;
-      } finally {
-        shared.pendingHandshake = undefined;
-      }
-      const answer = reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
-      const opening = shared.opening ?? handshakeOpening();
-      const version =
-        opening.handshake?.version ??
-        (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
-      if (version !== undefined) return { reply, link: shared.link, version };
-      pool.discard(shared);
-      if (answer !== undefined && rejectsHandshake(answer)) {
+      const { reply, answer, version } = await performHandshake(pool, shared, call);
+      if (version === undefined && answer !== undefined && rejectsHandshake(answer)) {
         return openTranslated(current(session, server.name).session, server, call);
       }
       return { reply, link: shared.link, version };
@@ -267,7 +203,7 @@ export function createLinks(options: LinksOptions): Links {
       new Set(pool.ofSession(sessionId).flatMap(({ users: { workspaceId } }) => workspaceId ?? [])),
 
     retire(server, fits) {
-      pool.retire(({ link, users: tenancy }) => link.server === server && (fits === undefined || fits(tenancy)));
+      pool.retire(({ link, users }) => link.server === server && (fits === undefined || fits(users)));
     },
 
     isRetired: (link, sessionId) => pool.isRetired(link) || !pool.serves(link, sessionId),
@@ -280,13 +216,76 @@ export function createLinks(options: LinksOptions): Links {
     },
 
     end: (server, reason, fits) =>
-      pool.end(reason, ({ link, users: tenancy }) => link.server === server && [...tenancy.users.values()].some(fits)),
+      pool.end(reason, ({ link, users }) => link.server === server && [...users.users.values()].some(fits)),
 
     async close() {
       clearInterval(timer);
       await pool.close(new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' }));
     },
   };
+}
+
+/** Wraps a server of scope `call`, where each call has a link of its own. */
+function wrapPerCall(
+  session: Session,
+  server: StdioServer,
+  { era, findKnownReply }: Pick<PerCallOptions, 'era' | 'findKnownReply'>,
+  createLink: () => Link,
+): Link {
+  if (server.scope !== 'call') return createLink();
+  const place = placeOf(session);
+  return createPerCallLink({ sessionId: session.id, place, server: server.name, era, createLink, findKnownReply });
+}
+
+function bridgeHttp(options: LinksOptions, session: Session, server: HttpServer, params: string): Link {
+  const { connect, outward, messageBytes } = options;
+  return bridgeToHandshake(connect.createBinding(session, server.name), outward, (onServerMessage) => {
+    let dialect: ReturnType<typeof createHandshakeDialect> | undefined;
+    const createDialect = (remote: Remote) => {
+      dialect = createHandshakeDialect(remote, messageBytes, params);
+      return dialect;
+    };
+    const link = connect.openHttp(session, server, createDialect, onServerMessage);
+    return { link, handshake: () => dialect?.handshake };
+  });
+}
+
+/** Makes room for a link of the session: a client that declares other capabilities each time must not get ever more. */
+function evictIdleLink(pool: LinkPool, session: Session, server: ServerDefinition): void {
+  if (server.kind !== 'stdio') return;
+  const siblings = pool.ofSession(session.id).filter(({ link }) => link.server === server.name);
+  if (siblings.length < maxIdleLinks) return;
+  // One session must not end the links that others use.
+  const own = siblings.filter(({ users }) => users.users.size === 1);
+  const deserted = own.find(
+    ({ link, pendingHandshake }) =>
+      link.attached() === 0 && pendingHandshake === undefined && !link.isBusy() && link.era === 'handshake',
+  );
+  const idle = deserted ?? own.find(({ name, link }) => name.includes(' bridged ') && !link.isBusy());
+  if (idle !== undefined) pool.discard(idle);
+  else if (siblings.length >= maxLinks) throw new AmbitError('OVERLOADED');
+}
+
+/** Sends `initialize` over a pooled link, once however many clients come together. A refused link is discarded. */
+async function performHandshake(pool: LinkPool, shared: PooledLink, call: Call) {
+  while (shared.pendingHandshake !== undefined) await shared.pendingHandshake.catch(() => {});
+  const asking = shared.link.request(call);
+  shared.pendingHandshake = asking;
+  let reply: Reply;
+  try {
+    reply = await asking;
+  } catch (error) {
+    pool.discard(shared);
+    throw error;
+  } finally {
+    shared.pendingHandshake = undefined;
+  }
+  const answer = reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
+  const opening = shared.opening ?? handshakeOpening();
+  const version =
+    opening.handshake?.version ?? (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
+  if (version === undefined) pool.discard(shared);
+  return { reply, answer, version };
 }
 
 async function handshakeInProcess({ links: { handshake: link } }: InProcessServer, call: Call): Promise<OpenedLink> {

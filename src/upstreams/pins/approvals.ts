@@ -127,20 +127,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
     async approve(server, shown = preview(server)) {
       if (server.source === 'operator') return;
-      if (shown.kind === 'stdio' && 'missing' in shown.program) {
-        throw new AmbitError('SERVER_NOT_APPROVED', {
-          what: `The server "${server.name}" cannot be approved: ${shown.program.missing}.`,
-          hint: 'Correct that, then approve it again.',
-        });
-      }
-      const exposed = findExposedPins(shown);
-      if (exposed.length > 0) {
-        throw new AmbitError('SERVER_NOT_APPROVED', {
-          what: `The server "${server.name}" cannot be approved, since another account could exchange what it runs: ${exposed.map(({ line }) => line).join('; ')}.`,
-          hint: 'Take the right to write away from others ("chmod go-w", "chown"), move the files, or describe the server in your own configuration.',
-          rule: 'approval',
-        });
-      }
+      assertApprovable(server, shown);
       const approval = { approvedAt: new Date().toISOString(), pinned: shown };
       await updateFile((servers) => ({ ...servers, [server.name]: approval }));
     },
@@ -206,6 +193,22 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       listeners.clear();
     },
   };
+}
+
+function assertApprovable({ name }: ApprovableServer, pins: Pinned): void {
+  if (pins.kind === 'stdio' && 'missing' in pins.program) {
+    throw new AmbitError('SERVER_NOT_APPROVED', {
+      what: `The server "${name}" cannot be approved: ${pins.program.missing}.`,
+      hint: 'Correct that, then approve it again.',
+    });
+  }
+  const exposed = findExposedPins(pins);
+  if (exposed.length === 0) return;
+  throw new AmbitError('SERVER_NOT_APPROVED', {
+    what: `The server "${name}" cannot be approved, since another account could exchange what it runs: ${exposed.map(({ line }) => line).join('; ')}.`,
+    hint: 'Take the right to write away from others ("chmod go-w", "chown"), move the files, or describe the server in your own configuration.',
+    rule: 'approval',
+  });
 }
 
 function findApproval(servers: ApprovedServers, name: string) {

@@ -4,8 +4,8 @@ import { type Message, readMessage } from '../../../protocol/message.ts';
 import type { Caller } from '../caller.ts';
 import type { Call, Link } from '../link.ts';
 
-// Gone from the start: what a server asks during a call of Ambit's own is not asked of anybody there.
-const closedChannel: Channel = {
+/** A channel that is gone from the start: questions of a server during a call of Ambit's own reach nobody. */
+export const closedChannel: Channel = {
   owner: {},
   isGone: () => true,
   emit: () => true,
@@ -14,7 +14,7 @@ const closedChannel: Channel = {
   close() {},
 };
 
-/** A call of Ambit's own. `params` is JSON text. */
+/** Creates a call of Ambit's own. `params` is JSON text. */
 export function ownCall(method: string, params: string, channel: Channel = closedChannel): Call {
   const message = readMessage(
     Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":${JSON.stringify(method)},"params":${params}}`),

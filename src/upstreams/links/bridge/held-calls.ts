@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../../../errors.ts';
-import type { Channel, Reply } from '../../../protocol/channel.ts';
+import type { Reply } from '../../../protocol/channel.ts';
 import { errorMessage, resultMessage } from '../../../protocol/compose.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../../protocol/json/scan.ts';
 import { edited, type Message, readMessage } from '../../../protocol/message.ts';
@@ -11,9 +11,10 @@ import { type PendingCall, type PendingCalls, questionCarriers } from '../relay/
 import { nameAsker } from '../relay/questions.ts';
 import { type Binding, boundTo, readTargetName, stateBindings } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
+import { closedChannel } from './ask-upstream.ts';
 import { replaceId } from './era-translation.ts';
 
-/** One question of the upstream's, and how to tell it the answer. */
+/** One question of the upstream, with the function that sends it the answer. */
 interface HeldQuestion {
   readonly key: string;
   readonly method: string;
@@ -23,54 +24,46 @@ interface HeldQuestion {
 }
 
 interface HeldCall {
-  /** Whose it is. */
+  /** The binding of the session that made the call. */
   readonly binding: Binding;
   readonly upstreamId: number;
   readonly method: string;
   readonly name: string;
-  /** How long the upstream may stay silent once the client is back. */
+  /** The timeout of the call once the client is back. */
   readonly timeoutMs: number;
   questions: HeldQuestion[];
   readonly until: number;
-  /** The upstream's answer, when it came before the client did. */
+  /** The upstream's answer, when it came before the client returned. */
   finished: Reply | Error | undefined;
 }
 
 export interface HeldCalls {
-  /** Lets the caller go with the question, and keeps the upstream's call open. False when there is no caller to ask. */
+  /** Answers the caller with the question and keeps the upstream's call open. False when there is no caller to ask. */
   hold(sent: Sent): boolean;
   /** Undefined when this is not the retry of a held call. */
   resume(call: Call, pending: PendingCalls): Promise<Reply> | undefined;
   sweep(now: number, pending: PendingCalls): void;
-  /** Whether this call is the retry of a held one; without a call, whether there is any. */
+  /** True when this call is the retry of a held one; without a call, when any call is held. */
   holds(call?: Call): boolean;
-  /** A session has left: its questions need no answer. */
+  /** Drops the calls of a session that has ended; the upstream gets an error for its questions. */
   dropSession(sessionId: string): void;
 }
 
 const prefix = 'held:';
 const maxHeld = 32;
-/** Questions that wait for clients, in characters; a single one may be as long as a message. */
+/** The length of all questions that wait for clients. A single one may be as long as a message. */
 const maxCharacters = 16 * 1024 * 1024;
 const holdMs = 10 * 60 * 1000;
-/** Servers that have several questions push them one right after the other; the client gets them together. */
+/** The time in which further questions are gathered: servers push several right after one another. */
 const gatherMs = 20;
-const nobody: Channel = {
-  owner: {},
-  isGone: () => true,
-  emit: () => true,
-  onDrain() {},
-  onGone() {},
-  close() {},
-};
 
 /**
- * The bridge between a server that asks by pushing and a client that is asked by an answer: the server's call stays
- * open, the client gets `input_required` with a state of ours, and its retry answers the question.
+ * Bridges a server that pushes its questions and a client that gets them in an answer. The server's call stays open, the
+ * client gets `input_required` with a state of Ambit's own, and its retry answers the question.
  */
 export function createHeldCalls(binding: Binding): HeldCalls {
   const held = new Map<number, HeldCall>();
-  /** Several of these may serve one session; a state says whose it is. */
+  /** The prefix of this bridge's states: several bridges may serve one session. */
   const own = `${prefix}${randomBytes(6).toString('hex')}:`;
   let count = 0;
 
@@ -78,40 +71,17 @@ export function createHeldCalls(binding: Binding): HeldCalls {
     const { message } = call;
     const state = stringAt(message.bytes, memberOf(message.params?.shape, 'requestState'));
     if (state === undefined) return undefined;
-    const bindings = stateBindings(bindingOf(call), message.method, readTargetName(message));
+    const owner = binding.sessionId === '' ? boundTo(binding, sessionIdOf(call)) : binding;
+    const bindings = stateBindings(owner, message.method, readTargetName(message));
     return binding.seals.open(state, bindings, Date.now());
-  }
-
-  function bindingOf(call: Call): Binding {
-    return binding.sessionId === '' ? boundTo(binding, sessionIdOf(call)) : binding;
   }
 
   function parseHeldId(value: string): number | undefined {
     return value.startsWith(own) ? Number(value.slice(own.length)) : undefined;
   }
 
-  /** A server may ask on and on while the client is away. */
-  function assertRoom(questions: readonly HeldQuestion[], question: HeldQuestion): void {
-    const others = [...held.values()].flatMap((call) => call.questions);
-    const characters = others.reduce((sum, { params = '' }) => sum + params.length, 0);
-    const isTooLong = characters > 0 && characters + (question.params?.length ?? 0) > maxCharacters;
-    if (questions.length >= mostPushes || isTooLong) throw new AmbitError('OVERLOADED');
-  }
-
-  function createInputRequired(id: number, call: HeldCall, clientId: string): Reply {
-    const inputRequests = Object.fromEntries(
-      call.questions.map(({ key, method, params }) => [
-        key,
-        params === undefined ? { method } : { method, params: JSON.parse(params) as unknown },
-      ]),
-    );
-    const requestState = binding.seals.seal(
-      `${own}${id}`,
-      stateBindings(call.binding, call.method, call.name),
-      call.until,
-    );
-    const result = { resultType: 'input_required', inputRequests, requestState };
-    return { kind: 'message', bytes: resultMessage(clientId, JSON.stringify(result)), status: 200 };
+  function stateOf(id: number, call: HeldCall): string {
+    return binding.seals.seal(`${own}${id}`, stateBindings(call.binding, call.method, call.name), call.until);
   }
 
   function detachCaller(id: number, carrier: PendingCall, pending: PendingCalls): void {
@@ -120,7 +90,7 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       if (call !== undefined) call.finished = outcome;
     };
     pending.replace(carrier.upstreamId, {
-      channel: nobody,
+      channel: closedChannel,
       progressToken: undefined,
       settle: finish,
       fail: finish,
@@ -129,21 +99,21 @@ export function createHeldCalls(binding: Binding): HeldCalls {
   }
 
   /**
-   * The caller leaves with the questions. The answer may have come meanwhile, but who asked still waits to be told: some
-   * servers ask for roots at their start, and serve nobody before they have them.
+   * Answers the caller with the questions. The answer of the call may have come meanwhile, but the server still waits for
+   * the client's: some servers ask for roots at their start, and serve nobody before they have them.
    */
   function releaseCaller(id: number, call: HeldCall, { settle, fail, clientId }: PendingCall): void {
     if (call.finished instanceof Error) {
       held.delete(id);
       fail(call.finished);
-    } else settle(createInputRequired(id, call, clientId));
+    } else settle(createInputRequired(stateOf(id, call), call, clientId));
   }
 
   return {
     hold({ message: asked, pending, respond, call: known }) {
-      // It travels inside a result of ours, which nobody looks through again.
+      // The question becomes part of a result of Ambit's own, which no stage edits again.
       const message = edited(asked, stripOurKeys(asked, binding.keys?.()));
-      // Over HTTP a question comes on the answer of the call it belongs to; over stdio the youngest call is the guess.
+      // Over HTTP a question comes with the answer of its call. Over stdio the youngest call is the best guess.
       const fits = (id: number) => known === undefined || known.upstreamId === id;
       const waiting = [...held.values()].findLast((call) => call.finished === undefined && fits(call.upstreamId));
       const carrier = pending.youngest(
@@ -152,23 +122,18 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       const question: HeldQuestion = {
         key: `ask-${++count}`,
         method: message.method,
-        params:
-          message.params === undefined
-            ? undefined
-            : carrier?.namesAsker
-              ? nameAsker(binding.server, message.method, rawAt(message.bytes, message.params))
-              : rawAt(message.bytes, message.params),
+        params: questionParams(binding.server, message, carrier?.namesAsker === true),
         upstreamId: message.id as string,
         respond,
       };
       if (carrier === undefined) {
-        // The client is away answering the last question: this one waits for its return.
+        // The client is away to answer the last question. This one waits for its return.
         if (waiting === undefined) return false;
-        assertRoom(waiting.questions, question);
+        assertRoom(held, waiting.questions, question);
         waiting.questions.push(question);
         return true;
       }
-      assertRoom([], question);
+      assertRoom(held, [], question);
       if (held.size >= maxHeld) throw new AmbitError('OVERLOADED');
       const call: HeldCall = {
         binding: carrier.binding,
@@ -193,30 +158,30 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       const value = openState(call);
       if (value === undefined || !value.startsWith(prefix)) return undefined;
       const id = parseHeldId(value);
-      const kept = id === undefined ? undefined : held.get(id);
-      if (kept === undefined || id === undefined)
+      const found = id === undefined ? undefined : held.get(id);
+      if (found === undefined || id === undefined)
         throw new AmbitError('UPSTREAM_FAILED', { what: 'The question is no longer open.' });
       const clientId = message.id as string;
       const answers = memberOf(params, 'inputResponses');
       const given = answers === undefined ? undefined : shapeAt(message.bytes, answers);
-      kept.questions = kept.questions.filter((question) => {
+      found.questions = found.questions.filter((question) => {
         const answer = memberOf(given, question.key);
         if (answer === undefined) return true;
         question.respond(resultMessage(question.upstreamId, rawAt(message.bytes, answer)));
         return false;
       });
-      if (kept.questions.length > 0) return Promise.resolve(createInputRequired(id, kept, clientId));
+      if (found.questions.length > 0) return Promise.resolve(createInputRequired(stateOf(id, found), found, clientId));
       held.delete(id);
-      if (kept.finished !== undefined) return Promise.resolve(deliverOutcome(kept.finished, clientId));
+      if (found.finished !== undefined) return Promise.resolve(deliverOutcome(found.finished, clientId));
       return new Promise<Reply>((settle, fail) => {
         const token = memberOf(message.meta, 'progressToken');
-        pending.replace(kept.upstreamId, {
+        pending.replace(found.upstreamId, {
           clientId,
           channel: call.channel,
           progressToken: token === undefined ? undefined : rawAt(message.bytes, token),
           settle,
           fail,
-          timeoutMs: kept.timeoutMs,
+          timeoutMs: found.timeoutMs,
         });
       });
     },
@@ -244,6 +209,34 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       }
     },
   };
+}
+
+/** Bounds the questions: a server may ask on and on while the client is away. */
+function assertRoom(
+  held: ReadonlyMap<number, HeldCall>,
+  questions: readonly HeldQuestion[],
+  { params: added = '' }: HeldQuestion,
+): void {
+  const others = [...held.values()].flatMap((call) => call.questions);
+  const characters = others.reduce((sum, { params = '' }) => sum + params.length, 0);
+  const isTooLong = characters > 0 && characters + added.length > maxCharacters;
+  if (questions.length >= mostPushes || isTooLong) throw new AmbitError('OVERLOADED');
+}
+
+function createInputRequired(requestState: string, { questions }: HeldCall, clientId: string): Reply {
+  const inputRequests = Object.fromEntries(
+    questions.map(({ key, method, params }) => [
+      key,
+      params === undefined ? { method } : { method, params: JSON.parse(params) as unknown },
+    ]),
+  );
+  const result = { resultType: 'input_required', inputRequests, requestState };
+  return { kind: 'message', bytes: resultMessage(clientId, JSON.stringify(result)), status: 200 };
+}
+
+function questionParams(server: string, { bytes, method, params }: Message, namesAsker: boolean): string | undefined {
+  if (params === undefined) return undefined;
+  return namesAsker ? nameAsker(server, method, rawAt(bytes, params)) : rawAt(bytes, params);
 }
 
 function rejectQuestions({ questions }: HeldCall, why: string): void {

@@ -5,17 +5,18 @@ import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
 import { edited, readMessage } from '../../../protocol/message.ts';
 import { ProtocolFault } from '../../../protocol/protocol-fault.ts';
 import type { BaseLink, Call, Handshake, Link, OnServerMessage, Sent } from '../link.ts';
+import { subscriptionKey } from '../relay/towards-client.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
 import { askUpstream } from './ask-upstream.ts';
 import { removeEnvelope, toDiscoverResult, toModernAnswer } from './era-translation.ts';
 import { createHeldCalls } from './held-calls.ts';
 
-/** A link that shakes hands by itself. */
+/** A link that makes its handshake itself, for a client that knows none. */
 export interface SelfOpenedLink {
   readonly link: BaseLink;
-  /** What the upstream said of itself; known once the link is ready. */
-  ensureHandshake(): Handshake | undefined;
+  /** The handshake with the upstream; known once the link is ready. */
+  handshake(): Handshake | undefined;
 }
 
 interface ListenStream {
@@ -24,11 +25,11 @@ interface ListenStream {
   readonly channel: Channel;
   readonly wants: ReadonlySet<string>;
   readonly resources: ReadonlySet<string>;
-  /** It has been acknowledged: nothing comes before that. */
-  readonly heard: boolean;
-  /** The client has left. */
+  /** True once the stream has been acknowledged: nothing may come before that. */
+  readonly isAcknowledged: boolean;
+  /** Ends the stream of a client that has left. */
   end(): void;
-  /** The link ends. */
+  /** Ends the stream because the link ends. */
   close(): void;
 }
 
@@ -44,7 +45,7 @@ const listChanges: Readonly<Record<string, string>> = {
   'notifications/prompts/list_changed': 'promptsListChanged',
   'notifications/resources/list_changed': 'resourcesListChanged',
 };
-/** A channel that stands as long as the link: whatever comes on it is heard by `hear`. */
+/** A channel that stays open as long as the link; its messages reach the bridge as messages of the server. */
 const openChannel: Channel = {
   owner: {},
   isGone: () => false,
@@ -57,140 +58,61 @@ const callerGone = readMessage(
   notificationMessage('notifications/cancelled', { requestId: 0, reason: 'the caller is gone' }),
 );
 const unopened = { end() {}, close() {} };
-const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 
-/** A modern client in front of a server of the handshake era. */
+/** Creates a link for modern clients on top of a link to a handshake-era server. */
 export function bridgeToHandshake(
   binding: Binding,
   onServerMessage: OnServerMessage,
-  connect: (hear: OnServerMessage) => SelfOpenedLink,
+  connect: (onServerMessage: OnServerMessage) => SelfOpenedLink,
 ): Link {
   const held = createHeldCalls(binding);
-  const listeners = new Map<string, ListenStream>();
   let level: string | undefined;
-  let count = 0;
-  let underWay = 0;
+  let runningCalls = 0;
+  let hasStream = false;
 
-  const base = connect((sent) => hear(sent));
-  let streaming = false;
-
-  async function handshake(): Promise<Handshake> {
-    await base.link.ready();
-    const shaken = base.ensureHandshake();
-    if (shaken === undefined) throw new AmbitError('UPSTREAM_FAILED');
-    // Over HTTP a server asks and tells on this stream what it does not connect with a request.
-    if (!streaming) base.link.openStream(openChannel);
-    streaming = true;
-    return shaken;
-  }
-
-  function hear(sent: Sent): ReturnType<OnServerMessage> {
-    notifyListeners(sent);
+  const base = connect((sent) => {
+    streams.notify(sent);
     return onServerMessage({ ...sent, link: bridge, hold: (asked) => held.hold(asked) });
+  });
+  const streams = createListenStreams(base.link);
+
+  async function ensureHandshake(): Promise<Handshake> {
+    await base.link.ready();
+    const handshake = base.handshake();
+    if (handshake === undefined) throw new AmbitError('UPSTREAM_FAILED');
+    // Over HTTP a server sends on this stream what belongs to no request.
+    if (!hasStream) base.link.openStream(openChannel);
+    hasStream = true;
+    return handshake;
   }
 
-  /** What a listen stream was opened for goes there, under the name of that stream. */
-  function notifyListeners({ message }: Sent): void {
-    const change = listChanges[message.method];
-    const uri =
-      message.method === 'notifications/resources/updated'
-        ? stringAt(message.bytes, memberOf(message.params?.shape, 'uri'))
-        : undefined;
-    if (change === undefined && uri === undefined) return;
-    for (const listener of listeners.values()) {
-      const wanted = change === undefined ? listener.resources.has(uri as string) : listener.wants.has(change);
-      if (wanted && listener.heard)
-        listener.channel.emit(
-          createTaggedNotification(message.method, uri === undefined ? {} : { uri }, listener.clientId),
-        );
-    }
-  }
-
-  async function openListener(call: Call): Promise<Reply> {
-    const { message } = call;
-    const asked = memberOf(message.params?.shape, 'notifications');
-    const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;
-    await handshake();
-    const wants = new Set(Object.values(listChanges).filter((name) => filter[name] === true));
-    const uris = Array.isArray(filter.resourceSubscriptions)
-      ? [...new Set(filter.resourceSubscriptions as string[])]
-      : [];
-    const clientId = message.id as string;
-    const { channel } = call;
-    const key = String(++count);
-    const resources = new Set<string>();
-    const listener = { sessionId: sessionIdOf(call), clientId, channel, wants, resources, heard: false, ...unopened };
-    listeners.set(key, listener);
-    const ended = new Promise<Reply>((settle) => {
-      listener.end = () => {
-        if (!listeners.delete(key)) return;
-        void unsubscribeAll(resources);
-        settle({ kind: 'accepted' });
-      };
-      listener.close = () => {
-        listeners.delete(key);
-        const end = { resultType: 'complete', _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } };
-        settle({ kind: 'message', bytes: resultMessage(clientId, JSON.stringify(end)) });
-      };
-    });
-    channel.onGone(() => listener.end());
-    for (const uri of uris) {
-      if (!listeners.has(key)) return ended;
-      resources.add(uri);
-      await subscribe('resources/subscribe', uri);
-    }
-    if (!listeners.has(key)) return ended;
-    const honoured = {
-      ...Object.fromEntries([...wants].map((name) => [name, true])),
-      ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
-    };
-    channel.emit(
-      createTaggedNotification('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId),
-    );
-    listener.heard = true;
-    return ended;
-  }
-
-  /** One after the other: many at once would take the place of other calls. */
-  async function unsubscribeAll(resources: ReadonlySet<string>): Promise<void> {
-    for (const uri of resources) {
-      if (base.link.isClosed()) return;
-      const shared = [...listeners.values()].some((listener) => listener.resources.has(uri));
-      if (!shared) await subscribe('resources/unsubscribe', uri);
-    }
-  }
-
-  async function subscribe(method: string, uri: string): Promise<void> {
-    await askUpstream(base.link, method, JSON.stringify({ uri })).catch(() => {});
-  }
-
-  /** The handshake era has one log level for all; the modern one a level for each request. */
+  /** Sets the log level of the upstream: the handshake era has one for all, the modern era one for each request. */
   async function setLevel(wanted: string | undefined): Promise<void> {
     if (wanted === undefined || wanted === level) return;
-    const { result } = await handshake();
+    const { result } = await ensureHandshake();
     if (!('logging' in ((JSON.parse(result) as { capabilities?: object }).capabilities ?? {}))) return;
     level = wanted;
     await askUpstream(base.link, 'logging/setLevel', JSON.stringify({ level: wanted })).catch(() => {});
   }
 
   async function forward(given: Call): Promise<Reply> {
-    // What the pipeline took out is gone before anything is looked for: an answer may go on alone, without its request.
+    // The edits of the pipeline come first: an answer inside the request may go on without it.
     const message = edited(given.message, given.edits);
     const call = { ...given, message, edits: removeEnvelope(message) };
-    await handshake();
+    await ensureHandshake();
     const wanted = stringAt(message.bytes, memberOf(message.meta, 'io.modelcontextprotocol/logLevel'));
     if (wanted !== level) await setLevel(wanted);
     const resumed = held.resume(call, base.link.pending);
-    // The call is older than this client's return, so its channel has to be watched anew.
+    // A resumed call began on another channel, so the new one has to be watched too.
     if (resumed !== undefined)
       call.channel.onGone(() => base.link.cancel(call.channel.owner, message.id as string, callerGone));
     const reply = (await resumed) ?? (await base.link.request(call));
     if (reply.kind !== 'message') return reply;
     const answer = readMessage(reply.bytes);
-    const missing =
+    const isMissing =
       answer.error !== undefined &&
       rawAt(answer.bytes, memberOf(answer.error.shape, 'code') ?? answer.error) === '-32601';
-    return { ...reply, bytes: toModernAnswer(answer, message.method), status: missing ? 404 : 200 };
+    return { ...reply, bytes: toModernAnswer(answer, message.method), status: isMissing ? 404 : 200 };
   }
 
   const bridge: Link = {
@@ -199,27 +121,25 @@ export function bridgeToHandshake(
     server: base.link.server,
     era: 'modern',
     attached: () => 0,
-    isBusy: () => base.link.isBusy() || underWay > 0,
+    isBusy: () => base.link.isBusy() || runningCalls > 0,
     isClosed: () => base.link.isClosed(),
     async request(call) {
       const { method, id } = call.message;
       if (removedMethods.has(method)) throw new ProtocolFault(-32601, 404, 'Method not found');
       if (method === 'server/discover') {
-        const { result } = await handshake();
+        const { result } = await ensureHandshake();
         return { kind: 'message', bytes: resultMessage(id as string, toDiscoverResult(result)), status: 200 };
       }
-      if (method === 'subscriptions/listen') return openListener(call);
-      underWay++;
+      if (method === 'subscriptions/listen') return streams.open(call, ensureHandshake);
+      runningCalls++;
       return forward(call).finally(() => {
-        underWay--;
+        runningCalls--;
       });
     },
     notify() {},
     answer() {},
     cancel(from, requestId, message) {
-      for (const { channel, clientId, end } of listeners.values()) {
-        if (channel.owner === from && clientId === requestId) end();
-      }
+      streams.end(({ channel, clientId }) => channel.owner === from && clientId === requestId);
       base.link.cancel(from, requestId, message);
     },
     attach() {},
@@ -227,7 +147,7 @@ export function bridgeToHandshake(
     listen() {},
     leave(sessionId, reason) {
       held.dropSession(sessionId);
-      for (const listener of listeners.values()) if (listener.sessionId === sessionId) listener.end();
+      streams.end((stream) => stream.sessionId === sessionId);
       base.link.leave(sessionId, reason);
     },
     holdsCall: (call) => held.holds(call),
@@ -236,11 +156,110 @@ export function bridgeToHandshake(
       base.link.tend(now);
     },
     async close(reason) {
-      for (const listener of [...listeners.values()]) listener.close();
+      streams.close();
       await base.link.close(reason);
     },
   };
   return bridge;
+}
+
+/** The listen streams of modern clients. The link below has one subscription for all of them. */
+function createListenStreams(link: BaseLink) {
+  const streams = new Map<string, ListenStream>();
+  let count = 0;
+
+  function notify({ message }: Sent): void {
+    const change = listChanges[message.method];
+    const uri =
+      message.method === 'notifications/resources/updated'
+        ? stringAt(message.bytes, memberOf(message.params?.shape, 'uri'))
+        : undefined;
+    if (change === undefined && uri === undefined) return;
+    for (const stream of streams.values()) {
+      const isWanted = change === undefined ? stream.resources.has(uri as string) : stream.wants.has(change);
+      if (!isWanted || !stream.isAcknowledged) continue;
+      const params = uri === undefined ? {} : { uri };
+      stream.channel.emit(createTaggedNotification(message.method, params, stream.clientId));
+    }
+  }
+
+  async function open(call: Call, ready: () => Promise<unknown>): Promise<Reply> {
+    const { message } = call;
+    const asked = memberOf(message.params?.shape, 'notifications');
+    const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;
+    await ready();
+    const wants = new Set(Object.values(listChanges).filter((name) => filter[name] === true));
+    const uris = Array.isArray(filter.resourceSubscriptions)
+      ? [...new Set(filter.resourceSubscriptions as string[])]
+      : [];
+    const clientId = message.id as string;
+    const { channel } = call;
+    const key = String(++count);
+    const resources = new Set<string>();
+    const stream = {
+      sessionId: sessionIdOf(call),
+      clientId,
+      channel,
+      wants,
+      resources,
+      isAcknowledged: false,
+      ...unopened,
+    };
+    streams.set(key, stream);
+    const ended = new Promise<Reply>((settle) => {
+      stream.end = () => {
+        if (!streams.delete(key)) return;
+        void unsubscribeAll(resources);
+        settle({ kind: 'accepted' });
+      };
+      stream.close = () => {
+        streams.delete(key);
+        const end = { resultType: 'complete', _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } };
+        settle({ kind: 'message', bytes: resultMessage(clientId, JSON.stringify(end)) });
+      };
+    });
+    channel.onGone(() => stream.end());
+    for (const uri of uris) {
+      if (!streams.has(key)) return ended;
+      resources.add(uri);
+      await subscribe('resources/subscribe', uri);
+    }
+    if (!streams.has(key)) return ended;
+    const honoured = {
+      ...Object.fromEntries([...wants].map((name) => [name, true])),
+      ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
+    };
+    channel.emit(
+      createTaggedNotification('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId),
+    );
+    stream.isAcknowledged = true;
+    return ended;
+  }
+
+  /** Unsubscribes one by one: many requests at once would take the room of other calls. */
+  async function unsubscribeAll(resources: ReadonlySet<string>): Promise<void> {
+    for (const uri of resources) {
+      if (link.isClosed()) return;
+      const isNeeded = [...streams.values()].some((stream) => stream.resources.has(uri));
+      if (!isNeeded) await subscribe('resources/unsubscribe', uri);
+    }
+  }
+
+  async function subscribe(method: string, uri: string): Promise<void> {
+    await askUpstream(link, method, JSON.stringify({ uri })).catch(() => {});
+  }
+
+  return {
+    open,
+    /** Sends a change to the streams that were opened for it, under the id of each. */
+    notify,
+    end(fits: (stream: ListenStream) => boolean): void {
+      for (const stream of streams.values()) if (fits(stream)) stream.end();
+    },
+    close(): void {
+      for (const stream of [...streams.values()]) stream.close();
+    },
+  };
 }
 
 function createTaggedNotification(method: string, params: Record<string, unknown>, clientId: string): Buffer {

@@ -98,9 +98,9 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     );
   }
 
-  function abortSending(call: PendingCall): void {
-    sendings.get(call.upstreamId)?.abort();
-    sendings.delete(call.upstreamId);
+  function abortSending({ upstreamId }: PendingCall): void {
+    sendings.get(upstreamId)?.abort();
+    sendings.delete(upstreamId);
   }
 
   function cancelAbandoned(waiting: PendingCall, message: Message): void {
@@ -197,7 +197,6 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     },
 
     leave() {},
-
     tend(now) {
       for (const call of pending.findOverdue(now)) {
         pending.take(call.upstreamId);
