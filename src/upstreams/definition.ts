@@ -10,21 +10,21 @@ import type { Limits } from '../sandbox/limits/limits.ts';
 import type { Link } from './links/link.ts';
 import type { Scope } from './links/process-key.ts';
 
-/** What may be asked of the person or model behind a session. */
+/** The questions that a server may ask the person or model behind a session. */
 interface PushPermissions {
   readonly sampling: boolean;
   readonly elicitation: boolean;
   readonly roots: boolean;
 }
 
-/** What a server's process is given in a sandbox, beside its own files and the workspace. */
+/** The access of a server's process in a sandbox, beside its own files and the workspace. */
 export interface SandboxGrants {
   /** Hosts, as `host:port`. */
   readonly network: readonly string[];
   readonly readable: readonly string[];
   readonly writable: readonly string[];
   readonly limits: Limits;
-  /** The container image whose programs it runs in a sandbox. */
+  /** The container image of its programs in a sandbox. */
   readonly image?: string | undefined;
 }
 
@@ -34,17 +34,17 @@ interface ServerBase {
   readonly era: 'auto' | 'modern' | 'handshake';
   readonly timeoutMs: number;
   readonly push: PushPermissions;
-  /** How much of the session it is told. */
+  /** How much it learns about the session. */
   readonly context: Disclosure;
-  /** Whether its lists are the same for everybody. */
+  /** `shared` when its lists are the same for everybody. */
   readonly catalog: 'private' | 'shared';
-  /** Who described it. Only what the operator wrote starts without an approval. */
+  /** The source of the definition. Only a server of the operator starts without an approval. */
   readonly source: ServerSource;
-  /** The included file, or what was imported; undefined for the operator's own. */
+  /** The included or imported file; undefined for the operator's own servers. */
   readonly file: string | undefined;
-  /** Where its relative names start. */
+  /** The folder that its relative paths start from. */
   readonly folder: string;
-  /** Over all that decides what runs or is called; values of variables and headers enter as hashes. */
+  /** The hash of everything that decides what runs or is called. Variables and headers enter as hashes. */
   readonly definitionHash: string;
 }
 
@@ -52,7 +52,7 @@ export interface StdioServer extends ServerBase {
   readonly kind: 'stdio';
   readonly command: string;
   readonly args: readonly string[];
-  /** Who shares its process. */
+  /** The scope in which its process is shared. */
   readonly scope: Scope;
   readonly env: Readonly<Record<string, string>>;
   readonly sandbox: SandboxGrants;
@@ -71,7 +71,7 @@ export interface HttpServer extends ServerBase {
   readonly kind: 'http';
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** How users log in to it, where the operator says more than it does itself. */
+  /** The operator's settings for logins of users. */
   readonly oauth?: OauthSettings | undefined;
 }
 
@@ -83,14 +83,14 @@ export interface InProcessServer {
   readonly kind: 'in-process';
   readonly name: string;
   readonly source: 'operator';
-  /** One for the clients of each era. */
+  /** A link for the clients of each era. */
   readonly links: Readonly<Record<Era, Link>>;
 }
 
 /** Anything that a request can be forwarded to. */
 export type Upstream = ServerDefinition | InProcessServer;
 
-/** What a server is called in the contexts that are meant for it. */
+/** The audience of a server in the contexts that are made for it. */
 export function contextAudience(server: ServerDefinition): string {
   return server.kind === 'http' ? server.url.href : `ambit:server:${server.name}`;
 }

@@ -13,7 +13,7 @@ import type { StdioServer } from '../definition.ts';
 /** The folder of packages that servers are started from. */
 export const packagesIn = (dataDir: string): string => join(dataDir, 'packages');
 
-/** Where a process in a sandbox finds the public keys. */
+/** The path of the public keys inside a sandbox. */
 export const sandboxJwksPath = '/run/ambit/jwks.json';
 
 interface ConfinementOptions {
@@ -30,7 +30,7 @@ interface ConfinementOptions {
   readonly jwksFile: string | undefined;
 }
 
-/** What a server's process may see and write in a sandboxed session. Asked when its working directory is there. */
+/** Creates the confinement of a server's process in a sandboxed session. The working directory must exist. */
 export function createConfinement(options: ConfinementOptions): Confinement {
   const { server, cwd, workspace, rules, config, configFile, dataDir, jwksFile } = options;
   const guard = createGuard(rules);
@@ -50,7 +50,7 @@ export function createConfinement(options: ConfinementOptions): Confinement {
     home,
     writable,
     readable: [...server.sandbox.readable.flatMap(mountsFor), ...mountKeys(jwksFile)],
-    // Used as a library, Ambit has a name for its configuration and no file.
+    // As a library, Ambit may have a name for its configuration without a file.
     hidden: [configFile, dataDir, ...filesNamedIn(config, 'secret').map(({ path }) => path)]
       .flatMap((path) => (existsSync(path) ? [resolveRealPath(path)] : []))
       .concat(others.filter((path) => !isInside(home.real, path))),
@@ -64,8 +64,8 @@ export function createConfinement(options: ConfinementOptions): Confinement {
 }
 
 /**
- * Files that the configuration includes, where they lie and where a session has a folder of its own with a copy. They may
- * hold what other servers are given.
+ * Finds the files that the configuration includes, and their copies in a session's own folder. They may hold secrets of
+ * other servers.
  */
 function findIncludedFiles(config: Config, rules: WorkspaceConfig | undefined, own: readonly Shown[]): string[] {
   const files = filesNamedIn(config, 'included').map(({ path }) => resolveRealPath(path));
@@ -76,14 +76,14 @@ function findIncludedFiles(config: Config, rules: WorkspaceConfig | undefined, o
   return [...new Set([...files, ...copies])];
 }
 
-/** What is free for the session's file tools is free for its servers. */
+/** Applies the rules of the session's file tools to its servers. */
 function createGuard(rules: WorkspaceConfig | undefined): Guard {
   if (rules === undefined) return { git: 'read' };
   const { refusal } = createPathGuard(pathRules(rules.files));
   return { git: rules.git, mayWrite: (names) => refusal('write', names) === undefined };
 }
 
-/** Every workspace, and what any server may write. */
+/** Finds every workspace and every path that a server may write. */
 function findSessionWritablePaths({ workspaces, servers }: Config): string[] {
   const named = [
     ...Object.values(workspaces).map(({ path }) => path),
@@ -96,7 +96,7 @@ function resolveRealPath(path: string): string {
   return stationsOf(path).at(-1) ?? path;
 }
 
-/** Under its own name, and where links lead. */
+/** Mounts a path under its own name and under the path that its links lead to. */
 function mountsFor(path: string): Shown[] {
   const real = resolveRealPath(path);
   return real === path
@@ -107,7 +107,7 @@ function mountsFor(path: string): Shown[] {
       ];
 }
 
-/** A link that a session can rewrite, this one or another, would let it choose what is shown. */
+/** Refuses a link that any session can rewrite: it could choose what the sandbox shows. */
 function assertNoRewritableLink(path: string, open: readonly string[], server: string): void {
   const links = stationsOf(path).slice(0, -1);
   if (!links.some((link) => open.some((folder) => isInside(link, folder)))) return;

@@ -16,10 +16,10 @@ export interface Launch extends PreparedLaunch {
   readonly provenance: Readonly<Record<string, Provenance>>;
 }
 
-/** What tells a process more than its session's record says. */
+/** The keys and pseudonyms that a process is told beside the record of its session. */
 export interface SigningInfo {
   readonly pseudonyms: Pseudonyms;
-  /** The keys its calls verify with, as text for an environment, and the file where a process finds the next ones. */
+  /** The public keys as text for an environment; `file` is the path where a process finds later ones. */
   readonly jwks: (file?: string) => string;
   readonly jwksFile: string;
 }
@@ -27,16 +27,13 @@ export interface SigningInfo {
 interface LaunchOptions {
   readonly dataDir: string;
   readonly configFile: string;
-  /** Undefined where a server is only looked at. */
+  /** Undefined where a server is only inspected. */
   readonly telling: SigningInfo | undefined;
   /** Left out where no session has a folder of its own. */
   readonly folders?: Pick<SessionFolders, 'isApart' | 'path' | 'folderFor'>;
 }
 
-/**
- * The fifth step of a resolution: what the server's process is told, and where it works. Whoever starts one for a single
- * session says so by the scope.
- */
+/** Prepares the environment and the working directory of a server's process. */
 export function launchOf(
   session: Session,
   server: StdioServer,
@@ -55,13 +52,13 @@ export function launchOf(
   const { servers, provenance } = explainInjection({ [name]: { command, env } }, context, {
     prefixes: config.context.envPrefixes,
     source: server.source,
-    // What serves several workspaces has the variables of none.
+    // A process that serves several workspaces has the variables of none.
     overrides: scope === 'shared' ? undefined : workspace?.env,
   });
-  // A user's process and one that all share belong to no folder of anybody's.
+  // The process of a user, and one that all share, works in no workspace.
   const path = scope === 'user' || scope === 'shared' ? undefined : sessionWorkspace?.path;
   const cwd = path ?? join(dataDir, 'run', isWide(scope) ? runFolderName(scope, name, session) : session.id);
-  // A user's process serves one workspace all the same, and is told where it lies.
+  // A user's process still serves one workspace, and is told its path.
   const servedWorkspace = scope === 'user' ? sessionWorkspace?.path : undefined;
   const jwksFile = telling?.jwksFile;
   const confinement =
@@ -78,7 +75,7 @@ export function launchOf(
             dataDir,
             jwksFile,
           });
-  // Never in the workspace that others work in, nor in any other folder, where this one cannot be made.
+  // If the own folder cannot be made, the process must not start in the workspace of others.
   const ready = ownFolders === undefined || scope === 'shared' ? undefined : () => ownFolders.folderFor(session);
   return { env: servers[name]?.env ?? {}, provenance: provenance[name] ?? {}, cwd, ready, confinement };
 }

@@ -3,13 +3,13 @@ import type { Config } from '../../config/schema/schema.ts';
 import { type OurKeys, ourKeys } from '../../protocol/our-keys.ts';
 import { defineServers, type ServerDefinition } from '../definition.ts';
 
-/** What is configured now; a reload puts the next in its place as a whole. */
+/** The configuration as it is now; a reload replaces it as a whole. */
 export interface Settings {
   config(): Config;
   servers(): ReadonlyMap<string, ServerDefinition>;
   /** The `_meta` keys that pass neither way. */
   keys(): OurKeys;
-  /** Returns the servers that were added, removed or described anew. */
+  /** Returns the servers that were added, removed or changed. */
   replace(next: Config): string[];
 }
 
@@ -26,7 +26,7 @@ export function createSettings(first: Config, configDir: string): Settings {
       config = next;
       keys = ourKeys(next.context.announceKeys);
       const described = defineServers(next, configDir);
-      // What stays as it was stays the same object.
+      // An unchanged server stays the same object.
       servers = new Map(
         [...described].map(([name, server]) => {
           const known = before.get(name);

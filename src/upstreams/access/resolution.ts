@@ -24,49 +24,48 @@ export interface CurrentAccess {
   readonly server: ServerDefinition;
 }
 
-/** A server as a session finds it: either what it would be given, or why it is not for this session. */
+/** A server as a session sees it: either its launch, or the reason why the session may not use it. */
 export type Resolved =
   | {
       readonly name: string;
       readonly server: ServerDefinition;
       readonly launch: Launch | undefined;
-      /** It is given a credential of the session's user, which is not for others to see. */
+      /** True when the server gets a credential of the session's user, which others must not see. */
       readonly credentials: boolean;
     }
   | { readonly name: string; readonly server: undefined; readonly removal: Removal };
 
 /**
- * From the servers there are to the ones a session may use: load, validate, filter by trust, filter by workspace and by
- * the session's own list, inject, hand to the runner. This is the one place where those steps stand together; what is
- * loaded has been validated before it gets here, and the runner asks for `launch` before each start.
+ * Resolves the servers that a session may use, by its trust level, its workspace and its own list, and what each is
+ * started with. The runner asks for `launch` before each start.
  */
 export interface Resolution {
-  /** Another number once the configuration or an approval has changed. */
+  /** Changes with the configuration and with the approvals. */
   revision(): number;
-  /** Whether the record that counts now is the one that this session was read from. */
+  /** True when the session is its latest record. */
   isLatest(session: Session): boolean;
-  /** False when this process has let go of the session since whoever asks was given it. */
+  /** False when this process no longer holds the session. */
   holds(session: Session): boolean;
   find(session: Session, name: string): ServerLookup;
-  /** In the order of the configuration. */
+  /** The servers that the session may use, in the order of the configuration. */
   available(session: Session): readonly ServerDefinition[];
-  /** The session's record and the server as they are now. Throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
+  /** Reads the session and the server as they are now. Throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
   current(session: Session, name: string): CurrentAccess;
-  /** The session's record as it is now; throws as `current` does. */
+  /** Reads the session as it is now; throws as `requireAccess` does. */
   admit(session: Session, server: ServerDefinition): Session;
   launch(session: Session, server: StdioServer): Launch;
-  /** Differs where what a server says may differ, because it knows the user; else empty. */
+  /** Differs between users where the server knows the user; else empty. */
   personal(session: Session, server: ServerDefinition): string;
-  /** Who may be shown the lists that this session is shown of a server. */
+  /** The owner of the lists that this session gets from a server. */
   listOwner(session: Session, server: ServerDefinition): ListOwner;
-  /** Every server of the configuration, disabled and unapproved ones included. */
+  /** Explains every server of the configuration, including disabled and unapproved ones. */
   explain(session: Session): Resolved[];
 }
 
 export interface ServerResolutionOptions {
   readonly config: () => Config;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
-  /** The record that counts now; whoever asks may hold one from before it was restricted. */
+  /** Finds the latest record. A caller may hold one from before a restriction. */
   readonly latest: (id: string) => Session | undefined;
   readonly approvals: Approvals;
   readonly dataDir: string;
@@ -74,7 +73,7 @@ export interface ServerResolutionOptions {
   readonly log: Log;
   readonly telling: SigningInfo | undefined;
   readonly folders?: SessionFolders;
-  /** Left out where no server is given anybody's credential. */
+  /** Left out where no server gets a credential. */
   readonly carrying?: Omit<CredentialAuth, 'headers'>;
 }
 
@@ -89,7 +88,7 @@ const noServers: readonly ServerDefinition[] = [];
 const unknownServer: ServerLookup = { server: undefined, removal: undefined };
 
 export function createResolution(options: ServerResolutionOptions): Resolution {
-  // Records and configurations are replaced, never changed: an outcome holds as long as they are the same.
+  // Records and configurations are replaced, never changed: a result holds as long as they are the same.
   const bySession = new WeakMap<Session, SessionServers>();
   const { carrying: auth = noCredentialAuth } = options;
   let revision = 0;
@@ -113,7 +112,7 @@ export function createResolution(options: ServerResolutionOptions): Resolution {
     return resolved;
   }
 
-  /** The record as it is now, in the workspace that was selected for this call. */
+  /** The latest record, in the workspace that was selected for this call. */
   function latest(session: Session): Session | undefined {
     const record = options.latest(session.id);
     return record === undefined || record === session ? record : standingAs(record, session);
@@ -172,9 +171,9 @@ export function createResolution(options: ServerResolutionOptions): Resolution {
       const isKnown = workspaceId !== undefined && Object.hasOwn(workspaces, workspaceId);
       const folder = isKnown ? workspaces[workspaceId]?.path : undefined;
       const isApart = options.folders?.isApart(session) ?? false;
-      // Where there is no workspace to work in, its process works in a folder that is made for the session.
+      // Without a workspace, the process works in a folder that is made for the session.
       const isInRunFolder = server.kind === 'stdio' && folder === undefined;
-      // Those who are anonymous are not one person.
+      // Anonymous sessions may belong to different people.
       const isAnonymous = session.userId === anonymousUser;
       return createListOwner(session, server, {
         folder,
@@ -209,7 +208,7 @@ export function createResolution(options: ServerResolutionOptions): Resolution {
         const { server } = found;
         const removal = findApprovalProblem(server);
         if (removal !== undefined) return { name, server: undefined, removal };
-        // An agent SDK starts its own, and shares it with nobody.
+        // An agent SDK starts a process of its own and does not share it.
         const launch =
           server.kind === 'stdio'
             ? auth.describe(launchOf(session, server, config, options, 'session'), session, server)
@@ -226,7 +225,7 @@ function readAccessFacts({ trustLevel, servers, workspaceId: id }: Session, conf
   return { trustLevel, servers, workspace: workspace as SessionInWorkspace['workspace'] };
 }
 
-/** To the agent, a server it may not use and one that is not there look alike. */
+/** The agent gets the same error for a server that it may not use and for one that does not exist. */
 export function notAvailable(name: string): AmbitError {
   return new AmbitError('SERVER_NOT_AVAILABLE', { what: `No server "${name}" is available to this session.` });
 }

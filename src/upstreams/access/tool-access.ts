@@ -10,24 +10,24 @@ import { replacements } from '../../rules/tool-filters.ts';
 import { standingAs } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 
-/** Which tools of a server a session may call, once it may use the server. */
+/** Decides which tools of a server a session may call, once it may use the server. */
 export interface ToolBounds {
-  /** Undefined when nothing narrows the tools of this server: then there is nothing to ask. */
+  /** The policy for the tools of a server; undefined when nothing restricts them. */
   of(server: string): ToolPolicy | undefined;
-  /** Throws PERMISSION_DENIED unless this call is allowed; else the rule that allowed it, if one was asked. */
+  /** Throws PERMISSION_DENIED unless this call is allowed. Returns the rule that allowed it, if there was one. */
   admit(session: Session, server: string, tool: string | undefined, call: Message): string | undefined;
-  /** Undefined when every tool is shown. */
+  /** The filter of the tools that are shown; undefined when all are. */
   shown(session: Session, server: string): ((tool: string) => boolean) | undefined;
-  /** The tool of our own to be used in place of one; undefined when there is none for any tool of this server. */
+  /** Finds the own tool that replaces one of the server; undefined when no tool of this server is replaced. */
   replaced(server: string): ((tool: string) => string | undefined) | undefined;
   decide(session: Session, server: string, tool: string, args: string | undefined): Decision;
-  /** Of each server by name: equal as long as the session is shown the same of its tools. */
+  /** A key for each server: equal as long as the session sees the same tools of it. */
   outlook(session: Session, servers: readonly string[]): ReadonlyMap<string, string>;
 }
 
 export interface ToolAccessOptions {
   readonly config: () => Config;
-  /** The record that counts now; whoever asks may hold one from before it was restricted. */
+  /** Finds the latest record. A caller may hold one from before a restriction. */
   readonly latest: (id: string) => Session | undefined;
 }
 
@@ -61,7 +61,7 @@ export function createToolBounds({ config, latest }: ToolAccessOptions): ToolBou
       const policy = policyFor(server);
       if (policy === undefined) return undefined;
       const held = currentClaims(session);
-      // A tool that only a scope is missing for is shown: calling it is how a client learns which one.
+      // A tool that lacks only a scope is shown: a client learns the scope by calling it.
       const obtainable = Object.keys(session.byToken?.governed ?? {});
       const perhaps = obtainable.length === 0 ? held : { ...held, permissions: [...held.permissions, ...obtainable] };
       return (tool) => policy.could(perhaps, tool);
@@ -103,7 +103,7 @@ function argumentsReader({ bytes, params }: Message): ReadArguments {
   };
 }
 
-/** The name of the tool that a `tools/call` asks for. */
+/** Reads the name of the tool from a `tools/call`. */
 export function toolOf({ bytes, params }: Message): string | undefined {
   return stringAt(bytes, memberOf(params?.shape, 'name'));
 }

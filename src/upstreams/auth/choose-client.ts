@@ -6,7 +6,7 @@ import type { GuardedFetch } from './guarded-fetch.ts';
 import type { LoginClient, LoginServer } from './login.ts';
 import { loadOauth, requestOptions } from './token-requests.ts';
 
-/** Where the authorization server sends the user back to: the gateway's own address, or a port of the command's. */
+/** The target that the authorization server sends the user back to: the gateway, or a port of the command. */
 export type ReturnTarget = { readonly publicUrl: string } | { readonly loopbackPort: number };
 
 export interface ChosenClient {
@@ -15,14 +15,14 @@ export interface ChosenClient {
 }
 
 /**
- * Tells authorization servers apart by the address they send users back to (RFC 9700, 4.4.2), for those that do not say
- * who they are in what they send.
+ * The part of the redirect address that tells authorization servers apart (RFC 9700, 4.4.2), for those that do not name
+ * themselves in their answer.
  */
 function issuerTag(issuer: string): string {
   return createHash('sha256').update(issuer).digest('hex').slice(0, 16);
 }
 
-/** Registered by hand, else known by a document of ours, else registered now. */
+/** Chooses the client: the one registered by hand, else the one of our metadata document, else a new one. */
 export async function chooseClient(
   server: LoginServer,
   as: AuthorizationServer,
@@ -37,7 +37,7 @@ export async function chooseClient(
       clientSecret === undefined
         ? { clientId, method: 'none' }
         : { clientId, clientSecret, method: chooseSecretMethod(as) };
-    // Whoever registered it by hand wrote down this address and no other.
+    // A client that was registered by hand knows only this address.
     return { client, redirectUri: redirectUriFor(returnTarget, undefined) };
   }
   const redirectUri = redirectUriFor(returnTarget, tag);
@@ -67,7 +67,7 @@ function clientDocumentUrl(publicUrl: string, tag: string): string {
   return `${publicUrl.replace(/\/$/, '')}/oauth/client/${tag}.json`;
 }
 
-/** What Ambit is, for authorization servers that look instead of registering. */
+/** The metadata document of the client, for authorization servers that read one instead of registering. */
 export function createClientDocument(publicUrl: string, tag: string): Record<string, unknown> {
   return {
     client_id: clientDocumentUrl(publicUrl, tag),

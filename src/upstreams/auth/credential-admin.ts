@@ -9,7 +9,7 @@ import { assertTarget, type CredentialTarget, createTarget, isForOneUser } from 
 import { type Credentials, type CredentialView, openCredentials } from './credentials.ts';
 import { openSealingKeys } from './sealing-key.ts';
 
-/** Which credential is meant; either the variable or the header is named. */
+/** The name of a credential: either a variable or a header. */
 export interface CredentialName {
   readonly userId: string;
   readonly server: string;
@@ -17,7 +17,7 @@ export interface CredentialName {
   readonly header?: string | undefined;
 }
 
-/** The credentials as an operator handles them: values go in and never come out. */
+/** The credentials for an operator, who can write values but never read them. */
 export interface GivenCredentials {
   set(which: CredentialName, value: string): Promise<void>;
   /** False when there was none. */
@@ -32,7 +32,7 @@ export interface CredentialAdminOptions {
   readonly journal?: Journal;
 }
 
-/** Those of this configuration, with the key it names. */
+/** Opens the credentials with the key that the configuration names. */
 export function openConfiguredCredentials(store: SessionStore, config: Config, dataDir: string): Promise<Credentials> {
   const { keyFile } = config.credentials;
   return openCredentials(store, openSealingKeys({ dataDir, keyFile, env: process.env }));
@@ -84,7 +84,7 @@ export function createCredentialAdmin({
   };
 }
 
-/** Ends what carries a credential or login of a user that is another now, or gone. */
+/** Closes the links that use a credential or login that was replaced or removed. */
 export async function closeLinksUsing(
   links: Pick<Links, 'end'>,
   servers: ReadonlyMap<string, ServerDefinition>,

@@ -8,28 +8,28 @@ import type { Credentials } from './credentials.ts';
 
 type AuthValues = Readonly<Record<string, string>>;
 
-/** What servers are given on behalf of a session's user. */
+/** Adds the credentials of a session's user to launches and requests. */
 export interface CredentialAuth {
-  /** The launch with the credentials in it; they outrank what is configured under the same name. */
+  /** Adds the credentials to a launch; they override configured variables of the same name. */
   addTo(launch: Launch, session: Session, server: StdioServer): Launch;
-  /** The launch as it may be shown: which variables are credentials, and none of their values. */
+  /** Describes the launch for display: names the variables that are credentials, without their values. */
   describe(launch: Launch, session: Session, server: StdioServer): Launch;
   headers(session: Session, server: HttpServer): AuthValues;
-  /** Whether any of the session's user goes to this server. */
+  /** True when this server gets a credential of the session's user. */
   hasAny(session: Session, server: ServerDefinition): boolean;
-  /** Differs between users, and with every change, where a server is given any; else empty. */
+  /** Differs between users and with every change; empty where the server gets no credential. */
   revision(session: Session, server: ServerDefinition): string;
 }
 
 export interface CredentialAuthOptions {
-  /** Undefined where none are given to anybody. */
+  /** Undefined where no server gets credentials. */
   readonly credentials: Credentials | undefined;
   readonly prefixes: () => readonly string[];
   readonly isApproved: (server: ServerDefinition) => boolean;
 }
 
 export function createCredentialAuth({ credentials, prefixes, isApproved }: CredentialAuthOptions): CredentialAuth {
-  /** The user's credentials, where this server may be given any at all. */
+  /** The credentials, where this server may get those of the user. */
   function credentialsFor({ userId }: Session, server: ServerDefinition): Credentials | undefined {
     if (credentials === undefined || userId === anonymousUser || !isForOneUser(server)) return undefined;
     if (credentials.listTargets(userId, server.name).length === 0) return undefined;

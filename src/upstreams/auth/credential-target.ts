@@ -2,16 +2,16 @@ import { createHash } from 'node:crypto';
 import { refusedVariable } from '../../context/for-tools/foreign-env.ts';
 import { AmbitError } from '../../errors.ts';
 
-/** Whose credential it is, for which server, and under which name the server finds it. */
+/** The user and the server of a credential, and the name under which the server finds it. */
 export interface CredentialTarget {
   readonly userId: string;
   readonly server: string;
   readonly kind: 'env' | 'header';
-  /** Names of headers are in lower case: they mean the same in any. */
+  /** Header names are in lower case. */
   readonly name: string;
 }
 
-/** As much of a server as decides whether a user's credential may go there. */
+/** The part of a server that decides whether it may get a credential. */
 export interface ReceivingServer {
   readonly name: string;
   readonly kind: 'stdio' | 'http';
@@ -23,7 +23,7 @@ const headerName = /^[a-z0-9!#$%&'*+.^_`|~-]{1,128}$/;
 const maxValueBytes = 8192;
 const brokenText = /\p{Surrogate}|\u0000/u;
 
-/** Headers that say how a request is carried, and those that Ambit writes itself. */
+/** Headers of the transport, and those that Ambit writes itself. */
 const reservedHeaders =
   /^(?:host|connection|content-.*|transfer-encoding|te|trailer|upgrade|keep-alive|proxy-.*|expect|accept|accept-encoding|cookie2?|origin|forwarded|via|x-forwarded-.*|mcp-.*|txn-token|last-event-id)$/;
 
@@ -31,7 +31,7 @@ export function createTarget(userId: string, server: string, kind: 'env' | 'head
   return { userId, server, kind, name: kind === 'header' ? name.toLowerCase() : name };
 }
 
-/** All credentials of a user for a server begin so; a name of any length fits a key that has a bound. */
+/** The prefix of the keys of a user's credentials for a server. The hash bounds the length of the key. */
 export function credentialKeyPrefix({ userId, server }: Pick<CredentialTarget, 'userId' | 'server'>): string {
   return `${createHash('sha256').update(userId).digest('base64url')}/${server}/`;
 }
@@ -40,12 +40,12 @@ export function credentialKey(target: CredentialTarget): string {
   return `${credentialKeyPrefix(target)}${target.kind}/${target.name}`;
 }
 
-/** A process of several users must not know what belongs to one of them. */
+/** False for a process that several users share: it must not know a credential of one of them. */
 export function isForOneUser({ kind, scope }: ReceivingServer): boolean {
   return kind === 'http' || (scope !== 'workspace' && scope !== 'shared');
 }
 
-/** Throws when a credential may not be kept for this place, or could never be given. */
+/** Throws when a credential for this target could never be used. */
 export function assertTarget(target: CredentialTarget, server: ReceivingServer, prefixes: readonly string[]): void {
   const { userId, kind, name } = target;
   if (userId === '' || Buffer.byteLength(userId) > 512 || brokenText.test(userId))
@@ -65,7 +65,7 @@ export function assertTarget(target: CredentialTarget, server: ReceivingServer, 
   if (why !== undefined) throwInvalid(`A credential cannot be given as ${name}: ${why}.`);
 }
 
-/** Why no credential may have this name; undefined when one may. */
+/** Finds the reason why no credential may have this name; undefined when one may. */
 export function findNameProblem(kind: 'env' | 'header', name: string, prefixes: readonly string[]): string | undefined {
   if (kind === 'header') {
     if (!headerName.test(name)) return 'that is no name of a header';

@@ -18,31 +18,31 @@ export interface OpenedCredential extends CredentialTarget {
   readonly value: string;
 }
 
-/** What may be shown of a credential: everything but its value. */
+/** A credential without its value. */
 export interface CredentialView {
   readonly userId: string;
   readonly server: string;
   readonly env?: string;
   readonly header?: string;
   readonly setAt: string;
-  /** False when it cannot be opened with the key that is here. */
+  /** False when the current key cannot open it. */
   readonly usable: boolean;
 }
 
-/** What upstreams need on behalf of users: sealed in the store, opened where it is given and nowhere else. */
+/** The credentials of users for upstreams, sealed in the store and opened only for use. */
 export interface Credentials {
-  /** What this server is given for this user. Throws when one of them cannot be opened: then the server gets none. */
+  /** Opens the credentials of a user for a server. Throws when one cannot be opened: then the server gets none. */
   read(userId: string, server: string): readonly OpenedCredential[];
-  /** The same without opening them. */
+  /** Lists the credentials of a user for a server without opening them. */
   listTargets(userId: string, server: string): readonly Pick<CredentialTarget, 'kind' | 'name'>[];
-  /** Another with every change of what `of` answers; empty when that is nothing. */
+  /** Changes with every change of these credentials; empty when there are none. */
   revision(userId: string, server: string): string;
-  /** Takes the place of what was there. Resolves when whatever was given the old one has followed. */
+  /** Replaces a credential. Resolves when the listeners have handled the change. */
   set(place: CredentialTarget, value: string): Promise<void>;
   /** False when there was none. */
   remove(place: CredentialTarget): Promise<boolean>;
   list(): CredentialView[];
-  /** Tells which user's credentials for which server have changed, here or in another process. */
+  /** Reports changed credentials, also those that another process has changed. */
   onChange(listener: (concerns: (userId: string, server: string) => boolean, server: string) => Promise<void>): void;
   close(): void;
 }
@@ -69,7 +69,7 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
     throw new AmbitError('CREDENTIAL_UNUSABLE', { what: `The credential ${name} for the server "${server}": ${why}.` });
   }
 
-  /** Two keys on one store are a mistake that would show only when a server starts elsewhere. */
+  /** Refuses a second key on one store: the mistake would show only when a server starts on another machine. */
   function assertSameKey(id: string): void {
     if (cache.listAll().every(({ sealed }) => sealed === undefined || sealed.keyId === id)) return;
     throw new AmbitError('CREDENTIAL_UNUSABLE', {
@@ -120,7 +120,7 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
       const secret = keys.current();
       const views = cache.listAll().map(({ key, sealed }): CredentialView => {
         const [, server = '', kind = '', name] = key.split('/');
-        // Whose it was stands in what was stored; it can still be removed by whoever knows.
+        // The user is unknown, but an operator who knows it can remove the credential.
         if (sealed === undefined) return { userId: '(unreadable)', server, [kind]: name, setAt: '', usable: false };
         const usable = secret !== undefined && unsealCredential(sealed, secret) !== undefined;
         const { userId } = sealed.target;

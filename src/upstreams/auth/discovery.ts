@@ -3,7 +3,7 @@ import { AmbitError } from '../../errors.ts';
 import { type GuardedFetch, NoAnswerError } from './guarded-fetch.ts';
 import type { LoginServer } from './login.ts';
 
-/** What a server says about the login it wants, in `WWW-Authenticate` (RFC 6750, RFC 9728). */
+/** The login that a server asks for in `WWW-Authenticate` (RFC 6750, RFC 9728). */
 export interface Challenge {
   readonly resourceMetadata?: string;
   readonly scopes: readonly string[];
@@ -16,16 +16,16 @@ const parameter = /([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))/gy;
 
 const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/;
 
-/** The authorization server of an upstream, and what to ask it for. */
+/** The authorization server of an upstream, and the resource and scopes to ask for. */
 export interface LoginDiscovery {
-  /** The server as tokens are made for it (RFC 8707). */
+  /** The resource that tokens are made for (RFC 8707). */
   readonly resource: string;
   readonly issuer: string;
   readonly as: AuthorizationServer;
   readonly scopes: readonly string[];
 }
 
-/** What a server says of itself (RFC 9728), or what may be assumed of one from before it had to. */
+/** The metadata of a server (RFC 9728), or the defaults for a server that has none. */
 export interface ProtectedResource {
   readonly resource: string;
   readonly issuer: string;
@@ -33,8 +33,9 @@ export interface ProtectedResource {
 }
 
 /**
- * Where the operator names the issuer, all endpoints come from that issuer's own metadata. Else the server names it, and
- * could name a stranger who sends users to an honest login page and keeps the code: the page must be the issuer's own.
+ * Discovers the authorization server. If the operator names the issuer, all endpoints come from its metadata. Else the
+ * server names it, and could name an attacker who shows an honest login page and keeps the code. So the page must be at
+ * the issuer's own origin.
  */
 export async function discoverLogin(
   { name, url, oauth }: LoginServer,
@@ -85,11 +86,11 @@ export async function discoverResource(
       throw loginFailedError('The server names no authorization server.');
     return { resource, issuer, scopes: readStrings(scopes) };
   }
-  // Servers of the revision before it had to be said stand beside their authorization server.
+  // Servers of earlier revisions share their origin with the authorization server.
   return { resource: server.href, issuer: server.origin, scopes: [] };
 }
 
-/** RFC 8414 first, then OpenID Connect; whoever answers must be the issuer that was asked for, to the letter. */
+/** Tries RFC 8414 first, then OpenID Connect. The answer must name the same issuer. */
 async function discoverIssuer(issuer: string, fetch: GuardedFetch): Promise<AuthorizationServer> {
   const url = new URL(issuer);
   const path = url.pathname === '/' ? '' : url.pathname.replace(/\/$/, '');
@@ -102,7 +103,7 @@ async function discoverIssuer(issuer: string, fetch: GuardedFetch): Promise<Auth
     const found = await fetchJson(new URL(wellKnown, url).href, fetch);
     if (found === undefined) continue;
     const said = found['issuer'];
-    // Some write their address with a slash at its end in one place and without in the other.
+    // Some issuers add a slash to their address in one place only.
     const same = typeof said === 'string' && (said === issuer || said === `${issuer}/` || `${said}/` === issuer);
     if (!same) throw loginFailedError(`What answers for ${issuer} calls itself otherwise.`);
     return found as unknown as AuthorizationServer;
@@ -110,7 +111,7 @@ async function discoverIssuer(issuer: string, fetch: GuardedFetch): Promise<Auth
   throw loginFailedError(`Nothing is known of the authorization server ${issuer}.`);
 }
 
-/** Undefined where there is none. */
+/** Fetches a JSON object; undefined where there is none. */
 async function fetchJson(address: string, fetch: GuardedFetch): Promise<Record<string, unknown> | undefined> {
   const response = await fetch(address, { method: 'GET', headers: { accept: 'application/json' } }).catch((error) => {
     if (error instanceof NoAnswerError)
@@ -125,7 +126,7 @@ async function fetchJson(address: string, fetch: GuardedFetch): Promise<Record<s
     : undefined;
 }
 
-/** Whether the server lies at or below what it calls itself. */
+/** True when the server's address is at or below the resource. */
 function coversServer(resource: string, server: URL): boolean {
   if (!URL.canParse(resource)) return false;
   const { origin, pathname } = new URL(resource);
@@ -142,7 +143,7 @@ function loginFailedError(what: string, hint?: string): AmbitError {
   return new AmbitError('LOGIN_FAILED', { what, ...(hint === undefined ? {} : { hint }) });
 }
 
-/** Undefined where no bearer token is asked for. */
+/** Reads the challenge; undefined where no bearer token is asked for. */
 export function readChallenge(header: string | undefined): Challenge | undefined {
   if (header === undefined || header.length > maxHeaderLength) return undefined;
   const start = /(?:^|,)\s*bearer(?=[\s,]|$)/i.exec(header);

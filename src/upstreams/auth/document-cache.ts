@@ -5,16 +5,16 @@ import type { SessionStore } from '../../stores/store.ts';
 export interface CachedDocument<T> {
   readonly key: string;
   readonly version: number;
-  /** Undefined when what lies in the store is not what was written there. */
+  /** Undefined when the stored text is not what was written. */
   readonly sealed: T | undefined;
 }
 
-/** What a collection of the store holds, still sealed, as this process knows it: at most a second old. */
+/** A copy of one collection of the store, still sealed, at most a second old. */
 export interface DocumentCache<T> {
-  /** Throws STORE_UNAVAILABLE while it is not known what there is. */
+  /** Throws STORE_UNAVAILABLE while the copy is not up to date. */
   listUnder(prefix: string): readonly CachedDocument<T>[];
   listAll(): readonly CachedDocument<T>[];
-  /** Looks at one again; resolves when all who listen have followed. */
+  /** Reads one document again; resolves when the listeners have handled the change. */
   refresh(key: string): Promise<void>;
   close(): void;
 }
@@ -27,12 +27,12 @@ export async function openDocumentCache<T>(
   read: (key: string, text: string) => T | undefined,
   changed: (keyPrefix: string) => Promise<void>,
 ): Promise<DocumentCache<T>> {
-  /** By what their keys begin with, up to the server. */
+  /** The documents by the prefix of their keys, up to the server. */
   const documents = new Map<string, Map<string, CachedDocument<T>>>();
   let isLoaded = false;
   let isClosed = false;
   let retry: NodeJS.Timeout | undefined;
-  // One look at a time, so that an older answer never comes after a newer one.
+  // One read at a time, so that an older answer never comes after a newer one.
   let queue: Promise<void> = Promise.resolve();
 
   function update(key: string, found: { readonly text: string; readonly version: number } | undefined): boolean {
@@ -46,7 +46,7 @@ export async function openDocumentCache<T>(
     return true;
   }
 
-  /** What their keys begin with, of those that are not as they were. */
+  /** Reads all documents and returns the prefixes of those that have changed. */
   async function reload(): Promise<string[]> {
     const stored = new Map<string, { readonly text: string; readonly version: number }>();
     for (let after: string | null | undefined; after !== null; ) {
@@ -65,13 +65,13 @@ export async function openDocumentCache<T>(
     queue = looked.then(
       () => {},
       () => {
-        // Whoever asks is refused until it is known again.
+        // Requests are refused until the documents are loaded again.
         isLoaded = false;
         clearTimeout(retry);
         if (!isClosed) retry = setTimeout(() => void next(reload).catch(() => {}), retryMs).unref();
       },
     );
-    // To follow may take a while, where processes end slowly; nobody else waits for that.
+    // Listeners may take long, where processes end slowly. The queue does not wait for them.
     await Promise.all((await looked).map(changed));
   }
 

@@ -7,19 +7,19 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { canonicalAddress, type HostAndPort, readHostAndPort } from '../../lib/net/host-and-port.ts';
 import { isSpecial } from '../../lib/net/special-addresses.ts';
 
-/** Every address of a name. */
+/** Resolves a host name to all its addresses. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
-/** Where the requests of a login may go. Their addresses come from whoever runs the server, and from those it names. */
+/** The hosts that requests of a login may reach. Their addresses come from the server, which is not trusted. */
 export interface LoginHosts {
-  /** The addresses to connect to, looked at and never resolved again; throws when it may not be reached. */
+  /** Resolves the addresses to connect to, once; throws when the host may not be reached. */
   addressesOf(url: URL): Promise<readonly string[]>;
-  /** Throws when a browser must not be sent there. */
+  /** Throws when a browser must not be sent to this address. */
   assertForBrowser(url: URL): void;
 }
 
 interface LoginHostsOptions {
-  /** The address of the server itself: the operator wrote it, and what lies on the same machine may be reached. */
+  /** The address of the server, which the operator wrote: other services on the same machine may be reached. */
   readonly server: URL;
   /** Further hosts that may be on a private network, as `host:port`. */
   readonly hosts: readonly string[];
@@ -29,7 +29,7 @@ interface LoginHostsOptions {
 const resolveByHost: ResolveHost = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
 
-/** As much of `fetch` as the library of OAuth asks for. */
+/** The part of `fetch` that the OAuth library needs. */
 export type GuardedFetch = (url: string, init: FetchInit) => Promise<Response>;
 
 export interface FetchInit {
@@ -38,7 +38,7 @@ export interface FetchInit {
   readonly body?: unknown;
 }
 
-/** Nothing came back. Whether anything was sent decides whether it may be sent again. */
+/** No answer came. A request that was not sent may be repeated. */
 export class NoAnswerError extends Error {
   readonly sent: boolean;
 
@@ -53,7 +53,7 @@ const defaultTimeoutMs = 10_000;
 const maxAnswerBytes = 262_144;
 const maxRedirects = 3;
 
-/** Goes only where a login may lead, connects to the very addresses that were looked at, and reads only so much. */
+/** Creates a fetch that reaches only allowed hosts, at the addresses that were checked, and bounds the answer. */
 export function createGuardedFetch(loginHosts: LoginHosts, timeoutMs = defaultTimeoutMs): GuardedFetch {
   async function fetchOnce(url: URL, init: FetchInit, signal: AbortSignal): Promise<Response> {
     const addresses = await loginHosts.addressesOf(url);
@@ -67,7 +67,7 @@ export function createGuardedFetch(loginHosts: LoginHosts, timeoutMs = defaultTi
       const response = await fetchOnce(url, init, signal);
       const location = response.headers.get('location');
       const moved = [301, 302, 303, 307, 308].includes(response.status) && location !== null;
-      // What is posted holds codes and tokens: it goes where it was meant to go and nowhere else.
+      // A POST holds codes and tokens, so it never follows a redirect.
       if (!moved || left === 0 || init.method !== 'GET' || !URL.canParse(location, url.href)) return response;
       url = new URL(location, url);
     }
@@ -147,7 +147,7 @@ export function createLoginHosts({
 
   async function resolveAddresses(host: string, literal: boolean): Promise<readonly string[]> {
     if (literal) return [host];
-    // This name means the machine itself, whatever anybody answers.
+    // This name means the machine itself, whatever a resolver answers.
     if (host === 'localhost') return ['127.0.0.1', '::1'];
     const found = await resolve(host).catch((cause) => {
       throw new AmbitError('LOGIN_FAILED', { what: `The host ${host} cannot be found.`, cause });

@@ -14,20 +14,20 @@ export interface LoginOwner {
   readonly server: string;
 }
 
-/** The logins as an operator handles them: tokens never come out. */
+/** The logins for an operator, who never sees a token. */
 export interface GivenLogins {
-  /** `port` is where a command on this machine waits for the browser; without one it comes back to the gateway. */
+  /** Starts a login. `port` is where a command on this machine waits for the browser; without it the gateway does. */
   start(which: LoginOwner, port?: number, browser?: string): Promise<LoginRedirect>;
-  /** Whose login to which server `complete` would end, for a person to be asked first. */
+  /** Shows the login that `complete` would end, so that a person can be asked first. */
   look(callback: string, browser?: string): Promise<PendingLogin>;
-  /** Ends what was started: `callback` is the address that the browser was sent back to. */
+  /** Completes a login. `callback` is the address that the browser was sent back to. */
   complete(callback: string, which?: LoginOwner, browser?: string): Promise<LoginView>;
   /** False when there was none. */
   remove(which: LoginOwner): Promise<boolean>;
   list(): LoginView[];
-  /** Whose login a link that was given out is for; undefined when it has run out, or is none of ours. */
+  /** Reads the ticket of a login link; undefined when it has expired or is not ours. */
   linked(ticket: string): LoginOwner | undefined;
-  /** What Ambit is, for the authorization server with that tag; undefined where it has no address of its own. */
+  /** The client metadata for the authorization server with that tag; undefined without a public address. */
   client(tag: string): Record<string, unknown> | undefined;
 }
 
@@ -38,7 +38,7 @@ export interface LoginAdminOptions {
   readonly isApproved: (server: ServerDefinition) => boolean;
 }
 
-/** Those of this configuration, with the key it names. */
+/** Opens the logins with the key that the configuration names. */
 export function openConfiguredLogins(
   store: SessionStore,
   config: Config,

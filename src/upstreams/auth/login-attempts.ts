@@ -5,10 +5,10 @@ import type { KnownIssuer, LoginClient } from './login.ts';
 import { decryptText, encryptText, openSecrets, readSealedFacts, sealFacts } from './seal.ts';
 import type { SealingKeys } from './sealing-key.ts';
 
-/** Part of a link that lets a browser start a login: for one user and one server, for a while. Nothing is kept of it. */
+/** The tickets in links that let a browser start a login, for one user and one server. Nothing is stored. */
 export interface LoginTickets {
   make(userId: string, server: string): Promise<string>;
-  /** Undefined when it was not made here, or ran out. */
+  /** Reads a ticket; undefined when it was not made here or has expired. */
   read(ticket: string): { readonly userId: string; readonly server: string } | undefined;
 }
 
@@ -18,7 +18,7 @@ const ivBytes = 12;
 
 const ticketBinding = Buffer.from(JSON.stringify(['ambit login link', 1]));
 
-/** A login that was started: all that its end is checked against. */
+/** A started login, with everything that its completion is checked against. */
 export interface LoginAttempt {
   readonly userId: string;
   readonly server: string;
@@ -29,17 +29,17 @@ export interface LoginAttempt {
   readonly client: LoginClient;
   readonly as: KnownIssuer;
   readonly scopes: readonly string[];
-  /** Only the browser that holds this may end it, where it was started in one. */
+  /** The browser in which it was started, as a hash: only this one may complete it. */
   readonly browser?: string;
 }
 
-/** Logins under way, in the store: one may end in another process than it was started in. */
+/** The started logins, in the store: another process may complete them. */
 export interface LoginAttempts {
-  /** The `state` to go along: nobody can guess it, and the store does not know it. */
+  /** Stores an attempt and returns its `state`, which nobody can guess and the store does not hold. */
   add(attempt: LoginAttempt): Promise<string>;
-  /** The same without using it up, so that a person can be asked first. */
+  /** Reads an attempt without using it up, so that a person can be asked first. */
   read(state: string): Promise<LoginAttempt | undefined>;
-  /** Good for one use, by whomever; undefined when it was used, ran out, or never was. */
+  /** Takes an attempt, once; undefined when it was used, has expired, or never existed. */
   take(state: string): Promise<LoginAttempt | undefined>;
 }
 
@@ -58,7 +58,7 @@ export function createLoginAttempts(
   const isFacts = ({ expiresAt }: Record<string, unknown>) => typeof expiresAt === 'number';
   const bindingFor = (key: string) => ['ambit login attempt', 1, key];
 
-  /** What was never ended would fill the store. */
+  /** Removes the attempts that were never completed. */
   async function removeExpired(): Promise<void> {
     const { documents } = await store.documents.list(collection, { limit: 1000 });
     for (const { key, text, version } of documents) {
@@ -107,7 +107,7 @@ function attemptKey(state: string): string {
   return createHash('sha256').update(state).digest('base64url');
 }
 
-/** How often something may be begun under one name: whoever holds a link, or an agent that goes on asking, is slowed down. */
+/** Limits the starts under one name in a time window: a login link could be opened again and again. */
 export function createStartLimiter(max: number, windowMs: number, now: () => number): (name: string) => boolean {
   let starts = new Map<string, number>();
   let since = now();

@@ -12,18 +12,18 @@ export interface LoginStartOptions {
   readonly userId: string;
   readonly server: LoginServer;
   readonly returnTarget: ReturnTarget;
-  /** Scopes that a login before had, or lacked. */
+  /** The scopes that the last login had or lacked. */
   readonly previousScopes: readonly string[];
   readonly loginHosts: LoginHosts;
 }
 
 export interface PreparedLogin {
   readonly attempt: LoginAttempt;
-  /** Where the browser goes, with the `state` that the attempt is kept under. */
+  /** The address for the browser, with the `state` that the attempt is stored under. */
   authorizationUrl(state: string): Promise<string>;
 }
 
-/** Finds out where and how a user logs in to a server, and makes Ambit known there. */
+/** Discovers where a user logs in to a server, and registers Ambit there if needed. */
 export async function startLogin({
   userId,
   server,
@@ -42,9 +42,9 @@ export async function startLogin({
   reach.assertForBrowser(endpoint);
   const { client, redirectUri } = await chooseClient(server, as, back, fetch);
   const offered = challenge !== undefined && challenge.scopes.length > 0 ? challenge.scopes : named;
-  // Without this scope many give no refresh token; those who know it want the user asked each time.
+  // Many give no refresh token without this scope, and demand consent each time with it.
   const lasting = as.scopes_supported?.includes('offline_access') === true ? ['offline_access'] : [];
-  // Where the operator names scopes, a server does not widen them.
+  // A server cannot widen the scopes that the operator names.
   const scopes = [...new Set([...(server.oauth?.scopes ?? [...offered, ...agreed]), ...lasting])];
   const oauth = await loadOauth();
   const verifier = oauth.generateRandomCodeVerifier();
@@ -78,7 +78,7 @@ export async function startLogin({
   };
 }
 
-/** What the server answers to somebody it does not know. */
+/** Fetches the challenge that the server sends to an unknown client. */
 async function fetchChallenge({ name, url }: LoginServer, fetch: GuardedFetch): Promise<Challenge | undefined> {
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
   const body = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
@@ -105,13 +105,13 @@ function pickIssuerMetadata(as: AuthorizationServer): KnownIssuer {
   };
 }
 
-/** Undefined where there is none, or more than one. */
+/** Reads the `state` of a callback; undefined where there is none, or more than one. */
 export function readState(callback: string): string | undefined {
   const found = URL.canParse(callback) ? new URL(callback).searchParams.getAll('state') : [];
   return found.length === 1 ? found[0] : undefined;
 }
 
-/** Each authorization server sends users back to an address of its own: another may not end what this one began. */
+/** Throws when the answer came to the address of another authorization server. */
 export function assertRedirectUri({ redirectUri }: LoginAttempt, callback: string): void {
   const { origin, pathname } = new URL(callback);
   if (`${origin}${pathname}` !== redirectUri) {
@@ -119,7 +119,7 @@ export function assertRedirectUri({ redirectUri }: LoginAttempt, callback: strin
   }
 }
 
-/** Redeems what the user came back with. `callback` is the address they came back to, whole. */
+/** Redeems the code of a callback. `callback` is the whole address that the user came back to. */
 export async function completeLogin(
   attempt: LoginAttempt,
   { callback, state }: { readonly callback: string; readonly state: string },

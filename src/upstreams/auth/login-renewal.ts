@@ -9,18 +9,18 @@ import { RenewalError, type TokenGrant } from './token-requests.ts';
 export interface LoginRenewalOptions {
   readonly store: SessionStore;
   readonly keys: SealingKeys;
-  /** Asks the authorization server; throws `NotRenewed`. */
+  /** Asks the authorization server for new tokens; throws `RenewalError`. */
   readonly requestTokens: (login: Login, refreshToken: string) => Promise<TokenGrant>;
   readonly onEvent: (event: 'login-renewed' | 'login-lost', facts: LoginFacts) => void;
   readonly now?: () => number;
 }
 
 export interface LoginRenewal {
-  /** Renewed before it is used. */
+  /** True when the login must be renewed before its next use. */
   isDue(login: LoginFacts): boolean;
   /**
-   * The login with a token that holds, renewed where it is due or where the server refused the token given here.
-   * Undefined when it is gone or lost. Whoever asks while it is being renewed, here or in another process, waits for that.
+   * Finds the login with a valid token, and renews it when it is due or when the server refused the given token.
+   * Undefined when it is gone or lost. Callers wait for a renewal that is running, here or in another process.
    */
   ensureFresh(userId: string, server: string, refused?: string): Promise<Login | undefined>;
 }
@@ -28,12 +28,12 @@ export interface LoginRenewal {
 const leaseMs = 60_000;
 const pollMs = 150;
 const retryMs = 5000;
-/** A token refused while it is as young as this is not refused for its age. */
+/** The age below which a refused token was not refused for its age. */
 const youngMs = 5000;
 
 /**
- * A refresh token that is good for one use and is used twice is taken for stolen, and then the whole login is over. So
- * whoever renews says so in the store first, and who said so and never came back has used it.
+ * Renews logins under a lease in the store. A refresh token that is used twice counts as stolen, and ends the login. A
+ * lease that was never released means that its token may have been used.
  */
 export function createLoginRenewal({
   store,
@@ -66,7 +66,7 @@ export function createLoginRenewal({
     return undefined;
   }
 
-  /** What was granted must not be lost because the store was away for a moment: the old token is used up. */
+  /** Saves with retries: the old token is used up, so the new one must not be lost. */
   async function saveWithRetry(key: string, facts: LoginFacts, login: Login, version: number): Promise<boolean> {
     for (let left = 8; ; left--) {
       try {
@@ -158,7 +158,7 @@ function applyGrant(login: Login, granted: TokenGrant, at: number): Login {
   };
 }
 
-/** Without who renews it: whoever writes the rest has done so. */
+/** Copies the facts without the lease and the retry time. */
 export function withoutLease(login: LoginFacts): LoginFacts {
   const { id, userId, server, issuer, scopes, wanted, state, madeAt, renewedAt, why, expiresAt, rotates } = login;
   return {

@@ -3,13 +3,13 @@ import { credentialKeyPrefix } from './credential-target.ts';
 import { openSecrets, readSealedFacts, type SealedFacts, type SealingKey, sealFacts } from './seal.ts';
 export const loginsCollection = 'logins';
 
-/** As much of a server as a login to it needs. */
+/** The part of a server that a login needs. */
 export interface LoginServer {
   readonly name: string;
   readonly url: URL;
   readonly oauth?:
     | {
-        /** The only authorization server that users of it log in at. */
+        /** The only authorization server that its users may log in at. */
         readonly issuer?: string | undefined;
         readonly clientId?: string | undefined;
         readonly clientSecretFile?: string | undefined;
@@ -19,24 +19,24 @@ export interface LoginServer {
     | undefined;
 }
 
-/** Whether users of the server may log in at this authorization server, by what the operator wrote. */
+/** True when the operator allows logins to the server at this authorization server. */
 export function isAllowedIssuer({ oauth }: Pick<LoginServer, 'oauth'>, issuer: string): boolean {
   return oauth?.issuer === undefined || trimSlash(oauth.issuer) === trimSlash(issuer);
 }
 
-/** Some write their address with a slash at its end in one place and without in the other. */
+/** Removes the final slash, which some issuers add in one place only. */
 function trimSlash(issuer: string): string {
   return issuer.replace(/\/$/, '');
 }
 
-/** What Ambit is to an authorization server. */
+/** Ambit as a client of an authorization server. */
 export interface LoginClient {
   readonly clientId: string;
   readonly clientSecret?: string;
   readonly method: 'none' | 'client_secret_basic' | 'client_secret_post';
 }
 
-/** What is kept of an authorization server: fixed when the login starts, whatever it says of itself later. */
+/** The metadata of an authorization server that is stored with a login and does not change later. */
 export type KnownIssuer = Pick<
   AuthorizationServer,
   | 'issuer'
@@ -48,30 +48,30 @@ export type KnownIssuer = Pick<
 >;
 
 export interface LoginFacts {
-  /** Another with every login, the same through its renewals. */
+  /** Changes with every login and stays the same through its renewals. */
   readonly id: string;
   readonly userId: string;
   readonly server: string;
   readonly issuer: string;
   readonly scopes: readonly string[];
-  /** What the server asked for beyond that, since. */
+  /** The scopes that the server has asked for since. */
   readonly wanted: readonly string[];
   readonly state: 'active' | 'lost';
   readonly why?: string;
   readonly madeAt: number;
   readonly renewedAt: number;
-  /** Undefined where the authorization server does not say. */
+  /** Undefined where the authorization server gives no time. */
   readonly expiresAt?: number;
-  /** Whether a refresh token is good for one use; undefined until there was one. */
+  /** True when each refresh token works once; undefined until the first renewal. */
   readonly rotates?: boolean;
-  /** Who renews it, and until when others leave that to them. */
+  /** The process that renews the login, and the time until which others wait for it. */
   readonly lease?: { readonly by: string; readonly until: number };
-  /** Not to be renewed before: the last time nobody answered. */
+  /** The time of the next try, after an authorization server that did not answer. */
   readonly retryAt?: number;
 }
 
 export interface LoginSecrets {
-  /** The address the token was asked for. It goes nowhere else, whatever the server's name stands for later. */
+  /** The server's address when the token was made. The token is sent to no other address. */
   readonly url: string;
   readonly resource: string;
   readonly accessToken: string;
@@ -96,7 +96,7 @@ export function sealLogin(facts: LoginFacts, secrets: LoginSecrets, key: Sealing
   return sealFacts(facts, secrets, key, bindingFor(facts));
 }
 
-/** Undefined when it cannot be opened with the key that is here. */
+/** Opens a login; undefined when the current key cannot open it. */
 export function openLogin(sealed: SealedLogin, key: SealingKey | undefined): Login | undefined {
   const secrets = openSecrets<LoginSecrets>(sealed, key, bindingFor(sealed.facts));
   return secrets === undefined ? undefined : { ...sealed.facts, ...secrets };
@@ -116,13 +116,13 @@ function bindingFor({ id, userId, server, issuer }: LoginFacts): readonly (strin
   return ['ambit login', 1, id, userId, server, issuer];
 }
 
-/** What may be shown of a login. */
+/** A login without its secrets. */
 export interface LoginView {
   readonly userId: string;
   readonly server: string;
   readonly issuer: string;
   readonly scopes: readonly string[];
-  /** "lost" when the user has to log in again; "wanted" when the server wants more than was agreed to. */
+  /** "lost" when the user has to log in again; "wanted" when the server wants more scopes than were granted. */
   readonly state: 'active' | 'lost' | 'wanted';
   readonly why?: string;
   readonly madeAt: string;

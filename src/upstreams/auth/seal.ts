@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, createHash, type KeyObject, randomBytes } from 'node:crypto';
 import { type CredentialTarget, credentialKey } from './credential-target.ts';
 
-/** What lies in the store: facts that may be read there, and secrets that may not. */
+/** A stored document: readable facts, and encrypted secrets. */
 export interface SealedFacts<F> {
   readonly facts: F;
   readonly keyId: string;
@@ -10,12 +10,12 @@ export interface SealedFacts<F> {
 }
 
 export interface SealingKey {
-  /** Tells keys apart without telling anything of them. */
+  /** Identifies the key without revealing it. */
   readonly id: string;
   readonly secret: KeyObject;
 }
 
-/** A credential as it lies in the store: all but its value can be read. */
+/** A credential as it is stored: all but its value is readable. */
 export interface SealedCredential {
   readonly target: CredentialTarget;
   readonly keyId: string;
@@ -32,7 +32,7 @@ export function sealingKeyId(secret: Buffer): string {
   return createHash('sha256').update('ambit credentials key ').update(secret).digest('hex').slice(0, 16);
 }
 
-/** What cannot be read, nor opened beside anything but what it is bound to. */
+/** Encrypts a text so that it can be opened only with the data that it is bound to. */
 export function encryptText(value: string, { secret }: SealingKey, boundTo: Buffer): { iv: Buffer; data: Buffer } {
   const iv = randomBytes(ivBytes);
   const cipher = createCipheriv(algorithm, secret, iv, { authTagLength: tagBytes });
@@ -40,7 +40,7 @@ export function encryptText(value: string, { secret }: SealingKey, boundTo: Buff
   return { iv, data: Buffer.concat([cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]) };
 }
 
-/** Undefined when it is not what was encrypted with this key and bound to this. */
+/** Decrypts a text; undefined when the key, the binding or the data is another. */
 export function decryptText(
   { iv, data }: Pick<SealedCredential, 'iv' | 'data'>,
   key: SealingKey,
@@ -57,7 +57,7 @@ export function decryptText(
   }
 }
 
-/** The text to be stored. What it is for is bound into it: moved to another place, it cannot be opened. */
+/** Seals a credential as text for the store. It is bound to its target: under another key it cannot be opened. */
 export function sealCredential(target: CredentialTarget, value: string, key: SealingKey, setAt: number): string {
   const { iv, data } = encryptText(value, key, credentialBinding(target, setAt));
   const { userId, server, kind, name } = target;
@@ -74,7 +74,7 @@ export function sealCredential(target: CredentialTarget, value: string, key: Sea
   });
 }
 
-/** Undefined when the text is not what was written under this key of the store. */
+/** Reads a sealed credential; undefined when the text was not written under this key of the store. */
 export function readSealedCredential(key: string, text: string): SealedCredential | undefined {
   try {
     const { v, userId, server, kind, name, keyId, setAt, iv, data } = JSON.parse(text) as Record<string, unknown>;
@@ -90,7 +90,7 @@ export function readSealedCredential(key: string, text: string): SealedCredentia
   }
 }
 
-/** Undefined when it was sealed with another key, or is not what was sealed. */
+/** Opens a credential; undefined when it was sealed with another key, or was changed. */
 export function unsealCredential(
   { target: place, keyId, setAt, iv, data }: SealedCredential,
   key: SealingKey,
@@ -102,7 +102,7 @@ function credentialBinding({ userId, server, kind, name }: CredentialTarget, set
   return Buffer.from(JSON.stringify(['ambit credential', 1, userId, server, kind, name, setAt]));
 }
 
-/** The secrets can be opened only beside what they are bound to: moved to another place, they cannot. */
+/** Seals secrets so that they can be opened only with the data that they are bound to. */
 export function sealFacts<F>(
   facts: F,
   secrets: unknown,
@@ -113,7 +113,7 @@ export function sealFacts<F>(
   return { facts, keyId: key.id, iv: iv.toString('base64'), data: data.toString('base64') };
 }
 
-/** Undefined when they were sealed with another key, or are not what was sealed. */
+/** Opens the secrets; undefined when they were sealed with another key, or were changed. */
 export function openSecrets<S>(
   sealed: SealedFacts<unknown>,
   key: SealingKey | undefined,

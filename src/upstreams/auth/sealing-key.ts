@@ -14,17 +14,17 @@ export interface SealingKeySource {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** The key that credentials are sealed with. It never lies in the store. */
+/** The key that seals credentials. It is never in the store. */
 export interface SealingKeys {
-  /** Undefined while none has been made. */
+  /** The key; undefined while none has been made. */
   current(): SealingKey | undefined;
-  /** The same, made now if there is none. */
+  /** The key, made now if there is none. */
   make(): Promise<SealingKey>;
 }
 
 const keyBytes = 32;
 
-/** From AMBIT_CREDENTIALS_KEY, else from the file that was named, else from one in the data directory, made on first use. */
+/** Reads the key from AMBIT_CREDENTIALS_KEY, else from `keyFile`, else from a file that is made on first use. */
 export function openSealingKeys({ dataDir, keyFile, env }: SealingKeySource): SealingKeys {
   const given = env['AMBIT_CREDENTIALS_KEY'];
   if (given !== undefined && given !== '') return fixedKeys(parseKey(given, 'AMBIT_CREDENTIALS_KEY'));
@@ -61,7 +61,7 @@ function fixedKeys(key: SealingKey): SealingKeys {
   return { current: () => key, make: async () => key };
 }
 
-/** 32 bytes, as base64 or hex. */
+/** Parses a key of 32 bytes, as base64 or hex. */
 function parseKey(text: string, from: string): SealingKey {
   const written = text.trim();
   const secret = /^[0-9a-f]{64}$/i.test(written) ? Buffer.from(written, 'hex') : Buffer.from(written, 'base64');

@@ -4,7 +4,7 @@ import { parseScopes } from './discovery.ts';
 import { type GuardedFetch, NoAnswerError } from './guarded-fetch.ts';
 import type { KnownIssuer, LoginClient } from './login.ts';
 
-/** The library is loaded with the first login, not with the gateway. */
+/** Loads the library with the first login, not with the gateway. */
 export const loadOauth = () => import('oauth4webapi');
 type Oauth = Awaited<ReturnType<typeof loadOauth>>;
 
@@ -12,7 +12,7 @@ export interface TokenGrant {
   readonly accessToken: string;
   readonly refreshToken?: string;
   readonly expiresAt?: number;
-  /** Undefined where they are those that were asked for. */
+  /** Undefined where the scopes are those that were asked for. */
   readonly scopes?: readonly string[];
 }
 
@@ -22,7 +22,7 @@ export interface TokenParties {
   readonly resource: string;
 }
 
-/** How a renewal that brought nothing ended. Only `later` is sure to have left the refresh token unused. */
+/** A failed renewal. Only `later` means that the refresh token was certainly not used. */
 export class RenewalError extends Error {
   readonly how: 'refused' | 'later' | 'unknown';
 
@@ -33,7 +33,7 @@ export class RenewalError extends Error {
   }
 }
 
-/** Checks who answers for the login (`state`, `iss`), and redeems the code. */
+/** Checks the issuer of the answer (`state`, `iss`) and redeems the code. */
 export async function redeemCode(
   { as, client, resource }: TokenParties,
   given: {
@@ -84,7 +84,7 @@ export async function renewToken(
     const unsent = isAmbitError(error) || (error instanceof NoAnswerError && !error.sent);
     throw new RenewalError(unsent ? 'later' : 'unknown', (error as Error).message);
   }
-  // These were said before anything was done; what a proxy says in another's place tells nothing of that.
+  // A server sends these before it uses the token. The other codes may come from a proxy.
   if ([429, 500, 503].includes(response.status)) throw new RenewalError('later', `status ${response.status}`);
   if (response.status >= 500) throw new RenewalError('unknown', `status ${response.status}`);
   try {
@@ -94,7 +94,7 @@ export async function renewToken(
   }
 }
 
-/** Tells the authorization server that a login is over; where it cannot be told, the login is over all the same. */
+/** Revokes a token at the authorization server. A failure does not keep the login alive. */
 export async function revokeToken(
   { as, client }: TokenParties,
   token: string,
@@ -124,14 +124,14 @@ function toOauthParties(oauth: Oauth, as: KnownIssuer, client: LoginClient): [Au
   return [as as AuthorizationServer, { client_id: client.clientId }, how];
 }
 
-/** What may be asked, over http too, is decided where requests leave. */
+/** The options of the OAuth library. The guarded fetch decides which addresses are allowed, plain HTTP included. */
 export function requestOptions(oauth: Oauth, fetch: GuardedFetch) {
   const asked = (url: string, init: { method: string; headers: Record<string, string>; body?: unknown }) =>
     fetch(url, init);
   return { [oauth.customFetch]: asked, [oauth.allowInsecureRequests]: true };
 }
 
-/** A token that is said to live longer is renewed after ten years. */
+/** The longest lifetime of a token that is believed: ten years. */
 const maxLifetimeSeconds = 10 * 365 * 86_400;
 
 function readGrant(answer: TokenEndpointResponse): TokenGrant {
@@ -148,7 +148,7 @@ function readGrant(answer: TokenEndpointResponse): TokenGrant {
   };
 }
 
-/** The code that OAuth gives an error; texts of others are not repeated. */
+/** Describes an error by its OAuth code. Texts of the authorization server are not repeated. */
 function describeOauthError(error: unknown): string {
   const { error: word, message } = error as { error?: unknown; message?: string };
   if (typeof word === 'string' && /^[\w.-]{1,60}$/.test(word)) return word;

@@ -16,41 +16,41 @@ import type { Logins } from './logins.ts';
 
 type HeaderValues = Readonly<Record<string, string>>;
 
-/** What goes to servers over HTTP for a session's user: credentials that were given, else the token of a login. */
+/** Adds the auth of a session's user to requests over HTTP: a credential, else the token of a login. */
 interface UserAuth extends Omit<CredentialAuth, 'headers'> {
   headers(session: Session, server: HttpServer): HeaderValues | Promise<HeaderValues>;
-  /** True when the user's token is another now; throws LOGIN_REQUIRED when only the user can help. */
+  /** Handles a refused request: true when there is a new token; throws LOGIN_REQUIRED when only the user can help. */
   refused(session: Session, server: HttpServer, refusal: AuthRefusal): Promise<boolean>;
 }
 
 interface UserAuthOptions {
   readonly credentialAuth: CredentialAuth;
-  /** Undefined where nobody is given anything. */
+  /** Undefined where no server gets a login. */
   readonly logins: Logins | undefined;
   readonly isApproved: (server: ServerDefinition) => boolean;
-  /** Where the user's browser may log in to a server, if anywhere. */
+  /** Creates the link at which a user's browser may log in to a server, if there is one. */
   readonly createLoginLink: (userId: string, server: string) => Promise<string | undefined>;
 }
 
 const authorizationHeader = 'authorization';
 
-/** All that servers are given on behalf of users: what was set for them, and what they logged in for. */
+/** The auth of users at upstreams: credentials that were set, and logins. */
 export interface UpstreamAuth {
   readonly authFor: UserAuth;
   readonly credentials: GivenCredentials;
   readonly logins: GivenLogins;
-  /** Hears of what is another now, or gone; whoever changed it waits for the listener. */
+  /** Reports auth that was replaced or removed. The change waits for the listener. */
   onChange(listener: (server: string, concerns: MatchesUser) => Promise<void>): void;
-  /** Removes everything of a user: a user who is added under this name later is somebody else. */
+  /** Removes all auth of a user: a later user of the same name is another person. */
   removeAllOf(userId: string): Promise<void>;
   close(): void;
 }
 
-/** True when something of this user for this server is meant. */
+/** True for the users and servers that a change is about. */
 export type MatchesUser = (userId: string, server: string) => boolean;
 
 export interface UpstreamAuthOptions {
-  /** False where nobody's may be given to any server. */
+  /** False where no server gets credentials or logins. */
   readonly any: boolean;
   readonly store: SessionStore;
   readonly settings: Settings;
@@ -104,7 +104,7 @@ function createUserAuth({
   isApproved,
   createLoginLink: linkFor,
 }: UserAuthOptions): UserAuth {
-  /** The logins, where this server may be given the user's. */
+  /** The logins, where this server may get that of the user. */
   function loginsFor({ userId }: Session, server: ServerDefinition): Logins | undefined {
     if (logins === undefined || userId === anonymousUser || server.kind !== 'http' || !isForOneUser(server)) {
       return undefined;
@@ -153,12 +153,12 @@ function createUserAuth({
       if (status === 403) {
         if (challenge?.error !== 'insufficient_scope' || token === undefined) return false;
         await kept.addWantedScopes(session.userId, server.name, challenge.scopes);
-        // What it wants stands on the page of the authorization server; its words here would read like Ambit's own.
+        // The page of the authorization server shows the scopes. The server's words would read like Ambit's own here.
         throw await loginRequiredError(session, server, 'wants more than its user has agreed to');
       }
       if (token === undefined) {
         const isFixed = Object.keys(server.headers).some((name) => name.toLowerCase() === authorizationHeader);
-        // Without a word of bearer tokens it may want something that no login brings.
+        // A server that does not ask for a bearer token may want something that no login brings.
         if (isFixed || (challenge === undefined && server.oauth === undefined)) return false;
         throw await loginRequiredError(session, server, 'wants its user to log in there');
       }
@@ -168,7 +168,7 @@ function createUserAuth({
   };
 }
 
-/** As a shell takes it. */
+/** Quotes a text for a shell. */
 function quoteForShell(text: string): string {
   return /^[\w@.+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -10,37 +10,36 @@ export interface CachedOffer {
   readonly owner: ListOwner;
 }
 
-/** Says which offers are meant. */
+/** Selects offers by key and owner. */
 export type OfferFilter = (key: string, owner: ListOwner) => boolean;
 
 export interface CatalogFile {
   load(): Map<string, CachedOffer>;
   put(key: string, kept: CachedOffer): void;
-  /** Also of those that other processes have put there. */
+  /** Removes the offers that fit, also those of other processes. */
   remove(fits: OfferFilter): void;
-  /** Writes what is still unwritten; from then on nothing is. */
+  /** Writes the queued updates; later ones are ignored. */
   close(): Promise<void>;
 }
 
-/** True where it changed anything. */
+/** Changes the offers and returns true when something changed. */
 type CatalogUpdate = (offers: Map<string, CachedOffer>) => boolean;
 
 const maxOffers = 500;
-/** Each change reads and writes the whole file, so long lists are asked for again after a restart instead. */
+/** Longer offers are not stored: each update reads and writes the whole file. */
 const maxOfferLength = 1024 * 1024;
 const maxCharacters = 16 * 1024 * 1024;
-/** Characters of up to three bytes each. */
+/** A character takes up to three bytes. */
 const maxBytes = 3 * maxCharacters;
-/** Nobody says when a user of an identity provider is gone. */
+/** The age limit of an offer: an identity provider does not report users that are gone. */
 const maxAgeMs = 7 * 24 * 3_600_000;
 const gatherMs = 200;
 const closingMs = 2000;
 
 /**
- * The catalog on disk, so that a restart need not start every server. A server may have made its lists from a tenant's
- * files: the file lies in the data directory, which only its owner can read, and each list is given to its owner only.
- * Several processes may use one data directory. Each adds and removes what it means to, and so brings nothing back that
- * another has removed.
+ * Opens the catalog on disk, so that a restart need not start every server. Lists may quote files of a tenant, so the file
+ * is private and each list goes to its owner only. Several processes may share the file: each applies its own updates to
+ * the current content, and so never restores what another has removed.
  */
 export function catalogFile(path: string): CatalogFile {
   let queued: CatalogUpdate[] = [];
@@ -71,7 +70,7 @@ export function catalogFile(path: string): CatalogFile {
       writeFileSync(beside, serializeOffers(offers), { flag: 'wx', mode: 0o600 });
       renameSync(beside, path);
     } catch {
-      // A catalog that cannot be kept is asked for again. One that may hold what had to go is none.
+      // A file that may still hold removed lists must not stay. The lists are fetched again.
       rmSync(beside, { force: true });
       rmSync(path, { force: true });
     }
@@ -107,13 +106,13 @@ export function catalogFile(path: string): CatalogFile {
     close() {
       isClosed = true;
       write();
-      // A lock that a killed process left behind must not hold up the end. What is not removed now is at the next start.
+      // The lock of a killed process must not delay the shutdown. The next start removes what is left.
       return within(writing, closingMs).catch(() => {});
     },
   };
 }
 
-/** The youngest, as many as there is room for. */
+/** Serializes the newest offers, as many as fit. */
 function serializeOffers(offers: ReadonlyMap<string, CachedOffer>): string {
   const texts: string[] = [];
   let characters = 0;

@@ -125,7 +125,7 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
       .then((offer) => {
         failures.delete(key);
         const [name = '', , of] = key.split(' ');
-        // Its session may have gone while the server was asked: nobody would forget it then.
+        // The session may have ended meanwhile. Nobody would forget its lists then.
         if (of !== undefined && !hasOwnLists(of, name)) return offer;
         if (asked.isAbandoned) {
           stale.delete(key);
@@ -178,7 +178,7 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
       const key = hasOwnLists(place, server.name) ? `${shared} ${place}` : shared;
       const known = offers.get(key)?.offer;
       if (known !== undefined && !stale.has(key)) {
-        // Old news are told at once, and looked after meanwhile.
+        // An old list is returned at once and refreshed in the background.
         if (Date.now() - known.at > freshMs) refreshOffer(key, looking).catch(() => {});
         return toListing(server, known);
       }
@@ -221,7 +221,7 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
       const isOfSession = (place: string) => place === sessionId || place.startsWith(`${sessionId}/`);
       for (const place of [...ownLists.keys()]) if (isOfSession(place)) ownLists.delete(place);
       for (const key of [...stale.keys()]) if (isOfSession(key.split(' ')[2] ?? '')) stale.delete(key);
-      // None of it is in the file.
+      // Lists of one session are never in the file.
       forgetInMemory((key, owner) => isOfSession(key.split(' ')[2] ?? '') || owner.sessionId === sessionId);
     },
     forgetOwners(isGone) {

@@ -4,7 +4,7 @@ import { memberOf, scanEntry, stringAt } from '../../protocol/json/scan.ts';
 
 const separator = '__';
 
-/** Hosts refuse longer tool names. */
+/** The longest tool name that hosts accept. */
 const maxNameLength = 64;
 
 export interface CatalogEntry {
@@ -16,7 +16,7 @@ export interface CatalogEntry {
   readonly text: string;
 }
 
-/** Entries of a server under the names they have among those of all servers; what has no name, or is no object, is left out. */
+/** Renames the entries of a server to their public names. Entries without a name are left out. */
 export function named(server: string, texts: readonly string[]): CatalogEntry[] {
   return texts.flatMap((text) => {
     const bytes = Buffer.from(text);
@@ -54,7 +54,7 @@ function replaceMember(text: string, key: string, value: string): string {
   return applyEdits(bytes, [replaceValue(member, JSON.stringify(value))]).toString('utf8');
 }
 
-/** What a server's tool or prompt is called among those of all servers: `server__tool`, or a stable short form. */
+/** The public name of a server's tool or prompt: `server__tool`, or a stable short form. */
 export function toPublicName(server: string, name: string): string {
   const full = `${server}${separator}${name}`;
   if (full.length <= maxNameLength) return full;
@@ -62,7 +62,7 @@ export function toPublicName(server: string, name: string): string {
   return `${full.slice(0, maxNameLength - 9)}_${hash}`;
 }
 
-/** Server names have no "__", so the first one parts the name. Undefined when there is none. */
+/** Splits a public name at its first "__", which no server name contains. Undefined when there is none. */
 export function splitName(name: string): { readonly server: string; readonly name: string } | undefined {
   const at = name.indexOf(separator);
   return at < 1 ? undefined : { server: name.slice(0, at), name: name.slice(at + separator.length) };

@@ -4,44 +4,44 @@ import { elementsAt, type Member, memberOf, rawAt, shapeAt, stringAt } from '../
 import { walkStrings } from '../../protocol/json/walk-strings.ts';
 import type { Message } from '../../protocol/message.ts';
 
-/** What MCP calls the members of a tool. */
+/** The members of a tool in MCP. */
 const toolMembers = new Set([
   ...['name', 'title', 'description', 'inputSchema', 'outputSchema', 'annotations', 'icons', 'execution', '_meta'],
 ]);
 
 const foldedToolMembers = new Set([...toolMembers].map(foldKey));
 
-/** Asks one server, on behalf of whoever wants to know. `params` is JSON text. */
+/** Asks one server. `params` is JSON text. */
 export type AskServer = (method: string, params: string) => Promise<Message>;
 
-/** What a server offers, each entry as the server wrote it. */
+/** The tools, prompts and templates of a server, each entry as the server wrote it. */
 export interface Offer {
   readonly tools: readonly string[];
-  /** How many entries among the tools were left out, since readers take them differently. */
+  /** The number of tools that were left out because readers would understand them differently. */
   readonly unclearTools?: number;
   readonly prompts: readonly string[];
   readonly templates: readonly string[];
-  /** It has more templates than are taken. */
+  /** True when the server has more templates than are kept. */
   readonly leftOutTemplates?: boolean;
-  /** Resources are the session's own and are never kept; this says whether to ask for them. */
+  /** True when the server has resources. They belong to the session and are never kept. */
   readonly hasResources: boolean;
   readonly at: number;
 }
 
 const maxPages = 50;
 const maxEntries = 5000;
-/** Each address without the name of a server is compared with them. */
+/** Each address without a server name is compared with all templates. */
 const maxTemplates = 200;
-/** Of all pages of a list together. */
+/** The size of all pages of a list together. */
 const maxBytes = 16 * 1024 * 1024;
 
 export async function fetchOffer(ask: AskServer): Promise<Offer> {
-  // One after the other: a server that has just started need not answer four questions at once.
+  // One by one: a server that has just started should not get four requests at once.
   let unclearTools = 0;
   const tools = await listAll(ask, 'tools/list', 'tools', maxPages, () => unclearTools++);
   const prompts = await listAll(ask, 'prompts/list', 'prompts');
   const templates = await listAll(ask, 'resources/templates/list', 'resourceTemplates');
-  // They are not kept: the first page says whether there are any to ask for.
+  // The first page shows whether there are resources.
   const resources = await listAll(ask, 'resources/list', 'resources', 1);
   return {
     tools: tools ?? [],
@@ -55,8 +55,8 @@ export async function fetchOffer(ask: AskServer): Promise<Offer> {
 }
 
 /**
- * The objects in all pages of a list, as far as its bounds reach; undefined when the server does not know the method.
- * Anything else in a list is passed over.
+ * Fetches the objects in all pages of a list, up to the limits; undefined when the server does not know the method. Other
+ * values in a list are skipped.
  */
 export async function listAll(
   ask: AskServer,
@@ -74,7 +74,7 @@ export async function listAll(
     if (answer.error !== undefined) {
       const code = memberOf(answer.error.shape, 'code');
       if (code !== undefined && rawAt(answer.bytes, code) === '-32601') return undefined;
-      // The words of the server would read like Ambit's own.
+      // The text of the server would read like Ambit's own.
       const number = code === undefined ? '' : ` ${rawAt(answer.bytes, code).slice(0, 20)}`;
       throw new AmbitError('UPSTREAM_FAILED', { what: `${method} was answered with the error${number}.` });
     }
@@ -95,23 +95,22 @@ export async function listAll(
 }
 
 /**
- * Whether an entry is an object with each member once. Of a name that is there twice Ambit would prefix the first, and
- * a client would read the last: the name of another server's tool.
+ * True for an object with each member once. If a name were there twice, Ambit would prefix the first one and a client
+ * could read the last: the name of another server's tool.
  */
 function hasUniqueKeys(bytes: Buffer, entry: Member): boolean {
   const members = shapeAt(bytes, entry)?.members;
   return members !== undefined && !haveTwins(members.map(({ key }) => key));
 }
 
-/** Why a server is not in a list, in words. */
+/** Describes why a server is not in a list. */
 export function reasonOf(error: unknown): string {
   return isAmbitError(error) ? `${error.code}: ${error.message}` : 'it failed';
 }
 
 /**
- * Whether an entry of a list of tools is the same to every reader: it has a name, no member under a spelling that some
- * reader takes for one of MCP's, and no key twice, however deep. A hash of what `JSON.parse` makes of it then tells all
- * that it says.
+ * True for a tool that all readers understand the same: it has a name, no odd spelling of an MCP member, and no key twice
+ * at any depth. Only then does a hash of the parsed tool cover its whole text.
  */
 export function isSoundTool(text: string): boolean {
   const tool = JSON.parse(text) as unknown;
@@ -130,7 +129,7 @@ function countWrittenKeys(text: string): number {
   return count;
 }
 
-/** Of a key that was written twice, one is left here. */
+/** Counts the keys of a parsed value, where a repeated key counts once. */
 function countKeys(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
   const inside = Object.values(value);

@@ -1,20 +1,20 @@
-/** How an address compares with a template, and how many steps it took to find out. */
+/** The result of comparing an address with a template, and the number of steps it took. */
 export interface UriComparison {
   readonly fits: boolean;
   readonly steps: number;
 }
 
-/** A resource template (RFC 6570), read. */
+/** A parsed resource template (RFC 6570). */
 export interface UriTemplate {
   readonly text: string;
-  /** Whether an address could come from it: each expression stands for anything. The steps grow with the address only. */
+  /** Checks whether an address fits: each expression matches anything. The steps grow with the address only. */
   compare(uri: string): UriComparison;
 }
 
-/** Words between two expressions. */
+/** The text between two expressions. */
 interface TemplatePart {
   readonly text: string;
-  /** For each length of a match so far, how much of it still matches when the next character does not. */
+  /** For each matched length, the length that still matches when the next character does not (KMP). */
   readonly fallbacks: Uint16Array;
 }
 
@@ -22,7 +22,7 @@ const maxUriLength = 8192;
 const maxTemplateLength = 1024;
 const noMatch: UriComparison = { fits: false, steps: 0 };
 
-/** Reads a template once, for all addresses that are compared with it. One that is too long fits none. */
+/** Parses a template once for all comparisons. A template that is too long fits no address. */
 export function readUriTemplate(text: string): UriTemplate {
   if (text.length > maxTemplateLength) return { text, compare: () => noMatch };
   const words = text.split(/\{[^{}]*\}/);
@@ -50,7 +50,7 @@ function readPart(text: string): TemplatePart {
   return { text, fallbacks };
 }
 
-/** Looks for the parts one after the other, each as early as it can be. No character is looked at more than twice (KMP). */
+/** Finds the parts in order, each as early as possible. No character is read more than twice (KMP). */
 function compareParts(uri: string, parts: readonly TemplatePart[], from: number, to: number): UriComparison {
   let at = from;
   let steps = 0;

@@ -28,25 +28,25 @@ export interface ConnectorOptions {
   readonly seals: Seals;
   /** The `_meta` keys that pass neither way. */
   readonly keys?: () => OurKeys;
-  /** Undefined where a server is only looked at, for no session. */
+  /** Undefined where a server is only inspected, for no session. */
   readonly contexts: ContextWriters | undefined;
-  /** Throws when a server is not approved as it stands: asked before a link is made, and before each start. */
+  /** Throws when a server is not approved. Called before a link is made, and before each start. */
   readonly assertApproved: (server: ServerDefinition) => void;
-  /** The session as it is now, if it may use the server; throws when it may not, or has ended. */
+  /** Reads the session as it is now; throws when it has ended or may not use the server. */
   readonly admit: (session: Session, server: ServerDefinition) => Session;
-  /** What goes along for the session's user on every request; throws when it cannot be had. */
+  /** Reads the auth headers of the session's user for each request; throws when there are none to be had. */
   readonly headersFor?: (session: Session, server: HttpServer) => ReturnType<Remote['authHeaders']>;
-  /** Hears of a server that refused what went along; see `Remote`. */
+  /** Handles a server that refused the auth headers; see `Remote`. */
   readonly refusedBy?: (session: Session, server: HttpServer, refusal: AuthRefusal) => Promise<boolean>;
-  /** Asked before each start; throws as `admit` does. */
+  /** Prepares each start; throws as `admit` does. */
   readonly launch: (session: Session, server: StdioServer) => PreparedLaunch;
   readonly allowance: ProcessSlots;
   readonly watch?: (server: string, sessionId: string | undefined) => ProcessWatch;
-  /** Hears of each request that tells a server nothing about its session. */
+  /** Called for each request that goes without a context. */
   readonly toldNothing?: (server: string) => void;
 }
 
-/** Makes the links that speak to an upstream themselves: over HTTP for one session each, else for those of a tenancy. */
+/** Opens base links: over HTTP for one session, over stdio for the users of a process. */
 export interface Connector {
   createBinding(owner: Session | Tenancy, server: string): Binding;
   openStdio(tenancy: Tenancy, server: StdioServer, era: Era, opening: Opening, hear: OnServerMessage): BaseLink;
@@ -56,7 +56,7 @@ export interface Connector {
     mannerOf: (remote: Remote) => HttpDialect,
     hear: OnServerMessage,
   ): BaseLink;
-  /** What is remembered of a session that has ended. */
+  /** Forgets the tasks of a session that has ended. */
   forgetSession(sessionId: string): void;
 }
 
@@ -73,7 +73,7 @@ export function createConnect(options: ConnectorOptions): Connector {
     attacher,
   });
 
-  /** What Ambit asks by itself acts for the session of a connection; where several share it, for nobody. */
+  /** Creates the context attacher. Requests of Ambit's own act for the session of the link, or for nobody if it is shared. */
   function createAttacherFor(owner: Session | Tenancy, server: ServerDefinition): ContextAttacher {
     const writer =
       server.context === 'none' ? undefined : options.contexts?.for(contextAudience(server), server.context);
@@ -170,14 +170,14 @@ function soleSessionId(owner: Session | Tenancy): string {
   return owner.isShared ? '' : owner.latest.id;
 }
 
-/** Whose limits a process shares: those of its session, in whatever workspace, or of those it is shared by. */
+/** The key of processes that share limits: those of one session in all workspaces, or those of the same users. */
 function processOwner({ isShared: wide, key, latest }: Tenancy, { name }: StdioServer): string {
   return JSON.stringify(wide ? [name, key] : [name, 'session', latest.id]);
 }
 
 /**
- * A session may be sandboxed while its process is being prepared as that of a direct one. A process serves one trust
- * level, whoever shares it.
+ * Throws when the trust level has changed: a session may be restricted while its process is prepared. A process serves
+ * one trust level only.
  */
 function assertTrustLevel(found: TrustLevel, expected: TrustLevel, { name }: StdioServer): void {
   if (found === expected) return;

@@ -5,12 +5,12 @@ import type { ServerDefinition } from '../definition.ts';
 
 export type EraVerdict = 'modern' | 'handshake';
 
-/** Whether a server speaks the modern era, found out once and remembered. */
+/** The eras that servers speak, found out once and remembered. */
 export interface EraVerdicts {
   get(server: string): EraVerdict | undefined;
-  /** `doubtful` verdicts are asked again after a while, and are not written down. */
+  /** Sets a verdict. A `doubtful` one expires soon and is not stored. */
   set(server: string, verdict: EraVerdict, doubtful?: boolean): void;
-  /** A server is described anew: what was configured holds, and what was found out under another description does not. */
+  /** Applies a new definition: a configured era holds, and a verdict for another definition is dropped. */
   describe(server: string, era: 'auto' | EraVerdict, definitionHash: string): void;
   describeAll(servers: Iterable<EraDefinition>): void;
 }
@@ -20,7 +20,7 @@ type EraDefinition = Pick<ServerDefinition, 'name' | 'era' | 'definitionHash'>;
 interface StoredVerdict {
   readonly verdict: EraVerdict;
   readonly until: number;
-  /** The description it was found out under; undefined for what the configuration says. */
+  /** The hash of the definition it was found out for; undefined for a configured era. */
   readonly definition: string | undefined;
 }
 
@@ -40,7 +40,7 @@ export function createEraVerdicts(file?: string): EraVerdicts {
     try {
       writeAtomically(file, JSON.stringify(found));
     } catch {
-      // What cannot be remembered is found out again.
+      // An era that is not stored is found out again.
     }
   }
 

@@ -6,7 +6,7 @@ import { stripOurKeys } from '../../protocol/our-keys.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
 import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
 
-/** Clients that ask for the same revision with the same capabilities may share a process: it offers them the same. */
+/** The key of clients that may share a process: the same revision and the same capabilities. */
 export function handshakeKey(initialize: Message): string {
   const params = initialize.params?.shape;
   const version = stringAt(initialize.bytes, memberOf(params, 'protocolVersion')) ?? '';
@@ -16,8 +16,8 @@ export function handshakeKey(initialize: Message): string {
 }
 
 /**
- * The params of a handshake, fit to be sent again by ourselves: as policed as any message, on one line, and without
- * the progress token of a request that is long over.
+ * The params of a handshake that Ambit can repeat: without reserved keys, on one line, and without the progress token of
+ * the first request.
  */
 export function repeatableParams(initialize: Message): string {
   const clean = readMessage(applyEdits(oneLine(initialize.bytes), stripOurKeys(initialize)));
@@ -28,19 +28,19 @@ export function repeatableParams(initialize: Message): string {
 
 const perRequestKeys = new Set(['progressToken', 'traceparent', 'tracestate']);
 
-/** The protocol's word for an upstream that knows no handshake. */
+/** The error of the protocol for an upstream that knows no handshake. */
 export function unsupportedHandshakeError(initialize: Message): ProtocolFault {
   const requested = stringAt(initialize.bytes, memberOf(initialize.params?.shape, 'protocolVersion'));
   return new ProtocolFault(-32022, 400, 'Unsupported protocol version', { supported: [modernVersion], requested });
 }
 
-/** How a modern server answers `initialize`. */
+/** True for the answer of a modern server to `initialize`. */
 export function rejectsHandshake(answer: Message): boolean {
   const code = memberOf(answer.error?.shape, 'code');
   return code !== undefined && ['-32601', '-32022'].includes(rawAt(answer.bytes, code));
 }
 
-/** What a client can do, in either era's words; clients that can do the same are offered the same. */
+/** The key of a client's capabilities in either era. Clients with the same key get the same lists. */
 export function capabilitiesKey(message: Message): string {
   const member =
     memberOf(message.meta, 'io.modelcontextprotocol/clientCapabilities') ??
@@ -50,11 +50,11 @@ export function capabilitiesKey(message: Message): string {
   return JSON.stringify(sortKeys(known));
 }
 
-/** The params of a handshake that Ambit makes for a modern client, from what that client says of itself. */
+/** Creates the params of a handshake for a modern client, from the capabilities in its request. */
 export function createHandshakeParams(request: Message): string {
   const capabilities = memberOf(request.meta, 'io.modelcontextprotocol/clientCapabilities');
   const declared = capabilities === undefined ? {} : (JSON.parse(rawAt(request.bytes, capabilities)) as object);
-  // Extensions are agreed on per request in the modern era; the handshake era does not know them.
+  // The handshake era knows no extensions.
   const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
   return JSON.stringify({
     protocolVersion: handshakeVersions[0],

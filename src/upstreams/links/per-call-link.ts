@@ -10,13 +10,13 @@ export interface PerCallOptions {
   readonly place: string;
   readonly server: string;
   readonly era: Era;
-  /** A link of its own for one call. */
+  /** Opens the link for one call. */
   createLink(): Link;
-  /** What need not be asked again: a handshake that has been made. */
+  /** Finds a reply that is known already: that of a handshake before. */
   findKnownReply(message: Message): Reply | undefined;
 }
 
-/** Scope `call`: every request is served by a process of its own, which ends when it has answered. */
+/** Creates a link of scope `call`: each request has its own process, which ends with the answer. */
 export function createPerCallLink(options: PerCallOptions): Link {
   const { server, era } = options;
   const running = new Set<Link>();
@@ -34,7 +34,7 @@ export function createPerCallLink(options: PerCallOptions): Link {
     return running.delete(link) ? link.close(reason) : Promise.resolve();
   }
 
-  /** A process whose question the client has yet to answer stays for it. */
+  /** Ends a link, unless the client still has to answer its question. */
   function endIfDone(link: Link): void {
     if (!link.isBusy() && link.holdsCall?.() !== true) void endLink(link, new AmbitError('UPSTREAM_FAILED'));
   }
@@ -52,7 +52,7 @@ export function createPerCallLink(options: PerCallOptions): Link {
       if (closing !== undefined) throw closing;
       const known = options.findKnownReply(call.message);
       if (known !== undefined) return known;
-      // Nothing outlives a call that could be listened to.
+      // No process outlives its call, so there is nothing to listen to.
       if (call.message.method === 'subscriptions/listen') throw new ProtocolFault(-32601, 404, 'Method not found');
       const link = [...running].find((each) => each.holdsCall?.(call)) ?? startLink(call);
       try {

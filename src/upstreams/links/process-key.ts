@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import type { Session } from '../../sessions/session.ts';
 import type { ServerDefinition } from '../definition.ts';
 
-/** Who shares the process of a server. */
+/** The scope in which the process of a server is shared. */
 export type Scope = 'call' | 'session' | 'user' | 'workspace' | 'shared';
 
 /**
- * The scope that holds for a session: one that stands in no workspace has nobody to share a workspace's process with, and
- * one that has a folder of its own there (`apart`) shares no process that works in a workspace.
+ * The scope that holds for a session. A session without a workspace shares no process of a workspace, and neither does
+ * one with a folder of its own.
  */
 export function scopeFor(
   server: ServerDefinition,
@@ -27,8 +27,8 @@ export function isWide(scope: Scope): boolean {
 export type ProcessOwner = Pick<Session, 'id' | 'userId' | 'workspaceId' | 'trustLevel'>;
 
 /**
- * Two sessions with the same key may be served by one process. The trust level is always part of it, and so is all
- * that the process is told when it starts: nothing in its environment is untrue for any call it serves.
+ * The key of sessions that may share one process. It holds the trust level and everything that the process is told at its
+ * start, so that its environment is true for every call.
  */
 export function processKey(scope: Scope, { id, userId, workspaceId, trustLevel }: ProcessOwner): string {
   return JSON.stringify([scope, trustLevel, ...keyParts(scope, id, userId, workspaceId ?? null)]);
@@ -48,7 +48,7 @@ function keyParts(scope: Scope, id: string, userId: string, workspaceId: string 
   }
 }
 
-/** The folder below `run` where a process works that belongs to no one session. */
+/** The name of the folder below `run` where a shared process works. */
 export function runFolderName(scope: Scope, server: string, session: ProcessOwner): string {
   const hash = createHash('sha256')
     .update(`${server} ${processKey(scope, session)}`)

@@ -1,47 +1,47 @@
 import { AmbitError } from '../../errors.ts';
 
-/** How many processes there may be. */
+/** The limits of the number of processes. */
 export interface ProcessLimits {
-  /** Of one server in one session. */
+  /** The processes of one server in one session. */
   readonly maxPerSession: number;
-  /** Of the whole gateway. */
+  /** The processes of the whole gateway. */
   readonly max: number;
 }
 
-/** A process as far as others may need its place. */
+/** A process that can be ended when its slot is needed. */
 export interface StoppableProcess {
-  /** Since when nothing is under way on the process; undefined while something is. */
+  /** The time since which the process has no call; undefined while it has one. */
   idleSince(): number | undefined;
-  /** A client is connected to it and may call again. */
+  /** True while a client is connected, which may call again. */
   hasClients(): boolean;
-  /** Ends the process, not what stands for it: the next call starts another. */
+  /** Ends the process but not its link: the next call starts another process. */
   end(): void;
 }
 
-/** Who wants to start a process. */
+/** A request for a slot, with the sessions and the user it is for. */
 export interface ProcessStarter extends StoppableProcess {
   readonly server: string;
-  /** The server and session it is for; the server and those who share it, where several sessions do. */
+  /** The key of the server and the session, or of the server and the sessions that share it. */
   readonly owner: string;
-  /** Sessions of other users may be served by the same process. */
+  /** True when the process may serve sessions of other users. */
   readonly isSharedByUsers: boolean;
   readonly sessionId: string;
   readonly userId: string;
 }
 
-/** A place for one process, from before it starts until it has left. */
+/** A slot for one process, from before its start until its end. */
 export interface ProcessSlot {
-  /** The process has been told to end: whoever needs a place waits for this one. */
+  /** Marks the process as ending: others wait for its slot. */
   markLeaving(): void;
-  /** The process has left, or did not start; may be said again. */
+  /** Frees the slot of a process that has ended or did not start. May be called again. */
   release(): void;
 }
 
-/** Counts the processes of servers and refuses those beyond the bounds. */
+/** Counts the processes of servers and refuses those beyond the limits. */
 export interface ProcessSlots {
   /**
-   * Resolves when the process may start. Waits for processes that are just leaving, then ends idle ones; rejects with
-   * OVERLOADED where there are none.
+   * Resolves when the process may start. Waits for processes that are ending, else ends idle ones. Rejects with OVERLOADED
+   * when there are none.
    */
   take(starter: ProcessStarter): Promise<ProcessSlot>;
   size(): number;
@@ -53,7 +53,7 @@ interface TakenSlot extends ProcessSlot {
   readonly gone: Promise<void>;
 }
 
-/** A bound that is reached, and the places that count for it. */
+/** A limit that is reached, and the slots that count for it. */
 interface ReachedLimit {
   readonly refusal: (limit: number) => AmbitError;
   readonly limit: number;
@@ -61,10 +61,10 @@ interface ReachedLimit {
 }
 
 const retryAfterMs = 1000;
-/** One session may take this part of all places, one user this part, and one user this part of a process's sharers. */
+/** The part of all slots for one session and for one user, and the part of a shared owner's slots for one user. */
 const [sessionDivisor, userDivisor, sharerDivisor] = [4, 2, 2];
 
-/** Bounds are asked for with each start: they may change while processes run. */
+/** Creates the slots. The limits are read at each start, since they may change. */
 export function createProcessAllowance(readLimits: () => ProcessLimits): ProcessSlots {
   const slots = new Set<TakenSlot>();
 
@@ -94,7 +94,7 @@ export function createProcessAllowance(readLimits: () => ProcessLimits): Process
     async take(starter) {
       const reached = findReachedLimits(starter, [...slots], readLimits());
       const claimed = claimSlots(starter, reached, [...slots]);
-      // From here on the new process counts and those it waits for do not: nobody else can wait for them.
+      // From here on the new process counts and the claimed ones do not, so that nobody else waits for them.
       const held = addSlot(starter);
       for (const each of claimed) {
         slots.delete(each);
@@ -109,7 +109,7 @@ export function createProcessAllowance(readLimits: () => ProcessLimits): Process
   };
 }
 
-/** The bounds that one more process would exceed, the narrowest first. */
+/** Finds the limits that one more process would exceed, the narrowest first. */
 function findReachedLimits(
   starter: ProcessStarter,
   all: readonly TakenSlot[],
@@ -133,12 +133,12 @@ function findReachedLimits(
   return checks.filter(({ limit, counted }) => counted.length >= limit);
 }
 
-/** Never less than what one session may have of one server, and never more than all there are. */
+/** A share of all slots: never less than one session may have of one server, and never more than all. */
 function shareOf(max: number, divisor: number, least: number): number {
   return Math.min(max, Math.max(least, Math.ceil(max / divisor)));
 }
 
-/** The places that are given up for this one; throws when there are not enough. */
+/** Claims the slots that are freed for this process; throws when there are not enough. */
 function claimSlots(starter: ProcessStarter, reached: readonly ReachedLimit[], all: readonly TakenSlot[]): TakenSlot[] {
   const claimed = new Set<TakenSlot>();
   for (const { limit, refusal, counted } of reached) {
@@ -151,19 +151,19 @@ function claimSlots(starter: ProcessStarter, reached: readonly ReachedLimit[], a
   return [...claimed];
 }
 
-/** What others use is for a starter to end only where they have at least as many processes as it has. */
+/** True when a process may be ended. The user of another process must have more processes than the starter's. */
 function mayClaim(starter: ProcessStarter, held: TakenSlot, all: readonly TakenSlot[]): boolean {
   const { starter: other } = held;
   if (held.isLeaving) return true;
   if (other.idleSince() === undefined) return false;
-  // What several users share is not for one of them to end while a client is connected.
+  // One user must not end a shared process while a client is connected.
   if (other.owner === starter.owner) return !other.isSharedByUsers || !other.hasClients();
   if (other.userId === starter.userId) return true;
   const of = (userId: string) => all.filter((each) => each.starter.userId === userId).length;
   return of(other.userId) > of(starter.userId);
 }
 
-/** Those that leave anyway, those that nobody is connected to, and the longest idle ones. */
+/** Sorts the candidates: processes that are ending, then those without clients, then the longest idle ones. */
 function sortByPriority(candidates: readonly TakenSlot[]): TakenSlot[] {
   const rank = ({ isLeaving, starter }: TakenSlot) => (isLeaving ? 0 : starter.hasClients() ? 2 : 1);
   return [...candidates].sort(

@@ -2,7 +2,7 @@ import { AmbitError } from '../../errors.ts';
 import type { MessageFault } from '../../protocol/message.ts';
 import type { Exit } from '../../sandbox/runner.ts';
 
-/** The refusal of a message that would hold up everybody else while it is read. */
+/** The error for a message with so many parts that reading it would delay all other sessions. */
 export function tooDenseError(server: string, fault: MessageFault): AmbitError {
   return new AmbitError('UPSTREAM_TOO_LARGE', {
     what: `The server "${server}" answered with a message of too many parts: ${fault.message}.`,

@@ -22,13 +22,13 @@ const pollMs = 400;
 export interface Approval {
   readonly approvedAt: string;
   readonly pinned: Pinned;
-  /** Filled in when the tools are listed for the first time after the approval. */
+  /** Set when the tools are listed for the first time after the approval. */
   readonly tools?: ToolPins | undefined;
 }
 
 export type ApprovedServers = Readonly<Record<string, Approval>>;
 
-/** What the file holds, or why it cannot be believed. */
+/** The content of the file, or the reason why it is not trusted. */
 export type ApprovalsFileContent = { readonly servers: ApprovedServers } | { readonly wrong: string };
 
 const hashes = z.record(z.string(), z.string());
@@ -56,7 +56,7 @@ const shape = z.strictObject({
 
 const maxBytes = 64 << 20;
 
-/** Reads the approvals. A file that others could have written, or that is not whole, approves nothing. */
+/** Reads the approvals. A file that others could have written, or that is not complete, approves nothing. */
 export function readApprovals(file: string): ApprovalsFileContent {
   let descriptor: number;
   try {
@@ -95,7 +95,7 @@ function findFileExposure(stat: FileStat, file: string): string | undefined {
   return findExposureAbove(dirname(file));
 }
 
-/** Writes the approvals; refuses what could not be read again, since one server would then revoke all others. */
+/** Writes the approvals. Refuses a file too long to be read again, since one server would revoke all others. */
 export function writeApprovals(file: string, servers: ApprovedServers): void {
   const text = `${JSON.stringify({ version: 1, servers }, undefined, 1)}\n`;
   if (Buffer.byteLength(text) > maxBytes) {
@@ -108,7 +108,7 @@ export function writeApprovals(file: string, servers: ApprovedServers): void {
   writeAtomically(file, text, 0o600);
 }
 
-/** Calls back within a second of every change to a file, whether or not the system can tell. */
+/** Watches a file and calls the listener within a second of every change, by polling where needed. */
 export function watchFile(file: string, listener: () => void): () => void {
   let seen = fileStamp(file);
   const look = (): void => {
@@ -124,7 +124,7 @@ export function watchFile(file: string, listener: () => void): () => void {
     });
     watcher.on('error', () => watcher?.close());
   } catch {
-    // Not every file system can be watched; asking is enough.
+    // Not every file system can be watched. Polling is enough.
   }
   const timer = setInterval(look, pollMs).unref();
   return () => {

@@ -11,7 +11,7 @@ import { type ApprovableServer, type FetchedPackage, type Pinned, readServerPins
 
 const maxPlaces = 5;
 
-/** Exposed is what is as it was approved, but could be exchanged by another account before it runs. */
+/** The state of a server. An exposed one is unchanged, but another account could replace its files. */
 export type ApprovalVerdict =
   | { readonly state: 'approved' }
   | { readonly state: 'unapproved' | 'changed' | 'exposed'; readonly changes: readonly PinChange[] };
@@ -19,38 +19,38 @@ export type ApprovalVerdict =
 export interface ApprovalView {
   readonly name: string;
   readonly approvedAt: string;
-  /** How many tools are pinned; undefined until they have been listed. */
+  /** The number of pinned tools; undefined until they have been listed. */
   readonly tools: number | undefined;
 }
 
-/** Which servers of projects and of other tools may start, and as what. */
+/** The approvals of servers that come from projects and other tools. */
 export interface Approvals {
-  /** Looks at the files as they are now; cheap while nothing has changed. What the operator wrote is approved. */
+  /** Checks the files as they are now; cheap while nothing has changed. Servers of the operator are approved. */
   check(server: ApprovableServer): ApprovalVerdict;
-  /** Approves a server as it stands, or as it was shown to whoever said yes. Tools are pinned anew. */
+  /** Approves a server as it is, or as it was shown to the person who approved it. Tools are pinned again. */
   approve(server: ApprovableServer, shown?: Pinned): Promise<void>;
-  /** What would be pinned now. */
+  /** The pins that an approval would have now. */
   preview(server: ApprovableServer): Pinned;
   /**
-   * Pins the tools of an approved server. Those that are pinned already stay, unless they are to be replaced. Throws
-   * SERVER_NOT_APPROVED when there are too many.
+   * Pins the tools of an approved server. Existing pins stay, unless `replace` is set. Throws SERVER_NOT_APPROVED when
+   * there are too many tools.
    */
   pinTools(server: ApprovableServer, tools: ToolPins, options?: { readonly replace: boolean }): Promise<void>;
-  /** The tools that differ from the pinned ones; none while nothing is pinned. */
+  /** Lists the tools that differ from their pins; none while nothing is pinned. */
   toolsChanged(server: ApprovableServer, tools: ToolPins): ToolChange[];
   hasPinnedTools(name: string): boolean;
   revoke(name: string): Promise<boolean>;
   list(): ApprovalView[];
-  /** Tells which servers' approvals changed, within a second, whichever process changed them. */
+  /** Reports the servers whose approvals changed, within a second, also by another process. */
   onChange(listener: (names: readonly string[]) => void): () => void;
-  /** Another number each time that `onChange` has told of something. */
+  /** Changes with each report of `onChange`. */
   revision(): number;
   close(): void;
 }
 
 export interface ApprovalsOptions {
   readonly dataDir: string;
-  /** Where bare commands are looked up; the PATH that servers get. */
+  /** The PATH of servers, for commands without a path. */
   readonly searchPath?: string | undefined;
   readonly fetchedPackage?: FetchedPackage;
 }
@@ -67,13 +67,13 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   const preview = (server: ApprovableServer): Pinned =>
     readServerPins(server, files, searchPath, options.fetchedPackage);
 
-  /** Never trusts a copy in memory: a start is rare, and the file is small. */
+  /** Reads the file each time and trusts no copy: a start is rare, and the file is small. */
   function readTrusted(): ApprovedServers {
     const read = readApprovals(file);
     return 'wrong' in read ? {} : read.servers;
   }
 
-  /** Reads again under the lock, so that what others approved meanwhile stays. */
+  /** Changes the file under its lock, so that approvals of other processes stay. */
   async function updateFile(alter: (servers: ApprovedServers) => ApprovedServers): Promise<void> {
     takeDataDir(dataDir);
     await withLock(file, () => {
@@ -119,7 +119,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       if (approval === undefined) return { state: 'unapproved', changes: [] };
       const now = withoutLatePackage(preview(server), approval.pinned);
       const changes = diffServerPins(approval.pinned, now);
-      // Whatever the words leave out, only equal pins are approved.
+      // Only equal pins are approved, also where the diff shows no difference.
       if (changes.length > 0 || !isSameServer(approval.pinned, now)) return { state: 'changed', changes };
       const exposed = findExposedPins(now);
       return exposed.length === 0 ? { state: 'approved' } : { state: 'exposed', changes: exposed };
@@ -215,21 +215,21 @@ function findApproval(servers: ApprovedServers, name: string) {
   return Object.hasOwn(servers, name) ? servers[name] : undefined;
 }
 
-/** A package that was fetched only after the approval was pinned by that, and is held to nothing here. */
+/** Ignores a package that was fetched after the approval: the approval has no pin for it. */
 function withoutLatePackage(now: Pinned, approved: Pinned): Pinned {
   if (now.kind !== 'stdio' || (approved.kind === 'stdio' && approved.package !== undefined)) return now;
   const { package: _, ...rest } = now;
   return rest;
 }
 
-/** Where the file lies may change; what runs may not. */
+/** Compares the pins without the folder: the file may move, but what runs may not change. */
 function isSameServer(approved: Pinned, now: Pinned): boolean {
   return canonicalJson({ ...approved, folder: '' }) === canonicalJson({ ...now, folder: '' });
 }
 
 /**
- * Refuses a server that is not approved as it stands now. To be called before a link to it is made, and again just
- * before each start of its process. The message may reach a model: it names places, never values.
+ * Throws when a server is not approved as it is now. Call it before a link is made, and before each start of a process.
+ * The message may reach a model, so it names places but no values.
  */
 export function assertApproved(approvals: Approvals, server: ApprovableServer): void {
   const verdict = approvals.check(server);

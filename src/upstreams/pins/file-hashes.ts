@@ -4,13 +4,13 @@ import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, 
 export interface HashedFile {
   readonly real: string;
   readonly sha256: string;
-  /** It begins with `#!`: the content decides what runs, whatever its size. */
+  /** True when the file begins with `#!`. */
   readonly script: boolean;
 }
 
-/** The content of files, read again only when something about them has changed. */
+/** The hashes of files, computed again only when the file has changed. */
 export interface FileHashes {
-  /** Undefined when there is no plain file at this path that can be read. */
+  /** Hashes a file; undefined when there is no readable plain file at this path. */
   hash(path: string): HashedFile | undefined;
 }
 
@@ -19,7 +19,7 @@ interface CachedHash {
   readonly hashed: HashedFile;
 }
 
-/** Two writes within one tick of the clock look alike: what is younger than this when read is read again next time. */
+/** Younger files are not cached: two writes within one tick of the clock look alike. */
 const settledNs = 2_000_000_000n;
 const chunkBytes = 1 << 20;
 const maxCached = 10_000;
@@ -33,7 +33,7 @@ export function createFileHashes(now: () => number = Date.now): FileHashes {
       let real: string;
       try {
         real = realpathSync.native(path);
-        // The last name is no link any more; if it has become one meanwhile, somebody is at work here.
+        // The resolved path has no link. O_NOFOLLOW refuses one that was made meanwhile.
         descriptor = openSync(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
       } catch {
         return undefined;
@@ -58,7 +58,7 @@ export function createFileHashes(now: () => number = Date.now): FileHashes {
   };
 }
 
-/** The change time is the one stamp that whoever may write a file cannot set. */
+/** Includes the change time, which a writer of the file cannot set. */
 function statStamp({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`;
 }

@@ -58,7 +58,7 @@ const codeOptions: Readonly<Partial<Record<Language, RegExp>>> = {
   php: /^(?:-r|--run)$/,
   shell: /^(?:[-+][a-zA-Z]*c|-[cC]ommand|--command|-[eE]ncoded[cC]ommand)$/,
 };
-/** The same with the code in the option itself. */
+/** Options that contain the code. */
 const codeWithin = /^--(?:eval|print|command)=|^(?:--[a-z-]+=)?data:/i;
 
 /** The language that a program of this name runs; undefined for any other program. */
@@ -70,7 +70,7 @@ export function findLanguage(command: string): Language | undefined {
   return programs.find(([, names]) => names.test(name))?.[0];
 }
 
-/** Whether a program does nothing but start another one. */
+/** True for a program that only starts another one. */
 export function isStarter(command: string): boolean {
   return starters.test(basename(command));
 }
@@ -83,21 +83,21 @@ export function findCodeOption(args: readonly string[], languages: readonly Lang
   );
 }
 
-/** The other names under which an interpreter looks for a word, without endings: Python looks for `a.b` as `a/b`. */
+/** Lists the names under which an interpreter looks for a word, without extensions: Python reads `a.b` as `a/b`. */
 export function listSpellings(word: string, languages: readonly Language[]): string[] {
   const spellings = [word];
   if (languages.includes('python') && /^[\w.]+$/.test(word)) spellings.push(word.replaceAll('.', '/'));
   if (languages.includes('perl') && word.includes('::')) spellings.push(word.replaceAll('::', '/'));
   if (languages.includes('java') && /^[\w.$]+$/.test(word)) spellings.push(word.replaceAll('.', '/'));
   if (languages.includes('javascript') && /^[@\w]/.test(word)) spellings.push(`node_modules/${word}`);
-  // Those that run TypeScript take the name of what it becomes.
+  // TypeScript runners also accept the name of the compiled file.
   if (languages.includes('typescript') && /\.[cm]?jsx?$/.test(word)) {
     spellings.push(word.replace(/js(x?)$/, 'ts$1'), word.replace(/jsx?$/, 'tsx'));
   }
   return spellings;
 }
 
-/** The files that an interpreter tries when it is given this path. */
+/** Lists the files that an interpreter tries for this path. */
 export function listCandidates(path: string, languages: readonly Language[], folders: boolean): string[] {
   const tried = [path, ...languages.flatMap((language) => (extensions[language] ?? []).map((ending) => path + ending))];
   if (!folders || !isFolder(path)) return tried;
@@ -105,7 +105,7 @@ export function listCandidates(path: string, languages: readonly Language[], fol
   return languages.includes('javascript') ? [...tried, ...listPackageCandidates(path)] : tried;
 }
 
-/** `main` may name a folder in turn. It cannot lead further than that. */
+/** Lists the files that `package.json` can lead to. `main` may name a folder. */
 function listPackageCandidates(folder: string): string[] {
   const file = join(folder, 'package.json');
   const main = readPackageMain(file);
@@ -129,7 +129,7 @@ function readPackageMain(file: string): string | undefined {
   }
 }
 
-/** Whether there is a folder at this path. */
+/** True when there is a folder at this path. */
 export function isFolder(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;

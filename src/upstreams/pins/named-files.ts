@@ -4,19 +4,19 @@ import { isAbsolute, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { findLanguage, isFolder, isStarter, type Language, listCandidates, listSpellings } from './interpreters.ts';
 
-/** No path is longer. */
+/** The longest possible path. */
 const maxPathLength = 4096;
 
 /** Names of files that servers write to, or that are too large to read at each start. */
 const dataNames =
   /\.(?:jsonl?|ndjson|db|sqlite3?|duckdb|kuzu|log|csv|tsv|txt|md|gguf|safetensors|onnx|parquet|sock|pid|lock)$/i;
 
-/** A command line that may mean more places than this is not looked through, and so not approved. */
+/** A command line that may name more paths than this is not approved. */
 const maxPaths = 5000;
-/** Nor is one with more characters. */
+/** Neither is one with more characters. */
 const maxCharacters = 256 << 10;
 
-/** Said where a server names more than can be looked for. */
+/** The reason for a server that names too many files. */
 export const tooManyFiles = 'its command line names too many files to look for them all';
 
 /** The command line of a server. */
@@ -26,9 +26,9 @@ export interface CommandLine {
 }
 
 /**
- * Every path that an argument may mean: as it is written, as its interpreter completes it, from the folder of the file or
- * from a folder that another argument names (`--directory /srv/x run server.py`). What does not exist yet is looked for
- * as well, so that it counts as a change when it appears. Undefined where there are too many.
+ * Finds every path that an argument may mean: as written, as its interpreter completes it, from the folder of the server
+ * or from a folder of another argument (`--directory /srv/x run server.py`). Missing files are included, so that they
+ * count as a change when they appear. Undefined where there are too many.
  */
 export function findArgFiles({ command, args }: CommandLine, folder: string): string[] | undefined {
   if (isTooLong(args)) return undefined;
@@ -44,7 +44,7 @@ export function findArgFiles({ command, args }: CommandLine, folder: string): st
   return [...new Set([...named, ...own])].sort();
 }
 
-/** The same for the values of variables. A value is taken for more than a file only where it looks like a path. */
+/** Finds the files in the values of variables. Only a value that looks like a path is completed by the interpreter. */
 export function findValueFiles(line: CommandLine, values: Iterable<string>, folder: string): string[] | undefined {
   const texts = [...values];
   if (isTooLong([...line.args, ...texts])) return undefined;
@@ -58,15 +58,15 @@ export function findValueFiles(line: CommandLine, values: Iterable<string>, fold
   ];
 }
 
-/** The languages that a command line runs, so far as its words tell. */
+/** Finds the languages that a command line runs, from its words. */
 export function findLanguages(command: string, words: readonly string[]): Language[] {
-  // The other names of task runners are ordinary words.
+  // The names of other task runners are ordinary words.
   const named = words.filter((word) => findLanguage(word) !== 'tasks' || /make$/.test(word));
   const found = [command, ...named].flatMap((word) => findLanguage(word) ?? []);
   return [...new Set(found.includes('typescript') ? [...found, 'javascript' as const] : found)];
 }
 
-/** The languages of the program that a command line starts, also behind `env` and the like. */
+/** Finds the languages of the program that a command line starts, also behind `env` and the like. */
 export function findStartedLanguages({ command, args }: CommandLine): Language[] {
   return findLanguages(command, isStarter(command) ? args.flatMap(splitWords) : []);
 }
@@ -98,8 +98,8 @@ const flagsWithoutValue =
   /^(?:--|-[uBEIsSOiv]|--(?:enable-source-maps|no-[\w-]+|inspect(?:-brk)?|watch|use-system-ca|experimental-(?:strip|transform)-types|experimental-vm-modules))$|=/;
 
 /**
- * The last argument that may be a script; what follows is for the script to read. An option may take the word after it,
- * so that word ends nothing.
+ * Finds the last argument that may be a script; later ones belong to the script. The word after an option may be its
+ * value, so it is not taken for the script.
  */
 function indexOfScript(args: readonly string[]): number {
   const index = args.findIndex((arg, at) => {
@@ -113,7 +113,7 @@ function indexOfScript(args: readonly string[]): number {
   return index === -1 || startsMore ? args.length : index;
 }
 
-/** Programs that read in their folder what to do. */
+/** True for programs that take their instructions from a file in their folder. */
 function readsFolder(command: string): boolean {
   return /(?:^|\/)(?:npm|pnpm|yarn|bun|make|gmake|just|task|rake)$/.test(command);
 }
@@ -126,11 +126,11 @@ function isFile(path: string): boolean {
   }
 }
 
-/** Whether a file is there to be read or written, by its name, and is not marked as one that can be run. */
+/** True for a file that is data by its name and is not executable. */
 export function isDataFile(path: string): boolean {
   if (!dataNames.test(path)) return false;
   try {
-    // An interpreter goes by the name that a link leads to.
+    // An interpreter uses the name that a link leads to.
     return dataNames.test(realpathSync.native(path)) && (statSync(path).mode & 0o111) === 0;
   } catch {
     return true;
@@ -138,8 +138,8 @@ export function isDataFile(path: string): boolean {
 }
 
 /**
- * Every word that an argument or the value of a variable may be read as: the whole of it, what follows an option, the
- * words of a shell's or another language's text, and each of them without the encoding of an address.
+ * Splits an argument or value into every word it may be read as: the whole text, the value of an option, the words of a
+ * shell command or other code, and each of them without URL encoding.
  */
 function splitWords(text: string): string[] {
   const texts = text.includes('%') ? [text, decodePercent(text)] : [text];
@@ -156,7 +156,7 @@ function splitWords(text: string): string[] {
   return [...words].filter((word) => word !== '' && word.length < maxPathLength && !word.includes('\0'));
 }
 
-/** The words as a shell takes them: quotes and backslashes removed, operators between them. */
+/** Splits a text as a shell does: without quotes and backslashes, at operators. */
 function splitShellWords(text: string): string[] {
   const piece = /'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"\\;|&<>()`]+/gsy;
   const words: string[] = [];
@@ -182,7 +182,7 @@ function unquotePiece(piece: string): string {
   return piece.startsWith('\\') ? piece.slice(1) : piece;
 }
 
-/** A word itself, the value that is part of an option (`--import=x`, `-r./x`), and the file that an address means. */
+/** Lists the forms of a word: itself, the value of an option (`--import=x`, `-r./x`), and the path of a file URL. */
 function listForms(word: string): string[] {
   const equals = word.indexOf('=');
   const values = equals === -1 ? [word] : [word, word.slice(equals + 1)];
@@ -204,7 +204,7 @@ function fileUrlPaths(word: string): string[] {
   }
 }
 
-/** The paths that a shell expands `~/x`, `$HOME/x` and `$PWD/x` to. */
+/** Expands `~/x`, `$HOME/x` and `$PWD/x` as a shell does. */
 function expandKnownFolder(word: string): string[] {
   const [, folder = '', rest = ''] = /^(~|\$HOME|\$\{HOME\}|\$PWD|\$\{PWD\})\/+(.*)$/s.exec(word) ?? [];
   if (folder === '') return [];
@@ -212,6 +212,6 @@ function expandKnownFolder(word: string): string[] {
 }
 
 function decodePercent(text: string): string {
-  // A percent sign that encodes nothing stays; the rest is decoded all the same.
+  // A percent sign that encodes nothing stays as it is.
   return text.replace(/(?:%[0-9a-f]{2})+/gi, (codes) => Buffer.from(codes.replaceAll('%', ''), 'hex').toString('utf8'));
 }

@@ -4,11 +4,11 @@ import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { ToolPins } from './pinned-tools.ts';
 import type { FilePin, Pinned } from './server-pins.ts';
 
-/** One difference between what was approved and what is there now. */
+/** One difference between the approved and the current state. */
 export interface PinChange {
-  /** What it is about, fit for anyone to read: no value, no path outside the project. */
+  /** The subject, safe for everybody: no value, and no path outside the project. */
   readonly place: string;
-  /** The whole of it in one line, for the operator. */
+  /** The whole difference in one line, for the operator. */
   readonly line: string;
 }
 
@@ -23,12 +23,12 @@ const createChange = (place: string, what: string): PinChange => ({
   line: escapeControls(`${place}: ${what}`),
 });
 
-/** Something about a file that the command line names. */
+/** A change of a file that the command line names. */
 export function fileChange(what: 'program' | 'script', path: string, folder: string, how: string): PinChange {
   return createChange(`${what} ${publicPath(path, folder)}`, how);
 }
 
-/** What differs between the server that was approved and the one there is now, a readable line each. */
+/** Lists the differences between an approved server and the current one. */
 export function diffServerPins(approved: Pinned, now: Pinned): PinChange[] {
   if (approved.kind !== now.kind) return [createChange('transport', `${approved.kind} → ${now.kind}`)];
   if (approved.kind === 'http' || now.kind === 'http') {
@@ -83,7 +83,7 @@ function diffFiles(approved: Stdio, now: Stdio): PinChange[] {
   const about = (file: FilePin): string => `script ${publicPath(file.path, now.folder)}`;
   const changed = now.files.flatMap((file) => {
     const known = before.get(file.path);
-    // A new argument is a change by itself; its file only adds to the noise.
+    // A new argument is a change of its own, so its file is not listed.
     if (known === undefined) {
       return approved.args.join('\0') === now.args.join('\0')
         ? [createChange(about(file), 'was not there when approved, or an earlier version did not pin it')]
@@ -113,7 +113,7 @@ function diffValues(
   });
 }
 
-/** Which tools are not as they were pinned. */
+/** Lists the tools that differ from their pins. */
 export function diffToolPins(pinned: ToolPins, now: ToolPins): ToolChange[] {
   const names = [...new Set([...Object.keys(pinned), ...Object.keys(now)])].sort();
   return names.flatMap((tool): ToolChange[] => {
@@ -141,14 +141,14 @@ function relativeInside(path: string, folder: string): string | undefined {
   return inside === '' || inside.startsWith('..') ? undefined : inside;
 }
 
-/** Relative in the project; of anything else only its last name. */
+/** The path relative to the project, or only the last name of a path outside it. */
 function publicPath(path: string, folder: string): string {
   return relativeInside(path, folder) ?? basename(path);
 }
 
 /**
- * The pinned files that another account could exchange between the last look and the moment they are opened. Programs
- * that are found on PATH are the system's: whoever may write there needs no exchange.
+ * Finds the pinned files that another account could replace between the check and the start. Programs on PATH belong to
+ * the system: an account that may write there needs no such trick.
  */
 export function findExposedPins(pinned: Pinned): PinChange[] {
   if (pinned.kind === 'http') return [];

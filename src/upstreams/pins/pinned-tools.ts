@@ -10,10 +10,10 @@ import type { Approvals } from './approvals.ts';
 /** Hashes of a server's tools, by tool and then by member: enough to tell what changed, never what it said. */
 export type ToolPins = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** A name that comes twice is pinned by all that is said under it: a model may read any of them. */
+/** The pin of a name that is listed twice covers all its tools: a model may read any of them. */
 const repeated = '(listed more than once)';
 
-/** MCP knows about ten members of a tool. One that has many more is pinned as a whole. */
+/** A tool with too many members is pinned as a whole; MCP defines about ten. */
 const whole = '(all its members)';
 
 const maxMembers = 32;
@@ -27,38 +27,38 @@ const maxNameLength = 100;
 const nameless = '(without one name)';
 
 /**
- * Tools of a server that had to be approved are pinned when they are first listed. What differs afterwards is
- * withheld until someone approves it: a description is text that a model obeys.
+ * Pins the tools of an approved server when they are first listed. Tools that change later are withheld until they are
+ * approved: a description is text that a model follows.
  */
 export interface Vetting {
   readonly vet: PinnedToolFilter;
-  /** True, once, for a change of the approvals that is only what we have pinned ourselves. */
+  /** True, once, for a change of the approvals that comes from these pins. */
   pinnedJustNow(server: string): boolean;
 }
 
 interface CheckedTools {
-  /** The entries that are the same to every reader. */
+  /** The tools that all readers understand the same. */
   readonly tools: readonly string[];
   readonly pins: ToolPins;
-  /** What the others are called, as far as they have a name. */
+  /** The names of the other tools. */
   readonly unsound: readonly string[];
 }
 
 export function createVetting(approvals: Approvals, journal: Journal, log: Log): Vetting {
   const reported = new WeakMap<Offer, string>();
   const pinned = new Set<string>();
-  /** By the name of the server. */
+  /** The definition hashes of servers whose templates were left out, by name. */
   const leftOut = new Map<string, string>();
   const known = new WeakMap<Offer, CheckedTools>();
 
-  /** An offer is looked at again and again; what it says stays the same. */
+  /** Checks an offer once: it is used often and never changes. */
   function checkOffer(offer: Offer): CheckedTools {
     const vetted = known.get(offer) ?? checkTools(offer);
     known.set(offer, vetted);
     return vetted;
   }
 
-  /** Why they cannot be pinned; undefined when they are. */
+  /** Pins the tools; returns the reason when that is impossible. */
   async function pin(server: ServerDefinition, pins: ToolPins): Promise<string | undefined> {
     if (approvals.hasPinnedTools(server.name)) return undefined;
     pinned.add(server.name);
@@ -72,14 +72,14 @@ export function createVetting(approvals: Approvals, journal: Journal, log: Log):
     }
   }
 
-  /** Once for each offer, as long as it is the same that is withheld. */
+  /** True once for each offer, as long as the same tools are withheld. */
   function isNews(offer: Offer, names: string): boolean {
     const isNew = reported.get(offer) !== names;
     reported.set(offer, names);
     return isNew;
   }
 
-  /** Once for each description of a server, however often it says that its lists have changed. */
+  /** Warns once for each definition of a server, however often its lists change. */
   function warnLeftOut({ name, definitionHash }: ServerDefinition): void {
     if (leftOut.get(name) === definitionHash) return;
     leftOut.set(name, definitionHash);
@@ -148,14 +148,14 @@ function readName(text: string): unknown {
   return (JSON.parse(text) as { readonly name?: unknown } | null)?.name;
 }
 
-/** A server decides how many names there are, and how long they are. */
+/** Joins names up to a limit: a server decides how many there are and how long they are. */
 function joinShort(names: readonly string[]): string {
   const shown = names.slice(0, maxNamed).map((name) => name.slice(0, maxNameLength));
   const more = names.length - shown.length;
   return more === 0 ? shown.join(', ') : `${shown.join(', ')} and ${more} more`;
 }
 
-/** Why these pins are not written down; undefined when they can be. All servers share one file, which is read whole. */
+/** Finds the reason why pins cannot be stored; undefined when they can. All servers share one file. */
 export function findPinProblem(pins: ToolPins): string | undefined {
   const count = Object.keys(pins).length;
   if (count > maxTools) return `it lists ${count} tools, and ${maxTools} can be approved`;

@@ -9,7 +9,7 @@ const defaultPath = '/usr/local/bin:/usr/bin:/bin';
 
 type StdioVariant<T> = Extract<T, { kind: 'stdio' }>;
 
-/** What an approval needs to know of a server; the definition of any server fits. */
+/** The part of a server that an approval needs; any definition fits. */
 export type ApprovableServer = {
   readonly name: string;
   readonly source: 'operator' | 'project' | 'imported';
@@ -25,11 +25,11 @@ export type ApprovableServer = {
 );
 
 export interface FilePin {
-  /** As the command line names it. */
+  /** The path as the command line names it. */
   readonly path: string;
-  /** Where that leads once links are followed. */
+  /** The path after links are followed. */
   readonly real: string;
-  /** Left out for programs that belong to the system rather than to the project. */
+  /** Left out for programs of the system. */
   readonly sha256?: string;
 }
 
@@ -40,10 +40,10 @@ export interface FetchedPackagePin {
   readonly integrity: string;
 }
 
-/** Undefined where a command names none, or it has not been fetched yet. */
+/** Finds the fetched package of a command; undefined where there is none. */
 export type FetchedPackage = (command: string, args: readonly string[]) => FetchedPackagePin | undefined;
 
-/** Everything that decides what runs, or who is called, when a server is used. Plain data. */
+/** Everything that decides what runs, or which address is called, when a server is used. */
 export type Pinned =
   | {
       readonly kind: 'stdio';
@@ -62,7 +62,7 @@ export type Pinned =
       readonly headers: Readonly<Record<string, string>>;
     };
 
-/** A server as it stands at this moment, files included. */
+/** Reads the pins of a server as it is now, files included. */
 export function readServerPins(
   server: ApprovableServer,
   files: FileHashes,
@@ -92,7 +92,7 @@ export function readServerPins(
   };
 }
 
-/** The files that decide what runs. A variable often names data, which changes all the time and decides nothing. */
+/** Finds the files that decide what runs. Data files in variables are left out, since they change all the time. */
 function findPinnedPaths(server: Extract<ApprovableServer, { kind: 'stdio' }>): string[] | undefined {
   const { folder, env } = server;
   const ofArgs = findArgFiles(server, folder);
@@ -102,7 +102,7 @@ function findPinnedPaths(server: Extract<ApprovableServer, { kind: 'stdio' }>): 
   return [...new Set([...ofArgs, ...ofValues.filter((path) => !isDataFile(path))])].sort();
 }
 
-/** One sentence for each thing that may decide what a server runs and that an approval does not pin. */
+/** Describes each thing that may decide what a server runs but is not pinned. */
 export function whatIsNotPinned(pinned: Pinned, server: ApprovableServer): string[] {
   if (pinned.kind === 'http' || server.kind === 'http') return [];
   return [...describeUnpinnedCommand(pinned, server), ...describeUnpinnedVariables(server)];
@@ -139,8 +139,8 @@ function describeUnpinnedVariables(server: StdioVariant<ApprovableServer>): stri
 }
 
 /**
- * The file a command starts. Its content is pinned when it is a script, was named by a path, or lies in the project:
- * a program of the system may be updated without asking, but it must stay the same file.
+ * Finds the file that a command starts. Its content is pinned when it is a script, is named by a path, or is in the
+ * project. A program of the system may be updated, but must stay the same file.
  */
 function findProgram(
   command: string,
@@ -164,7 +164,7 @@ function findProgram(
     : { path, real: hashed.real, sha256: hashed.sha256 };
 }
 
-/** As the system itself would look, except that it would take a relative entry from wherever the server runs. */
+/** Searches PATH as the system does, but refuses relative entries. */
 function findOnPath(command: string, searchPath: string): string | { missing: string } {
   for (const entry of searchPath.split(delimiter)) {
     if (!isAbsolute(entry)) {
@@ -195,7 +195,7 @@ function isScript(path: string): boolean {
       closeSync(descriptor);
     }
   } catch {
-    // Executable but not readable: only programs of the system are like that.
+    // Only programs of the system are executable but not readable.
     return false;
   }
   return head.toString('latin1') === '#!';

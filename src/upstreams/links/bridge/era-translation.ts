@@ -29,7 +29,7 @@ const cacheableMethods = new Set([
   'resources/read',
 ]);
 
-/** A handshake-era answer as a modern client must see it: complete, and with its cache hints where they are due. */
+/** Turns a handshake-era answer into a modern one: marked as complete, with cache hints where needed. */
 export function toModernAnswer(answer: Message, method: string): Buffer {
   const edits: Edit[] = [];
   const result = answer.result?.shape;
@@ -51,7 +51,7 @@ export function toModernAnswer(answer: Message, method: string): Buffer {
 
 const modernOnlyKeys = new Set(['resultType', 'ttlMs', 'cacheScope']);
 
-/** A modern answer as a handshake-era client knows it. */
+/** Turns a modern answer into a handshake-era one. */
 export function toHandshakeAnswer(answer: Message): Buffer {
   const result = answer.result?.shape;
   if (result === undefined) return answer.bytes;
@@ -65,7 +65,7 @@ export function replaceId(answer: Message, id: string): Buffer {
   return applyEdits(answer.bytes, [replaceValue(idMember(answer), id)]);
 }
 
-/** What a server of the handshake era said of itself, as an answer to `server/discover`. */
+/** Turns the result of `initialize` into an answer to `server/discover`. */
 export function toDiscoverResult(initializeResult: string): string {
   const { capabilities, serverInfo, instructions } = JSON.parse(initializeResult) as JsonObject;
   const { tasks: _tasks, experimental: _experimental, ...offered } = (capabilities ?? {}) as JsonObject;
@@ -80,7 +80,7 @@ export function toDiscoverResult(initializeResult: string): string {
   });
 }
 
-/** What a modern server said of itself, as an answer to `initialize`. */
+/** Turns the result of `server/discover` into an answer to `initialize`. */
 export function toInitializeResult(discoverAnswer: string, requested: string | undefined): string {
   const { capabilities, instructions, _meta } = JSON.parse(discoverAnswer) as JsonObject;
   const { extensions: _extensions, ...offered } = (capabilities ?? {}) as JsonObject;
@@ -94,12 +94,12 @@ export function toInitializeResult(discoverAnswer: string, requested: string | u
   });
 }
 
-/** Takes a modern request's description of itself out: a server of the handshake era has had it in `initialize`. */
+/** Removes the envelope of a modern request: a handshake-era server has got its content in `initialize`. */
 export function removeEnvelope(message: Message): Edit[] {
   return message.meta === undefined ? [] : removeMembers(message.meta, (member) => envelopeKeys.has(member.key));
 }
 
-/** Adds to a handshake-era request what a modern server wants to read in each. */
+/** Adds the envelope that a modern server expects in each request. */
 export function addEnvelope(message: Message, envelope: RequestEnvelope): Edit[] {
   const members = [
     `"io.modelcontextprotocol/protocolVersion":"${modernVersion}"`,

@@ -9,7 +9,7 @@ import { askUpstream } from './ask-upstream.ts';
 import { toInitializeResult } from './era-translation.ts';
 import { bridgeToModern, type ToModernOptions } from './to-modern.ts';
 
-/** A handshake-era client's way to a modern server: `initialize` is answered from what the server says of itself. */
+/** Opens a bridge for a handshake-era client to a modern server. Answers `initialize` from `server/discover`. */
 export async function translateHandshake(
   server: ServerDefinition,
   base: Link,

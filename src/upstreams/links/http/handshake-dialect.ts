@@ -10,7 +10,7 @@ import { addToken, discardResponse, handshakeHeaders, type Remote, sendRequest }
 
 const reconnectMs = 1000;
 
-/** The handshake era over HTTP: one session of the upstream's own for each client, opened anew when it is lost. */
+/** Creates the dialect of the handshake era: each client has its own session with the upstream, reopened when lost. */
 export function createHandshakeDialect(
   server: Remote,
   maxBytes: number,
@@ -18,7 +18,7 @@ export function createHandshakeDialect(
 ): HttpDialect & { readonly handshake: Handshake | undefined } {
   let upstreamSession: string | undefined;
   let version: string | undefined;
-  /** Given beforehand where Ambit shakes hands itself, for a client that knows no handshake. */
+  /** The params of the handshake; known from the start where Ambit makes it for a modern client. */
   let initializeParams = ownParams;
   let handshake: Handshake | undefined;
   let repeating: Promise<void> | undefined;
@@ -30,7 +30,7 @@ export function createHandshakeDialect(
     return typeof id === 'string' ? id : undefined;
   }
 
-  /** Repeats the first handshake, so that the caller need not notice that the upstream forgot its session. */
+  /** Repeats the first handshake after the upstream has lost its session. The client does not notice. */
   async function repeatHandshake(): Promise<void> {
     const { params, token } = server.teller.attachToParams('initialize', initializeParams ?? '{}');
     const body = Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":"initialize","params":${params}}`);
@@ -56,7 +56,7 @@ export function createHandshakeDialect(
   function rememberHandshake(answer: Message): void {
     if (answer.result === undefined) return;
     const negotiated = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
-    // It goes into a header of every request: what is no revision of MCP does not.
+    // The version goes into a header of every request, so anything but a revision of MCP is dropped.
     version = negotiated !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(negotiated) ? negotiated : undefined;
     handshake = { version: version ?? '', result: rawAt(answer.bytes, answer.result) };
   }
@@ -87,7 +87,7 @@ export function createHandshakeDialect(
         return false;
       }
       if (response.statusCode !== 404 || sentWith === undefined || initializeParams === undefined) return false;
-      // Another call may have found the session lost before this one did, and opened it anew.
+      // Another call may have reopened the session before this one.
       if (sentWith === upstreamSession) void ensureSession();
       await repeating;
       return true;
@@ -120,7 +120,7 @@ export function createHandshakeDialect(
         const response = await sending.response;
         if (response.statusCode !== 200) {
           discardResponse(response);
-          // 405 is a server without such a stream; anything else will show on the next request.
+          // 405 means a server without such a stream. Other errors show on the next request.
           return;
         }
         await readAnswer(response, {

@@ -5,7 +5,7 @@ import type { HttpDialect } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
 import { addToken, modernHeaders, type Remote, sendRequest } from './send-request.ts';
 
-/** MCP 2026-07-28 over HTTP: nothing is kept between requests but what era the upstream speaks. */
+/** Creates the dialect of MCP 2026-07-28. Only the era of the upstream is remembered between requests. */
 export function createModernDialect(server: Remote, verdicts: EraVerdicts, maxBytes: number): HttpDialect {
   let probing: Promise<void> | undefined;
   return {
@@ -27,7 +27,7 @@ export function createModernDialect(server: Remote, verdicts: EraVerdicts, maxBy
   };
 }
 
-// A refused connection says nothing about the era and goes to the caller as the failure it is.
+/** Asks which era the upstream speaks. A refused connection says nothing about it and fails the call. */
 async function probeEra(server: Remote, verdicts: EraVerdicts, maxBytes: number): Promise<void> {
   const { params, token } = server.teller.attachToParams('server/discover', discoverParams);
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${params}}`);
@@ -52,7 +52,7 @@ async function probeEra(server: Remote, verdicts: EraVerdicts, maxBytes: number)
   else verdicts.set(server.name, 'handshake', isDoubtful(status, answer));
 }
 
-/** A login page, an overloaded proxy or a friendly greeting says nothing about what stands behind it. */
+/** True for an answer that says little about the server: a login page, or one of an overloaded proxy. */
 function isDoubtful(status: number, answer: Message | undefined): boolean {
   if (status >= 500 || [401, 403, 407, 408, 425, 429].includes(status)) return true;
   return answer === undefined && status < 400;

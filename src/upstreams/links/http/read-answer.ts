@@ -8,18 +8,18 @@ import { tooDenseError } from '../upstream-errors.ts';
 import { readSse } from './read-sse.ts';
 import { discardResponse } from './send-request.ts';
 
-/** Twice as many may come at once. */
+/** The number of unreadable events per second. A burst may have twice as many. */
 const unreadablePerSecond = 500;
 
 export interface AnswerReader {
   readonly server: string;
   readonly maxBytes: number;
-  /** True when it was the message waited for; then the rest of the answer is let go. */
+  /** Returns true for the final message; the rest of the answer is discarded then. */
   onMessage(message: Message): boolean;
   onEventId?(id: string): void;
 }
 
-/** Hands over each JSON-RPC message of an answer, in JSON or as events; resolves when the answer has ended. */
+/** Reads each JSON-RPC message of an answer, from JSON or from events; resolves at the end of the answer. */
 export function readAnswer(response: IncomingMessage, reader: AnswerReader): Promise<void> {
   const type = (response.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
   if (type === 'text/event-stream') return readEvents(response, reader);
@@ -35,7 +35,7 @@ function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void
     response.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > reader.maxBytes) {
-        // Destroying it is told as breaking off, so the reason comes first.
+        // `destroy` reports a broken answer, so the real reason is set first.
         reject(new AmbitError('UPSTREAM_TOO_LARGE'));
         response.destroy();
       } else pieces.add(chunk);
@@ -78,7 +78,7 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
         if (message instanceof AmbitError) cutOff(message);
         else if (reader.onMessage(message)) {
           resolve();
-          // Most servers end the stream now; the others are cut off.
+          // Most servers end the stream now. The others are cut off.
           discardResponse(response);
         }
       },

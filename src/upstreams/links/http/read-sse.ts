@@ -11,13 +11,12 @@ export interface SseEvent {
 
 const newline = 0x0a;
 const space = 0x20;
-/** What a line takes beside its text: an event of a million empty lines is not a small one. */
+/** The cost of a line beside its text: an event of a million empty lines is not small. */
 const lineCost = 128;
 
 /**
- * Reads server-sent events as bytes (WHATWG HTML, "Server-sent events"), so that a large message inside one is not
- * decoded on the way. A flood of lines is looked at bit by bit, so that others are served in between. `onTooLong` ends
- * the reading, and so does tearing down the stream.
+ * Reads server-sent events as bytes (WHATWG HTML, "Server-sent events"), so that a large message is not decoded twice. A
+ * flood of lines is read in parts, so that other sessions are served in between. `onTooLong` ends the reading.
  */
 export function readSse(
   stream: Readable,
@@ -52,7 +51,7 @@ export function readSse(
     } else if (name === 'id') id = text.toString('utf8', from);
   }
 
-  /** What is left of the chunk when one of its lines was the last of its turn. */
+  /** Splits a chunk into lines. Returns the rest when the time for one part is used up. */
   function splitLines(chunk: Buffer): Buffer | undefined {
     let from = 0;
     while (!isDone) {
@@ -114,20 +113,20 @@ function joinLines(lines: Buffer[]): Buffer {
   return Buffer.concat(lines.flatMap((each, index) => (index === 0 ? [each] : [Buffer.from('\n'), each])));
 }
 
-/** Stops a stream for one reason. It flows again when the last reason to hold it is gone. */
+/** Pauses a stream for one reason. It resumes when the last reason is released. */
 export function holdStream(stream: Readable, reason: string): void {
   const reasons = holders.get(stream) ?? new Set();
   holders.set(stream, reasons.add(reason));
   stream.pause();
 }
 
-/** Takes one reason to hold a stream away. */
+/** Releases one reason to pause a stream. */
 export function releaseStream(stream: Readable, reason: string): void {
   const reasons = holders.get(stream);
   if (reasons?.delete(reason) && reasons.size === 0) stream.resume();
 }
 
-/** Whether a stream is held for this reason. */
+/** True while a stream is paused for this reason. */
 export function isHeld(stream: Readable, reason: string): boolean {
   return holders.get(stream)?.has(reason) ?? false;
 }

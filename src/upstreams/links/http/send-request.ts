@@ -12,18 +12,18 @@ const accept = 'application/json, text/event-stream';
 
 const methodsWithName = new Set(['tools/call', 'prompts/get', 'resources/read']);
 
-/** Common servers take 8 KiB in one header and 16 in all, of which the name of what is asked for may be half. */
+/** Common servers accept 8 KiB in one header and 16 KiB in all, of which the name of the target may be half. */
 const maxTokenLength = 6144;
 
 const agentOptions = { keepAlive: true, maxSockets: 256, maxFreeSockets: 16, timeout: 60_000 };
 
-/** An upstream over HTTP, and the connections one link keeps to it. */
+/** An upstream over HTTP, with the connections of one link. */
 export interface Remote extends HttpServer {
   readonly agent: HttpAgent;
   readonly teller: ContextAttacher;
-  /** What goes along for the user; throws when it cannot be had, and then nothing is sent. */
+  /** Reads the auth headers of the user; throws when there are none to be had, and then nothing is sent. */
   readonly authHeaders: () => AuthHeaders | Promise<AuthHeaders>;
-  /** The upstream refused what went along: true when something else does now. Throws where the user has to act first. */
+  /** Handles refused auth: true when there are other headers now. Throws when the user has to act first. */
   readonly onRefused: (refusal: AuthRefusal) => Promise<boolean>;
 }
 
@@ -38,8 +38,8 @@ export interface AuthRefusal {
 }
 
 /**
- * Connections are never shared between links: what an upstream says too much on one of them would be read as the
- * answer to the next request, and that must not be another session's.
+ * Creates a remote with its own connections. Links never share them: surplus bytes of an upstream would be read as the
+ * answer to the next request, which may be another session's.
  */
 export function createRemote(
   server: HttpServer,
@@ -57,9 +57,9 @@ export interface PendingResponse {
 }
 
 /**
- * One HTTP request to an upstream. The headers are those given here, the operator's, and the credentials of the user,
- * which outrank both; nothing of the caller's: no bearer, no cookie, no forwarded anything. Redirects are not followed. `limitMs` bounds the whole of it, for
- * requests that nobody else watches. `mayGo` is asked just before each transmission, and throws to stop it.
+ * Sends one HTTP request to an upstream, with the given headers, the operator's, and the auth headers of the user, which
+ * override both. No header of the caller is forwarded, and redirects are not followed. `timeoutMs` limits the whole
+ * request. `beforeSend` runs before each transmission, and throws to stop it.
  */
 export function sendRequest(
   server: Remote,
@@ -86,20 +86,20 @@ export function sendRequest(
     discardResponse(response);
     const other = await server.authHeaders();
     const last = await transmitOnce(other);
-    // Whoever has to act is told so; a third time it is not tried.
+    // A second refusal is reported, and not tried again.
     if (isRefusal(last)) await reportRefusal(server, last, other);
     return last;
   }
 
   async function start(): Promise<IncomingMessage> {
     const known = server.authHeaders();
-    // What need not be waited for is sent at once.
+    // Known headers are sent without waiting.
     const carried = known instanceof Promise ? await known : known;
     return retryIfRefused(await transmitOnce(carried), carried);
   }
 
   const response = start();
-  // Aborting after the answer began must not become an unhandled error.
+  // An abort after the answer began must not become an unhandled rejection.
   response.catch(() => {});
   return {
     response,
@@ -154,7 +154,7 @@ function sendOnce(
     };
     request.once('response', resolve);
     request.once('error', fail);
-    // A switch to another protocol ends a request without a response and without an error.
+    // A switch to another protocol ends a request with neither a response nor an error.
     request.once('close', fail);
   });
   if (limitMs !== undefined) {
@@ -167,7 +167,7 @@ function sendOnce(
   return { response, abort: () => request.destroy() };
 }
 
-/** Of two spellings of one header, only the credential goes. */
+/** Removes the headers that the auth headers replace, in any spelling. */
 function omitHeaders(
   headers: Readonly<Record<string, string>>,
   authHeaders: Readonly<Record<string, string>>,
@@ -179,14 +179,14 @@ function omitHeaders(
 
 const discardMs = 1000;
 
-/** Nobody wants the rest: a short one is read, which keeps the connection for the next request, a long one is cut. */
+/** Discards the rest of a response: a short one is read, which keeps the connection open; a long one is cut off. */
 export function discardResponse(response: IncomingMessage): void {
   response.resume();
   const cut = setTimeout(() => response.destroy(), discardMs).unref();
   response.once('close', () => clearTimeout(cut));
 }
 
-/** The headers MCP asks for, made anew from the message itself; of the caller's only `Mcp-Param-*` goes on. */
+/** The MCP headers of a modern request, made from the message. Of the caller's headers only `Mcp-Param-*` is kept. */
 export function modernHeaders(
   message: Message,
   outgoing: Pick<OutgoingRequest, 'name' | 'taskId'>,
@@ -216,8 +216,8 @@ export function handshakeHeaders(
 }
 
 /**
- * The same token that stands in `_meta`, for upstreams that look at a request before they read it. One that is bound to
- * a very long name stands in `_meta` alone: in a header it would have the whole request refused.
+ * Adds the context token of `_meta` as a header, for upstreams that check a request before they read it. A token for a
+ * very long name is left out: as a header it would cause the whole request to be refused.
  */
 export function addToken(headers: Record<string, string>, token: string | undefined): Record<string, string> {
   if (token !== undefined && token.length <= maxTokenLength) headers['txn-token'] = token;

@@ -9,35 +9,35 @@ import { type Message, readMessage } from '../../../protocol/message.ts';
 import type { Trace } from '../../../protocol/trace.ts';
 import type { Session } from '../../../sessions/session.ts';
 
-/** Whom a request acts for, and what it is called wherever it is mentioned. */
+/** The session that a request acts for, and the ids of the request. */
 export interface Acting {
   readonly session: Session;
-  /** Who made the request; undefined for what Ambit asks by itself. */
+  /** The principal of the request; undefined for requests of Ambit's own. */
   readonly principal?: Principal | undefined;
   readonly correlationId: string;
   readonly trace?: Trace | undefined;
   /**
-   * The session as it is now, where the request may still be made; throws where it may not. Asked in the moment the
-   * request goes out: it may have waited for a server to start, and meanwhile something was taken from its session.
+   * Reads the session as it is now; throws when the request may no longer be made. Called when the request is sent: it
+   * may have waited for a server to start, and its session may have been restricted meanwhile.
    */
   readonly confirm?: (() => Session) | undefined;
-  /** Where it is noted which process serves it. */
+  /** The journal entry, which gets the id of the process. */
   readonly entry?: { pid: number | undefined } | undefined;
 }
 
-/** Tells an upstream, request by request, whom it serves. */
+/** Attaches to each request the context of the session it acts for. */
 export interface ContextAttacher {
-  /** Over stdio there are no headers: a trace that came in one goes on in `_meta`. */
+  /** True over stdio, which has no headers: a trace from a header goes on in `_meta`. */
   readonly tracesInMeta: boolean;
-  /** `session` is the one that is told of, where it is not the one the request came with. */
+  /** Creates the context of a request. `session` replaces the one that the request came with. */
   createContext(message: Message, name: string, acting: Acting | undefined, session?: Session): CallContext | undefined;
-  /** For what Ambit asks by itself: the params with the context in them. */
+  /** Adds the context to the params of a request of Ambit's own. */
   attachToParams(method: string, params: string): { readonly params: string; readonly token: string | undefined };
 }
 
 /**
- * `own` is the session that a connection belongs to, as it is now; one that several sessions share belongs to none,
- * and then Ambit's own questions act for nobody. `toldNothing` hears of each request of a session that goes without.
+ * `own` reads the session of the link as it is now. A shared link has none, and Ambit's own requests act for nobody.
+ * `onNoContext` is called for each request of a session that goes without a context.
  */
 export function createContextAttacher(
   writer: ContextWriter | undefined,
@@ -77,7 +77,7 @@ export function createContextAttacher(
   };
 }
 
-/** For connections on which nobody is told anything. */
+/** The attacher of links that send no context. */
 export const noContext: ContextAttacher = {
   tracesInMeta: false,
   createContext: () => undefined,

@@ -7,7 +7,7 @@ import { refusalOfQuestionsIn } from './questions.ts';
 import type { RequestOrigin } from './towards-client.ts';
 import type { Binding } from './towards-upstream.ts';
 
-/** The calls whose answer may be a question. */
+/** The methods whose answer may be a question. */
 export const questionCarriers: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
 
 /** One call that an upstream has not answered yet. */
@@ -17,15 +17,15 @@ export interface PendingCall extends RequestOrigin {
   readonly wantsLogs: boolean;
   readonly channel: Channel;
   readonly caller: Caller | undefined;
-  /** Whose it is: on a link of several sessions, each call says so itself. */
+  /** The binding of the session that made the call. */
   readonly binding: Binding;
   readonly namesAsker: boolean;
   readonly settle: (reply: Reply) => void;
   readonly fail: (error: Error) => void;
-  /** How long the upstream may stay silent; a listen stream, silent by nature, has no limit. */
+  /** The time that the upstream may stay silent. A listen stream has no limit. */
   readonly timeoutMs: number;
   lastHeardAt: number;
-  /** The connection it came on is gone. That cancels nothing in the handshake era, but nobody waits any more. */
+  /** True when the connection of the call is gone. In the handshake era that does not cancel the call. */
   lost: boolean;
 }
 
@@ -34,9 +34,9 @@ export interface PendingCalls {
   nextId(): number;
   add(call: PendingCall): void;
   get(upstreamId: number): PendingCall | undefined;
-  /** Takes the call out: whoever takes it settles it, once. */
+  /** Removes the call. The code that takes it settles it, once. */
   take(upstreamId: number): PendingCall | undefined;
-  /** The call goes on for somebody else, or for nobody: bridges let a caller go and come back. */
+  /** Changes a call: a bridge lets its client go and come back. */
   replace(upstreamId: number, changes: Partial<PendingCall>): void;
   find(from: object, clientId: string): PendingCall | undefined;
   youngest(fits: (call: PendingCall) => boolean): PendingCall | undefined;
@@ -98,7 +98,7 @@ export function createPendingCalls(): PendingCalls {
   };
 }
 
-/** Ends a call with the answer of its server, or with a refusal. Whatever is wrong with an answer concerns that call alone. */
+/** Settles a call with the answer of its server, or with a refusal. A faulty answer fails only this call. */
 export function settleCall(server: ServerDefinition, call: PendingCall, message: Message, prepare: () => Reply): void {
   try {
     const refusal = refusalOfQuestionsIn(server, message);

@@ -8,21 +8,21 @@ import type { ServerDefinition } from '../../definition.ts';
 type AskingServer = Pick<ServerDefinition, 'name' | 'push'>;
 type PushKind = keyof ServerDefinition['push'];
 
-/** The questions a server can ask, and which switch of `servers.*.push` decides on each. */
+/** The questions that a server can ask, with the switch of `servers.*.push` for each. */
 export const pushKinds: ReadonlyMap<string, PushKind> = new Map([
   ['sampling/createMessage', 'sampling'],
   ['elicitation/create', 'elicitation'],
   ['roots/list', 'roots'],
 ]);
 
-/** Why this server may not ask this question; undefined when it may. */
+/** Finds the reason why this server may not ask this question; undefined when it may. */
 export function refusalOfQuestion(server: AskingServer, method: string): AmbitError | undefined {
   const kind = pushKinds.get(method);
   if (kind === undefined || server.push[kind]) return undefined;
   return new AmbitError('PUSH_DENIED', { rule: `servers.${server.name}.push.${kind}` });
 }
 
-/** The same for the questions inside a result or a notification, where servers of MCP 2026-07-28 ask them. */
+/** The same for questions inside a result or a notification, where servers of MCP 2026-07-28 ask them. */
 export function refusalOfQuestionsIn(server: AskingServer, message: Message): AmbitError | undefined {
   const { bytes } = message;
   const holder = (message.params ?? message.result)?.shape;
@@ -41,7 +41,7 @@ export function refusalOfQuestionsIn(server: AskingServer, message: Message): Am
   return undefined;
 }
 
-/** Whether a member is there twice, or in another spelling: readers would take different ones. */
+/** True when a member is there twice or in another spelling: readers would take different ones. */
 function isRepeated({ members }: Shape, folded: string): boolean {
   return members.filter(({ key }) => readsAs(key, folded)).length > 1;
 }
@@ -61,7 +61,7 @@ export function nameAsker(server: string, method: string, params: string): strin
   const bytes = Buffer.from(params);
   const name = `${server} asks: `;
   const edits: Edit[] = [];
-  // A server may write it twice, and readers differ in which of them they take.
+  // A server may write it twice, and readers differ in which one they take.
   for (const member of scanObject(bytes).members.filter(({ key }) => key === 'message')) {
     const words = stringAt(bytes, member);
     if (words?.startsWith(name) === false) edits.push(replaceValue(member, JSON.stringify(name + words)));

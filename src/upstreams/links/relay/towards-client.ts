@@ -14,15 +14,15 @@ import { type Binding, findRelatedTask, stateBindings, taskBindings } from './to
 
 const stateLifeMs = 60 * 60 * 1000;
 
-/** What a response needs to find its way back. */
+/** The request that a response belongs to. */
 export interface RequestOrigin {
-  /** The caller's id, as it was written. */
+  /** The text of the caller's id. */
   readonly clientId: string;
   readonly method: string;
   readonly name: string;
 }
 
-/** A response as the caller shall see it: its own id, our keys taken out, handles sealed, the rest as it came. */
+/** Edits a response for the client: its own id, no reserved keys, sealed handles, the rest unchanged. */
 export function toClientResponse(message: Message, origin: RequestOrigin, binding: Binding): Buffer {
   const edits = [replaceValue(idMember(message), origin.clientId), ...stripOurKeys(message, binding.keys?.())];
   const { bytes } = message;
@@ -42,8 +42,8 @@ export function toClientResponse(message: Message, origin: RequestOrigin, bindin
 }
 
 /**
- * A notification or push as the caller shall see it. `subscriptionId` is the caller's id of the listen request,
- * `progressToken` the caller's own token, `uri` what the caller calls a resource, `id` what we call a push.
+ * Edits a notification or push for the client. `subscriptionId` is the client's id of the listen request,
+ * `progressToken` its own token, `uri` its address of a resource, and `id` Ambit's id of a push.
  */
 export function pushTowardsClient(
   message: Message,
@@ -77,7 +77,7 @@ export function pushTowardsClient(
   if (subject !== undefined) sealTask(bytes, subject, edits, binding);
   const related = memberOf(findRelatedTask(message.meta), 'taskId');
   if (related !== undefined) {
-    // A question is for the one who is asked, who needs the id for the answer. A notification can be for everybody.
+    // The client needs the id to answer a question. A notification may go to clients that do not own the task.
     const opens = message.kind === 'request' || knowsTask(bytes, related, binding);
     if (opens) sealTask(bytes, related, edits, binding);
     else edits.push(replaceValue(related, '"unknown"'));
@@ -85,7 +85,7 @@ export function pushTowardsClient(
   return applyEdits(bytes, edits);
 }
 
-/** True for a notification about a task that the session of this binding has not made. */
+/** True for a notification about a task that the session of this binding did not create. */
 export function tellsOfForeignTask(message: Message, binding: Binding): boolean {
   const subject = taskOfNotification(message);
   const taskId = stringAt(message.bytes, subject);
@@ -127,7 +127,7 @@ function sealTasks(
   if (list !== undefined) sealList(bytes, list, edits, binding);
 }
 
-/** Keeps the tasks of this session and takes all others out: an upstream lists those of all who come through Ambit. */
+/** Keeps the tasks of this session and removes the others: an upstream lists those of all sessions. */
 function sealList(bytes: Buffer, list: Member, edits: Edit[], binding: Binding): void {
   const spans = elementsAt(bytes, list).map((span) => {
     const taskId = memberOf(shapeAt(bytes, { ...list, ...span, shape: undefined }), 'taskId');
@@ -154,7 +154,7 @@ function sealTask(bytes: Buffer, member: Member, edits: Edit[], binding: Binding
   edits.push(replaceValue(member, JSON.stringify(binding.seals.seal(taskId, taskBindings(binding)))));
 }
 
-/** The HTTP status that MCP 2026-07-28 prescribes for an error that came without one, over stdio. */
+/** The HTTP status that MCP 2026-07-28 demands for an error that came over stdio. */
 export function httpStatusFor(message: Message): number {
   if (message.error === undefined) return 200;
   const code = memberOf(message.error.shape, 'code');

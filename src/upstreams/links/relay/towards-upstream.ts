@@ -8,40 +8,40 @@ import type { Trace } from '../../../protocol/trace.ts';
 import type { Acting, ContextAttacher } from './context-attacher.ts';
 import type { KnownTasks, Seals } from './seals.ts';
 
-/** Whom sealed values belong to. */
+/** The session and server that sealed values belong to. */
 export interface Binding {
   readonly seals: Seals;
-  /** The tasks that each session may be told of. */
+  /** The tasks that each session may hear of. */
   readonly tasks: KnownTasks;
-  /** Empty where no session is known: then nothing opens. */
+  /** Empty where no session is known. No sealed value opens then. */
   readonly sessionId: string;
   readonly server: string;
   readonly attacher: ContextAttacher;
-  /** What passes neither way; without this, what is always ours. */
+  /** The `_meta` keys that pass neither way; without it the default ones. */
   readonly keys?: (() => OurKeys) | undefined;
 }
 
-/** The same for another session. */
+/** Copies a binding for another session. */
 export function boundTo(binding: Binding, sessionId: string): Binding {
   return binding.sessionId === sessionId ? binding : { ...binding, sessionId };
 }
 
 export interface OutgoingRequest {
   readonly bytes: Buffer;
-  /** The caller's own progress token, as it was written. */
+  /** The text of the caller's progress token. */
   readonly progressToken: string | undefined;
   /** The tool, prompt or resource asked for. */
   readonly name: string;
-  /** The task this request is about, as the upstream knows it. */
+  /** The upstream's id of the task that the request is about. */
   readonly taskId: string | undefined;
-  /** What proves the context, for those who read it in a header. */
+  /** The token of the context, for the header. */
   readonly token: string | undefined;
 }
 
 /**
- * A request as the upstream shall see it: our id in place of the caller's, handles opened, the context set, the rest as
- * it came. Whatever reaches an upstream goes through here, so nothing does without its context. Throws when the request
- * may not be made any more; to be called in the moment it is sent, not before.
+ * Edits a request for the upstream: Ambit's id, opened handles, the context, the rest unchanged. All requests go through
+ * here, so none goes without its context. Throws when the request may no longer be made, so call it only when the
+ * request is sent.
  */
 export function toUpstreamRequest(
   message: Message,
@@ -81,7 +81,7 @@ function addTrace(member: string | undefined, trace: Trace | undefined): string 
   return member === undefined ? traced : `${member},${traced}`;
 }
 
-/** A notification towards the upstream: only handles are opened. */
+/** Edits a notification for the upstream: only handles are opened. */
 export function toUpstreamNotification(
   message: Message,
   pipelineEdits: readonly Edit[],
@@ -95,12 +95,12 @@ export function toUpstreamNotification(
 
 export function readTargetName(message: Message): string {
   const params = message.params?.shape;
-  // A resource is its address, whatever else its request says: a name beside it must not stand for it.
+  // A resource is identified by its address, even when the request also has a name.
   const name = message.method.startsWith('resources/') ? undefined : memberOf(params, 'name');
   return stringAt(message.bytes, name ?? memberOf(params, 'uri')) ?? '';
 }
 
-/** The caller's own progress token, as it was written. */
+/** Reads the text of the caller's progress token. */
 export function readProgressToken({ bytes, meta }: Message): string | undefined {
   const token = memberOf(meta, 'progressToken');
   return token === undefined ? undefined : rawAt(bytes, token);
@@ -142,9 +142,9 @@ export function findRelatedTask(meta: Shape | undefined): Shape | undefined {
 function openTask(message: Message, member: Member, edits: Edit[], binding: Binding): string {
   const sealed = stringAt(message.bytes, member);
   const value = sealed === undefined ? undefined : binding.seals.open(sealed, taskBindings(binding), Date.now());
-  // Foreign and unknown look alike, in the words the protocol has for an unknown task.
+  // A foreign task gets the same error as an unknown one.
   if (value === undefined) throw new ProtocolFault(-32602, 200, 'Task not found');
-  // The seal proves that this session was given the task, also where the memory has lost it.
+  // The seal proves that the task is the session's, also when it is no longer remembered.
   binding.tasks.remember(binding.sessionId, binding.server, value);
   edits.push(replaceValue(member, JSON.stringify(value)));
   return value;

@@ -11,20 +11,20 @@ import type { Handshake } from '../link.ts';
 
 export type AskProcess = (method: string, params: string) => Promise<Message>;
 
-/** What has to be said to a fresh process before calls may reach it, and what it has already answered. */
+/** The exchange with a fresh process before calls may reach it, and the answers that are known from it. */
 export interface Opening {
-  /** Throws when it is known beforehand that this process cannot serve this era. */
+  /** Throws when the server is known not to speak this era. */
   assertPossible(): void;
   perform(ask: AskProcess, write: (bytes: Buffer) => void): Promise<void>;
   /** The answer to a further `initialize`, from the first handshake. */
   answer(message: Message): Reply | undefined;
-  /** True for a notification this process has had already. */
+  /** True for a notification that this process has had already. */
   isRedundant(message: Message): boolean;
 }
 
 /**
- * Modern era: make sure that the process speaks it. Some servers of the handshake era would execute a call they do
- * not understand, so nothing but a probe reaches a process that has not answered one.
+ * Opens a modern process with a probe. Some handshake-era servers would execute a call that they do not understand, so no
+ * call reaches a process that has not answered a probe.
  */
 export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
   return {
@@ -34,12 +34,12 @@ export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
     async perform(ask) {
       if (verdicts.get(server) === 'modern') return;
       const answer = await ask('server/discover', discoverParams).catch((error: unknown) => {
-        // That the session has ended says nothing about the server.
+        // The end of the session says nothing about the server.
         if (isAmbitError(error) && !error.code.startsWith('UPSTREAM_')) throw error;
         return undefined;
       });
       const modern = answer !== undefined && speaksModern(answer);
-      // Silence or an exit may have other reasons: such a verdict is not kept for long.
+      // Silence or an exit may have other reasons, so the verdict expires soon.
       verdicts.set(server, modern ? 'modern' : 'handshake', answer === undefined);
       if (!modern) throw unsupportedModernError();
     },
@@ -48,7 +48,7 @@ export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
   };
 }
 
-/** What a client of the modern era is told by a server that only knows the handshake. */
+/** The error for a modern client of a server that knows only the handshake. */
 export function unsupportedModernError(): EraFault {
   return new EraFault(-32022, 400, 'Unsupported protocol version', {
     supported: handshakeVersions,
@@ -64,7 +64,7 @@ export const discoverParams = JSON.stringify({
   },
 });
 
-/** A discover result, or one of the errors that only a modern server knows. */
+/** True for a discover result, and for the errors that only a modern server knows. */
 export function speaksModern(answer: Message): boolean {
   if (answer.result !== undefined) return memberOf(answer.result.shape, 'supportedVersions') !== undefined;
   const code = memberOf(answer.error?.shape, 'code');
@@ -72,7 +72,7 @@ export function speaksModern(answer: Message): boolean {
 }
 
 export interface HandshakeOpening extends Opening {
-  /** Remembers the first handshake, so that it can be repeated to a new process and told to further clients. */
+  /** Remembers the first handshake, to repeat it to a new process and to answer further clients. */
   remember(request: Message, answer: Message): Handshake | undefined;
   readonly handshake: Handshake | undefined;
 }
@@ -114,7 +114,7 @@ export function handshakeOpening(): HandshakeOpening {
   };
 }
 
-/** Handshake era, on behalf of a client that knows no handshake: Ambit shakes hands itself. */
+/** Opens a handshake-era process for a modern client: Ambit makes the handshake itself. */
 export function ownHandshakeOpening(params: string): Opening & { readonly handshake: Handshake | undefined } {
   let handshake: Handshake | undefined;
   return {

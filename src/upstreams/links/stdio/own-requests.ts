@@ -1,12 +1,12 @@
 import { AmbitError } from '../../../errors.ts';
 import type { Message } from '../../../protocol/message.ts';
 
-/** What Ambit itself asks an upstream: a probe of its era, a handshake repeated after a restart. */
+/** The requests of Ambit's own to a process: a probe of its era, or a repeated handshake. */
 export interface OwnRequests {
   sendRequest(method: string, params: string, write: (bytes: Buffer) => void, timeoutMs: number): Promise<Message>;
-  /** True when the answer was for us. */
+  /** True when the answer was for one of these requests. */
   takeAnswer(id: number, message: Message): boolean;
-  /** Fails the ask of this id, or all of them. */
+  /** Fails the request with this id, or all of them. */
   fail(error: Error, id?: number): void;
 }
 
@@ -40,7 +40,7 @@ export function createOwnRequests(nextId: () => number): OwnRequests {
   };
 }
 
-/** Tells a process that a call is no longer wanted, and why: in our words, or in the caller's own, as JSON text. */
+/** Creates the cancellation of a call. `rawReason` is the caller's own reason, as JSON text. */
 export function createCancelMessage(requestId: number, reason: string | undefined, rawReason?: string): Buffer {
   const text = rawReason ?? (reason === undefined ? undefined : JSON.stringify(reason));
   const tail = text === undefined ? '' : `,"reason":${text}`;

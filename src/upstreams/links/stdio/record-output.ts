@@ -9,16 +9,16 @@ const carriageReturn = 13;
 const noBytes = Buffer.alloc(0);
 
 /**
- * What a server says on stderr goes to the journal, as much as a person could read. What is beyond that is counted and
- * dropped as it comes, without being split into lines: a flood of short lines would hold up everybody else.
+ * Records the stderr of a server in the journal, as much as a person could read. The rest is counted and dropped without
+ * being split into lines: a flood of short lines would delay all other sessions.
  */
 export function recordStderr(stderr: Readable, record: (line: string, dropped?: number) => void): void {
   let windowStart = 0;
   let seen = 0;
   let dropped = 0;
-  /** The start of a line whose end has not come. */
+  /** The start of an unfinished line. */
   let open = noBytes;
-  /** The start of that line was dropped, and so is the rest. */
+  /** True while the rest of a dropped line is skipped. */
   let skipping = false;
 
   function isFull(): boolean {
@@ -32,7 +32,7 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
 
   function appendToLine(piece: Buffer): void {
     const room = lineBytes - open.length;
-    // A copy: the chunk may be long, and the line may stay open.
+    // The copy frees the chunk, which may be long.
     if (!skipping && room > 0) open = Buffer.concat([open, piece.subarray(0, room)]);
   }
 
@@ -65,7 +65,7 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
       appendToLine(chunk.subarray(from, at === -1 ? chunk.length : at));
       if (at === -1) return;
       finishLine();
-      // Empty lines are not told, but looking at them takes its time too.
+      // Empty lines count too: reading them takes time.
       seen++;
       from = at + 1;
     }

@@ -16,7 +16,7 @@ export interface ServerEgress {
 
 const maxNamed = 20;
 
-/** The proxy of one process, where it may reach anything. What it refuses is written down, what it lets pass is counted. */
+/** Opens the egress proxy of one process; undefined where it may reach nothing. Refusals go to the journal. */
 export async function openServerEgress(
   { network: allowed = [] }: Pick<Confinement, 'network'>,
   folder: string,

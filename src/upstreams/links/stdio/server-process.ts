@@ -14,19 +14,19 @@ import { createRateLimit } from '../relay/rate-limit.ts';
 import { recordStderr } from './record-output.ts';
 import { openServerEgress, type ServerEgress } from './server-egress.ts';
 
-/** Who is told what becomes of a server's processes, beside the journal. */
+/** Observes the processes of a server, beside the journal. */
 export interface ProcessWatch {
   spawned(pid: number | undefined): void;
-  /** It can be called now. `again` when the one before it had ended by itself. */
+  /** The process takes calls now. `again` is true when the last one had ended by itself. */
   ready(pid: number | undefined, ms: number, again: boolean): void;
-  /** It was started in vain. */
+  /** The start has failed. */
   failed(error: unknown): void;
   ended(pid: number | undefined, exit: Exit): void;
-  /** It ended though nobody had asked it to. */
+  /** The process has ended by itself. */
   lost(pid: number | undefined, exit: Exit): void;
 }
 
-/** For processes that nobody watches. */
+/** A watch that does nothing. */
 export const noProcessWatch: ProcessWatch = { spawned() {}, ready() {}, failed() {}, ended() {}, lost() {} };
 
 export interface ServerProcess {
@@ -41,34 +41,34 @@ export interface ServerProcess {
   end(): Promise<void>;
 }
 
-/** What a process is started with, beside its command. */
+/** The environment and working directory that a process is started with. */
 export interface PreparedLaunch {
-  /** What is configured and what it is told about its session. */
+  /** The configured variables and those about the session. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Resolves when the folder is there, where it has to be made first. */
+  /** Makes the folder, where that is needed. */
   readonly ready?: (() => Promise<unknown>) | undefined;
-  /** Given where the session is sandboxed. */
+  /** Undefined where the session is not sandboxed. */
   readonly confinement: (() => Confinement) | undefined;
 }
 
 export interface ProcessOptions {
   readonly runners: Runners;
   readonly tmpRoot: string;
-  /** Asked for each start: what a session may use, and where, may have changed since the last. */
+  /** Prepares each start: the session's access may have changed since the last one. */
   readonly prepare: () => PreparedLaunch;
   readonly journal: Journal;
   /** Undefined where several sessions share the process. */
   readonly sessionId: string | undefined;
   readonly messageBytes: number;
-  /** Throws when this server may not start as its files and its session are now. */
+  /** Throws when this server may not start with its files and its session as they are now. */
   readonly mayStart: (prepared: PreparedLaunch) => void;
-  /** The same for one that has started, before it gets a call: a start can take long. */
+  /** Throws when a started server may not get calls: a start can take long. */
   readonly mayServe?: () => void;
   readonly watch: ProcessWatch;
   /** Processes of one owner share the limits of their sandbox. */
   readonly owner: string;
-  /** A place among the processes there may be; rejects where there is none. */
+  /** Takes a slot for the process; rejects when there is none. */
   readonly takeSlot: (process: StoppableProcess) => Promise<ProcessSlot>;
 }
 
@@ -76,14 +76,14 @@ export interface ProcessListener {
   /** False when the line is no message. */
   onLine(line: Buffer): boolean;
   onTooLong(head: Buffer, tail: Buffer): void;
-  /** Its output has ended; it may still be there. */
+  /** The output has ended; the process may still exist. */
   onSilence(): void;
   onExit(exit: Exit): void;
-  /** What others may do about the process when they need its place. */
+  /** Lets others end the process when they need its slot. */
   readonly stoppable: StoppableProcess;
 }
 
-/** Twice as many may come at once. A server that prints what it does is borne, a flood of it is not. */
+/** The number of unreadable lines per second; a burst may have twice as many. Some output of a server is tolerated. */
 const unreadablePerSecond = 500;
 let count = 0;
 
@@ -93,7 +93,7 @@ export async function startServer(
   options: ProcessOptions,
   listener: ProcessListener,
 ): Promise<ServerProcess> {
-  // Before anything else: what the session may do can change while this waits.
+  // The slot comes first: the session's access may change while this waits.
   const slot = await options.takeSlot(listener.stoppable);
   try {
     return await startInSlot(slot, server, options, listener);
@@ -159,7 +159,7 @@ async function startInSlot(
   options.journal.record({ ...fields, event: 'started', pid, ms: Math.round(performance.now() - started) });
 
   const unreadable = createRateLimit(unreadablePerSecond);
-  /** Why it is ended, where it is ended for what it wrote. */
+  /** The reason why the process is ended, where that is its output. */
   let endReason: string | undefined;
   const lines = readLines(running.stdout, {
     maxBytes: options.messageBytes,
@@ -218,7 +218,7 @@ const floodReason =
   'it flooded its stdout with lines that are no MCP messages; what is not for the client belongs on stderr';
 const endlessLineReason = 'it wrote a line without an end on its stdout';
 
-/** With what lies behind it, which callers are not told. */
+/** Describes an error with its cause, which callers do not see. */
 function describeCause(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   return cause === undefined ? String(error) : `${error} (${cause})`;

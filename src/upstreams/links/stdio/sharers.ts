@@ -4,18 +4,18 @@ import type { Call } from '../link.ts';
 import type { Tenancy } from '../link-pool.ts';
 import type { PendingCalls } from '../relay/pending-calls.ts';
 
-/** The sessions that share one process, kept apart where the process itself says nothing. */
+/** The sessions that share one process. */
 export interface ProcessSharers {
-  /** A fresh process knows nobody. */
+  /** Called for a fresh process, which has served no session. */
   startOver(): void;
-  /** The session of a call that may be sent now; throws when that session is no longer served here. */
+  /** Returns the session of a call; throws when that session no longer uses the process, or has too many calls. */
   assertAdmitted(call: Call, pending: PendingCalls): string;
   soleSessionId(): string | null | undefined;
   readonly fullChannels: WeakSet<Channel>;
   skipChannel(full: Channel): void;
 }
 
-/** One session can take this part of the room there is for calls. */
+/** The part of all pending calls that one session may have. */
 const fairPart = 4;
 
 export function createSharers({ users }: Tenancy, maxPending: number): ProcessSharers {
@@ -33,7 +33,7 @@ export function createSharers({ users }: Tenancy, maxPending: number): ProcessSh
     assertAdmitted(call, pending) {
       const sessionId = sessionIdOf(call);
       if (sessionId === '') return sessionId;
-      // A call may have waited for the process while its session ended or was narrowed.
+      // The session may have ended or been restricted while the call waited for the process.
       if (!users.has(sessionId)) {
         throw new AmbitError('SESSION_ENDED', { what: 'The session has ended, or may no longer use this server.' });
       }
@@ -52,7 +52,7 @@ export function createSharers({ users }: Tenancy, maxPending: number): ProcessSh
   };
 }
 
-/** Whom a call is for; empty for what Ambit asks for itself. */
+/** The session of a call; empty for requests of Ambit's own. */
 export function sessionIdOf({ acting, caller }: Call): string {
   return acting?.session.id ?? caller?.sessionId ?? '';
 }
