@@ -60,7 +60,7 @@ export async function openDocumentCache<T>(
     return [...changedPrefixes];
   }
 
-  async function next(work: () => Promise<string[]>): Promise<void> {
+  async function enqueue(work: () => Promise<string[]>): Promise<void> {
     const looked = queue.then(() => (isClosed ? [] : work()));
     queue = looked.then(
       () => {},
@@ -68,7 +68,7 @@ export async function openDocumentCache<T>(
         // Requests are refused until the documents are loaded again.
         isLoaded = false;
         clearTimeout(retry);
-        if (!isClosed) retry = setTimeout(() => void next(reload).catch(() => {}), retryMs).unref();
+        if (!isClosed) retry = setTimeout(() => void enqueue(reload).catch(() => {}), retryMs).unref();
       },
     );
     // Listeners may take long, where processes end slowly. The queue does not wait for them.
@@ -76,17 +76,17 @@ export async function openDocumentCache<T>(
   }
 
   function refresh(key: string): Promise<void> {
-    return next(async () => {
+    return enqueue(async () => {
       if (!isLoaded) return reload();
       return update(key, await store.documents.get(collection, key)) ? [prefixOf(key)] : [];
     });
   }
 
   const stop = store.watch((change: Change) => {
-    if (change.kind === 'lost') void next(reload).catch(() => {});
+    if (change.kind === 'lost') void enqueue(reload).catch(() => {});
     else if (change.kind === 'document' && change.collection === collection) void refresh(change.key).catch(() => {});
   });
-  await next(reload).catch(() => {});
+  await enqueue(reload).catch(() => {});
 
   function assertKnown(): void {
     if (isLoaded) return;
