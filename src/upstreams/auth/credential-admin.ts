@@ -50,34 +50,31 @@ export function createCredentialAdmin({
     return credentials;
   }
 
-  function recordChange(
-    event: 'credential-set' | 'credential-removed',
-    { userId, server, name }: CredentialTarget,
-  ): void {
+  function note(event: 'credential-set' | 'credential-removed', { userId, server, name }: CredentialTarget): void {
     journal?.record({ kind: 'gateway', event, userId, server, name });
   }
 
   return {
     async set(which, value) {
-      const place = readTarget(which);
-      const server = servers().get(place.server);
+      const target = readTarget(which);
+      const server = servers().get(target.server);
       if (server === undefined) {
         throw new AmbitError('SERVER_NOT_AVAILABLE', {
-          what: `The configuration has no server "${place.server}" that is in use.`,
+          what: `The configuration has no server "${target.server}" that is in use.`,
           hint: 'List them with "ambit server list".',
         });
       }
-      if (place.userId === anonymousUser) {
+      if (target.userId === anonymousUser) {
         throw new AmbitError('REQUEST_INVALID', { what: 'Whoever is anonymous is given no credential.' });
       }
-      assertTarget(place, server, prefixes());
-      await requireCredentials().set(place, value);
-      recordChange('credential-set', place);
+      assertTarget(target, server, prefixes());
+      await requireCredentials().set(target, value);
+      note('credential-set', target);
     },
     async remove(which) {
-      const place = readTarget(which);
-      const removed = await requireCredentials().remove(place);
-      if (removed) recordChange('credential-removed', place);
+      const target = readTarget(which);
+      const removed = await requireCredentials().remove(target);
+      if (removed) note('credential-removed', target);
       return removed;
     },
     list: () => requireCredentials().list(),

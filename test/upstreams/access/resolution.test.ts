@@ -157,7 +157,7 @@ test('P15: one debug line for each injection, with eight characters of the sessi
     warn() {},
     debug: (event: string, fields?: LogFields) => void lines.push(textLine(event, fields)),
   };
-  const options = {
+  const options: Parameters<typeof createResolution>[0] = {
     config: () => config,
     servers: () => servers,
     latest: sessions.get,
