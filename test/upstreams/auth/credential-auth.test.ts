@@ -19,7 +19,7 @@ const http = { kind: 'http', name: 'search' } as HttpServer;
 const stdio = (scope: StdioServer['scope']) => ({ kind: 'stdio', name: 'notes', scope }) as StdioServer;
 const launch = { env: { A: 'a', TOKEN: 'configured' }, cwd: '/', provenance: { A: 'configured' } } as unknown as Launch;
 
-test('who is given what: never the anonymous, the unapproved, or those who share with other users', async () => {
+test('anonymous users, unapproved servers and processes of several users get no credentials', async () => {
   const store = openMemoryStore();
   const credentials = await openCredentials(store, openSealingKeys({ dataDir, env: {} }));
   for (const user of ['ada', 'anonymous']) {

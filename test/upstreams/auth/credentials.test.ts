@@ -40,7 +40,7 @@ function thrown(work: () => unknown): unknown {
 }
 
 describe('credentials in a store', () => {
-  test('are given for their user and server, and for nobody else', async () => {
+  test('are read for their user and server only', async () => {
     const credentials = await open(openMemoryStore());
     await credentials.set(token, secret);
     await credentials.set(createTarget('eve', 'notes', 'env', 'NOTES_TOKEN'), 'hers');
@@ -155,7 +155,7 @@ describe('credentials in a store', () => {
     expect(second.read('ada', 'notes')).toMatchObject([{ value: 'with the second' }]);
   });
 
-  test('while the store is away nobody can say what there is, so nothing is given', async () => {
+  test('are refused while the store is unavailable', async () => {
     const store = openMemoryStore();
     let away = true;
     const documents = {

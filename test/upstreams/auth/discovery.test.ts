@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { readChallenge } from '../../../src/upstreams/auth/discovery.ts';
 
-test('what a server says of the login it wants is read, among other schemes and in any order', () => {
+test('a bearer challenge is read among other schemes and in any order', () => {
   expect(readChallenge(undefined)).toBeUndefined();
   expect(readChallenge('Basic realm="Bearer scope=x"')).toBeUndefined();
   expect(readChallenge('Bearer')).toEqual({ scopes: [] });
@@ -12,7 +12,7 @@ test('what a server says of the login it wants is read, among other schemes and 
   expect(readChallenge('Bearer scope="a", Basic realm="x", error="no"')).toEqual({ scopes: ['a'] });
 });
 
-test('a long or broken one costs nothing', () => {
+test('a long or broken challenge is ignored', () => {
   expect(readChallenge(`Bearer ${'a="b",'.repeat(5000)}`)).toBeUndefined();
   expect(readChallenge(`Bearer scope="${'\\'.repeat(8000)}`)).toEqual({ scopes: [] });
   expect(readChallenge('Bearer scope="a\u0000b c"')).toEqual({ scopes: ['c'] });

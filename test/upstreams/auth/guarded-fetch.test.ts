@@ -24,7 +24,7 @@ const get = { method: 'GET', headers: {} };
 const local = new URL('http://127.0.0.1:1/mcp');
 const far = new URL('https://tools.example.com/mcp');
 
-describe('where a login may lead', () => {
+describe('the hosts of a login', () => {
   const names: Record<string, readonly string[]> = {
     'tools.example.com': ['93.184.215.14'],
     'public.example.com': ['1.1.1.1', '10.0.0.5'],
@@ -49,7 +49,7 @@ describe('where a login may lead', () => {
     await expect(addresses(far, 'http://public.example.com/')).rejects.toMatchObject({ code: 'LOGIN_FAILED' });
   });
 
-  test('to a private one only where the server itself is, or where the operator says so', async () => {
+  test('to a private address only at the server itself, or where the operator allows it', async () => {
     const corp = new URL('https://home.corp/mcp');
     expect(await addresses(corp, 'https://login.corp/')).toEqual(['10.9.9.9']);
     await expect(addresses(corp, 'https://other.corp/')).rejects.toMatchObject({ code: 'LOGIN_FAILED' });
@@ -61,7 +61,7 @@ describe('where a login may lead', () => {
 });
 
 describe('a request of a login', () => {
-  test('connects to the address that was looked at: a name that changes in between changes nothing', async () => {
+  test('connects to the address that was checked, even when the name resolves to another later', async () => {
     const port = await listening((request, response) => response.end(request.headers.host));
     let asked = 0;
     const reach = {
@@ -77,7 +77,7 @@ describe('a request of a login', () => {
     expect(asked).toBe(1);
   });
 
-  test('follows a few redirects and looks at each; what is posted follows none', async () => {
+  test('follows a few redirects and checks each; a POST follows none', async () => {
     let to = 'https://10.0.0.1/';
     const heard: string[] = [];
     const port = await listening((request, response) => {
@@ -99,7 +99,7 @@ describe('a request of a login', () => {
     expect(heard.at(-1)).toBe('POST /start');
   });
 
-  test('reads only so much, waits only so long, and says whether anything was sent', async () => {
+  test('limits the size and the time of an answer, and reports whether anything was sent', async () => {
     const port = await listening((request, response) => {
       if (request.url === '/long') response.end(Buffer.alloc(300_000));
       else if (request.url === '/cut') request.socket.destroy();

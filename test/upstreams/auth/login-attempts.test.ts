@@ -44,7 +44,7 @@ test('P14: a state is refused from ten minutes after it was made', async () => {
   expect(await inStore()).toEqual([]);
 });
 
-test('P14: of many who bring the same state at once, one gets the login', async () => {
+test('P14: one of many concurrent requests with the same state gets the login', async () => {
   const state = await attempts().add(attempt);
   const taken = await Promise.all(Array.from({ length: 10 }, () => attempts().take(state)));
   expect(taken.filter((each) => each !== undefined)).toEqual([attempt]);
@@ -64,7 +64,7 @@ test('L9: neither the state nor what belongs to the login can be read in the sto
   for (const secret of [state, attempt.verifier, attempt.userId]) expect(text).not.toContain(secret);
 });
 
-test('a login that was never ended is deleted when the next one begins after its time', async () => {
+test('an expired attempt is deleted when the next one starts', async () => {
   await attempts().add(attempt);
   clock += tenMinutes - 1;
   await attempts().add(attempt);
@@ -87,7 +87,7 @@ test('P14: a link is good for ten minutes, and with the key that it was made wit
   expect(tickets.read(ticket)).toBeUndefined();
 });
 
-test('one name is stopped, others are not, and after a while it may go on', () => {
+test('the limit holds for each name, and ends with the time window', () => {
   let time = 0;
   const mayBegin = createStartLimiter(2, 100, () => time);
   expect(['a', 'a', 'a', 'b'].map(mayBegin)).toEqual([true, true, false, true]);

@@ -7,8 +7,8 @@ import { isBack, later, logIn, loginScenes, port } from './login-scene.ts';
 
 const on = loginScenes();
 
-describe('a login that is not what it was', () => {
-  test('where the server wants more, the user is asked for both', async () => {
+describe('a login that has changed', () => {
+  test('when the server wants more scopes, the next login asks for all of them', async () => {
     const { far, gateway } = await on.scene();
     far.metadata = { ...far.metadata, scopes_supported: ['read'] };
     await logIn(gateway, 'ada');
@@ -27,7 +27,7 @@ describe('a login that is not what it was', () => {
     expect(await ada.call('write')).toBe('done: write');
   });
 
-  test('removing it revokes it there and ends what carried it', async () => {
+  test('removing a login revokes its tokens and closes the links that use it', async () => {
     const { as, gateway } = await on.scene();
     await logIn(gateway, 'ada');
     const ada = await on.clientOf(gateway, 'ada', 'notes');
@@ -38,7 +38,7 @@ describe('a login that is not what it was', () => {
     expect(await gateway.logins.remove({ userId: 'ada', server: 'notes' })).toBe(false);
   });
 
-  test('a server under the same name at another address gets nothing of it', async () => {
+  test('a server of the same name at another address does not get the token', async () => {
     const { as, far, gateway } = await on.scene();
     await logIn(gateway, 'ada');
     const other = on.closing(await guardedUpstream(as.issuer, as.jwksUri));
@@ -53,7 +53,7 @@ describe('a login that is not what it was', () => {
     expect(far.tokens).toEqual([]);
   });
 
-  test('a server whose authorization server is another now is asked anew', async () => {
+  test('a server with another authorization server needs a new login', async () => {
     const { as, far, gateway } = await on.scene();
     await logIn(gateway, 'ada');
     const ada = await on.clientOf(gateway, 'ada', 'notes');

@@ -44,7 +44,7 @@ describe('a server behind a real authorization server', () => {
     await vi.waitFor(() => expect(on.journal().match(/login-renewed/g)).toHaveLength(2), 50_000);
   });
 
-  test('a token that the server refuses is renewed once for all who carry it', async () => {
+  test('a refused token is renewed once for all its users', async () => {
     const { as, far, gateway } = await on.scene();
     await logIn(gateway, 'ada');
     const ada = await on.clientOf(gateway, 'ada', 'notes');
@@ -58,7 +58,7 @@ describe('a server behind a real authorization server', () => {
     expect(as.asked.get('refresh_token')).toBe(1);
   });
 
-  test('what was revoked there is lost here: the user is asked again, and then goes on', async () => {
+  test('a revoked login is lost: the user logs in again and goes on', async () => {
     const { as, far, gateway } = await on.scene({ tokenSeconds: 600 });
     await logIn(gateway, 'ada');
     const ada = await on.clientOf(gateway, 'ada', 'notes');
@@ -77,7 +77,7 @@ describe('a server behind a real authorization server', () => {
     expect(far.offered.filter((each) => each !== undefined)).not.toContain('Bearer undefined');
   });
 
-  test('an authorization server that is away for a while loses nobody', async () => {
+  test('no login is lost while an authorization server is unavailable for a while', async () => {
     const { as, gateway } = await on.scene({ tokenSeconds: 600 });
     await logIn(gateway, 'ada');
     const ada = await on.clientOf(gateway, 'ada', 'notes');

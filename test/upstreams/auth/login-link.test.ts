@@ -56,7 +56,7 @@ test('P14: a session whose user has not logged in gets the link to do it', async
   expect(await ada.call('read')).toBe('done: read');
 });
 
-test('nobody says yes in another’s name, and nobody else comes back', async () => {
+test('only the browser of the user can confirm and complete a login', async () => {
   const { gateway, link, inside, agree } = await scene();
   for (const headers of otherPages) expect((await agree(headers)).status).toBe(403);
   // A victim's browser is sent back to what the attacker began in another one.
@@ -119,7 +119,7 @@ test('S6: a cookie that was planted ends no login: the person is asked, and says
   expect((await fetch(refused.back, { headers: { cookie: refused.cookie } })).status).toBe(502);
 });
 
-test('what a page shows of others is text', async () => {
+test('a page escapes text of others', async () => {
   const { as, far, agree } = await scene();
   far.metadata = { ...far.metadata, authorization_servers: [`${as.issuer}/<img/src=x>`] };
   const page = await (await agree()).text();
@@ -153,7 +153,7 @@ test('a client that shows links is asked by itself, once; the server hears nothi
   expect(far.bodies.join()).not.toContain('inputResponses');
 });
 
-test('a client of the era before is told by the error made for that', async () => {
+test('a handshake-era client gets the error for a required login', async () => {
   const { gateway } = await scene();
   const session = await gateway.createSession({ userId: 'eve' });
   for (const [capabilities, code] of [
@@ -169,7 +169,7 @@ test('a client of the era before is told by the error made for that', async () =
   }
 });
 
-test('where the authorization server looks instead of registering, it finds what Ambit is', async () => {
+test('an authorization server without registration reads the client metadata of Ambit', async () => {
   const { as, far } = await on.scene();
   const gateway = await on.start(
     { notes: { url: far.url, era: 'modern' } },
@@ -190,7 +190,7 @@ test('where the authorization server looks instead of registering, it finds what
   expect(as.asked.get('/reg')).toBeUndefined();
 });
 
-test('without an address of its own there are no such pages', async () => {
+test('without a public address there are no such pages', async () => {
   const { gateway } = await on.scene();
   const { url } = await gateway.listen({ port: 0 });
   for (const path of ['/login/x', '/oauth/callback?state=x', '/oauth/client/0123456789abcdef.json']) {

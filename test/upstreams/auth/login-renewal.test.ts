@@ -78,7 +78,7 @@ async function scene(facts: Partial<LoginFacts> = {}, refreshToken = 'r0') {
   };
 }
 
-test('however many ask in however many processes, each refresh token is used once', async () => {
+test('concurrent renewals in several processes use each refresh token once', async () => {
   const { process, used, later, stored } = await scene();
   const processes = Array.from({ length: 4 }, process);
   const rounds = counts(5, 50);
@@ -93,7 +93,7 @@ test('however many ask in however many processes, each refresh token is used onc
   expect(await stored()).not.toHaveProperty('lease');
 });
 
-test('one who said it would and never came back has used it: nobody tries again', async () => {
+test('an expired lease counts as a used refresh token: it is not tried again', async () => {
   const { process, used, later, stored, events } = await scene({ lease: { by: 'dead', until: 1_060_000 } });
   later(590_000);
   // While the token holds it goes on being used; when it does not, only the user can help.
@@ -105,7 +105,7 @@ test('one who said it would and never came back has used it: nobody tries again'
   expect(events).toEqual(['login-lost']);
 });
 
-test('a refresh token that is good for many uses is tried again', async () => {
+test('a refresh token that works many times is tried again', async () => {
   const { process, used, later, answering } = await scene({ rotates: false, lease: { by: 'dead', until: 1_060_000 } });
   later(590_000);
   answering(async () => ({ accessToken: 'next', expiresAt: 9_000_000 }));
@@ -131,7 +131,7 @@ test.each([
   expect(await stored()).toMatchObject({ state });
 });
 
-test('what was removed while it was renewed stays removed', async () => {
+test('a login that is removed during its renewal stays removed', async () => {
   const { process, later, answering, remove, stored } = await scene();
   later(590_000);
   answering(async () => {
@@ -142,7 +142,7 @@ test('what was removed while it was renewed stays removed', async () => {
   expect(await stored()).toBeUndefined();
 });
 
-test('without a refresh token it is used to its end, and then lost', async () => {
+test('a login without a refresh token is used until it expires, and then lost', async () => {
   const { process, later, used } = await scene({}, '');
   later(590_000);
   expect((await process().ensureFresh('ada', 'notes'))?.accessToken).toBe('a0');
@@ -151,7 +151,7 @@ test('without a refresh token it is used to its end, and then lost', async () =>
   expect(used).toEqual([]);
 });
 
-test('in the store its facts can be read and its secrets cannot, nor opened under another name', async () => {
+test('its facts are readable in the store; its secrets are not, and open under no other name', async () => {
   const { stored } = await scene();
   const facts = (await stored()) as LoginFacts;
   const text = JSON.stringify(sealLogin(facts, {} as never, key));

@@ -19,7 +19,7 @@ function opened(storedAs: string, text: string, withKey = key): string | undefin
 }
 
 describe('a credential at rest', () => {
-  test('comes back for its own place, and is another text each time', () => {
+  test('opens for its own target, and is another text each time', () => {
     const texts = ['s3cret', 's3cret', 'ü😀'].map((value) => [value, sealCredential(place, value, key, 1)] as const);
     for (const [value, text] of texts) {
       expect(opened(credentialKey(place), text)).toBe(value);
@@ -46,7 +46,7 @@ describe('a credential at rest', () => {
     expect(opened(credentialKey(place), younger)).toBeUndefined();
   });
 
-  test('flipped in any bit, cut short, or opened with another key, it is nothing', () => {
+  test('does not open when a bit is flipped, when it is cut short, or with another key', () => {
     const written = JSON.parse(sealCredential(place, 's3cret', key, 1)) as { iv: string; data: string };
     for (const part of ['iv', 'data'] as const) {
       const bytes = Buffer.from(written[part], 'base64');
@@ -67,7 +67,7 @@ describe('a credential at rest', () => {
     expect(opened(credentialKey(place), JSON.stringify(written), { ...other, id: key.id })).toBeUndefined();
   });
 
-  test('two places never have the same key in the store', () => {
+  test('two targets never have the same key in the store', () => {
     const parts = fc.tuple(
       fc.string(),
       fc.constantFrom('a', 'b', 'a-b'),

@@ -25,19 +25,19 @@ async function write(...keys: string[]): Promise<void> {
   await file.close();
 }
 
-test('what is kept comes back, and the file is for its owner alone', async () => {
+test('stored offers are loaded again, and the file is private', async () => {
   await write('a 1');
   expect(statSync(path).mode & 0o777).toBe(0o600);
   expect(catalogFile(path).load()).toEqual(new Map([['a 1', offer]]));
 });
 
-test('of too many, the youngest are kept', async () => {
+test('the newest offers are kept when there are too many', async () => {
   await write(...Array.from({ length: 600 }, (_, at) => `a ${at}`));
   const kept = [...catalogFile(path).load().keys()];
   expect([kept.length, kept[0], kept.at(-1)]).toEqual([500, 'a 100', 'a 599']);
 });
 
-test('S2: a process brings nothing back that another has removed, and removes what another has put there', async () => {
+test('S2: a process never restores what another has removed, and removes what another has stored', async () => {
   await write('a 1', 'a 2');
   const [one, other] = [catalogFile(path), catalogFile(path)];
   expect(other.load().size).toBe(2);
@@ -60,7 +60,7 @@ test('S2: a list that is a week old is gone from the file with the next change',
 
 const long = (length: number): CachedOffer => ({ ...offer, offer: { ...lists, tools: ['x'.repeat(length)] } });
 
-test('a long list is not written, and replaces a short one that is out of date', async () => {
+test('a long list is not stored, and removes an outdated short one', async () => {
   await write('a 1', 'a 2');
   const file = catalogFile(path);
   file.put('a 1', long(1 << 20));
@@ -69,7 +69,7 @@ test('a long list is not written, and replaces a short one that is out of date',
   expect([...catalogFile(path).load().keys()]).toEqual(['a 2']);
 });
 
-test('of lists that are too long together, the youngest are kept; a file that is too long is none', async () => {
+test('the newest lists are kept when they are too long together; a file that is too long is ignored', async () => {
   const file = catalogFile(path);
   for (let at = 0; at < 17; at++) file.put(`a ${at}`, long(1_000_000));
   await file.close();
@@ -95,7 +95,7 @@ test.each([
   expect(catalogFile(path).load()).toEqual(new Map());
 });
 
-test('a folder that is gone stops nothing', async () => {
+test('a missing folder causes no error', async () => {
   const file = catalogFile(join(folder, 'none', 'catalog.json'));
   file.put('a 1', offer);
   await expect(file.close()).resolves.toBeUndefined();

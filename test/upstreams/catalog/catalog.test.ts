@@ -99,7 +99,7 @@ afterEach(() => {
 
 const namesIn = (listed: { offer: Offer | undefined }) => listed.offer?.tools;
 
-test('however many look at once, the server is asked once', async () => {
+test('concurrent queries ask the server once', async () => {
   const one = asked();
   const all = await Promise.all(Array.from({ length: 20 }, () => catalog.look(server('a'), looking(one.ask))));
   expect(one.count).toBe(1);
@@ -109,7 +109,7 @@ test('however many look at once, the server is asked once', async () => {
   expect(saved.size).toBe(1);
 });
 
-test('clients with other capabilities, and servers described otherwise, are asked for anew', async () => {
+test('other capabilities or another definition cause a new request', async () => {
   const one = asked();
   await catalog.look(server('a'), looking(one.ask));
   await catalog.look(server('a'), looking(one.ask, { capabilities: '{"roots":{}}' }));
@@ -122,7 +122,7 @@ describe('lists have owners [S2]', () => {
   const eve = { key: 'eve', userId: 'eve' };
   const alone = { key: 'alone', userId: 'ada', sessionId: 's9' };
 
-  test('S2: another owner is asked for anew, and is told neither lists nor failures of the first', async () => {
+  test('S2: another owner causes a new request and sees neither lists nor failures of the first', async () => {
     const one = asked(() => ['of-ada']);
     await catalog.look(server('a'), looking(one.ask));
     const two = asked(() => ['of-eve']);
@@ -134,7 +134,7 @@ describe('lists have owners [S2]', () => {
     expect((await catalog.look(server('a'), looking(two.ask, { owner: eve }))).reason).toBeUndefined();
   });
 
-  test('what is one session’s own is never written down, and goes with the session', async () => {
+  test('lists of one session are never stored and are forgotten with the session', async () => {
     const one = asked();
     await catalog.look(server('a'), looking(one.ask, { owner: alone }));
     expect(saved.size).toBe(0);
@@ -145,7 +145,7 @@ describe('lists have owners [S2]', () => {
     expect(one.count).toBe(3);
   });
 
-  test('an owner that goes while the server is asked leaves nothing', async () => {
+  test('lists of an owner that is removed during the request are not kept', async () => {
     const one = asked();
     const release = one.hold();
     const first = catalog.look(server('a'), looking(one.ask));
@@ -157,7 +157,7 @@ describe('lists have owners [S2]', () => {
     expect(one.count).toBe(2);
   });
 
-  test('owners that are gone are gone from the file too', async () => {
+  test('lists of removed owners are removed from the file too', async () => {
     const one = asked();
     await catalog.look(server('a'), looking(one.ask));
     await catalog.look(server('a'), looking(one.ask, { owner: eve }));
@@ -167,14 +167,14 @@ describe('lists have owners [S2]', () => {
     expect(saved.size).toBe(0);
   });
 
-  test('what was made with a credential is never written down', async () => {
+  test('lists that were made with a credential are never stored', async () => {
     const one = asked();
     await catalog.look(server('a'), looking(one.ask, { owner: { ...eve, hasCredentials: true } }));
     await catalog.look(server('a'), looking(one.ask));
     expect([...saved.values()].map(({ owner }) => owner)).toEqual([ada]);
   });
 
-  test('a process that several share speaks for the owners that use it, and one of a session for that one', async () => {
+  test('a shared process changes the lists of its owners, and a session’s own process only that session’s', async () => {
     const heard: boolean[][] = [];
     catalog.onChange(({ concerns }) => void heard.push([concerns(ada, 's1'), concerns(eve, 's2')]));
     const one = asked();
@@ -194,7 +194,7 @@ describe('lists have owners [S2]', () => {
     ]);
   });
 
-  test('where the lists are for everybody, the words of a failure are for the session that asked', async () => {
+  test('with shared lists, only the session that asked sees the error text', async () => {
     const one = asked();
     one.fail(true);
     const all = { key: 'shared', userId: '' };
@@ -206,7 +206,7 @@ describe('lists have owners [S2]', () => {
     expect(one.count).toBe(1);
   });
 
-  test('a failure goes with its owner', async () => {
+  test('a failure is forgotten with its owner', async () => {
     const one = asked();
     one.fail(true);
     await catalog.look(server('a'), looking(one.ask, { owner: alone }));
@@ -215,7 +215,7 @@ describe('lists have owners [S2]', () => {
     expect(catalog.owners()).toEqual([]);
   });
 
-  test('lists are bounded, however many owners there are and however long they are', async () => {
+  test('the number and the length of kept lists are limited', async () => {
     const long = asked(() => ['x'.repeat(1024 * 1024)]);
     for (let each = 0; each < 40; each++) {
       await catalog.look(server('a'), looking(long.ask, { owner: { key: `${each}`, userId: 'u' } }));
@@ -226,7 +226,7 @@ describe('lists have owners [S2]', () => {
   });
 });
 
-test('old news are told at once and looked after meanwhile', async () => {
+test('an old list is returned at once and refreshed in the background', async () => {
   let tools = ['old'];
   const one = asked(() => tools);
   await catalog.look(server('a'), looking(one.ask));
@@ -239,7 +239,7 @@ test('old news are told at once and looked after meanwhile', async () => {
 });
 
 describe('after list_changed', () => {
-  test('the next look waits for what there is now', async () => {
+  test('the next query waits for the new list', async () => {
     let tools = ['old'];
     const one = asked(() => tools);
     await catalog.look(server('a'), looking(one.ask));
@@ -248,7 +248,7 @@ describe('after list_changed', () => {
     expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
   });
 
-  test('an answer that was on its way before does not count as news', async () => {
+  test('an answer to an earlier request does not count as the new list', async () => {
     let tools = ['old'];
     const one = asked(() => tools);
     const release = one.hold();
@@ -260,7 +260,7 @@ describe('after list_changed', () => {
     expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
   });
 
-  test('servers with a longer name are not meant', async () => {
+  test('a server whose name begins alike is not affected', async () => {
     const one = asked();
     await catalog.look(server('a-b'), looking(one.ask));
     catalog.changed('a', ofAda);
@@ -270,7 +270,7 @@ describe('after list_changed', () => {
 });
 
 describe('a server that fails', () => {
-  test('is named with its reason, and left alone for a while', async () => {
+  test('is listed with its reason and not asked again for a while', async () => {
     const one = asked();
     one.fail(true);
     const listed = await catalog.look(server('a'), looking(one.ask));
@@ -283,7 +283,7 @@ describe('a server that fails', () => {
     expect(await catalog.look(server('a'), looking(one.ask))).toMatchObject({ reason: undefined, offer: {} });
   });
 
-  test('after it worked, is listed as it was', async () => {
+  test('is listed with its last offer after it has worked before', async () => {
     const one = asked();
     await catalog.look(server('a'), looking(one.ask));
     one.fail(true);
@@ -292,7 +292,7 @@ describe('a server that fails', () => {
     expect([namesIn(listed), listed.reason]).toEqual([['{"name":"t"}'], undefined]);
   });
 
-  test('is asked at once when it is described anew, and nothing of the old is kept', async () => {
+  test('is asked at once after a new definition, and nothing old is kept', async () => {
     const one = asked();
     one.fail(true);
     await catalog.look(server('a'), looking(one.ask));
@@ -305,7 +305,7 @@ describe('a server that fails', () => {
   });
 });
 
-test('a login that is wanted of one user is told to nobody else, now or later', async () => {
+test('a login link for one user is never shown to another', async () => {
   const wantedOf = (user: string): AskServer => {
     return async () => {
       await Promise.resolve();
@@ -319,7 +319,7 @@ test('a login that is wanted of one user is told to nobody else, now or later', 
   );
 });
 
-test('a server that is late is left out after the deadline, and announced when it has answered', async () => {
+test('a slow server is left out after the deadline and announced when it has answered', async () => {
   const told: [string, boolean][] = [];
   const eve = { key: 'eve', userId: 'eve' };
   const stop = catalog.onChange(({ server: name, byOurselves, concerns }) => {
@@ -342,7 +342,7 @@ test('a server that is late is left out after the deadline, and announced when i
   expect(told).toHaveLength(1);
 });
 
-test('L5: lists of a session that went while its server was asked are not kept', async () => {
+test('L5: lists of a session that ended during the request are not kept', async () => {
   const one = asked();
   catalog.changed('a', { place: 's1' });
   const release = one.hold();

@@ -30,7 +30,7 @@ test.each([
   expect(fitsTemplate(uri, template)).toBe(fits);
 });
 
-test('whatever a template is filled with, it fits', () => {
+test('a filled template always fits', () => {
   const word = fc.stringMatching(/^[a-z]{1,8}$/);
   fc.assert(
     fc.property(fc.array(fc.tuple(word, word), { minLength: 1, maxLength: 4 }), word, (parts, end) => {
@@ -41,7 +41,7 @@ test('whatever a template is filled with, it fits', () => {
   );
 });
 
-test('the end of a template is not found inside what is already used up', () => {
+test('the end of a template does not match text that is already used', () => {
   expect(fitsTemplate('ab', 'ab{x}b')).toBe(false);
 });
 
@@ -133,7 +133,7 @@ test('64 characters are not shortened, 65 are, and long names that begin alike s
   expect(toPublicName('a', 'x'.repeat(62))).toMatch(/^a__x{52}_[0-9a-f]{8}$/);
 });
 
-test('what is no public name is not read as one', () => {
+test('a name without separator is no public name', () => {
   for (const text of ['', 'tool', '__tool', '_']) expect(splitName(text)).toBeUndefined();
   expect(splitName('a__')).toEqual({ server: 'a', name: '' });
 });

@@ -19,7 +19,7 @@ afterEach(() => {
   project.remove();
 });
 
-test('an approval holds a package to what it was fetched as', async () => {
+test('an approval pins the fetched package', async () => {
   const server = await project.server({ command: 'npx', args: ['-y', 'some-server'] });
   fetched = one;
   await approvals.approve(server);
@@ -32,7 +32,7 @@ test('an approval holds a package to what it was fetched as', async () => {
   expect(approvals.check(server)).toEqual({ state: 'approved' });
 });
 
-test('what was approved before anything was fetched stays approved when it is', async () => {
+test('a server that was approved before its package was fetched stays approved', async () => {
   const server = await project.server({ command: 'npx', args: ['-y', 'some-server'] });
   await approvals.approve(server);
   fetched = one;

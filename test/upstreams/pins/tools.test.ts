@@ -28,7 +28,7 @@ const changed = (tools: readonly unknown[]) =>
     .toolsChanged(server, pinsOf(tools))
     .flatMap(({ kind, changes }) => changes.map(({ line }) => `${kind}: ${line}`));
 
-test('order of tools and of keys is no change', () => {
+test('the order of tools and keys does not matter', () => {
   const { name, description, inputSchema } = read;
   expect(changed([write, { inputSchema, description, name }])).toEqual([]);
 });
@@ -61,14 +61,14 @@ test.each([
   expect(changed(tools)).toEqual(expected);
 });
 
-test('the first listing after the approval counts; a later one replaces nothing by itself', async () => {
+test('the first listing after the approval is pinned; a later one does not replace it', async () => {
   await project.approvals.pinTools(server, pinsOf([{ name: 'evil' }]));
   expect(changed([read, write])).toEqual([]);
   await project.approvals.pinTools(server, pinsOf([read]), { replace: true });
   expect(changed([read])).toEqual([]);
 });
 
-test('a new approval pins anew, and one that ended pins nothing', async () => {
+test('a new approval pins again, and a revoked one pins nothing', async () => {
   await project.approvals.approve(server);
   expect(project.approvals.hasPinnedTools('x')).toBe(false);
   await project.approvals.revoke('x');
