@@ -18,7 +18,7 @@ interface PushPermissions {
 }
 
 /** The access of a server's process in a sandbox, beside its own files and the workspace. */
-export interface SandboxGrants {
+interface SandboxGrants {
   /** Hosts, as `host:port`. */
   readonly network: readonly string[];
   readonly readable: readonly string[];
@@ -58,7 +58,7 @@ export interface StdioServer extends ServerBase {
   readonly sandbox: SandboxGrants;
 }
 
-export interface OauthSettings {
+interface OauthSettings {
   readonly issuer?: string | undefined;
   readonly clientId?: string | undefined;
   readonly clientSecretFile?: string | undefined;

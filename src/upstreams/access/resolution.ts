@@ -13,13 +13,13 @@ import { isWide, scopeFor } from '../links/process-key.ts';
 import type { Approvals } from '../pins/approvals.ts';
 import { type Launch, launchOf, type SigningInfo } from './launch.ts';
 
-export type ServerLookup =
+type ServerLookup =
   | { readonly server: ServerDefinition }
   /** Without a removal there is no server of that name. */
   | { readonly server: undefined; readonly removal: Removal | undefined };
 
 /** A session and a server that it may use, both as they are now. */
-export interface CurrentAccess {
+interface CurrentAccess {
   readonly session: Session;
   readonly server: ServerDefinition;
 }
@@ -62,7 +62,7 @@ export interface Resolution {
   explain(session: Session): Resolved[];
 }
 
-export interface ServerResolutionOptions {
+interface ServerResolutionOptions {
   readonly config: () => Config;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
   /** Finds the latest record. A caller may hold one from before a restriction. */

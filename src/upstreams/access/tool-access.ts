@@ -25,7 +25,7 @@ export interface ToolBounds {
   outlook(session: Session, servers: readonly string[]): ReadonlyMap<string, string>;
 }
 
-export interface ToolAccessOptions {
+interface ToolAccessOptions {
   readonly config: () => Config;
   /** Finds the latest record. A caller may hold one from before a restriction. */
   readonly latest: (id: string) => Session | undefined;

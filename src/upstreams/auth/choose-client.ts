@@ -9,7 +9,7 @@ import { loadOauth, requestOptions } from './token-requests.ts';
 /** The target that the authorization server sends the user back to: the gateway, or a port of the command. */
 export type ReturnTarget = { readonly publicUrl: string } | { readonly loopbackPort: number };
 
-export interface ChosenClient {
+interface ChosenClient {
   readonly client: LoginClient;
   readonly redirectUri: string;
 }

@@ -25,7 +25,7 @@ export interface GivenCredentials {
   list(): CredentialView[];
 }
 
-export interface CredentialAdminOptions {
+interface CredentialAdminOptions {
   readonly credentials: Credentials | undefined;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
   readonly prefixes: () => readonly string[];

@@ -21,7 +21,7 @@ export interface CredentialAuth {
   revision(session: Session, server: ServerDefinition): string;
 }
 
-export interface CredentialAuthOptions {
+interface CredentialAuthOptions {
   /** Undefined where no server gets credentials. */
   readonly credentials: Credentials | undefined;
   readonly prefixes: () => readonly string[];

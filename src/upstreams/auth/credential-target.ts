@@ -12,7 +12,7 @@ export interface CredentialTarget {
 }
 
 /** The part of a server that decides whether it may get a credential. */
-export interface ReceivingServer {
+interface ReceivingServer {
   readonly name: string;
   readonly kind: 'stdio' | 'http';
   readonly scope?: string;

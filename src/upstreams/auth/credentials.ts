@@ -14,7 +14,7 @@ const credentialsCollection = 'credentials';
 
 type CachedCredential = HeldOf<SealedCredential>;
 
-export interface OpenedCredential extends CredentialTarget {
+interface OpenedCredential extends CredentialTarget {
   readonly value: string;
 }
 

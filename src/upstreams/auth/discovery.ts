@@ -17,7 +17,7 @@ const parameter = /([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))/gy;
 const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/;
 
 /** The authorization server of an upstream, and the resource and scopes to ask for. */
-export interface LoginDiscovery {
+interface LoginDiscovery {
   /** The resource that tokens are made for (RFC 8707). */
   readonly resource: string;
   readonly issuer: string;
@@ -26,7 +26,7 @@ export interface LoginDiscovery {
 }
 
 /** The metadata of a server (RFC 9728), or the defaults for a server that has none. */
-export interface ProtectedResource {
+interface ProtectedResource {
   readonly resource: string;
   readonly issuer: string;
   readonly scopes: readonly string[];

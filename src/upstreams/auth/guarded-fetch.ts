@@ -32,7 +32,7 @@ const resolveByHost: ResolveHost = async (host) =>
 /** The part of `fetch` that the OAuth library needs. */
 export type GuardedFetch = (url: string, init: FetchInit) => Promise<Response>;
 
-export interface FetchInit {
+interface FetchInit {
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: unknown;

@@ -9,7 +9,7 @@ import type { LoginView } from './login.ts';
 import { type LoginRedirect, type Logins, openLogins, type PendingLogin } from './logins.ts';
 import { openSealingKeys } from './sealing-key.ts';
 
-export interface LoginOwner {
+interface LoginOwner {
   readonly userId: string;
   readonly server: string;
 }
@@ -31,7 +31,7 @@ export interface GivenLogins {
   client(tag: string): Record<string, unknown> | undefined;
 }
 
-export interface LoginAdminOptions {
+interface LoginAdminOptions {
   readonly logins: Logins | undefined;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
   readonly publicUrl: () => string | undefined;

@@ -34,7 +34,7 @@ export interface LoginAttempt {
 }
 
 /** The started logins, in the store: another process may complete them. */
-export interface LoginAttempts {
+interface LoginAttempts {
   /** Stores an attempt and returns its `state`, which nobody can guess and the store does not hold. */
   add(attempt: LoginAttempt): Promise<string>;
   /** Reads an attempt without using it up, so that a person can be asked first. */

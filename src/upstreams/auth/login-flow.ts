@@ -8,7 +8,7 @@ import type { KnownIssuer, LoginFacts, LoginSecrets, LoginServer } from './login
 import type { LoginAttempt } from './login-attempts.ts';
 import { loadOauth, redeemCode } from './token-requests.ts';
 
-export interface LoginStartOptions {
+interface LoginStartOptions {
   readonly userId: string;
   readonly server: LoginServer;
   readonly returnTarget: ReturnTarget;
@@ -17,7 +17,7 @@ export interface LoginStartOptions {
   readonly loginHosts: LoginHosts;
 }
 
-export interface PreparedLogin {
+interface PreparedLogin {
   readonly attempt: LoginAttempt;
   /** The address for the browser, with the `state` that the attempt is stored under. */
   authorizationUrl(state: string): Promise<string>;

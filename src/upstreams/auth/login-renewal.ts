@@ -6,7 +6,7 @@ import { type Login, type LoginFacts, loginKey, loginsCollection, openLogin, rea
 import type { SealingKeys } from './sealing-key.ts';
 import { RenewalError, type TokenGrant } from './token-requests.ts';
 
-export interface LoginRenewalOptions {
+interface LoginRenewalOptions {
   readonly store: SessionStore;
   readonly keys: SealingKeys;
   /** Asks the authorization server for new tokens; throws `RenewalError`. */
@@ -15,7 +15,7 @@ export interface LoginRenewalOptions {
   readonly now?: () => number;
 }
 
-export interface LoginRenewal {
+interface LoginRenewal {
   /** True when the login must be renewed before its next use. */
   isDue(login: LoginFacts): boolean;
   /**

@@ -38,7 +38,7 @@ import { createLoginRenewal, describeUnopenable, withoutLease } from './login-re
 import type { SealingKeys } from './sealing-key.ts';
 import { RenewalError, renewToken, revokeToken } from './token-requests.ts';
 
-export interface LoginsOptions {
+interface LoginsOptions {
   readonly store: SessionStore;
   readonly keys: SealingKeys;
   readonly onEvent: (event: LoginEvent, which: Pick<LoginFacts, 'userId' | 'server' | 'issuer' | 'why'>) => void;

@@ -7,7 +7,7 @@ import { makePrivateFolder } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import { type SealingKey, sealingKeyId } from './seal.ts';
 
-export interface SealingKeySource {
+interface SealingKeySource {
   readonly dataDir: string;
   /** `credentials.keyFile` of the configuration. */
   readonly keyFile?: string | undefined;

@@ -16,7 +16,7 @@ export interface TokenGrant {
   readonly scopes?: readonly string[];
 }
 
-export interface TokenParties {
+interface TokenParties {
   readonly as: KnownIssuer;
   readonly client: LoginClient;
   readonly resource: string;

@@ -47,9 +47,9 @@ export interface UpstreamAuth {
 }
 
 /** True for the users and servers that a change is about. */
-export type MatchesUser = (userId: string, server: string) => boolean;
+type MatchesUser = (userId: string, server: string) => boolean;
 
-export interface UpstreamAuthOptions {
+interface UpstreamAuthOptions {
   /** False where no server gets credentials or logins. */
   readonly any: boolean;
   readonly store: SessionStore;

@@ -54,9 +54,9 @@ export interface Catalog {
 }
 
 /** The lists that a change is about: those of one session in its workspace, or of the owners with these keys. */
-export type ChangeScope = { readonly place: string } | { readonly owners: ReadonlySet<string> };
+type ChangeScope = { readonly place: string } | { readonly owners: ReadonlySet<string> };
 
-export interface ListChange {
+interface ListChange {
   readonly server: string;
   /** True when the server did not announce the change: it has a new definition, or answered after its deadline. */
   readonly byOurselves: boolean;

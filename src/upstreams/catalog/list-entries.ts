@@ -7,7 +7,7 @@ const separator = '__';
 /** The longest tool name that hosts accept. */
 const maxNameLength = 64;
 
-export interface CatalogEntry {
+interface CatalogEntry {
   readonly server: string;
   /** The name on the server's side. */
   readonly name: string;

@@ -17,7 +17,7 @@ export interface ListOwner {
   readonly hasCredentials?: true;
 }
 
-export interface ListPrivacy {
+interface ListPrivacy {
   /** The folder of the session's workspace. */
   readonly folder: string | undefined;
   /** True when the session shares lists with no other: it has its own folder, or its user is anonymous. */

@@ -1,5 +1,5 @@
 /** The result of comparing an address with a template, and the number of steps it took. */
-export interface UriComparison {
+interface UriComparison {
   readonly fits: boolean;
   readonly steps: number;
 }

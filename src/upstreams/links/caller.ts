@@ -4,7 +4,7 @@ import type { Message } from '../../protocol/message.ts';
 import type { Link } from './link.ts';
 
 /** A request that an upstream has pushed to a caller, which waits for the caller's answer. */
-export interface Push {
+interface Push {
   readonly link: Link;
   /** The text of the id on the upstream's side. */
   readonly upstreamId: string;

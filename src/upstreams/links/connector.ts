@@ -20,7 +20,7 @@ import type { Opening } from './stdio/opening.ts';
 import { noProcessWatch, type PreparedLaunch, type ProcessWatch } from './stdio/server-process.ts';
 import { createStdioLink } from './stdio/stdio-link.ts';
 
-export interface ConnectorOptions {
+interface ConnectorOptions {
   readonly config: () => Config;
   readonly tmpRoot: string;
   readonly runners: Runners;

@@ -3,7 +3,7 @@ import { keepPrivate } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import type { ServerDefinition } from '../definition.ts';
 
-export type EraVerdict = 'modern' | 'handshake';
+type EraVerdict = 'modern' | 'handshake';
 
 /** The eras that servers speak, found out once and remembered. */
 export interface EraVerdicts {

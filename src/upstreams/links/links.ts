@@ -21,7 +21,7 @@ import { createPerCallLink, type PerCallOptions } from './per-call-link.ts';
 import { scopeFor } from './process-key.ts';
 import { handshakeOpening, modernOpening, ownHandshakeOpening } from './stdio/opening.ts';
 
-export interface LinksOptions {
+interface LinksOptions {
   readonly connect: Connector;
   readonly verdicts: EraVerdicts;
   readonly outward: OnServerMessage;

@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 
 /** The limits of the number of processes. */
-export interface ProcessLimits {
+interface ProcessLimits {
   /** The processes of one server in one session. */
   readonly maxPerSession: number;
   /** The processes of the whole gateway. */
@@ -19,7 +19,7 @@ export interface StoppableProcess {
 }
 
 /** A request for a slot, with the sessions and the user it is for. */
-export interface ProcessStarter extends StoppableProcess {
+interface ProcessStarter extends StoppableProcess {
   readonly server: string;
   /** The key of the server and the session, or of the server and the sessions that share it. */
   readonly owner: string;

@@ -19,7 +19,7 @@ import type { Pinned } from './server-pins.ts';
 
 const pollMs = 400;
 
-export interface Approval {
+interface Approval {
   readonly approvedAt: string;
   readonly pinned: Pinned;
   /** Set when the tools are listed for the first time after the approval. */
@@ -29,7 +29,7 @@ export interface Approval {
 export type ApprovedServers = Readonly<Record<string, Approval>>;
 
 /** The content of the file, or the reason why it is not trusted. */
-export type ApprovalsFileContent = { readonly servers: ApprovedServers } | { readonly wrong: string };
+type ApprovalsFileContent = { readonly servers: ApprovedServers } | { readonly wrong: string };
 
 const hashes = z.record(z.string(), z.string());
 const filePin = z.strictObject({ path: z.string(), real: z.string(), sha256: z.string().optional() });

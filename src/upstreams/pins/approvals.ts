@@ -12,11 +12,11 @@ import { type ApprovableServer, type FetchedPackage, type Pinned, readServerPins
 const maxPlaces = 5;
 
 /** The state of a server. An exposed one is unchanged, but another account could replace its files. */
-export type ApprovalVerdict =
+type ApprovalVerdict =
   | { readonly state: 'approved' }
   | { readonly state: 'unapproved' | 'changed' | 'exposed'; readonly changes: readonly PinChange[] };
 
-export interface ApprovalView {
+interface ApprovalView {
   readonly name: string;
   readonly approvedAt: string;
   /** The number of pinned tools; undefined until they have been listed. */
@@ -48,7 +48,7 @@ export interface Approvals {
   close(): void;
 }
 
-export interface ApprovalsOptions {
+interface ApprovalsOptions {
   readonly dataDir: string;
   /** The PATH of servers, for commands without a path. */
   readonly searchPath?: string | undefined;

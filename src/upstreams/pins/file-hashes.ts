@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, realpathSync } from 'node:fs';
 
-export interface HashedFile {
+interface HashedFile {
   readonly real: string;
   readonly sha256: string;
   /** True when the file begins with `#!`. */

@@ -20,7 +20,7 @@ const maxCharacters = 256 << 10;
 export const tooManyFiles = 'its command line names too many files to look for them all';
 
 /** The command line of a server. */
-export interface CommandLine {
+interface CommandLine {
   readonly command: string;
   readonly args: readonly string[];
 }
@@ -59,7 +59,7 @@ export function findValueFiles(line: CommandLine, values: Iterable<string>, fold
 }
 
 /** Finds the languages that a command line runs, from its words. */
-export function findLanguages(command: string, words: readonly string[]): Language[] {
+function findLanguages(command: string, words: readonly string[]): Language[] {
   // The names of other task runners are ordinary words.
   const named = words.filter((word) => findLanguage(word) !== 'tasks' || /make$/.test(word));
   const found = [command, ...named].flatMap((word) => findLanguage(word) ?? []);

@@ -24,7 +24,7 @@ const createChange = (place: string, what: string): PinChange => ({
 });
 
 /** A change of a file that the command line names. */
-export function fileChange(what: 'program' | 'script', path: string, folder: string, how: string): PinChange {
+function fileChange(what: 'program' | 'script', path: string, folder: string, how: string): PinChange {
   return createChange(`${what} ${publicPath(path, folder)}`, how);
 }
 

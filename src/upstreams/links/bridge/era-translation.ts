@@ -11,7 +11,7 @@ const envelopeKeys = new Set([
   'io.modelcontextprotocol/logLevel',
 ]);
 
-export interface RequestEnvelope {
+interface RequestEnvelope {
   /** JSON texts, as the client wrote them in `initialize`. */
   readonly capabilities: string;
   readonly clientInfo: string | undefined;

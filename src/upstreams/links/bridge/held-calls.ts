@@ -37,7 +37,7 @@ interface HeldCall {
   finished: Reply | Error | undefined;
 }
 
-export interface HeldCalls {
+interface HeldCalls {
   /** Answers the caller with the question and keeps the upstream's call open. False when there is no caller to ask. */
   hold(sent: Sent): boolean;
   /** Undefined when this is not the retry of a held call. */

@@ -13,7 +13,7 @@ import { removeEnvelope, toDiscoverResult, toModernAnswer } from './era-translat
 import { createHeldCalls } from './held-calls.ts';
 
 /** A link that makes its handshake itself, for a client that knows none. */
-export interface SelfOpenedLink {
+interface SelfOpenedLink {
   readonly link: BaseLink;
   /** The handshake with the upstream; known once the link is ready. */
   handshake(): Handshake | undefined;

@@ -45,7 +45,7 @@ export interface HttpDialect {
   close(): void;
 }
 
-export interface HttpLinkOptions {
+interface HttpLinkOptions {
   readonly server: Remote;
   readonly session: Session;
   readonly dialect: HttpDialect;

@@ -11,7 +11,7 @@ import { discardResponse } from './send-request.ts';
 /** The number of unreadable events per second. A burst may have twice as many. */
 const unreadablePerSecond = 500;
 
-export interface AnswerReader {
+interface AnswerReader {
   readonly server: string;
   readonly maxBytes: number;
   /** Returns true for the final message; the rest of the answer is discarded then. */

@@ -4,7 +4,7 @@ import { createTurns } from '../../../protocol/lines/turns.ts';
 
 const holders = new WeakMap<Readable, Set<string>>();
 
-export interface SseEvent {
+interface SseEvent {
   readonly data: Buffer;
   readonly id: string | undefined;
 }

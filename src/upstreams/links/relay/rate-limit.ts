@@ -1,4 +1,4 @@
-export interface RateLimit {
+interface RateLimit {
   admit(): boolean;
   /** Allows a whole burst again. */
   refill(): void;

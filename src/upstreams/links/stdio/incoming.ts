@@ -20,7 +20,7 @@ const headBytes = 1024;
 const serverInitiated =
   /^\s*\{\s*(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]{0,256}"|\d{1,15})\s*,\s*){0,2}"(?:method|params)"\s*:/;
 
-export interface IncomingOptions {
+interface IncomingOptions {
   readonly server: StdioServer;
   readonly era: Era;
   readonly pending: PendingCalls;
@@ -36,7 +36,7 @@ export interface IncomingOptions {
 }
 
 /** The messages that a process writes: settles the calls they answer, and forwards the others. */
-export interface Incoming {
+interface Incoming {
   /** False when the line is no message. */
   onLine(line: Buffer): boolean;
   /** Fails the call that an oversized line answers; all calls where that cannot be told. */

@@ -17,7 +17,7 @@ import {
   startServer,
 } from './server-process.ts';
 
-export interface LinkProcessOptions extends Pick<ProcessListener, 'onLine' | 'onTooLong'> {
+interface LinkProcessOptions extends Pick<ProcessListener, 'onLine' | 'onTooLong'> {
   readonly server: StdioServer;
   readonly processOptions: ProcessOptions;
   readonly opening: Opening;

@@ -9,7 +9,7 @@ import type { EraVerdicts } from '../era-verdicts.ts';
 import { repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 
-export type AskProcess = (method: string, params: string) => Promise<Message>;
+type AskProcess = (method: string, params: string) => Promise<Message>;
 
 /** The exchange with a fresh process before calls may reach it, and the answers that are known from it. */
 export interface Opening {

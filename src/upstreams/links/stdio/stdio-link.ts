@@ -21,7 +21,7 @@ import { type DroppedMessageCounter, droppedMessageCounter } from './record-outp
 import type { ProcessOptions, ServerProcess } from './server-process.ts';
 import { createSharers, type ProcessSharers, sessionIdOf } from './sharers.ts';
 
-export interface StdioLinkOptions {
+interface StdioLinkOptions {
   readonly server: StdioServer;
   readonly era: Era;
   readonly processOptions: ProcessOptions;
