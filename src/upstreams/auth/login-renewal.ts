@@ -39,7 +39,7 @@ export function createLoginRenewal({
   store,
   keys,
   requestTokens: ask,
-  onEvent: told,
+  onEvent,
   now = () => Date.now(),
 }: LoginRenewalOptions): LoginRenewal {
   const ownId = randomUUID();
@@ -62,7 +62,7 @@ export function createLoginRenewal({
 
   async function markLost(key: string, login: Login, version: number, why: string): Promise<undefined> {
     const facts: LoginFacts = { ...withoutLease(login), state: 'lost', why };
-    if ((await write(key, facts, login, version)) !== undefined) told('login-lost', facts);
+    if ((await write(key, facts, login, version)) !== undefined) onEvent('login-lost', facts);
     return undefined;
   }
 
@@ -87,7 +87,7 @@ export function createLoginRenewal({
       const granted = await ask(login, refreshToken);
       const next = applyGrant(login, granted, now());
       if (!(await saveWithRetry(key, withoutLease(next), next, held))) return 'again' as const;
-      told('login-renewed', withoutLease(next));
+      onEvent('login-renewed', withoutLease(next));
       return next;
     } catch (error) {
       if (!(error instanceof RenewalError)) throw error;

@@ -145,11 +145,11 @@ function createUserAuth({
       return login === '' ? given : JSON.stringify([given, session.userId, login]);
     },
 
-    async refused(session, server, { status, challenge: text, authHeaders: carried }) {
+    async refused(session, server, { status, challenge: text, authHeaders }) {
       const kept = loginsFor(session, server);
       if (kept === undefined || carrying.headers(session, server)[authorizationHeader] !== undefined) return false;
       const challenge = readChallenge(text);
-      const token = carried[authorizationHeader]?.replace(/^Bearer /, '');
+      const token = authHeaders[authorizationHeader]?.replace(/^Bearer /, '');
       if (status === 403) {
         if (challenge?.error !== 'insufficient_scope' || token === undefined) return false;
         await kept.addWantedScopes(session.userId, server.name, challenge.scopes);

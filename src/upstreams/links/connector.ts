@@ -49,12 +49,18 @@ interface ConnectorOptions {
 /** Opens base links: over HTTP for one session, over stdio for the users of a process. */
 export interface Connector {
   createBinding(owner: Session | Tenancy, server: string): Binding;
-  openStdio(tenancy: Tenancy, server: StdioServer, era: Era, opening: Opening, hear: OnServerMessage): BaseLink;
+  openStdio(
+    users: Tenancy,
+    server: StdioServer,
+    era: Era,
+    opening: Opening,
+    onServerMessage: OnServerMessage,
+  ): BaseLink;
   openHttp(
     session: Session,
     server: HttpServer,
-    mannerOf: (remote: Remote) => HttpDialect,
-    hear: OnServerMessage,
+    createDialect: (remote: Remote) => HttpDialect,
+    onServerMessage: OnServerMessage,
   ): BaseLink;
   /** Forgets the tasks of a session that has ended. */
   forgetSession(sessionId: string): void;
@@ -89,24 +95,24 @@ export function createConnect(options: ConnectorOptions): Connector {
     createBinding,
     forgetSession: tasks.forget,
 
-    openStdio(tenancy, server, era, opening, hear) {
-      const { isShared: wide } = tenancy;
+    openStdio(users, server, era, opening, onServerMessage) {
+      const { isShared } = users;
       const admit = () => {
         options.assertApproved(server);
-        assertTrustLevel(options.admit(tenancy.latest, server).trustLevel, tenancy.trustLevel, server);
+        assertTrustLevel(options.admit(users.latest, server).trustLevel, users.trustLevel, server);
       };
       admit();
       const config = options.config();
-      const sessionId = wide ? undefined : tenancy.latest.id;
-      const owner = processOwner(tenancy, server);
-      const amongUsers = wide && server.scope !== 'user';
+      const sessionId = isShared ? undefined : users.latest.id;
+      const owner = processOwner(users, server);
+      const amongUsers = isShared && server.scope !== 'user';
       return createStdioLink({
         server,
         era,
         opening,
-        onServerMessage: hear,
-        binding: createBinding(tenancy, server.name, createAttacherFor(tenancy, server)),
-        users: tenancy,
+        onServerMessage,
+        binding: createBinding(users, server.name, createAttacherFor(users, server)),
+        users,
         limits: config.limits,
         lifetimes: {
           startMs: config.processes.startSeconds * 1000,
@@ -122,7 +128,7 @@ export function createConnect(options: ConnectorOptions): Connector {
           messageBytes: config.limits.messageBytes,
           owner,
           takeSlot(process) {
-            const { id, userId } = tenancy.latest;
+            const { id, userId } = users.latest;
             return options.allowance.take({
               ...process,
               server: server.name,
@@ -132,17 +138,17 @@ export function createConnect(options: ConnectorOptions): Connector {
               userId,
             });
           },
-          prepare: () => options.launch(tenancy.latest, server),
+          prepare: () => options.launch(users.latest, server),
           mayServe: () => options.assertApproved(server),
           mayStart: ({ confinement }) => {
             admit();
-            assertTrustLevel(confinement === undefined ? 'direct' : 'sandboxed', tenancy.trustLevel, server);
+            assertTrustLevel(confinement === undefined ? 'direct' : 'sandboxed', users.trustLevel, server);
           },
         },
       });
     },
 
-    openHttp(session, server, mannerOf, hear) {
+    openHttp(session, server, createDialect, onServerMessage) {
       options.assertApproved(server);
       options.admit(session, server);
       const { limits } = options.config();
@@ -156,9 +162,9 @@ export function createConnect(options: ConnectorOptions): Connector {
       return createHttpLink({
         server: remote,
         session,
-        dialect: mannerOf(remote),
+        dialect: createDialect(remote),
         binding: createBinding(session, server.name, attacher),
-        onServerMessage: hear,
+        onServerMessage,
         limits,
       });
     },
@@ -171,8 +177,8 @@ function soleSessionId(owner: Session | Tenancy): string {
 }
 
 /** The key of processes that share limits: those of one session in all workspaces, or those of the same users. */
-function processOwner({ isShared: wide, key, latest }: Tenancy, { name }: StdioServer): string {
-  return JSON.stringify(wide ? [name, key] : [name, 'session', latest.id]);
+function processOwner({ isShared, key, latest }: Tenancy, { name }: StdioServer): string {
+  return JSON.stringify(isShared ? [name, key] : [name, 'session', latest.id]);
 }
 
 /**

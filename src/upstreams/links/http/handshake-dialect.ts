@@ -32,7 +32,7 @@ export function createHandshakeDialect(
 
   /** Repeats the first handshake after the upstream has lost its session. The client does not notice. */
   async function repeatHandshake(): Promise<void> {
-    const { params, token } = server.teller.attachToParams('initialize', initializeParams ?? '{}');
+    const { params, token } = server.attacher.attachToParams('initialize', initializeParams ?? '{}');
     const body = Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":"initialize","params":${params}}`);
     const headers = addToken(handshakeHeaders(undefined, undefined), token);
     const response = await sendRequest(server, 'POST', headers, body, server.timeoutMs).response;

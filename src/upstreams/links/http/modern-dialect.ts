@@ -29,7 +29,7 @@ export function createModernDialect(server: Remote, verdicts: EraVerdicts, maxBy
 
 /** Asks which era the upstream speaks. A refused connection says nothing about it and fails the call. */
 async function probeEra(server: Remote, verdicts: EraVerdicts, maxBytes: number): Promise<void> {
-  const { params, token } = server.teller.attachToParams('server/discover', discoverParams);
+  const { params, token } = server.attacher.attachToParams('server/discover', discoverParams);
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${params}}`);
   const question = readMessage(body);
   const headers = addToken(modernHeaders(question, { name: '', taskId: undefined }, {}), token);

@@ -20,7 +20,7 @@ const agentOptions = { keepAlive: true, maxSockets: 256, maxFreeSockets: 16, tim
 /** An upstream over HTTP, with the connections of one link. */
 export interface Remote extends HttpServer {
   readonly agent: HttpAgent;
-  readonly teller: ContextAttacher;
+  readonly attacher: ContextAttacher;
   /** Reads the auth headers of the user; throws when there are none to be had, and then nothing is sent. */
   readonly authHeaders: () => AuthHeaders | Promise<AuthHeaders>;
   /** Handles refused auth: true when there are other headers now. Throws when the user has to act first. */
@@ -48,7 +48,7 @@ export function createRemote(
   onRefused: Remote['onRefused'] = async () => false,
 ): Remote {
   const agent = server.url.protocol === 'https:' ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
-  return { ...server, agent, teller: attacher, authHeaders, onRefused };
+  return { ...server, agent, attacher, authHeaders, onRefused };
 }
 
 export interface PendingResponse {
@@ -94,8 +94,8 @@ export function sendRequest(
   async function start(): Promise<IncomingMessage> {
     const known = server.authHeaders();
     // Known headers are sent without waiting.
-    const carried = known instanceof Promise ? await known : known;
-    return retryIfRefused(await transmitOnce(carried), carried);
+    const authHeaders = known instanceof Promise ? await known : known;
+    return retryIfRefused(await transmitOnce(authHeaders), authHeaders);
   }
 
   const response = start();

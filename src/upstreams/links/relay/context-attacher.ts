@@ -71,8 +71,11 @@ export function createContextAttacher(
       const message = readMessage(question);
       const context = createContext(message, '', undefined);
       if (context === undefined) return { params, token: undefined };
-      const told = readMessage(applyEdits(question, [insertMeta(message, context.member)]));
-      return { params: told.params === undefined ? params : rawAt(told.bytes, told.params), token: context.token };
+      const attached = readMessage(applyEdits(question, [insertMeta(message, context.member)]));
+      return {
+        params: attached.params === undefined ? params : rawAt(attached.bytes, attached.params),
+        token: context.token,
+      };
     },
   };
 }
