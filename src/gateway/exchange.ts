@@ -8,6 +8,9 @@ import type { Session } from '../sessions/session.ts';
 import type { ServerDefinition, Upstream } from '../upstreams/definition.ts';
 import type { Caller } from '../upstreams/links/caller.ts';
 
+/** The address that stands for all servers; no server can have this name. */
+export const allServers = '*';
+
 /** What stages annotate for the journal; the rest of an exchange is read-only. */
 export interface EntryDraft {
   sessionId: string | undefined;

@@ -8,9 +8,9 @@ import type { Sessions } from '../sessions/sessions.ts';
 import type { Caller, Callers } from '../upstreams/links/caller.ts';
 import type { Approach, InSession } from './exchange.ts';
 import { asAmbitError } from './refusal.ts';
-import { onLatestRecord } from './sessions/on-latest-record.ts';
 import type { RememberedTransports } from './sessions/remembered-transports.ts';
 import type { AroundStage, Next } from './stage.ts';
+import { onLatestRecord } from './stages/record.ts';
 
 /** Someone at the door without a message: the handshake era's GET and DELETE, and whoever brings several at once. */
 export interface Visit extends Approach {

@@ -1,4 +1,4 @@
-import { allServers } from '../../gateway/routing/for-all.ts';
+import { allServers } from '../../gateway/exchange.ts';
 import type { Command } from '../command.ts';
 import { logOf } from './log-flags.ts';
 import { serveOnPipes, sessionFlags } from './on-pipes.ts';

@@ -1,4 +1,4 @@
-import type { Operator } from '../../gateway/operator/operator.ts';
+import type { Operator } from '../../gateway/gateway.ts';
 import type { credentialName, newCredential } from './requests.ts';
 import type { Asked } from './route.ts';
 

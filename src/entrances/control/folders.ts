@@ -1,8 +1,7 @@
 import { AmbitError, errorTable } from '../../errors.ts';
-import type { Operator } from '../../gateway/operator/operator.ts';
-import { DetailedRefusal } from './problem.ts';
+import type { Operator } from '../../gateway/gateway.ts';
 import type { folderQuery, mergeRequest } from './requests.ts';
-import type { Asked } from './route.ts';
+import { type Asked, DetailedRefusal } from './route.ts';
 import { notFound } from './sessions.ts';
 
 type Folders = Operator['folders'];

@@ -1,9 +1,8 @@
 import type { z } from 'zod';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import type { Operator } from '../../gateway/operator/operator.ts';
+import type { Operator } from '../../gateway/gateway.ts';
 import { asAmbitError } from '../../gateway/refusal.ts';
-import { type AdminAnswer, DetailedRefusal, problem } from './problem.ts';
-import type { Route } from './route.ts';
+import { type AdminAnswer, DetailedRefusal, problem, type Route } from './route.ts';
 import { routes } from './routes.ts';
 
 const known = Object.entries<Route>(routes).map(([address, route]) => {

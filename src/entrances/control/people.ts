@@ -1,5 +1,5 @@
 import { AmbitError } from '../../errors.ts';
-import type { Operator } from '../../gateway/operator/operator.ts';
+import type { Operator } from '../../gateway/gateway.ts';
 import type { keysQuery, newKey, newUser, rotation, teamsOfUser } from './requests.ts';
 import type { Asked } from './route.ts';
 

@@ -1,6 +1,24 @@
 import type { z } from 'zod';
-import type { Operator } from '../../gateway/operator/operator.ts';
+import { AmbitError, type ErrorCode } from '../../errors.ts';
+import type { Operator } from '../../gateway/gateway.ts';
 import type * as answers from './answers.ts';
+
+export interface AdminAnswer {
+  readonly status: number;
+  readonly body?: unknown;
+  /** The body is `application/problem+json`. */
+  readonly problem?: boolean;
+}
+
+/** A refusal whose problem document has further members. */
+export class DetailedRefusal extends AmbitError {
+  readonly members: object;
+
+  constructor(code: ErrorCode, what: string, members: object) {
+    super(code, { what });
+    this.members = members;
+  }
+}
 
 export type Answers = typeof answers;
 /** The name of a schema in answers.ts. */
@@ -69,4 +87,8 @@ export function route<Answer extends AnswerName, Query extends z.ZodObject = nev
   row: Row<Query, Body, Answer>,
 ): Row<Query, Body, Answer> & Route {
   return row as Row<Query, Body, Answer> & Route;
+}
+
+export function problem(status: number, code: string, detail: string, hint: string, members: object = {}): AdminAnswer {
+  return { status, problem: true, body: { type: 'about:blank', title: code, status, code, detail, hint, ...members } };
 }

@@ -1,6 +1,6 @@
 import { AmbitError } from '../../errors.ts';
+import type { Operator } from '../../gateway/gateway.ts';
 import { gatewayServersOf, mcpServersOf, serverViewOf } from '../../gateway/inspect/mcp-servers.ts';
-import type { Operator } from '../../gateway/operator/operator.ts';
 import type { via } from './requests.ts';
 import type { Asked } from './route.ts';
 import { heldSession } from './sessions.ts';

@@ -1,5 +1,5 @@
 import { AmbitError } from '../../errors.ts';
-import type { Operator } from '../../gateway/operator/operator.ts';
+import type { Operator } from '../../gateway/gateway.ts';
 import { anonymousUser } from '../../identity/principal.ts';
 import { isGivenId } from '../../sessions/given-id.ts';
 import { type Session, viewOf } from '../../sessions/session.ts';

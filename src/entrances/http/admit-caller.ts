@@ -3,11 +3,26 @@ import type { Socket } from 'node:net';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway, Refusal } from '../../gateway/gateway.ts';
 import { asAmbitError } from '../../gateway/refusal.ts';
-import type { Principal } from '../../identity/principal.ts';
+import type { AdminToken } from '../../identity/admin-token.ts';
+import type { Credential, Origin, Principal } from '../../identity/principal.ts';
+import { presentedToken } from '../../identity/token.ts';
 import type { Connections } from './connections.ts';
-import { credentialOf, markForeign } from './credential.ts';
 import { isLoopback } from './guards.ts';
 import { createIsOwnPeer } from './peer-account.ts';
+
+/** By whom a request is that may do everything, for the journal; undefined when it may not. */
+export type AdminCheck = (request: IncomingMessage) => Promise<string | undefined>;
+
+interface Seen {
+  readonly authorization: string | undefined;
+  readonly credential: Credential;
+}
+
+/** A client says the same on every request of a connection: what it said is read and hashed once, and proven each time. */
+const lastSeen = new WeakMap<Socket, Seen>();
+
+/** Connections of this machine that belong to another account: they count as if they came from another machine. */
+const foreign = new WeakSet<Socket>();
 
 /** A caller whose body is read. */
 export interface AdmittedCaller {
@@ -107,4 +122,38 @@ function namesOf(principal: Principal): AdmittedCaller['who'] {
   const { userId } = principal;
   if (principal.kind === 'session') return { sessionId: principal.sessionId, userId };
   return principal.kind === 'user' ? { userId, keyId: principal.keyId } : { userId };
+}
+
+/** To be said before a credential of this connection is used. */
+export function markForeign(socket: Socket): void {
+  foreign.add(socket);
+  lastSeen.delete(socket);
+}
+
+/** What the request carries to prove who sends it; proven is nothing yet. */
+export function credentialOf(request: IncomingMessage): Credential {
+  const { authorization } = request.headers;
+  const seen = lastSeen.get(request.socket);
+  if (seen !== undefined && seen.authorization === authorization) return seen.credential;
+  const { socket } = request;
+  const address = socket.remoteAddress;
+  const credential = readCredential(authorization, { loopback: isLoopback(address) && !foreign.has(socket), address });
+  lastSeen.set(socket, { authorization, credential });
+  return credential;
+}
+
+function readCredential(authorization: string | undefined, origin: Origin): Credential {
+  if (authorization === undefined) return { kind: 'none', ...origin };
+  // Access tokens that list the groups of their user are long; Node bounds all headers together.
+  const token = /^Bearer +([\x21-\x7e]{1,12288})$/i.exec(authorization)?.[1] ?? '';
+  return { kind: 'bearer', presented: presentedToken(token), ...origin };
+}
+
+/** Who carries the admin token, or an access token with the role for it. */
+export function createAdminCheck({ jwt }: Gateway, token: AdminToken): AdminCheck {
+  return async function adminOf(request) {
+    if (token.isCarriedBy(request.headers.authorization)) return 'admin-token';
+    const credential = credentialOf(request);
+    return credential.kind === 'bearer' ? jwt?.adminOf(credential.presented) : undefined;
+  };
 }

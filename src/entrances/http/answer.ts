@@ -3,7 +3,7 @@ import { AmbitError } from '../../errors.ts';
 import type { Channel, Delivery } from '../../protocol/channel.ts';
 import { refusedRequest } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/lines/one-line.ts';
-import type { HeldBytes } from './body-budget.ts';
+import type { HeldBytes } from './read-body.ts';
 
 /**
  * The answer to one POST, or a GET's stream. It is plain JSON until something has to be said before the final

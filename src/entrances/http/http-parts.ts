@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Gateway, Refusal } from '../../gateway/gateway.ts';
 import type { AdmitCaller } from './admit-caller.ts';
-import type { BodyBudget } from './body-budget.ts';
 import type { Connections } from './connections.ts';
+import type { BodyBudget } from './read-body.ts';
 
 /** What all addresses of the port share. */
 export interface HttpParts {

@@ -1,26 +1,29 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { allServers } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import { allServers } from '../../gateway/routing/for-all.ts';
 import { openAdminToken } from '../../identity/admin-token.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { createAdminDoor } from '../control/answer-admin.ts';
-import { createAdminCheck } from './admin-check.ts';
-import { createAdmitCaller } from './admit-caller.ts';
-import { createBodyBudget } from './body-budget.ts';
-import { answerClientErrors } from './client-errors.ts';
-import { type Connections, createConnections } from './connections.ts';
-import { maxConnectionsWithin } from './descriptor-limit.ts';
+import { createAdminCheck, createAdmitCaller } from './admit-caller.ts';
+import { type Connections, createConnections, maxConnectionsWithin } from './connections.ts';
 import { createGuards } from './guards.ts';
 import { type HttpParts, pathOf, recordRefusal } from './http-parts.ts';
 import { serveMetrics } from './metrics.ts';
 import { servePost } from './post.ts';
 import { queueConnections } from './queue-connections.ts';
-import { dropBody } from './read-body.ts';
+import { createBodyBudget, dropBody } from './read-body.ts';
 import { serveResourceMetadata } from './resource-metadata.ts';
 import { serveControl } from './serve-control.ts';
 import { isLoginPath, serveLogins } from './serve-logins.ts';
 import { serveVisit } from './visit.ts';
+
+const statuses: Readonly<Record<string, readonly [number, string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'Payload Too Large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
+};
 
 export interface Listening {
   readonly url: string;
@@ -225,4 +228,37 @@ function json(response: ServerResponse, status: number, body: unknown): void {
   const bytes = Buffer.from(JSON.stringify(body));
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length });
   response.end(bytes);
+}
+
+/** Answers what is no request that could be served, as Node would without us, and writes it down. */
+function answerClientErrors(http: Server, gateway: Gateway, connections: Connections): void {
+  http.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
+    const { remoteAddress } = socket as Socket;
+    // A client that went away was refused nothing.
+    if (!socket.writable || error.code === 'ECONNRESET' || error.code === 'EPIPE') {
+      socket.destroy();
+      return;
+    }
+    const [status, words] = statuses[error.code ?? ''] ?? [400, 'Bad Request'];
+    gateway.metrics.httpRefused(status);
+    gateway.refused({ event: 'request', entrance: 'http', status, code: error.code, address: remoteAddress });
+    // In the middle of an answer nothing else can be said.
+    const { _httpMessage: answering } = socket as Socket & { readonly _httpMessage?: ServerResponse | null };
+    if (answering?.headersSent !== true) {
+      socket.write(`HTTP/1.1 ${status} ${words}\r\nConnection: close\r\n\r\n`);
+    }
+    socket.destroy();
+  });
+  http.on('connect', (request: IncomingMessage, socket: Duplex) => {
+    gateway.metrics.httpRefused(405);
+    recordRefusal(gateway, request, { event: 'method', status: 405 });
+    socket.destroy();
+  });
+  http.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    if (!connections.ask(request.socket, response)) return;
+    gateway.metrics.httpRefused(417);
+    recordRefusal(gateway, request, { event: 'request', status: 417 });
+    dropBody(request, response, true);
+    response.writeHead(417, { 'content-length': 0, connection: 'close' }).end();
+  });
 }

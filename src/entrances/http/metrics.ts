@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { contentType } from '../../observability/metrics/text-format.ts';
-import type { AdminCheck } from './admin-check.ts';
+import type { AdminCheck } from './admit-caller.ts';
 import { isLoopback, namesLoopback } from './guards.ts';
 import { recordRefusal } from './http-parts.ts';
 import { dropBody } from './read-body.ts';

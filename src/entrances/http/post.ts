@@ -9,14 +9,13 @@ import { type Message, MessageFault, readClientMessage } from '../../protocol/me
 import { claimedVersion, type EnvelopeFault, envelopeFault } from '../../protocol/modern-envelope.ts';
 import type { TraceHeaders } from '../../protocol/trace.ts';
 import { handshakeVersions } from '../../protocol/versions.ts';
-import type { AdmittedCaller } from './admit-caller.ts';
+import { type AdmittedCaller, credentialOf } from './admit-caller.ts';
 import { type Answer, createAnswer } from './answer.ts';
 import { serveBatch } from './batch.ts';
-import { challenge } from './challenge.ts';
-import { credentialOf } from './credential.ts';
 import { isJson } from './guards.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';
 import { dropBody, type NoBody, readBody } from './read-body.ts';
+import { challenge } from './resource-metadata.ts';
 
 const openBracket = 0x5b;
 

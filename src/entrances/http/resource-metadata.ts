@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { allServers } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import { allServers } from '../../gateway/routing/for-all.ts';
 import { dropBody } from './read-body.ts';
 
 const wellKnown = '/.well-known/oauth-protected-resource';
@@ -61,4 +61,24 @@ function resourceOf(gateway: Gateway, address: string): string {
   const accepted = gateway.config.auth.jwt.flatMap(({ audience }) => audience);
   const whole = address.replace(/(\/mcp)\/[^/]+$/, '$1');
   return [address, whole].find((each) => accepted.includes(each)) ?? address;
+}
+
+/**
+ * What a client that needs a token, or a better one, is told (RFC 6750, RFC 9728): where tokens are to be had, and all
+ * the scopes at once. `scopes` are those that a token lacked; without them, no token was good at all.
+ */
+export function challenge(
+  gateway: Gateway,
+  server: string,
+  request: IncomingMessage,
+  scopes: readonly string[] | undefined,
+): Record<string, string> {
+  const parts = ['realm="ambit"'];
+  const { jwt } = gateway;
+  if (scopes !== undefined) parts.push('error="insufficient_scope"');
+  else if (jwt !== undefined && request.headers.authorization !== undefined) parts.push('error="invalid_token"');
+  const needed = scopes ?? jwt?.required ?? [];
+  if (needed.length > 0) parts.push(`scope="${needed.join(' ')}"`);
+  if (jwt !== undefined) parts.push(`resource_metadata="${metadataAddress(gateway, request, server)}"`);
+  return { 'www-authenticate': `Bearer ${parts.join(', ')}` };
 }

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import { type AdminDoor, respond } from '../control/answer-admin.ts';
-import { problem } from '../control/problem.ts';
+import { problem } from '../control/route.ts';
 import { eventsPath } from '../control/routes.ts';
-import type { AdminCheck } from './admin-check.ts';
+import type { AdminCheck } from './admit-caller.ts';
 import { isJson } from './guards.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';
 import { dropBody } from './read-body.ts';

@@ -4,9 +4,28 @@ import { isAmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { isFromOwnPage } from './guards.ts';
 import { recordRefusal } from './http-parts.ts';
-import { createLoginCookie } from './login-cookie.ts';
-import { type LoginPage, sendPage } from './login-page.ts';
 import { dropBody } from './read-body.ts';
+
+interface LoginPage {
+  readonly title: string;
+  readonly words: readonly string[];
+  /** What the button says that posts to the same address; without it there is none. */
+  readonly button?: string;
+  /** The answer to that post may lead to another host. */
+  readonly leadsAway?: boolean;
+}
+
+/** The cookie that ties a login to the browser it began in. */
+interface LoginCookie {
+  /** The header that sets it. */
+  set(value: string): string;
+  /** Undefined where there is none, or more than one: then somebody else has set one of them. */
+  read(header: string | undefined): string | undefined;
+}
+
+const name = 'ambit-login';
+
+const seconds = 600;
 
 const linkPath = /^\/login\/([\w-]{1,4096})$/;
 const callbackPath = /^\/oauth\/callback(?:\/[0-9a-f]{16})?$/;
@@ -137,4 +156,59 @@ function wayBack({ base, request }: Visit): { readonly callback: string; readonl
     callback: `${base.href.replace(/\/$/, '')}${request.url}`,
     browser: createLoginCookie(base).read(request.headers.cookie),
   };
+}
+
+/**
+ * Cookies are shared by all ports of a host, and a sibling domain can set them. Over https the prefix `__Host-` keeps
+ * sibling domains and plain http from it. Other ports of the host can still plant one, so nothing is done on the cookie alone.
+ */
+export function createLoginCookie(base: URL): LoginCookie {
+  const isSecure = base.protocol === 'https:';
+  const called = isSecure ? `__Host-${name}` : name;
+  const path = isSecure ? '/' : `${base.pathname.replace(/\/$/, '')}/oauth/callback`;
+  const secure = isSecure ? '; Secure' : '';
+  return {
+    set: (value) => `${called}=${value}; HttpOnly; SameSite=Lax; Max-Age=${seconds}; Path=${path}${secure}`,
+    read(header = '') {
+      const found = header
+        .split(';')
+        .map((pair) => pair.trim())
+        .filter((pair) => pair.startsWith(`${called}=`))
+        .map((pair) => pair.slice(called.length + 1));
+      const [value = ''] = found;
+      return found.length === 1 && /^[\w-]{43}$/.test(value) ? value : undefined;
+    },
+  };
+}
+
+/** A page without scripts, which no other page may show inside itself. */
+function sendPage(response: ServerResponse, status: number, page: LoginPage): void {
+  const { title, words, button } = page;
+  const text = words.map((each) => `<p>${escaped(each)}</p>`).join('');
+  const form = button === undefined ? '' : `<form method="post"><button>${escaped(button)}</button></form>`;
+  const style =
+    'body{font:1.1em/1.5 system-ui;max-width:36em;margin:4em auto;padding:0 1em}button{font:inherit;padding:.4em 1em}';
+  const html = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${escaped(title)}</title><style>${style}</style><h1>${escaped(title)}</h1>${text}${form}</html>`;
+  const bytes = Buffer.from(html);
+  response
+    .writeHead(status, {
+      'content-type': 'text/html; charset=utf-8',
+      'content-length': bytes.length,
+      'content-security-policy': `default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'${formAction(page)}`,
+      'x-frame-options': 'DENY',
+      'x-content-type-options': 'nosniff',
+      // The address is as good as the link; our own page needs it to be told where a form came from.
+      'referrer-policy': 'same-origin',
+    })
+    .end(bytes);
+}
+
+/** Browsers hold the addresses that a form is redirected to against this as well. */
+function formAction({ button, leadsAway = false }: LoginPage): string {
+  if (leadsAway) return '';
+  return button === undefined ? "; form-action 'none'" : "; form-action 'self'";
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

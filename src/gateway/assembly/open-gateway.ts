@@ -1,12 +1,10 @@
 import { sweepFolders } from '../../workspaces/sweep-folders.ts';
-import type { Gateway } from '../gateway.ts';
-import type { GatewayOptions } from '../gateway-options.ts';
+import type { Gateway, GatewayOptions } from '../gateway.ts';
 import { openOnStack } from './closing-stack.ts';
-import { createOperator } from './create-operator.ts';
 import { openObservability } from './open-observability.ts';
 import { openPipeline } from './open-pipeline.ts';
 import { openSandbox } from './open-sandbox.ts';
-import { openSessions } from './open-sessions.ts';
+import { createOperator, openSessions } from './open-sessions.ts';
 import { openStorage } from './open-storage.ts';
 import { openUpstreams } from './open-upstreams.ts';
 import { type AllParts, reactToChange } from './react-to-change.ts';

@@ -2,15 +2,13 @@ import { join } from 'node:path';
 import { catalogFile } from '../../upstreams/catalog/catalog-file.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createWrittenSoFar } from '../../workspaces/written-so-far.ts';
-import type { GatewayOptions } from '../gateway-options.ts';
+import type { GatewayOptions, Operator, ServerAccess } from '../gateway.ts';
 import { createObserver } from '../observe.ts';
-import type { Operator, ServerAccess } from '../operator/operator.ts';
 import { cleanUpEndedSessions, noWork } from './clean-up-ended-sessions.ts';
 import { type ClosingStack, createClosingStack, openOnStack } from './closing-stack.ts';
-import { createOperator } from './create-operator.ts';
 import type { AuthParts } from './open-auth.ts';
 import type { Sandbox } from './open-sandbox.ts';
-import { openSessions, type SessionParts } from './open-sessions.ts';
+import { createOperator, openSessions, type SessionParts } from './open-sessions.ts';
 import { openStorage, type Storage } from './open-storage.ts';
 
 export interface OpenedOperator extends Operator {

@@ -1,8 +1,8 @@
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import { createFilesOfSessions, type FilesOfSessions } from '../../workspaces/files-of-sessions.ts';
 import { createSessionTools } from '../../workspaces/tools/session-tools.ts';
+import type { ServerAccess } from '../gateway.ts';
 import { explainCall } from '../inspect/explain-call.ts';
-import type { ServerAccess } from '../operator/operator.ts';
 import { createOwnServer } from '../routing/own-link.ts';
 import { createOwnTools, type OwnTools } from '../routing/own-tools.ts';
 import type { ClosingStack } from './closing-stack.ts';

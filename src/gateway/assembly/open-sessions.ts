@@ -5,15 +5,20 @@ import { createLifecycle, type Lifecycle } from '../../sessions/events/lifecycle
 import { openWebhook } from '../../sessions/events/open-webhook.ts';
 import type { OpenedSession, OpeningBounds } from '../../sessions/open-session.ts';
 import { quotasOf } from '../../sessions/quotas-of.ts';
+import { restrictSession } from '../../sessions/restrict-session.ts';
 import type { SessionDraft } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
 import { openInFolder } from '../../workspaces/open-in-folder.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createSessionFolders, type SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
+import type { Operator } from '../gateway.ts';
 import { createPeople, type People } from '../operator/people.ts';
+import { createEndings, type Endings } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
-import { createEndings, type Endings } from './endings.ts';
 import type { Storage } from './open-storage.ts';
+
+/** The part of an operator that is the same with and without a gateway. */
+type CommonOperator = Omit<Operator, 'sandbox' | 'openAuth' | 'openAccess'>;
 
 /** Sessions, who they are for, and what belongs to them. */
 export interface SessionParts {
@@ -94,5 +99,27 @@ export async function openSessions({ storage, git }: SessionOptions, closing: Cl
     open: (draft, bounds = {}) => openInFolder(sessions, config(), folders, draft, { ...bounds, ofSeveralUsers }),
     onUserRemoved: (listener) => void removal.push(listener),
     deliverLastEvents: () => void deliverLast()?.catch(() => {}),
+  };
+}
+
+export function createOperator(storage: Storage, parts: SessionParts): CommonOperator {
+  const { settings, places, log, journal, store } = storage;
+  const { sessions, people, policies, folders } = parts;
+  return {
+    log,
+    sessions,
+    people,
+    policies,
+    folders,
+    calls: journal.calls,
+    places,
+    openSession: (draft) => parts.open(draft),
+    restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
+    async furtherToken(id) {
+      const token = await sessions.furtherToken(id);
+      journal.record({ kind: 'session', event: 'token-made', sessionId: id });
+      return token;
+    },
+    usage: (id) => store.usage(id),
   };
 }

@@ -10,7 +10,7 @@ import { heardAll } from '../../sessions/events/lifecycle.ts';
 import { openStore } from '../../stores/open-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { createSettings, type Settings } from '../../upstreams/access/settings.ts';
-import type { GatewayOptions } from '../gateway-options.ts';
+import type { GatewayOptions } from '../gateway.ts';
 import type { ClosingStack } from './closing-stack.ts';
 
 /** The configuration, and the parts in the data directory that all others use. */

@@ -13,10 +13,8 @@ import type { AskServer, Offer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
 import type { EntryDraft } from '../exchange.ts';
-import { callDigest } from './call-digest.ts';
-import { mayKeep } from './may-keep.ts';
-import { type Partition, partitionOf } from './partition.ts';
-import type { Kept, ResultCache } from './result-cache.ts';
+import { callDigest, type Partition, partitionOf } from './call-digest.ts';
+import { type Kept, mayKeep, type ResultCache } from './result-cache.ts';
 
 /** A call of a tool on its way to its server, permitted and as the server will get it. */
 export interface CachedCall {

@@ -19,7 +19,7 @@ import { discoverParams } from '../../upstreams/links/stdio/opening.ts';
 import type { Approvals } from '../../upstreams/pins/approvals.ts';
 import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
 import { type Sandbox, withSandbox } from '../assembly/open-sandbox.ts';
-import { askAsModern } from '../routing/ask-as.ts';
+import { askAsModern } from '../routing/server-callers.ts';
 
 export interface Inspected {
   readonly era: 'modern' | 'handshake';

@@ -1,12 +1,29 @@
+import type { Channel, Reply } from '../../protocol/channel.ts';
+import { notificationMessage } from '../../protocol/compose.ts';
+import { memberOf, rawAt, shapeAt } from '../../protocol/json/scan.ts';
 import { inWorkspace, placeOf } from '../../sessions/in-workspace.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import type { Callers } from '../../upstreams/links/caller.ts';
+import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import type { Sent } from '../../upstreams/links/sent.ts';
-import { announceChange } from './announce.ts';
+import { type Arrived, allServers, type InSession } from '../exchange.ts';
+import type { Next } from '../stage.ts';
+
+/** Modern listen streams of single servers: the server says what changes there, we say what changes by our bounds. */
+export interface ToolListeners {
+  follow<E extends InSession<Arrived>>(exchange: E, server: string, next: Next<E, Reply>): Promise<Reply>;
+  /** The session is shown other tools of these servers than before. */
+  tell(sessionId: string, servers: readonly string[]): void;
+}
+
+export const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
+
+const changes = ['tools', 'prompts', 'resources'].map((what) =>
+  Buffer.from(`{"jsonrpc":"2.0","method":"notifications/${what}/list_changed"}`),
+);
 
 export interface ListNews {
   readonly catalog: Catalog;
@@ -36,4 +53,64 @@ export function noteListChange(sent: Sent, links: Links, { catalog, resolution }
   const { upstream, link } = sent;
   const ownersOf = () => new Set(links.usersOf(link).map((user) => resolution.listOwner(user, upstream).key));
   catalog.changed(upstream.name, link.place === undefined ? { owners: ownersOf() } : { place: link.place });
+}
+
+/**
+ * Tells handshake-era clients of these servers, and of all servers, that the lists are others now; modern ones hear it
+ * on their stream. Where it concerns only some, the others hear nothing: what one tenant does is not theirs to know.
+ */
+export function announceChange(
+  callers: Callers,
+  servers: readonly string[],
+  concerns: (caller: Caller) => boolean = () => true,
+): void {
+  for (const caller of [allServers, ...servers].flatMap(callers.ofServer)) {
+    if (caller.parent !== undefined || caller.stream === undefined || caller.stream.isGone()) continue;
+    if (!concerns(caller)) continue;
+    for (const change of changes) caller.stream.emit(change);
+  }
+}
+
+export function createToolListeners(): ToolListeners {
+  const listening = new Set<{ readonly sessionId: string; readonly server: string; tell(): void }>();
+  return {
+    follow(exchange, server, next) {
+      if (!asksForTools(exchange)) return next(exchange);
+      const { channel, message, session } = exchange;
+      const _meta = { [subscriptionKey]: JSON.parse(message.id as string) as unknown };
+      const changed = notificationMessage('notifications/tools/list_changed', { _meta });
+      // Nothing may come before the acknowledgement, which is the first that the server says.
+      let acknowledged = false;
+      const heard: Channel = {
+        owner: channel.owner,
+        isGone: () => channel.isGone(),
+        onGone: (listener) => channel.onGone(listener),
+        onDrain: (listener) => channel.onDrain(listener),
+        close: () => channel.close(),
+        emit(bytes) {
+          acknowledged = true;
+          return channel.emit(bytes);
+        },
+      };
+      const stream = {
+        sessionId: session.id,
+        server,
+        tell: () => void (acknowledged && !channel.isGone() && channel.emit(changed)),
+      };
+      listening.add(stream);
+      return next(Object.assign(exchange, { channel: heard })).finally(() => listening.delete(stream));
+    },
+    tell(sessionId, servers) {
+      for (const stream of listening) {
+        if (stream.sessionId === sessionId && servers.includes(stream.server)) stream.tell();
+      }
+    },
+  };
+}
+
+export function asksForTools({ era, message }: Pick<Arrived, 'era' | 'message'>): boolean {
+  const filter = memberOf(message.params?.shape, 'notifications');
+  if (era !== 'modern' || message.kind !== 'request' || filter === undefined) return false;
+  const tools = memberOf(shapeAt(message.bytes, filter), 'toolsListChanged');
+  return tools !== undefined && rawAt(message.bytes, tools) === 'true';
 }

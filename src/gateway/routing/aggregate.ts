@@ -14,18 +14,17 @@ import { ownCall } from '../../upstreams/links/bridge/ask-upstream.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
 import type { Links } from '../../upstreams/links/links.ts';
-import { changesSubscription } from '../lists/request-subscription.ts';
-import { seenThrough } from '../lists/shown-tools.ts';
+import { allServers, type Prepared } from '../exchange.ts';
 import type { RememberedTransports } from '../sessions/remembered-transports.ts';
+import { seenThrough } from '../stages/enforce-tool-rules.ts';
+import { findNamed } from '../stages/route-tool.ts';
 import { type Composite, createComposite } from './children.ts';
-import { findNamed } from './find-server.ts';
-import { allServers, type ForAll } from './for-all.ts';
 import { listenToAll } from './listen-to-all.ts';
 import { gather, listReply, lookAtAll } from './lists.ts';
-import { discoverAll, initializeAll } from './own-results.ts';
+import { discoverAll, initializeAll } from './own-link.ts';
 import type { OwnTools } from './own-tools.ts';
 import { createResources } from './resources.ts';
-import type { SendToServer } from './send-to-server.ts';
+import { changesSubscription, type SendToServer } from './send-to-server.ts';
 import type { ServerCallers } from './server-callers.ts';
 
 interface ListenStream {
@@ -51,10 +50,10 @@ export interface AggregateParts {
 
 /** Many servers as one: their lists, resources and listen streams. Calls of tools are routed before they come here. */
 export interface Aggregate {
-  request(exchange: ForAll): Promise<Reply>;
-  notify(exchange: ForAll): Reply;
+  request(exchange: Prepared): Promise<Reply>;
+  notify(exchange: Prepared): Reply;
   /** The lists of each server that the session may use. */
-  look(exchange: ForAll): Promise<readonly Listed[]>;
+  look(exchange: Prepared): Promise<readonly Listed[]>;
   /** A session may use other servers than before: those who listen in it are told. */
   boundsChanged(sessionId: string): void;
   /** A session has ended: its listen streams fail for that reason. */
@@ -67,7 +66,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   /** Listen streams, which on stdio end by being cancelled. */
   const listening = new Set<ListenStream>();
 
-  async function initialize(exchange: ForAll): Promise<Reply> {
+  async function initialize(exchange: Prepared): Promise<Reply> {
     const { message, session } = exchange;
     const requested = stringAt(message.bytes, memberOf(message.params?.shape, 'protocolVersion'));
     const { version, result } = initializeAll(requested);
@@ -81,14 +80,14 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   }
 
   /** Sends the message to one server, as if it had come to that server's own address. */
-  function toServer(exchange: ForAll, upstream: ServerDefinition, edit: Edit, shown?: string): Promise<Reply> {
+  function toServer(exchange: Prepared, upstream: ServerDefinition, edit: Edit, shown?: string): Promise<Reply> {
     exchange.entry.upstream = upstream.name;
     const { message, edits } = exchange;
     const outgoing = readMessage(applyEdits(message.bytes, [...edits, edit]));
     return send(Object.assign(exchange, { upstream, outgoing, edits: [] }), shown);
   }
 
-  function look(exchange: ForAll): Promise<Listed[]> {
+  function look(exchange: Prepared): Promise<Listed[]> {
     const { session } = exchange;
     const capabilities = capabilitiesOf(exchange);
     return lookAtAll(exchange, catalog, (server) => ({
@@ -100,7 +99,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   }
 
   /** Of the tools, only those that some call of this session could be allowed for. */
-  async function lookAtShown(exchange: ForAll): Promise<Listed[]> {
+  async function lookAtShown(exchange: Prepared): Promise<Listed[]> {
     return (await look(exchange)).map((listed) => {
       const { server, offer } = listed;
       if (offer === undefined) return listed;
@@ -110,12 +109,12 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   }
 
   /** The servers' tools, and Ambit's own, whose names no server's can have. */
-  async function listTools(exchange: ForAll): Promise<Reply> {
+  async function listTools(exchange: Prepared): Promise<Reply> {
     const { texts, unavailable } = gather(await lookAtShown(exchange), 'tools');
     return listReply(exchange, 'tools', { texts: [...texts, ...own.texts(exchange.session)], unavailable });
   }
 
-  async function byUri(exchange: ForAll): Promise<Reply> {
+  async function byUri(exchange: Prepared): Promise<Reply> {
     const { message } = exchange;
     const member = memberOf(message.params?.shape, 'uri');
     const uri = stringAt(message.bytes, member) ?? '';
@@ -126,7 +125,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return toServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)), uri);
   }
 
-  async function complete(exchange: ForAll): Promise<Reply> {
+  async function complete(exchange: Prepared): Promise<Reply> {
     const { message } = exchange;
     const ref = memberOf(message.params?.shape, 'ref');
     const shape = ref === undefined ? undefined : shapeAt(message.bytes, ref);
@@ -141,7 +140,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return toServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)));
   }
 
-  async function setLevel(exchange: ForAll): Promise<Reply> {
+  async function setLevel(exchange: Prepared): Promise<Reply> {
     const { message, caller } = exchange;
     if (caller !== undefined) {
       const composite = caller.link as Composite;
@@ -159,7 +158,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return { kind: 'message', bytes: resultMessage(message.id as string, '{}'), status: 200 };
   }
 
-  async function listen(exchange: ForAll): Promise<Reply> {
+  async function listen(exchange: Prepared): Promise<Reply> {
     const { channel, message, session } = exchange;
     const about = { owner: channel.owner, id: message.id as string, sessionId: session.id };
     const stream: ListenStream = { ...about, end() {}, fail() {}, tellAll() {} };
@@ -181,7 +180,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     });
   }
 
-  async function request(exchange: ForAll): Promise<Reply> {
+  async function request(exchange: Prepared): Promise<Reply> {
     const { message } = exchange;
     const modern = exchange.era === 'modern';
     switch (message.method) {
@@ -209,7 +208,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     throw new ProtocolFault(-32601, modern ? 404 : 200, 'Method not found');
   }
 
-  function notify(exchange: ForAll): Reply {
+  function notify(exchange: Prepared): Reply {
     const { message, caller, session } = exchange;
     if (message.method === 'notifications/cancelled') {
       const requestId = memberOf(message.params?.shape, 'requestId');
@@ -263,7 +262,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   };
 }
 
-function capabilitiesOf({ caller, message }: ForAll): string {
+function capabilitiesOf({ caller, message }: Prepared): string {
   return capabilitiesKey(caller === undefined ? message : (caller.link as Composite).initialize);
 }
 

@@ -8,8 +8,7 @@ import { ownCall } from '../../upstreams/links/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { Link } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
-import { allServers } from './for-all.ts';
-import { quietLink } from './quiet-link.ts';
+import { allServers } from '../exchange.ts';
 
 /** A handshake-era client of all servers: behind it, a client of each server it has used. */
 export interface Composite extends Link {
@@ -85,4 +84,31 @@ export function createComposite(opener: Session, initialize: Message, links: Lin
     },
   };
   return composite;
+}
+
+/** A link that does nothing: no server is behind it. Links of which Ambit answers something itself are made from it. */
+export function quietLink(of: Pick<Link, 'sessionId' | 'place' | 'server' | 'era'>): Link {
+  let closed = false;
+  return {
+    ...of,
+    attached: () => 0,
+    isBusy: () => false,
+    isClosed: () => closed,
+    async request() {
+      throw new AmbitError('INTERNAL');
+    },
+    notify() {},
+    answer() {},
+    cancel() {},
+    attach() {},
+    detach() {
+      closed = true;
+    },
+    listen() {},
+    leave() {},
+    tend() {},
+    async close() {
+      closed = true;
+    },
+  };
 }

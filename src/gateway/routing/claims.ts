@@ -1,3 +1,22 @@
+import type { Listed } from '../../upstreams/catalog/catalog.ts';
+import { templateOf } from '../../upstreams/catalog/merge.ts';
+import { readUriTemplate, type UriTemplate } from '../../upstreams/catalog/uri-template.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+
+/** The resource templates of a server, read. */
+interface Templates {
+  /** Those that say their scheme. */
+  readonly placed: readonly UriTemplate[];
+  /** Those that do not. */
+  readonly open: readonly UriTemplate[];
+  readonly claims: Claims;
+}
+
+const none: Templates = { placed: [], open: [], claims: claimsOf([]) };
+
+/** Lists are kept for a while, and each is read once. */
+const known = new WeakMap<readonly string[], Templates>();
+
 /** The scheme and the authority of an address. */
 export interface Place {
   /** Empty for an address without one. */
@@ -102,4 +121,66 @@ function decoded(text: string): string {
   } catch {
     return text;
   }
+}
+
+function readTemplates(entries: readonly string[]): Templates {
+  const before = known.get(entries);
+  if (before !== undefined) return before;
+  const placed: UriTemplate[] = [];
+  const open: UriTemplate[] = [];
+  const places: Place[] = [];
+  for (const text of entries.flatMap((entry) => templateOf(entry) ?? [])) {
+    const place = placeOfTemplate(text);
+    if (place !== undefined) places.push(place);
+    (place === undefined ? open : placed).push(readUriTemplate(text));
+  }
+  const read = { placed, open, claims: claimsOf(places) };
+  known.set(entries, read);
+  return read;
+}
+
+/** The templates that a server offers. */
+export function templatesOf({ offer }: Listed): Templates {
+  return offer === undefined ? none : readTemplates(offer.templates);
+}
+
+/** What each server with resources claims: by its templates, and by what it lists. */
+export function allClaims(offers: readonly Listed[], lists: ReadonlyMap<string, Claims>): AllClaims {
+  const all = new Map<string, Claims[]>();
+  for (const { server, offer } of offers) {
+    const listed = lists.get(server.name);
+    if (offer?.hasResources !== true && listed === undefined && (offer?.templates.length ?? 0) === 0) continue;
+    const byTemplates = offer === undefined ? none.claims : readTemplates(offer.templates).claims;
+    all.set(server.name, listed === undefined ? [byTemplates] : [listed, byTemplates]);
+  }
+  return all;
+}
+
+/** An address or a template as it names the server it is meant for. */
+export function namingServer(server: string, uri: string): string {
+  return `ambit+${server}:${uri}`;
+}
+
+/**
+ * Reads an address with `ambit+NAME:` in front: the server, where it is available, and the server's own address.
+ * Undefined for any other address. No server can have such an address itself.
+ */
+export function readNamedUri(
+  available: readonly ServerDefinition[],
+  uri: string,
+): { readonly server: ServerDefinition | undefined; readonly uri: string } | undefined {
+  const named = /^\s*ambit\+([^:]*):(.*)$/is.exec(uri);
+  if (named === null) return undefined;
+  const name = named[1]?.toLowerCase();
+  return { server: available.find((each) => each.name === name), uri: named[2] ?? '' };
+}
+
+/**
+ * The address or template of a server as clients are shown it: with the server's name in front where another server uses
+ * the same place. A template that does not say its place could mean anything of the others.
+ */
+export function publicUri(server: string, uri: string, place: Place | undefined, all: AllClaims): string {
+  const isShared =
+    place === undefined ? [...all.keys()].some((name) => name !== server) : isClaimedBeside(all, place, server);
+  return isShared || readNamedUri([], uri) !== undefined ? namingServer(server, uri) : uri;
 }

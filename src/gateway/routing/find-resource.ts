@@ -1,13 +1,33 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AmbitError } from '../../errors.ts';
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
 import type { UriTemplate } from '../../upstreams/catalog/uri-template.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import { type AllClaims, type Claims, claimantsOf, placeOf, usersOfScheme } from './claims.ts';
-import { createEffort, type Effort } from './effort.ts';
-import type { Found } from './find-server.ts';
-import type { ForAll } from './for-all.ts';
-import { readNamedUri } from './public-uri.ts';
-import { allClaims, templatesOf } from './templates.ts';
+import type { Prepared } from '../exchange.ts';
+import type { Found } from '../stages/route-tool.ts';
+import {
+  type AllClaims,
+  allClaims,
+  type Claims,
+  claimantsOf,
+  placeOf,
+  readNamedUri,
+  templatesOf,
+  usersOfScheme,
+} from './claims.ts';
+
+/** The work that one request may make, with turns for others in between. */
+interface Effort {
+  /** Throws when it is more than one request may make. */
+  spend(steps: number): void;
+  /** Lets others have a turn, where enough has been done since the last one. */
+  giveWay(): Promise<void> | undefined;
+}
+
+/** A few milliseconds. */
+const stepsInOneTurn = 500_000;
+
+const mostSteps = 50_000_000;
 
 /** The resource addresses that servers list. */
 export interface Routes {
@@ -44,7 +64,7 @@ const [stepsForUri, stepsForTemplate] = [500, 10];
  * address, or by being asked first.
  */
 export async function findUris(
-  exchange: ForAll,
+  exchange: Prepared,
   uris: readonly string[],
   routes: Routes,
   offers: readonly Listed[],
@@ -70,7 +90,7 @@ export async function findUris(
 }
 
 /** One that names the server it is meant for, or that clients are shown as the only server's that can have it. */
-export function findKnown({ available }: ForAll, uri: string, routes: Routes): Found | undefined {
+export function findKnown({ available }: Prepared, uri: string, routes: Routes): Found | undefined {
   const named = readNamedUri(available, uri);
   const name = routes.plain.get(uri);
   const server = named === undefined ? available.find((each) => each.name === name) : named.server;
@@ -126,4 +146,26 @@ function onlyOne(offers: readonly Listed[]): ServerDefinition[] {
   if (offers.some(({ offer }) => offer === undefined)) return [];
   const having = offers.filter(({ offer }) => offer?.hasResources).map(({ server }) => server);
   return having.length === 1 ? having : [];
+}
+
+/** The work of comparing addresses with templates: clients write the ones and servers the others. */
+function createEffort(): Effort {
+  let spent = 0;
+  let sinceTurn = 0;
+  return {
+    spend(steps) {
+      spent += steps;
+      sinceTurn += steps;
+      if (spent <= mostSteps) return;
+      throw new AmbitError('OVERLOADED', {
+        what: 'So many and so long addresses are not compared with the templates of the servers in one request.',
+        hint: 'Name fewer addresses at a time, or write "ambit+NAME:" with the name of its server in front of each.',
+      });
+    },
+    giveWay() {
+      if (sinceTurn < stepsInOneTurn) return undefined;
+      sinceTurn = 0;
+      return nextTurn();
+    },
+  };
 }

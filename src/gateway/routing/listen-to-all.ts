@@ -8,10 +8,10 @@ import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Links } from '../../upstreams/links/links.ts';
-import { describedCall } from './ask-as.ts';
-import type { Found } from './find-server.ts';
-import type { ForAll } from './for-all.ts';
-import { namingServer } from './public-uri.ts';
+import type { Prepared } from '../exchange.ts';
+import type { Found } from '../stages/route-tool.ts';
+import { namingServer } from './claims.ts';
+import { describedCall } from './server-callers.ts';
 
 /** A server that is not listening by then may still come to it. */
 const deadlineMs = 5000;
@@ -33,7 +33,7 @@ export interface ListenParts {
 }
 
 /** A modern client's listen stream over all servers. Servers that have not been used are not started for it. */
-export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise<Reply> {
+export async function listenToAll(exchange: Prepared, parts: ListenParts): Promise<Reply> {
   const { message, channel, session } = exchange;
   const asked = memberOf(message.params?.shape, 'notifications');
   const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;

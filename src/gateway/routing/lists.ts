@@ -6,11 +6,9 @@ import type { Catalog, Listed, Looking } from '../../upstreams/catalog/catalog.t
 import { named, templateOf, uriOf, withTemplate, withUri } from '../../upstreams/catalog/merge.ts';
 import { type AskServer, listAll, reasonOf } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import { type Claims, claimsOf, type Place, placeOf, placeOfTemplate } from './claims.ts';
+import type { Prepared } from '../exchange.ts';
+import { allClaims, type Claims, claimsOf, type Place, placeOf, placeOfTemplate, publicUri } from './claims.ts';
 import type { Routes } from './find-resource.ts';
-import type { ForAll } from './for-all.ts';
-import { publicUri } from './public-uri.ts';
-import { allClaims } from './templates.ts';
 
 const pageSize = 500;
 const ttlMs = 60_000;
@@ -27,7 +25,7 @@ export interface Gathered {
 
 /** What each server offers, at once and within the deadline. */
 export function lookAtAll(
-  exchange: ForAll,
+  exchange: Prepared,
   catalog: Catalog,
   lookingFor: (server: ServerDefinition) => Looking,
 ): Promise<Listed[]> {
@@ -123,7 +121,7 @@ async function listOf(server: ServerDefinition, ask: AskServer): Promise<ServerL
 
 /** One page of a list, with what is missing from it and why. */
 export function listReply(
-  exchange: Pick<ForAll, 'message' | 'era'>,
+  exchange: Pick<Prepared, 'message' | 'era'>,
   member: string,
   { texts, unavailable }: Gathered,
 ): Reply {

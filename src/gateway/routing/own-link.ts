@@ -5,15 +5,52 @@ import { memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
 import { readJudged } from '../../protocol/judged-value.ts';
 import type { Message } from '../../protocol/message.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
 import type { Toolset } from '../../sessions/tools/toolset.ts';
 import { toolOf } from '../../upstreams/access/tool-bounds.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import type { Call, Link } from '../../upstreams/links/link.ts';
-import { asksForTools, subscriptionKey } from '../lists/tool-listeners.ts';
+import { asksForTools, subscriptionKey } from '../lists/announce-lists.ts';
+import { quietLink } from './children.ts';
 import { listReply } from './lists.ts';
-import { discoverOwn, initializeOwn } from './own-results.ts';
 import { ownServer } from './own-tools.ts';
-import { quietLink } from './quiet-link.ts';
+
+const capabilities = {
+  tools: { listChanged: true },
+  prompts: { listChanged: true },
+  resources: { listChanged: true, subscribe: true },
+  completions: {},
+  logging: {},
+};
+
+const serverInfo = { name: 'ambit', title: 'Ambit', version: '0.1.0' };
+
+const instructions =
+  'Several servers as one. Tools and prompts are named server__name. A server that cannot be reached is left out of the lists.';
+
+const ownToolsToo = 'Tools named session_… are Ambit’s own.';
+
+const ownInstructions =
+  'Ambit’s own tools. Every one takes "session": the id of a session, a unique name or prefix of it, or "current", the default.';
+
+interface Said {
+  readonly capabilities: object;
+  readonly instructions: string;
+}
+
+const ofAll: Said = { capabilities, instructions: `${instructions} ${ownToolsToo}` };
+
+const ofOwn: Said = { capabilities: { tools: { listChanged: true } }, instructions: ownInstructions };
+
+/** What Ambit says of itself where it stands for all its servers. */
+export const discoverAll = () => discover(ofAll);
+
+export const initializeAll = (requested: string | undefined) => initialize(ofAll, requested);
+
+/** What it says where only its own tools are. */
+const discoverOwn = () => discover(ofOwn);
+
+const initializeOwn = (requested: string | undefined) => initialize(ofOwn, requested);
 
 interface ListenStream {
   readonly owner: object;
@@ -97,4 +134,25 @@ function readArguments({ bytes, params }: Message): unknown {
   const judged = readJudged(text, new Set());
   if (judged.kind === 'read') return JSON.parse(text) as unknown;
   throw new AmbitError('REQUEST_INVALID', { what: `The arguments cannot be taken: ${judged.reason}.` });
+}
+
+function discover(said: Said): string {
+  return JSON.stringify({
+    resultType: 'complete',
+    supportedVersions: [modernVersion],
+    ...said,
+    ttlMs: 60_000,
+    cacheScope: 'private',
+    _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo },
+  });
+}
+
+function initialize(
+  { capabilities: offered, instructions: words }: Said,
+  requested: string | undefined,
+): { readonly version: string; readonly result: string } {
+  const known = requested !== undefined && handshakeVersions.includes(requested);
+  const version = known ? requested : (handshakeVersions[0] as string);
+  const result = { protocolVersion: version, capabilities: offered, serverInfo, instructions: words };
+  return { version, result: JSON.stringify(result) };
 }

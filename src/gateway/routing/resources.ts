@@ -3,24 +3,24 @@ import type { Session } from '../../sessions/session.ts';
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
 import type { AskServer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
+import type { Prepared } from '../exchange.ts';
+import type { Found } from '../stages/route-tool.ts';
 import { ambiguousUri, type FoundUris, findKnown, findUris, noRoutes, type Routes } from './find-resource.ts';
-import type { Found } from './find-server.ts';
-import type { ForAll } from './for-all.ts';
 import { gatherResources, gatherTemplates, listReply, type ResourceList } from './lists.ts';
 
 /** The resources of all servers, as each session is shown them. */
 export interface Resources {
-  list(exchange: ForAll): Promise<Reply>;
-  listTemplates(exchange: ForAll): Promise<Reply>;
+  list(exchange: Prepared): Promise<Reply>;
+  listTemplates(exchange: Prepared): Promise<Reply>;
   /** The server that an address belongs to; throws where several may have it. */
-  find(exchange: ForAll, uri: string): Promise<Found | undefined>;
+  find(exchange: Prepared, uri: string): Promise<Found | undefined>;
   /** However many they are, the servers are asked for their resources once. */
-  findAll(exchange: ForAll, uris: readonly string[]): Promise<FoundUris>;
+  findAll(exchange: Prepared, uris: readonly string[]): Promise<FoundUris>;
 }
 
 export interface ResourcesParts {
-  look(exchange: ForAll): Promise<Listed[]>;
-  askOf(exchange: ForAll): (server: ServerDefinition) => AskServer;
+  look(exchange: Prepared): Promise<Listed[]>;
+  askOf(exchange: Prepared): (server: ServerDefinition) => AskServer;
 }
 
 /** What a session was told about resources, and when. */
@@ -36,14 +36,14 @@ export function createResources({ look, askOf }: ResourcesParts): Resources {
   /** What each session was last told about resources, where it stands; a narrowed one has another record. */
   const told = new WeakMap<Session, Told>();
 
-  async function gatherAll(exchange: ForAll, offers: readonly Listed[]): Promise<ResourceList> {
+  async function gatherAll(exchange: Prepared, offers: readonly Listed[]): Promise<ResourceList> {
     const before = told.get(exchange.session)?.routes ?? noRoutes;
     const list = await gatherResources(offers, askOf(exchange), before);
     told.set(exchange.session, { routes: list.routes, at: performance.now() });
     return list;
   }
 
-  async function findAll(exchange: ForAll, uris: readonly string[]): Promise<FoundUris> {
+  async function findAll(exchange: Prepared, uris: readonly string[]): Promise<FoundUris> {
     const known = told.get(exchange.session);
     const routes = known?.routes ?? noRoutes;
     const { channel } = exchange;

@@ -1,16 +1,26 @@
+import { AmbitError } from '../../errors.ts';
 import type { Reply } from '../../protocol/channel.ts';
+import { resultMessage } from '../../protocol/compose.ts';
+import { applyEdits, type Edit, replaceValue } from '../../protocol/json/edit.ts';
+import { memberOf, rawAt, shapeAt, stringAt } from '../../protocol/json/scan.ts';
+import { type Message, readMessage } from '../../protocol/message.ts';
+import { longestUri, mostSubscriptions } from '../../protocol/param-sizes.ts';
+import type { Session } from '../../sessions/session.ts';
+import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { Call } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
+import { nameAsker } from '../../upstreams/links/relay/name-asker.ts';
 import type { Acting } from '../../upstreams/links/relay/teller.ts';
-import type { Prepared, ToServer } from '../exchange.ts';
-import { changesSubscription, requestSubscription } from '../lists/request-subscription.ts';
-import type { RecheckCall } from '../recheck-call.ts';
-import { timeUpstream } from '../time-upstream.ts';
-import { allServers } from './for-all.ts';
-import { namingAskers } from './naming-askers.ts';
+import { type Arrived, allServers, type Decided, type Prepared, type ToServer } from '../exchange.ts';
+import type { StageInfo } from '../stage.ts';
 import type { ServerCallers } from './server-callers.ts';
+
+const [mark, escaped] = [Buffer.from('inputRequests'), Buffer.from('\\u')];
+
+/** Makes the check that is asked when an admitted request is sent. See `Acting.confirm`. */
+type RecheckCall = (decided: Decided, server: ServerDefinition, message: Message) => () => Session;
 
 export interface SendParts {
   readonly links: Links;
@@ -58,4 +68,89 @@ export function callOf(exchange: Prepared, caller: Caller | undefined, confirm?:
     cancelOnGone: exchange.era === 'modern',
     namesAsker: exchange.server === allServers,
   };
+}
+
+/**
+ * A request may wait between the decision about it and the moment its server gets it: for a process, a handshake, a list.
+ * Where anything that the decision rests on has changed meanwhile, the stages check the request again.
+ */
+export function createRecheckCall(resolution: Resolution, stages: () => readonly StageInfo[]): RecheckCall {
+  return ({ session, decidedAt }, { name }, message) =>
+    () => {
+      if (resolution.revision() === decidedAt && resolution.isLatest(session)) return session;
+      const current = resolution.current(session, name);
+      for (const { recheck } of stages()) recheck?.({ ...current, message });
+      return current.session;
+    };
+}
+
+/** Notes when a server was asked and when it answered, where that becomes a span of its own. */
+export async function timeUpstream(
+  { entry }: Pick<Arrived, 'entry'>,
+  server: string,
+  ask: () => Promise<Reply>,
+): Promise<Reply> {
+  const from = performance.now();
+  try {
+    return await ask();
+  } finally {
+    entry.asked = { server, from, until: performance.now() };
+  }
+}
+
+/** In an answer that asks for input, each question to a person says which server asks. */
+export function namingAskers(reply: Reply, server: string): Reply {
+  if (reply.kind !== 'message' || !(reply.bytes.includes(mark) || reply.bytes.includes(escaped))) return reply;
+  const { bytes, result } = readMessage(reply.bytes);
+  const requests = memberOf(result?.shape, 'inputRequests');
+  if (requests === undefined) return reply;
+  const edits: Edit[] = [];
+  for (const member of shapeAt(bytes, requests)?.members ?? []) {
+    const request = shapeAt(bytes, member);
+    const params = memberOf(request, 'params');
+    const method = stringAt(bytes, memberOf(request, 'method')) ?? '';
+    if (params !== undefined) edits.push(replaceValue(params, nameAsker(server, method, rawAt(bytes, params))));
+  }
+  return { ...reply, bytes: applyEdits(bytes, edits) };
+}
+
+/** Whether a handshake-era request changes what its client is subscribed to. */
+export function changesSubscription(method: string): boolean {
+  return method === 'resources/subscribe' || method === 'resources/unsubscribe';
+}
+
+/**
+ * Passes on such a request of a client, at whatever address it came in. Clients of one process share its subscriptions:
+ * the last one to leave says goodbye. `shown` is what the client calls the resource.
+ */
+async function requestSubscription(callers: Callers, call: Call, caller: Caller, shown?: string): Promise<Reply> {
+  const { message } = call;
+  const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '';
+  if (message.method === 'resources/subscribe') return subscribe(call, caller, uri, shown ?? uri);
+  caller.subscriptions.delete(uri);
+  const isShared = callers.ofLink(caller.link).some((other) => other !== caller && other.subscriptions.has(uri));
+  if (isShared) return { kind: 'message', bytes: resultMessage(message.id as string, '{}'), status: 200 };
+  return caller.link.request(call);
+}
+
+async function subscribe(call: Call, caller: Caller, uri: string, shown: string): Promise<Reply> {
+  const before = caller.subscriptions.get(uri);
+  assertRoomFor(caller, uri);
+  // Before the answer: the first update may come together with it.
+  caller.subscriptions.set(uri, shown);
+  let isTaken = false;
+  try {
+    const reply = await caller.link.request(call);
+    isTaken = reply.kind === 'message' && readMessage(reply.bytes).error === undefined;
+    return reply;
+  } finally {
+    if (!isTaken && before === undefined) caller.subscriptions.delete(uri);
+  }
+}
+
+/** Throws when a handshake-era client cannot subscribe to one more resource. */
+function assertRoomFor(caller: Caller, uri: string): void {
+  const known = caller.subscriptions.has(uri);
+  if (uri.length <= longestUri && (known || caller.subscriptions.size < mostSubscriptions)) return;
+  throw new AmbitError('OVERLOADED', { what: 'A client cannot hold more subscriptions, or longer ones.' });
 }

@@ -10,8 +10,7 @@ import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Tenancy } from '../../upstreams/links/kept-links.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import { isWide, type Scope, scopeFor } from '../../upstreams/links/process-key.ts';
-import { announceChange } from '../lists/announce.ts';
-import type { ToolListeners } from '../lists/tool-listeners.ts';
+import { announceChange, type ToolListeners } from '../lists/announce-lists.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
 import { ownServer } from '../routing/own-tools.ts';
 

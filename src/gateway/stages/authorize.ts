@@ -1,8 +1,7 @@
 import { StaleSession } from '../../sessions/grants.ts';
 import { notAvailable, type Resolution } from '../../upstreams/access/resolution.ts';
 import type { InProcessServer, ServerDefinition } from '../../upstreams/definition.ts';
-import type { Authorized, InSession } from '../exchange.ts';
-import { allServers } from '../routing/for-all.ts';
+import { type Authorized, allServers, type InSession } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 
 const none: readonly ServerDefinition[] = [];

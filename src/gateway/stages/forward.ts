@@ -1,17 +1,18 @@
 import { accepted, type Reply } from '../../protocol/channel.ts';
+import { type Edit, replaceValue } from '../../protocol/json/edit.ts';
 import { memberOf, rawAt } from '../../protocol/json/scan.ts';
 import { edited } from '../../protocol/message.ts';
 import type { Upstream } from '../../upstreams/definition.ts';
-import type { Callers } from '../../upstreams/links/caller.ts';
+import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { Link } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
-import type { Prepared, ToServer } from '../exchange.ts';
+import type { Arrived, Prepared, ToServer } from '../exchange.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
-import { callOf, type SendToServer } from '../routing/send-to-server.ts';
+import { callOf, type SendToServer, timeUpstream } from '../routing/send-to-server.ts';
 import type { RememberedTransports } from '../sessions/remembered-transports.ts';
 import type { Next, Refusal } from '../stage.ts';
-import { timeUpstream } from '../time-upstream.ts';
-import { answerPush, progressOfPush } from './answer-push.ts';
+
+type WithCaller = Arrived & { readonly caller: Caller | undefined; readonly edits: readonly Edit[] };
 
 export interface ForwardParts {
   readonly callers: Callers;
@@ -86,4 +87,25 @@ export function forward({ callers, links, remember, send, aggregate }: ForwardPa
     const isTimed = exchange.trace?.upstreamSpanId !== undefined && upstream.kind !== 'in-process';
     return isTimed ? timeUpstream(exchange, upstream.name, () => initialize(toServer)) : initialize(toServer);
   };
+}
+
+/** An answer to a push. Only the caller that was asked can give it, once. */
+function answerPush(exchange: WithCaller): Reply {
+  const { message, caller } = exchange;
+  const push = caller?.pushes.get(message.id ?? '');
+  if (caller === undefined || push === undefined) return accepted;
+  caller.pushes.delete(message.id as string);
+  push.link.answer(push.upstreamId, message, exchange.edits, caller.sessionId);
+  return accepted;
+}
+
+/** Progress on something the upstream asked for: it goes on under the name the upstream gave it. */
+function progressOfPush(exchange: WithCaller): Reply {
+  const { message, caller, channel, headers } = exchange;
+  const token = memberOf(message.params?.shape, 'progressToken');
+  const push = token === undefined ? undefined : caller?.pushes.get(rawAt(message.bytes, token));
+  if (token === undefined || push?.progressToken === undefined) return accepted;
+  const edits = [...exchange.edits, replaceValue(token, push.progressToken)];
+  push.link.notify({ message, edits, channel, headers, caller, acting: undefined, cancelOnGone: false });
+  return accepted;
 }

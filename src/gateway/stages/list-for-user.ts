@@ -1,14 +1,32 @@
 import type { UserPrincipal } from '../../identity/principal.ts';
 import type { Reply } from '../../protocol/channel.ts';
-import { memberOf } from '../../protocol/json/scan.ts';
+import { applyEdits, removeMembers, replaceValue } from '../../protocol/json/edit.ts';
+import { elementsAt, memberOf, rawAt, scanEntry, stringAt } from '../../protocol/json/scan.ts';
+import { type Message, readMessage } from '../../protocol/message.ts';
 import type { RequestPace } from '../../sessions/request-pace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
+import { isWithinCeiling } from '../../sessions/within-ceiling.ts';
+import type { SessionRecord } from '../../stores/record.ts';
 import { type Arrived, blankEntry, type Identified } from '../exchange.ts';
-import { atCursor, isResult, listForms, mergedList, nextCursor } from '../lists/merge-lists.ts';
-import { otherOutlooks } from '../lists/outlooks.ts';
 import type { SessionsOfUsers } from '../sessions/sessions-of-users.ts';
 import { type AroundStage, type Next, widen } from '../stage.ts';
+
+/** More than these are hardly ever different from all of them. */
+const most = 8;
+
+/** What a list calls its entries, and what tells one of them from another. */
+interface ListForm {
+  readonly member: string;
+  readonly name: string;
+}
+
+/** Lists that are the same for every session that could use the same. Resources are each session's own. */
+const listForms: ReadonlyMap<string, ListForm> = new Map([
+  ['tools/list', { member: 'tools', name: 'name' }],
+  ['prompts/list', { member: 'prompts', name: 'name' }],
+  ['resources/templates/list', { member: 'resourceTemplates', name: 'uriTemplate' }],
+]);
 
 export interface ListOptions extends Pick<SessionsOfUsers, 'defaultFor'> {
   readonly sessions: Sessions;
@@ -77,4 +95,86 @@ export function listForUser(options: ListOptions): AroundStage<Asked, unknown, R
       return gathered(exchange, principal, next);
     },
   };
+}
+
+/** The cursor of the next page, where there is one. */
+function nextCursor(reply: Reply): string | undefined {
+  const page = pageOf(reply);
+  return page && stringAt(page.bytes, memberOf(page.result?.shape, 'nextCursor'));
+}
+
+/** Whether it is a result at all. */
+function isResult(reply: Reply): boolean {
+  return pageOf(reply)?.result !== undefined;
+}
+
+/** The same question for another page. */
+function atCursor(message: Message, cursor: string): Message {
+  const { params, bytes } = message;
+  if (params?.shape === undefined) return message;
+  const given = memberOf(params.shape, 'cursor');
+  const text = JSON.stringify(cursor);
+  const edit =
+    given === undefined
+      ? { start: params.start + 1, end: params.start + 1, text: `"cursor":${text},` }
+      : replaceValue(given, text);
+  return readMessage(applyEdits(bytes, [edit]));
+}
+
+/** The first of these pages with the entries of all, each once and as it was sent, and nothing to ask for after it. */
+function mergedList(first: Reply, others: readonly Reply[], { member, name }: ListForm): Reply {
+  const page = pageOf(first);
+  const list = memberOf(page?.result?.shape, member);
+  if (page?.result?.shape === undefined || list === undefined || first.kind !== 'message') return first;
+  const entries = new Map<string, string>();
+  for (const text of [first, ...others].flatMap((reply) => entriesOf(reply, member))) {
+    const key = nameIn(text, name);
+    if (!entries.has(key)) entries.set(key, text);
+  }
+  const edits = [
+    replaceValue(list, `[${[...entries.values()].join(',')}]`),
+    ...removeMembers(page.result.shape, ({ key }) => key === 'nextCursor'),
+  ];
+  return { ...first, bytes: applyEdits(page.bytes, edits) };
+}
+
+function pageOf(reply: Reply): Message | undefined {
+  return reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
+}
+
+function entriesOf(reply: Reply, member: string): string[] {
+  const page = pageOf(reply);
+  const list = memberOf(page?.result?.shape, member);
+  return page === undefined || list === undefined
+    ? []
+    : elementsAt(page.bytes, list).map((at) => rawAt(page.bytes, at));
+}
+
+function nameIn(text: string, name: string): string {
+  const bytes = Buffer.from(text);
+  return stringAt(bytes, memberOf(scanEntry(bytes), name)) ?? text;
+}
+
+/**
+ * Sessions of a user that may differ in what they could use, one of each kind, as many as there are beside the one
+ * given. What its server, rules and workspace go by makes a kind.
+ */
+async function otherOutlooks(sessions: Sessions, principal: UserPrincipal, own: Session): Promise<Session[]> {
+  const { userId, ceiling } = principal;
+  const kinds = new Map<string, string>([[kindOf(own), own.id]]);
+  for (let after: string | null | undefined; after !== null && kinds.size <= most; ) {
+    const page = await sessions.list({ userId }, { limit: 1000, ...(after === undefined ? {} : { after }) });
+    for (const record of page.sessions) {
+      const kind = kindOf(record);
+      if (isWithinCeiling(record, ceiling) && !kinds.has(kind)) kinds.set(kind, record.id);
+    }
+    after = page.next;
+  }
+  const ids = [...kinds.values()].slice(1, most);
+  return (await Promise.all(ids.map((id) => sessions.load(id)))).filter((each) => each !== undefined);
+}
+
+function kindOf({ trustLevel, workspaceId, agentId, servers, permissions }: Session | SessionRecord): string {
+  const lists = [servers ?? undefined, permissions].map((names) => names && [...names].sort());
+  return JSON.stringify([trustLevel, workspaceId ?? null, agentId ?? null, ...lists.map((names) => names ?? null)]);
 }

@@ -1,4 +1,4 @@
-import type { AmbitError } from '../../errors.ts';
+import { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import { type Refusals, refusedCall } from '../../observability/journal/refusals.ts';
 import type { Log } from '../../observability/log/log.ts';
@@ -6,14 +6,22 @@ import type { Metrics, QuotaScope } from '../../observability/metrics/metrics.ts
 import type { Tracer } from '../../observability/traces/tracer.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import { errorMessage } from '../../protocol/compose.ts';
-import { memberOf, stringAt } from '../../protocol/json/scan.ts';
+import { insertResultMeta } from '../../protocol/insert-meta.ts';
+import { applyEdits } from '../../protocol/json/edit.ts';
+import { memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
+import { readMessage } from '../../protocol/message.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
-import { errorTypeOf } from '../error-type.ts';
+import { StaleSession } from '../../sessions/grants.ts';
 import type { Arrived } from '../exchange.ts';
 import { asAmbitError, refuse, untaken } from '../refusal.ts';
-import { namingSession } from '../sessions/name-session.ts';
-import { onLatestRecord } from '../sessions/on-latest-record.ts';
 import { type AroundStage, type Next, widen } from '../stage.ts';
+
+const mostTries = 5;
+
+const sessionKey = 'ambit/session';
+
+/** Errors are short; a long answer is not read once more to find out that it is none. */
+const longestError = 65_536;
 
 export interface RecordOptions {
   readonly journal: Journal;
@@ -164,4 +172,39 @@ function protocolReply(exchange: Arrived, fault: ProtocolFault): Reply {
     bytes: errorMessage(id, fault.rpc, fault.message, fault.data),
     status: fault.status,
   };
+}
+
+/** What a reply says went wrong, in the words of OpenTelemetry's conventions; nothing where it is a result. */
+function errorTypeOf(reply: Reply): string | undefined {
+  if (reply.kind !== 'message' || reply.bytes.length > longestError) return undefined;
+  const { bytes, error, result } = readMessage(reply.bytes);
+  if (error !== undefined) {
+    const code = memberOf(error.shape, 'code');
+    return code === undefined ? '_OTHER' : rawAt(bytes, code).slice(0, 16);
+  }
+  const isError = memberOf(result?.shape, 'isError');
+  return isError !== undefined && rawAt(bytes, isError) === 'true' ? 'tool_error' : undefined;
+}
+
+/** Tells the client, in the `_meta` of a result, which session and which exchange it was; the rest stays as it is. */
+function namingSession(reply: Reply, sessionId: string, correlationId: string): Reply {
+  if (reply.kind !== 'message') return reply;
+  const facts = JSON.stringify({ sessionId, correlationId });
+  const edit = insertResultMeta(readMessage(reply.bytes), `"${sessionKey}":${facts}`);
+  return edit === undefined ? reply : { ...reply, bytes: applyEdits(reply.bytes, [edit]) };
+}
+
+/**
+ * When the session was changed elsewhere just before, or made room for others meanwhile, everything is decided once
+ * more, on what it is now.
+ */
+export async function onLatestRecord<Here, Out>(exchange: Here, next: Next<Here, Out>): Promise<Out> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await next(exchange);
+    } catch (error) {
+      if (!(error instanceof StaleSession)) throw error;
+      if (tries === mostTries) throw new AmbitError('SESSION_STALE');
+    }
+  }
 }

@@ -4,12 +4,20 @@ import { memberOf, stringAt } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
+import { named } from '../../upstreams/catalog/merge.ts';
 import { splitName } from '../../upstreams/catalog/tool-names.ts';
-import type { InProcessServer } from '../../upstreams/definition.ts';
+import type { InProcessServer, ServerDefinition } from '../../upstreams/definition.ts';
 import type { Prepared } from '../exchange.ts';
-import { type Found, findNamed } from '../routing/find-server.ts';
 import type { OwnTools } from '../routing/own-tools.ts';
 import type { BeforeStage } from '../stage.ts';
+
+export interface Found {
+  readonly server: ServerDefinition;
+  /** The name or URI on the server's side. */
+  readonly name: string;
+}
+
+const shortened = 64;
 
 export interface RouteParts {
   readonly server: InProcessServer;
@@ -68,4 +76,27 @@ function unknownName(method: string, name: string): AmbitError {
     what: `No server available to this session has "${name.slice(0, 100)}".`,
     hint: `Use a name from ${method === 'tools/call' ? 'tools' : 'prompts'}/list: they are called server__name.`,
   });
+}
+
+/** Finds the server that a public tool or prompt name belongs to. Only a name that was shortened needs the lists. */
+export function findNamed(
+  exchange: Prepared,
+  name: string,
+  what: 'tools' | 'prompts',
+  look: () => Promise<readonly Listed[]>,
+): Found | undefined | Promise<Found | undefined> {
+  if (name.length !== shortened) return findPrefixed(exchange, name);
+  return look().then((lists) => {
+    for (const { server, offer } of lists) {
+      const entry = named(server.name, offer?.[what] ?? []).find((each) => each.publicName === name);
+      if (entry !== undefined) return { server, name: entry.name };
+    }
+    return findPrefixed(exchange, name);
+  });
+}
+
+function findPrefixed(exchange: Prepared, name: string): Found | undefined {
+  const parts = splitName(name);
+  const server = exchange.available.find((each) => each.name === parts?.server);
+  return server === undefined || parts === undefined ? undefined : { server, name: parts.name };
 }

@@ -1,12 +1,21 @@
+import { isAbsolute, resolve } from 'node:path';
 import type { Config } from '../../config/schema/schema.ts';
+import { AmbitError } from '../../errors.ts';
+import type { Principal } from '../../identity/principal.ts';
 import type { Log } from '../../observability/log/log.ts';
+import { type Announced, announcedBy, contradictory } from '../../protocol/announced.ts';
+import type { Message } from '../../protocol/message.ts';
+import { isAtMost } from '../../rules/bounds.ts';
 import { inWorkspace } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Arrived, InSession } from '../exchange.ts';
-import { createReadAnnounced, notAdmitted } from '../sessions/announced-workspace.ts';
-import { admittedWorkspace } from '../sessions/named-workspace.ts';
 import type { BeforeStage } from '../stage.ts';
+
+const slugsByPath = new WeakMap<Config['workspaces'], ReadonlyMap<string, readonly string[]>>();
+
+/** What a request announces, by the keys that are configured now; throws when it announces more than one. */
+type ReadAnnounced = (message: Message) => string | undefined;
 
 export interface SelectOptions {
   readonly config: () => Config;
@@ -87,4 +96,84 @@ function held({ callers, config }: SelectOptions, exchange: InSession): Placed |
   if (admittedWorkspace(config(), session, workspaceId) === undefined) throw notAdmitted(workspaceId);
   entry.workspaceId = workspaceId;
   return { session: inWorkspace(session, workspaceId) };
+}
+
+function createReadAnnounced(config: () => Config): ReadAnnounced {
+  let keys: readonly string[] = [];
+  let read: (message: Message) => Announced = () => undefined;
+  return function announced(message) {
+    if (message.meta === undefined) return undefined;
+    const { announceKeys } = config().context;
+    if (announceKeys !== keys) {
+      keys = announceKeys;
+      read = announcedBy(announceKeys);
+    }
+    const asked = read(message);
+    if (asked !== contradictory) return asked;
+    throw new AmbitError('REQUEST_INVALID', {
+      what: 'The request announces more than one workspace.',
+      hint: 'Announce one workspace, in one way.',
+    });
+  };
+}
+
+/**
+ * Where a session for this caller is to be opened: for a credential that may use only some workspaces the one that is
+ * announced, else the first of them. Any other caller's session stands nowhere, and may be used in each.
+ */
+export function createWorkspaceMeant(
+  config: () => Config,
+): (principal: Principal, message: Message) => string | undefined {
+  const announced = createReadAnnounced(config);
+  return function workspaceMeant(principal, message) {
+    const { workspaces: allowed = null, directIn } = principal.kind === 'user' ? principal.ceiling : {};
+    if (allowed === null && directIn === undefined) return undefined;
+    const asked = announced(message);
+    // Where it may have more trust than elsewhere, its session has to stand there.
+    if (allowed === null) return slugsNamed(config(), asked ?? '').find((slug) => directIn?.includes(slug));
+    if (asked === undefined) return allowed[0];
+    const meant = slugsNamed(config(), asked).find((slug) => allowed.includes(slug));
+    if (meant === undefined) throw notAdmitted(asked.slice(0, 100));
+    return meant;
+  };
+}
+
+/** To the agent, a workspace it may not use and one that is not there look alike. */
+function notAdmitted(shown: string): AmbitError {
+  return new AmbitError('WORKSPACE_NOT_FOUND', {
+    what: `No workspace "${shown}" is available to this session.`,
+    hint: 'Announce the slug or the absolute path of a workspace that this session may use, or announce none.',
+  });
+}
+
+/**
+ * The workspace that a name means, if this session may work there. The name is a slug, or the absolute path of a
+ * configured workspace: paths are compared as they are written, so that nobody learns from it which files exist.
+ */
+function admittedWorkspace({ workspaces }: Config, session: Session, name: string): string | undefined {
+  return slugsFor(workspaces, name).find((slug) =>
+    isAtMost(session.trustLevel, workspaces[slug]?.trust ?? 'sandboxed'),
+  );
+}
+
+/** All that a name means, whoever may use them. */
+function slugsNamed({ workspaces }: Config, name: string): readonly string[] {
+  return slugsFor(workspaces, name);
+}
+
+function slugsFor(workspaces: Config['workspaces'], name: string): readonly string[] {
+  if (Object.hasOwn(workspaces, name)) return [name];
+  if (!isAbsolute(name)) return [];
+  let byPath = slugsByPath.get(workspaces);
+  if (byPath === undefined) {
+    const found = new Map<string, string[]>();
+    for (const [slug, { path }] of Object.entries(workspaces)) {
+      if (path === undefined) continue;
+      const normal = resolve(path);
+      found.set(normal, [...(found.get(normal) ?? []), slug]);
+    }
+    byPath = found;
+    slugsByPath.set(workspaces, found);
+  }
+  return byPath.get(resolve(name)) ?? [];
 }

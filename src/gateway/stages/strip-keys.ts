@@ -2,8 +2,8 @@ import { applyEdits, type Edit } from '../../protocol/json/edit.ts';
 import { readMessage } from '../../protocol/message.ts';
 import { type OurKeys, stripOurKeys } from '../../protocol/our-keys.ts';
 import { keysWithTrace, traceEdits } from '../../protocol/trace.ts';
-import { withoutLoginAnswer } from '../ask-to-log-in.ts';
 import type { Arrived, Prepared } from '../exchange.ts';
+import { withoutLoginAnswer } from '../refusal.ts';
 import type { BeforeStage } from '../stage.ts';
 
 const noEdits: readonly Edit[] = [];

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createLoginCookie } from '../../../src/entrances/http/login-cookie.ts';
+import { createLoginCookie } from '../../../src/entrances/http/serve-logins.ts';
 
 test('S6: over https no sibling domain can set the cookie of a login, and of two cookies none counts', () => {
   const value = 'v'.repeat(43);

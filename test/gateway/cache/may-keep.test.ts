@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { mayKeep } from '../../../src/gateway/cache/may-keep.ts';
+import { mayKeep } from '../../../src/gateway/cache/result-cache.ts';
 
 const terms = { ttlMs: 60_000, severalUsers: false, from: 'x' };
 const kept = (result: string, more: Partial<typeof terms> = {}) =>

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type PartitionFacts, partitionOf, type Sharing } from '../../../src/gateway/cache/partition.ts';
+import { type PartitionFacts, partitionOf, type Sharing } from '../../../src/gateway/cache/call-digest.ts';
 import { counts } from '../../proof.ts';
 
 const session: fc.Arbitrary<PartitionFacts> = fc.record({

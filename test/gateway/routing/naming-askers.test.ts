@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { namingAskers } from '../../../src/gateway/routing/naming-askers.ts';
+import { namingAskers } from '../../../src/gateway/routing/send-to-server.ts';
 import { sendJson, startUpstream } from '../../journeys/hostile/http-upstream.ts';
 import { callModern } from '../../journeys/hostile/mcp-calls.ts';
 import { sharedData } from '../shared-data.ts';

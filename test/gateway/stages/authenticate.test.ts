@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { AmbitError, type ErrorCode } from '../../../src/errors.ts';
 import { blankEntry } from '../../../src/gateway/exchange.ts';
-import { createIdentify, type IdentifyOptions } from '../../../src/gateway/identify.ts';
-import { authenticate } from '../../../src/gateway/stages/authenticate.ts';
+import { authenticate, createIdentify, type IdentifyOptions } from '../../../src/gateway/stages/authenticate.ts';
 import { presentedToken } from '../../../src/identity/token.ts';
 import type { Sessions } from '../../../src/sessions/sessions.ts';
 

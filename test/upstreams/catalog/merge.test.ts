@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { seenThrough } from '../../../src/gateway/lists/shown-tools.ts';
+import { seenThrough } from '../../../src/gateway/stages/enforce-tool-rules.ts';
 import { named, templateOf, uriOf, withUri } from '../../../src/upstreams/catalog/merge.ts';
 import { readUriTemplate } from '../../../src/upstreams/catalog/uri-template.ts';
 
