@@ -1,7 +1,8 @@
 // Only descriptions and tests read these schemas; elsewhere they are types, so that a start does not pay for them.
 import { z } from 'zod';
 import { instant, jsonValue, sessionSchema, texts } from '../../sessions/session-schema.ts';
-import { credentialName, loginName, mode, objectiveId, policyName, scope } from './requests.ts';
+import { credentialName, loginName } from './routes/credentials.ts';
+import { mode, objectiveId, policyName, scope } from './routes/policies.ts';
 
 /** A list whose readers leave it as it is. */
 function list<Each extends z.ZodType>(each: Each): z.ZodType<readonly z.output<Each>[], readonly z.input<Each>[]> {

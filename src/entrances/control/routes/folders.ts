@@ -1,17 +1,58 @@
-import { AmbitError, errorTable } from '../../errors.ts';
-import type { Operator } from '../../gateway/gateway.ts';
-import type { folderQuery, mergeRequest } from './requests.ts';
-import { type Asked, DetailedRefusal } from './route.ts';
+import { z } from 'zod';
+import { AmbitError, errorTable } from '../../../errors.ts';
+import type { Operator } from '../../../gateway/gateway.ts';
+import { type Asked, DetailedRefusal, route } from '../route.ts';
 import { notFound } from './sessions.ts';
 
 type Folders = Operator['folders'];
 type FolderName = Parameters<Folders['diff']>[0];
 
-export async function diffFolder(gateway: Operator, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
+const ofFolder = 'The session: its id, a unique name or prefix; the whole id of one that has ended.';
+
+const folderQuery = z.object({
+  workspace: z.string().optional().describe('Which folder, where it has several.'),
+});
+
+const mergeRequest = z.strictObject({
+  workspace: z.string().optional().describe('Which folder, where it has several.'),
+  dryRun: z.boolean().optional().describe('Only say what would be done.'),
+  prefer: z.enum(['session', 'workspace']).optional().describe('Whose version counts where both changed the same.'),
+});
+
+/** The folders that sessions have for themselves. */
+export const folderRoutes = {
+  'GET /api/v1/sessions/{id}/diff': route({
+    summary: 'Shows what a session changed in the folder it has for itself, and was not merged',
+    parameter: ofFolder,
+    query: folderQuery,
+    returns: 'The files and a patch',
+    answer: 'folderDiff',
+    handle: diffFolder,
+  }),
+  'POST /api/v1/sessions/{id}/merge': route({
+    summary: 'Brings what a session changed into its workspace: all of it or, where anything conflicts, nothing',
+    parameter: ofFolder,
+    body: mergeRequest,
+    returns: 'What became of each file',
+    answer: 'merge',
+    refusals: { 409: { returns: 'Files conflict; nothing was changed', answer: 'mergeConflict' } },
+    handle: mergeFolder,
+  }),
+  'DELETE /api/v1/sessions/{id}/folder': route({
+    summary: 'Removes the folder of a session that has ended, with what was not merged',
+    parameter: ofFolder,
+    query: folderQuery,
+    returns: 'Which one is gone',
+    answer: 'discardedFolder',
+    handle: discardFolder,
+  }),
+};
+
+async function diffFolder(gateway: Operator, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
   return gateway.folders.diff(await namedFolder(gateway, parameter, query.workspace));
 }
 
-export async function mergeFolder(gateway: Operator, { parameter, body }: Asked<{ body: typeof mergeRequest }>) {
+async function mergeFolder(gateway: Operator, { parameter, body }: Asked<{ body: typeof mergeRequest }>) {
   const { workspace, ...request } = body;
   const merge = await gateway.folders.merge(await namedFolder(gateway, parameter, workspace), request);
   if (merge.fits || merge.dryRun) return merge;
@@ -22,7 +63,7 @@ export async function mergeFolder(gateway: Operator, { parameter, body }: Asked<
   throw new DetailedRefusal('WORKSPACE_CONFLICT', what, { files });
 }
 
-export async function discardFolder(gateway: Operator, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
+async function discardFolder(gateway: Operator, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
   const which = await namedFolder(gateway, parameter, query.workspace);
   // Its servers would go on in a folder that is not there.
   if ((await gateway.sessions.find(which.sessionId)) !== undefined) {

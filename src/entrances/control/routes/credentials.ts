@@ -1,0 +1,118 @@
+import { z } from 'zod';
+import type { Operator } from '../../../gateway/gateway.ts';
+import { type Asked, route } from '../route.ts';
+
+export const credentialName = z.strictObject({
+  userId: z.string(),
+  server: z.string(),
+  env: z.string().optional().describe('The variable in which the server finds it; either this or "header".'),
+  header: z.string().optional().describe('The header in which the server finds it.'),
+});
+
+const newCredential = credentialName.extend({ value: z.string().describe('Never shown again.') });
+
+export const loginName = z.strictObject({ userId: z.string(), server: z.string() });
+
+const newLogin = loginName.extend({
+  port: z
+    .number()
+    .int()
+    .min(1)
+    .max(65_535)
+    .optional()
+    .describe(
+      'Where a command waits for the browser on its own machine; without one the browser comes back to the gateway.',
+    ),
+});
+
+const loginCallback = loginName.extend({
+  callback: z.string().max(16_384).describe('The address that the browser was sent back to.'),
+});
+
+/** The credentials that servers are given on behalf of users. */
+export const credentialRoutes = {
+  'GET /api/v1/credentials': route({
+    summary: 'Lists what servers are given on behalf of users; never the values',
+    returns: 'The credentials',
+    answer: 'credentials',
+    handle: listCredentials,
+  }),
+  'POST /api/v1/credentials': route({
+    summary: 'Keeps a value for a user and a server, sealed',
+    body: newCredential,
+    returns: 'Which one was set',
+    answer: 'setCredential',
+    handle: setCredential,
+  }),
+  'DELETE /api/v1/credentials': route({
+    summary: 'Forgets a value',
+    body: credentialName,
+    returns: 'Whether there was one',
+    answer: 'removedCredential',
+    handle: removeCredential,
+  }),
+};
+
+/** The logins of users at servers. */
+export const loginRoutes = {
+  'GET /api/v1/logins': route({
+    summary: 'Lists who is logged in to which server',
+    returns: 'The logins; never tokens',
+    answer: 'logins',
+    handle: listLogins,
+  }),
+  'POST /api/v1/logins': route({
+    summary: 'Starts a login; the browser of the user goes to the address in the answer',
+    body: newLogin,
+    status: 201,
+    returns: 'Where the browser goes, and where it comes back to',
+    answer: 'startedLogin',
+    handle: startLogin,
+  }),
+  'DELETE /api/v1/logins': route({
+    summary: 'Ends a login, here and at the authorization server',
+    body: loginName,
+    returns: 'Whether there was one',
+    answer: 'removedLogin',
+    handle: removeLogin,
+  }),
+  'POST /api/v1/logins/complete': route({
+    summary: 'Completes a login with the address that the browser was sent back to',
+    body: loginCallback,
+    returns: 'The login',
+    answer: 'login',
+    handle: completeLogin,
+  }),
+};
+
+async function listCredentials(gateway: Operator) {
+  return { credentials: (await gateway.openAuth()).credentials.list() };
+}
+
+async function setCredential(gateway: Operator, { body }: Asked<{ body: typeof newCredential }>) {
+  const { value, ...which } = body;
+  await (await gateway.openAuth()).credentials.set(which, value);
+  return { ...which, set: true as const };
+}
+
+async function removeCredential(gateway: Operator, { body }: Asked<{ body: typeof credentialName }>) {
+  return { ...body, removed: await (await gateway.openAuth()).credentials.remove(body) };
+}
+
+async function listLogins(gateway: Operator) {
+  return { logins: (await gateway.openAuth()).logins.list() };
+}
+
+async function startLogin(gateway: Operator, { body }: Asked<{ body: typeof newLogin }>) {
+  const { port, ...which } = body;
+  return (await gateway.openAuth()).logins.start(which, port);
+}
+
+async function completeLogin(gateway: Operator, { body }: Asked<{ body: typeof loginCallback }>) {
+  const { callback, ...which } = body;
+  return (await gateway.openAuth()).logins.complete(callback, which);
+}
+
+async function removeLogin(gateway: Operator, { body }: Asked<{ body: typeof loginName }>) {
+  return { ...body, removed: await (await gateway.openAuth()).logins.remove(body) };
+}

@@ -1,0 +1,166 @@
+import { z } from 'zod';
+import { AmbitError } from '../../../errors.ts';
+import type { Operator } from '../../../gateway/gateway.ts';
+import { texts } from '../../../sessions/session-schema.ts';
+import { type Asked, route } from '../route.ts';
+import { givenTrust } from './sessions.ts';
+
+const ofUser = 'The name of the user.';
+const ofKey = 'The id, or a beginning of it that fits only one.';
+
+const newUser = z.strictObject({
+  name: z.string(),
+  teams: texts.optional().describe('The user joins these.'),
+});
+
+const teamsOfUser = z.strictObject({ teams: texts });
+
+const newKey = z.strictObject({
+  userId: z.string(),
+  trustLevel: givenTrust.optional(),
+  workspaces: texts.optional().describe('The only ones it may use; all unless said.'),
+  scopes: texts
+    .optional()
+    .describe('The permissions that its sessions hold; nothing that needs a permission unless said.'),
+  lifeSeconds: z.number().optional().describe('It expires after so long; never unless said.'),
+});
+
+const rotation = z.strictObject({
+  overlapSeconds: z.number().optional().describe('The secret before works for so long; 0 unless said.'),
+});
+
+const keysQuery = z.object({ user: z.string().optional().describe('Only those of this user.') });
+
+/** Users, teams and their keys. */
+export const peopleRoutes = {
+  'GET /api/v1/users': route({
+    summary: 'Lists the users there are, declared or added',
+    returns: 'The organisation and its users',
+    answer: 'users',
+    handle: listUsers,
+  }),
+  'POST /api/v1/users': route({
+    summary: 'Adds a user; one who is there joins the teams named',
+    body: newUser,
+    returns: 'The user',
+    answer: 'user',
+    handle: addUser,
+  }),
+  'GET /api/v1/users/{id}': route({
+    summary: 'Shows a user',
+    parameter: ofUser,
+    returns: 'The user',
+    answer: 'user',
+    handle: showUser,
+  }),
+  'PATCH /api/v1/users/{id}': route({
+    summary: 'Puts a user into these teams and no others',
+    parameter: ofUser,
+    body: teamsOfUser,
+    returns: 'The user',
+    answer: 'user',
+    handle: changeUser,
+  }),
+  'DELETE /api/v1/users/{id}': route({
+    summary: 'Removes a user, revokes the keys, and ends the sessions opened with them',
+    parameter: ofUser,
+    returns: 'How many keys and sessions that were',
+    answer: 'removedUser',
+    handle: removeUser,
+  }),
+  'GET /api/v1/teams': route({
+    summary: 'Lists the teams there are, and who is in them',
+    returns: 'The teams',
+    answer: 'teams',
+    handle: listTeams,
+  }),
+  'GET /api/v1/keys': route({
+    summary: 'Lists the keys there are; never what proves them',
+    query: keysQuery,
+    returns: 'The keys',
+    answer: 'keys',
+    handle: listKeys,
+  }),
+  'POST /api/v1/keys': route({
+    summary: 'Makes a key for a user; it is shown only here',
+    body: newKey,
+    status: 201,
+    returns: 'The key',
+    answer: 'mintedKey',
+    handle: createKey,
+  }),
+  'GET /api/v1/keys/{id}': route({
+    summary: 'Shows a key',
+    parameter: ofKey,
+    returns: 'The key',
+    answer: 'key',
+    handle: showKey,
+  }),
+  'DELETE /api/v1/keys/{id}': route({
+    summary: 'Revokes a key for good, and ends the sessions opened with it',
+    parameter: ofKey,
+    returns: 'The key, and how many sessions that were',
+    answer: 'revokedKey',
+    handle: revokeKey,
+  }),
+  'POST /api/v1/keys/{id}/rotate': route({
+    summary: 'Makes another secret for the same key; the one before is taken for as long as is said',
+    parameter: ofKey,
+    body: rotation,
+    status: 201,
+    returns: 'The key',
+    answer: 'mintedKey',
+    handle: rotateKey,
+  }),
+};
+
+async function listUsers({ people }: Operator) {
+  return { organisation: people.organisation() ?? null, users: await people.users.list() };
+}
+
+async function addUser({ people }: Operator, { body }: Asked<{ body: typeof newUser }>) {
+  return people.users.add(body.name, body.teams);
+}
+
+async function showUser({ people }: Operator, { parameter }: Asked) {
+  const user = await people.users.get(parameter);
+  if (user === undefined) throw new AmbitError('USER_NOT_FOUND');
+  return user;
+}
+
+async function changeUser({ people }: Operator, { parameter, body }: Asked<{ body: typeof teamsOfUser }>) {
+  return people.users.setTeams(parameter, body.teams);
+}
+
+async function removeUser({ people }: Operator, { parameter }: Asked) {
+  const removed = await people.users.remove(parameter);
+  if (removed === undefined) throw new AmbitError('USER_NOT_FOUND');
+  return { name: parameter, removed: true as const, ...removed };
+}
+
+async function listTeams({ people }: Operator) {
+  return { teams: await people.teams() };
+}
+
+async function listKeys({ people }: Operator, { query }: Asked<{ query: typeof keysQuery }>) {
+  return { keys: await people.keys.list({ userId: query.user }) };
+}
+
+async function createKey({ people }: Operator, { body }: Asked<{ body: typeof newKey }>) {
+  const { view, key } = await people.keys.create(body);
+  return { ...view, key };
+}
+
+async function showKey({ people }: Operator, { parameter }: Asked) {
+  return people.keys.get(parameter);
+}
+
+async function revokeKey({ people }: Operator, { parameter }: Asked) {
+  const { view, sessions } = await people.keys.revoke(parameter);
+  return { ...view, sessions };
+}
+
+async function rotateKey({ people }: Operator, { parameter, body }: Asked<{ body: typeof rotation }>) {
+  const { view, key } = await people.keys.rotate(parameter, body.overlapSeconds);
+  return { ...view, key };
+}

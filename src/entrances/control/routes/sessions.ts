@@ -1,0 +1,257 @@
+import { z } from 'zod';
+import { AmbitError } from '../../../errors.ts';
+import type { Operator } from '../../../gateway/gateway.ts';
+import { gatewayServersOf, mcpServersOf, serverViewOf } from '../../../gateway/inspect/mcp-servers.ts';
+import { anonymousUser } from '../../../identity/principal.ts';
+import { normalizeTrust, type TrustLevel } from '../../../rules/trust-level.ts';
+import { isGivenId } from '../../../sessions/given-id.ts';
+import { type Session, viewOf } from '../../../sessions/session.ts';
+import { jsonValue, texts } from '../../../sessions/session-schema.ts';
+import type { SessionRecord } from '../../../stores/record.ts';
+import { type Asked, route } from '../route.ts';
+
+const ofSession = 'The id, a unique name, or a unique prefix of the id.';
+
+/** Any spelling of a trust level, read as the one that counts. */
+export const givenTrust = z.string().transform(readTrust).describe('"direct" or "sandboxed".');
+
+function readTrust(text: string): TrustLevel {
+  const trustLevel = normalizeTrust(text);
+  if (trustLevel !== undefined) return trustLevel;
+  throw new AmbitError('REQUEST_INVALID', { what: 'The trust level must be "direct" or "sandboxed".' });
+}
+
+const narrowing = z.strictObject({
+  trustLevel: givenTrust.exactOptional(),
+  ttlSeconds: z.number().exactOptional().describe('It ends when it is idle for so long.'),
+  servers: texts.exactOptional().describe('The only servers it may use; an empty list means none.'),
+  permissions: texts.exactOptional().describe('What it may do, by name.'),
+});
+
+const draft = narrowing.extend({
+  name: z.string().exactOptional().describe('Unique per user among live sessions.'),
+  userId: z.string().exactOptional(),
+  agentId: z.string().exactOptional(),
+  workspaceId: z.string().exactOptional(),
+  parentId: z
+    .string()
+    .exactOptional()
+    .describe('An id, a unique name or a prefix. The session is bounded by that one, and ends with it.'),
+  metadata: z.record(z.string(), jsonValue).exactOptional().describe('Notes of the orchestrator; tools are not told.'),
+});
+
+const sessionsQuery = z.object({
+  user: z.string().exactOptional().describe('Only those of this user.'),
+  workspace: z.string().exactOptional().describe('Only those in this workspace.'),
+  parent: z.string().exactOptional().describe('Only those that this session opened.'),
+  after: z.string().exactOptional().describe('"next" of the page before.'),
+  // The store refuses other numbers.
+  limit: z
+    .string()
+    .transform(Number)
+    .default(1000)
+    .meta({ type: 'integer', minimum: 1, maximum: 1000, description: 'At most this many; 1000 unless said.' }),
+});
+
+const mostCalls = 200;
+
+const callsLimit = { error: `a whole number from 1 to ${mostCalls}` };
+
+const callsQuery = z.object({
+  before: z
+    .string()
+    .regex(/^\d{1,15}$/, '"next" of the page before, as it was')
+    .optional()
+    .describe('"next" of the page before.'),
+  limit: z.coerce
+    .number(callsLimit)
+    .int(callsLimit)
+    .min(1, callsLimit)
+    .max(mostCalls, callsLimit)
+    .default(50)
+    .describe('At most this many.'),
+});
+
+const via = z.strictObject({ via: z.literal('gateway') });
+
+const callToExplain = z.strictObject({
+  tool: z.string().describe('As server__tool; one of Ambit\u2019s own by its bare name.'),
+  // It is judged as it was written, not as somebody has read it.
+  args: z.string().optional().describe('The arguments, as JSON text.'),
+});
+
+/** Sessions, their servers and their calls. */
+export const sessionRoutes = {
+  'GET /api/v1/sessions': route({
+    summary: 'Lists the live sessions, the oldest first',
+    query: sessionsQuery,
+    returns: 'A page of sessions',
+    answer: 'sessionsPage',
+    handle: listSessions,
+  }),
+  'POST /api/v1/sessions': route({
+    summary: 'Opens a session; its token is shown only here',
+    description: 'More trust than the bounds allow is refused, not lowered.',
+    body: draft,
+    status: 201,
+    returns: 'The session and its token',
+    answer: 'openedSession',
+    handle: createSession,
+  }),
+  'GET /api/v1/sessions/{id}': route({
+    summary: 'Shows a session, with what it has used and what it runs in',
+    parameter: ofSession,
+    returns: 'The session',
+    answer: 'sessionDetails',
+    handle: showSession,
+  }),
+  'PATCH /api/v1/sessions/{id}': route({
+    summary: 'Narrows a session, and ends what no longer fits',
+    description: 'Whatever would widen it is refused, and then nothing of the request holds.',
+    parameter: ofSession,
+    body: narrowing,
+    returns: 'The session as it is now',
+    answer: 'session',
+    handle: restrictSession,
+  }),
+  'DELETE /api/v1/sessions/{id}': route({
+    summary: 'Ends a session, and those it opened',
+    parameter: ofSession,
+    returns: 'The session as it was',
+    answer: 'endedSession',
+    handle: endSession,
+  }),
+  'GET /api/v1/sessions/{id}/servers': route({
+    summary: 'Lists the servers a session may use, for an agent SDK, and why others are out',
+    parameter: ofSession,
+    returns: 'mcpServers, and how the session finds each server',
+    answer: 'sessionServers',
+    handle: resolveSession,
+  }),
+  'POST /api/v1/sessions/{id}/servers': route({
+    summary: 'Lists those servers with addresses of the gateway and a further token',
+    description: 'Ambit\u2019s own tools are among them where rules leave any. The token is another one each time.',
+    parameter: ofSession,
+    body: via,
+    status: 201,
+    returns: 'mcpServers, and how the session finds each server',
+    answer: 'sessionServers',
+    handle: resolveViaGateway,
+  }),
+  'GET /api/v1/sessions/{id}/calls': route({
+    summary: 'Lists the calls of a session, the newest first, from the journal of this gateway',
+    description:
+      'One page looks through 16 MB of the journal. A session that is gone has its calls here too, by its whole id.',
+    parameter: ofSession,
+    query: callsQuery,
+    returns: 'A page of calls; it may be empty and not the last',
+    answer: 'callsPage',
+    handle: listCalls,
+  }),
+  'POST /api/v1/sessions/{id}/explain': route({
+    summary: 'Says what a call would get, by which rule, from which claims',
+    parameter: ofSession,
+    body: callToExplain,
+    returns: 'The decision',
+    answer: 'callExplanation',
+    handle: explainCall,
+  }),
+};
+
+async function createSession(gateway: Operator, { body }: Asked<{ body: typeof draft }>) {
+  if (body.userId === anonymousUser) {
+    throw new AmbitError('REQUEST_INVALID', { what: `No session can be opened for a user named "${anonymousUser}".` });
+  }
+  const { parentId, ...rest } = body;
+  const parent = parentId === undefined ? {} : { parentId: (await foundRecord(gateway, parentId)).id };
+  const { record, token } = await gateway.openSession({ ...rest, ...parent });
+  return { ...viewOf(record), token };
+}
+
+/** Oldest first; `next` names the page after, for `after`. */
+async function listSessions(gateway: Operator, { query }: Asked<{ query: typeof sessionsQuery }>) {
+  const { user, workspace, parent, ...page } = query;
+  const filter = {
+    ...(user === undefined ? {} : { userId: user }),
+    ...(workspace === undefined ? {} : { workspaceId: workspace }),
+    ...(parent === undefined ? {} : { parentId: parent }),
+  };
+  const { sessions, next } = await gateway.sessions.list(filter, page);
+  return { sessions: sessions.map(viewOf), next };
+}
+
+async function showSession(gateway: Operator, { parameter }: Asked) {
+  const record = await foundRecord(gateway, parameter);
+  const usage = await gateway.usage(record.id);
+  const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
+  return { ...viewOf(record), ...(usage === undefined ? {} : { usage }), sandbox };
+}
+
+async function endSession(gateway: Operator, { parameter }: Asked) {
+  const record = await foundRecord(gateway, parameter);
+  if (!(await gateway.sessions.end(record.id))) throw notFound();
+  return { ...viewOf(record), ended: true as const };
+}
+
+async function restrictSession(gateway: Operator, { parameter, body }: Asked<{ body: typeof narrowing }>) {
+  const { id } = await foundRecord(gateway, parameter);
+  await gateway.restrictSession(id, body);
+  return viewOf(await foundRecord(gateway, id));
+}
+
+/** Newest first, from the journal of this gateway; of one that is gone too, for whoever knows its id. */
+async function listCalls(gateway: Operator, { parameter, query }: Asked<{ query: typeof callsQuery }>) {
+  const isGone = isGivenId(parameter) && (await gateway.sessions.whyGone(parameter)) !== undefined;
+  const id = isGone ? parameter : (await foundRecord(gateway, parameter)).id;
+  return gateway.calls(id, query);
+}
+
+async function foundRecord(gateway: Operator, reference: string): Promise<SessionRecord> {
+  const record = await gateway.sessions.find(reference);
+  if (record === undefined) throw notFound();
+  return record;
+}
+
+/** As this process holds it, for those who decide on it. */
+async function heldSession(gateway: Operator, reference: string): Promise<Session> {
+  const session = gateway.sessions.get((await foundRecord(gateway, reference)).id);
+  if (session === undefined) throw notFound();
+  return session;
+}
+
+export function notFound(what = 'No live session has that id, name or unique prefix.'): AmbitError {
+  return new AmbitError('SESSION_NOT_FOUND', { what });
+}
+
+async function resolveSession(gateway: Operator, { parameter }: Asked) {
+  const session = await heldSession(gateway, parameter);
+  // Whoever is handed the servers starts them there.
+  await gateway.folders.folderFor(session);
+  const { explain, narrowsTools } = await gateway.openAccess();
+  const resolved = explain(session);
+  return {
+    mcpServers: mcpServersOf(session, resolved, gateway.places, narrowsTools),
+    servers: resolved.map((each) => serverViewOf(each, narrowsTools)),
+  };
+}
+
+/** Gateway addresses with a further token of the session: each time another, so this is no GET. */
+async function resolveViaGateway(gateway: Operator, { parameter, address }: Asked<{ body: typeof via }>) {
+  const { id } = await heldSession(gateway, parameter);
+  if (address === undefined) {
+    throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not listen on any address.' });
+  }
+  const token = await gateway.furtherToken(id);
+  const session = await heldSession(gateway, id);
+  const { explain, hasOwnTools } = await gateway.openAccess();
+  const resolved = explain(session);
+  return {
+    mcpServers: gatewayServersOf(resolved, address, token, hasOwnTools(session)),
+    servers: resolved.map((each) => serverViewOf(each)),
+  };
+}
+
+async function explainCall(gateway: Operator, { parameter, body }: Asked<{ body: typeof callToExplain }>) {
+  const session = await heldSession(gateway, parameter);
+  return (await gateway.openAccess()).explainCall(session, body.tool, body.args);
+}
