@@ -34,7 +34,7 @@ const together = {
   ),
   offline: [
     'config/load/load',
-    'entrances/control/handle',
+    'entrances/control/handle-request',
     'gateway/assembly/open-operator',
     'stores/sqlite/sqlite-store',
   ],

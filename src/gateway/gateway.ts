@@ -20,12 +20,12 @@ import type { GivenLogins } from '../upstreams/auth/given-logins.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 import type { SessionFolders } from '../workspaces/session-folders/session-folders.ts';
 import type { StageWatch } from './compose.ts';
+import type { People } from './directory-admin.ts';
 import type { Arrived } from './exchange.ts';
 import type { CallExplanation } from './inspect/explain-call.ts';
-import type { People } from './operator/people.ts';
 import type { Next, StageList } from './stage.ts';
 import type { Identify } from './stages/authenticate.ts';
-import type { Visit, Visited } from './visit.ts';
+import type { Visit, Visited } from './stages/handle-transport.ts';
 
 /** Tells which servers and tools a session may use, and why. */
 export interface ServerAccess {

@@ -11,14 +11,14 @@ import type { InProcessServer } from '../upstreams/definition.ts';
 import type { Callers } from '../upstreams/links/caller.ts';
 import type { Links } from '../upstreams/links/links.ts';
 import type { Approvals } from '../upstreams/pins/approvals.ts';
-import type { CachedCalls } from './cache/cached-calls.ts';
+import type { CachedCalls } from './cache/call-cache.ts';
 import type { Arrived, InSession } from './exchange.ts';
 import type { ToolListeners } from './lists/announce-lists.ts';
 import type { Aggregate } from './routing/aggregate.ts';
 import type { OwnTools } from './routing/own-tools.ts';
 import type { SendToServer } from './routing/send-to-server.ts';
 import type { ServerCallers } from './routing/server-callers.ts';
-import type { RememberedTransports } from './sessions/remembered-transports.ts';
+import type { RememberedTransports } from './sessions/transport-store.ts';
 import { type StageList, startPipeline } from './stage.ts';
 import { addPolicyBlock } from './stages/add-policy-block.ts';
 import { admit } from './stages/admit.ts';
@@ -33,6 +33,7 @@ import { closeStreamOnKeyRevoked, type KeyRevocation } from './stages/close-stre
 import { detectIdleSession } from './stages/detect-idle-session.ts';
 import { enforceToolRules } from './stages/enforce-tool-rules.ts';
 import { forward, forwardRefuses } from './stages/forward.ts';
+import { recordVisit, type Visit, type Visited, welcome } from './stages/handle-transport.ts';
 import { keepPace } from './stages/keep-pace.ts';
 import { listForUser } from './stages/list-for-user.ts';
 import { type RecordOptions, record } from './stages/record.ts';
@@ -42,7 +43,6 @@ import { restoreTransport } from './stages/restore-transport.ts';
 import { routeTool } from './stages/route-tool.ts';
 import { type SelectOptions, selectWorkspace, useTransportWorkspace } from './stages/select-workspace.ts';
 import { stripKeys } from './stages/strip-keys.ts';
-import { recordVisit, type Visit, type Visited, welcome } from './visit.ts';
 
 export interface PipelineParts extends RecordOptions {
   readonly sessions: Sessions;

@@ -12,7 +12,7 @@ import { refusalOfQuestion, refusalOfQuestionsIn } from '../upstreams/links/rela
 import { pushTowardsClient, tellsOfForeignTask } from '../upstreams/links/relay/towards-client.ts';
 import type { Delivery, Sent } from '../upstreams/links/sent.ts';
 import { composeStages } from './compose.ts';
-import { announcements, type Target, targetsOf } from './routing/attribute-push.ts';
+import { announcements, type Target, targetsOf } from './routing/push-targets.ts';
 import { type AroundStage, type BeforeStage, type Next, startPipeline, widen } from './stage.ts';
 
 type Attributed = Sent & { readonly targets: readonly Target[] };

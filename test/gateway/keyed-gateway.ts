@@ -1,4 +1,4 @@
-import type { KeyWish } from '../../src/gateway/operator/people.ts';
+import type { KeyWish } from '../../src/gateway/directory-admin.ts';
 import { callModern, modernHeaders, modernRequest, outcome, post, type Said } from '../journeys/hostile/mcp-calls.ts';
 import type { ServedGateway } from './shared-data.ts';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { listenProblems } from '../../config/schema/listen-rules.ts';
-import { listenControlOf } from '../../entrances/control/listen.ts';
-import { listenHttp } from '../../entrances/http/listen.ts';
+import { listenControlOf } from '../../entrances/control/listen-control.ts';
+import { listenHttp } from '../../entrances/http/listen-http.ts';
 import { AmbitError } from '../../errors.ts';
 import { openGateway } from '../../gateway/assembly/open-gateway.ts';
 import { type Command, text, UsageFault } from '../command.ts';

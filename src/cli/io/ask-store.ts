@@ -19,7 +19,7 @@ export async function askStore(
   (await import('zod')).config({ jitless: true });
   const [{ loadConfig }, { handleAdmin }, { openOperator }] = await Promise.all([
     import('../../config/load/load.ts'),
-    import('../../entrances/control/handle.ts'),
+    import('../../entrances/control/handle-request.ts'),
     import('../../gateway/assembly/open-operator.ts'),
   ]);
   const places = placesOf(invocation);

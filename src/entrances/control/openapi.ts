@@ -6,7 +6,7 @@ type JsonSchema = z.core.JSONSchema.BaseSchema;
 
 /** Describes rows, by method and path, as an OpenAPI document. */
 export async function openApiDocument(rows: Readonly<Record<string, Description>>): Promise<Json> {
-  const answers: Answers = await import('./answers.ts');
+  const answers: Answers = await import('./answer-schemas.ts');
   const schemas: Json = {};
   const schemaOf = (schema: z.ZodType | keyof Answers): JsonSchema => {
     const { properties, $defs } =

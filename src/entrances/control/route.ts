@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { AmbitError, type ErrorCode } from '../../errors.ts';
 import type { Operator } from '../../gateway/gateway.ts';
-import type * as answers from './answers.ts';
+import type * as answers from './answer-schemas.ts';
 
 export interface AdminAnswer {
   readonly status: number;

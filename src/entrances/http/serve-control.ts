@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
-import { type AdminDoor, respond } from '../control/answer-admin.ts';
+import { type AdminDoor, respond } from '../control/control-api.ts';
 import { problem } from '../control/route.ts';
 import { eventsPath } from '../control/routes.ts';
 import type { AdminCheck } from './admit-caller.ts';

@@ -20,6 +20,12 @@ export interface StdioOptions {
   readonly output: Writable;
 }
 
+/** Answers a message that is not served. */
+type Refuse = (event: 'message' | 'batch' | 'length', code: number, detail: string, id?: string) => void;
+
+/** Writes a message as one line. False when the client should read before more is written. */
+type WriteLine = (bytes: Buffer, deliveries?: readonly Delivery[]) => boolean;
+
 const lingerMs = 10_000;
 const maxElements = 64;
 
@@ -27,6 +33,11 @@ const maxElements = 64;
 export async function serveStdio(options: StdioOptions): Promise<void> {
   const { gateway, server, sessionId, input, output } = options;
   const connection = {};
+  const write = createLineWriter(output, {
+    isGone: () => gone,
+    pause: () => lines.pause(),
+    resume: () => lines.resume(),
+  });
   const underWay = new Set<Promise<void>>();
   /** What each channel in use wants done when the client leaves. */
   const farewells = new Set<Set<() => void>>();
@@ -35,35 +46,6 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   let lastEra: Era = 'handshake';
   /** Messages that come before the handshake is answered wait for it. */
   let shaking: Promise<unknown> = Promise.resolve();
-
-  function write(bytes: Buffer, deliveries: readonly Delivery[] = []): boolean {
-    if (gone || output.destroyed) {
-      for (const delivery of deliveries) delivery.lost();
-      return true;
-    }
-    const line = oneLine(bytes);
-    const out = Buffer.allocUnsafe(line.length + 1);
-    line.copy(out);
-    out[line.length] = 0x0a;
-    const told = (error?: Error | null) => {
-      for (const delivery of deliveries) error ? delivery.lost() : delivery.delivered();
-    };
-    const room = deliveries.length === 0 ? output.write(out) : output.write(out, told);
-    if (!room) holdBack();
-    return room;
-  }
-
-  // Whoever does not read gets no further word in: what they ask for would only pile up here.
-  let heldBack = false;
-  function holdBack(): void {
-    if (heldBack) return;
-    heldBack = true;
-    lines.pause();
-    output.once('drain', () => {
-      heldBack = false;
-      lines.resume();
-    });
-  }
 
   function channel(farewell: Set<() => void>): Channel {
     return {
@@ -85,7 +67,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       track(batch(line));
       return;
     }
-    const message = read(line);
+    const message = readLine(line, refuse);
     if (message !== undefined) track(one(message).then((reply) => say(reply)));
   }
 
@@ -102,10 +84,10 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     gateway.refused({ event, entrance: 'stdio', code: String(code), detail, sessionId });
   }
 
-  function refuse(event: 'message' | 'batch' | 'length', code: number, detail: string, id = 'null'): void {
+  const refuse: Refuse = (event, code, detail, id = 'null') => {
     note(event, code, detail);
     write(errorMessage(id, code, detail));
-  }
+  };
 
   async function one(message: Message): Promise<Reply> {
     const era = eraOf(message);
@@ -160,25 +142,13 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       refuse('batch', -32700, error.message);
       return;
     }
-    const messages = elements.map(read).filter((message) => message !== undefined);
+    const messages = elements.map((element) => readLine(element, refuse)).filter((message) => message !== undefined);
     const [opening, others] = [messages.filter(opens), messages.filter((message) => !opens(message))];
     for (const { id } of opening) refuse('batch', -32600, 'this message cannot be part of a batch', id);
     const replies = await Promise.all(others.map(one));
     const said = replies.flatMap((reply) => (reply.kind === 'message' ? [reply.bytes.toString()] : []));
     const deliveries = replies.flatMap((reply) => (reply.kind === 'message' ? (reply.delivery ?? []) : []));
     if (said.length > 0) write(Buffer.from(`[${said.join(',')}]`), deliveries);
-  }
-
-  function read(line: Buffer): Message | undefined {
-    try {
-      const message = readClientMessage(line);
-      refuseAmbiguousKeys(message);
-      return message;
-    } catch (error) {
-      if (!(error instanceof MessageFault)) throw error;
-      refuse('message', error.notJson ? -32700 : -32600, error.message, error.id);
-      return undefined;
-    }
   }
 
   function say(reply: Reply): void {
@@ -213,4 +183,44 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
 
 function opens({ method }: Message): boolean {
   return method === 'initialize';
+}
+
+/** A client that does not read is not read either: the answers to more requests would only pile up here. */
+function createLineWriter(output: Writable, client: { isGone(): boolean; pause(): void; resume(): void }): WriteLine {
+  let isPaused = false;
+  return (bytes, deliveries = []) => {
+    if (client.isGone() || output.destroyed) {
+      for (const delivery of deliveries) delivery.lost();
+      return true;
+    }
+    const line = oneLine(bytes);
+    const out = Buffer.allocUnsafe(line.length + 1);
+    line.copy(out);
+    out[line.length] = 0x0a;
+    const reportDelivery = (error?: Error | null) => {
+      for (const delivery of deliveries) error ? delivery.lost() : delivery.delivered();
+    };
+    const hasRoom = deliveries.length === 0 ? output.write(out) : output.write(out, reportDelivery);
+    if (!hasRoom && !isPaused) {
+      isPaused = true;
+      client.pause();
+      output.once('drain', () => {
+        isPaused = false;
+        client.resume();
+      });
+    }
+    return hasRoom;
+  };
+}
+
+function readLine(line: Buffer, refuse: Refuse): Message | undefined {
+  try {
+    const message = readClientMessage(line);
+    refuseAmbiguousKeys(message);
+    return message;
+  } catch (error) {
+    if (!(error instanceof MessageFault)) throw error;
+    refuse('message', error.notJson ? -32700 : -32600, error.message, error.id);
+    return undefined;
+  }
 }

@@ -5,7 +5,7 @@ import type { LeaveReason, Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { FilesOfSessions } from '../../workspaces/files-of-sessions.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
-import type { Observer } from '../observe.ts';
+import type { Observer } from '../observer.ts';
 
 /** The clearing up after sessions that have just ended, or were narrowed. */
 export interface Endings {

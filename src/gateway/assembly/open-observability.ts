@@ -2,7 +2,7 @@ import { createRefusals, type Refusals } from '../../observability/journal/refus
 import { createMetrics, type Metrics } from '../../observability/metrics/metrics.ts';
 import { openTelemetry } from '../../observability/traces/open-telemetry.ts';
 import type { Tracer } from '../../observability/traces/tracer.ts';
-import { createObserver, type Observer } from '../observe.ts';
+import { createObserver, type Observer } from '../observer.ts';
 import { ownServer } from '../routing/own-tools.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { SessionParts } from './open-sessions.ts';

@@ -3,7 +3,7 @@ import { catalogFile } from '../../upstreams/catalog/catalog-file.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createWrittenSoFar } from '../../workspaces/written-so-far.ts';
 import type { GatewayOptions, Operator, ServerAccess } from '../gateway.ts';
-import { createObserver } from '../observe.ts';
+import { createObserver } from '../observer.ts';
 import { cleanUpEndedSessions, noWork } from './clean-up-ended-sessions.ts';
 import { type ClosingStack, createClosingStack, openOnStack } from './closing-stack.ts';
 import type { AuthParts } from './open-auth.ts';

@@ -3,7 +3,7 @@ import { createFilesOfSessions, type FilesOfSessions } from '../../workspaces/fi
 import { createSessionTools } from '../../workspaces/tools/session-tools.ts';
 import type { ServerAccess } from '../gateway.ts';
 import { explainCall } from '../inspect/explain-call.ts';
-import { createOwnServer } from '../routing/own-link.ts';
+import { createOwnServer } from '../routing/own-server.ts';
 import { createOwnTools, type OwnTools } from '../routing/own-tools.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { AccessParts } from './open-access.ts';

@@ -3,7 +3,7 @@ import { goneBecause } from '../../sessions/gone-because.ts';
 import { closeLinksUsing } from '../../upstreams/auth/given-credentials.ts';
 import type { Gateway } from '../gateway.ts';
 import { announceChange, announceLists } from '../lists/announce-lists.ts';
-import { createKeepInBounds, type KeepInBounds } from '../sessions/keep-in-bounds.ts';
+import { createKeepInBounds, type KeepInBounds } from '../sessions/enforce-restriction.ts';
 import { cleanUpEndedSessions } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Observability } from './open-observability.ts';

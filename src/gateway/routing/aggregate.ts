@@ -15,13 +15,13 @@ import type { Callers } from '../../upstreams/links/caller.ts';
 import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import { allServers, type Prepared } from '../exchange.ts';
-import type { RememberedTransports } from '../sessions/remembered-transports.ts';
+import type { RememberedTransports } from '../sessions/transport-store.ts';
 import { seenThrough } from '../stages/enforce-tool-rules.ts';
 import { findNamed } from '../stages/route-tool.ts';
-import { type Composite, createComposite } from './children.ts';
+import { gather, listReply, lookAtAll } from './collect-lists.ts';
+import { type Composite, createComposite } from './composite-link.ts';
 import { listenToAll } from './listen-to-all.ts';
-import { gather, listReply, lookAtAll } from './lists.ts';
-import { discoverAll, initializeAll } from './own-link.ts';
+import { discoverAll, initializeAll } from './own-server.ts';
 import type { OwnTools } from './own-tools.ts';
 import { createResources } from './resources.ts';
 import { changesSubscription, type SendToServer } from './send-to-server.ts';
@@ -140,24 +140,6 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return toServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)));
   }
 
-  async function setLevel(exchange: Prepared): Promise<Reply> {
-    const { message, caller } = exchange;
-    if (caller !== undefined) {
-      const composite = caller.link as Composite;
-      const level = stringAt(message.bytes, memberOf(message.params?.shape, 'level'));
-      composite.logLevel = level;
-      const params = level === undefined ? '{}' : JSON.stringify({ level });
-      await Promise.all(
-        [...composite.children.values()].map((child) =>
-          child
-            .then((each) => each.link.request({ ...ownCall('logging/setLevel', params), caller: each }))
-            .catch(() => {}),
-        ),
-      );
-    }
-    return { kind: 'message', bytes: resultMessage(message.id as string, '{}'), status: 200 };
-  }
-
   async function listen(exchange: Prepared): Promise<Reply> {
     const { channel, message, session } = exchange;
     const about = { owner: channel.owner, id: message.id as string, sessionId: session.id };
@@ -203,48 +185,21 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     }
     if (!modern && message.method === 'initialize') return initialize(exchange);
     if (!modern && message.method === 'ping') return answer(message, '{}');
-    if (!modern && message.method === 'logging/setLevel') return setLevel(exchange);
+    if (!modern && message.method === 'logging/setLevel') return setLogLevel(exchange);
     if (!modern && changesSubscription(message.method)) return byUri(exchange);
     throw new ProtocolFault(-32601, modern ? 404 : 200, 'Method not found');
   }
 
   function notify(exchange: Prepared): Reply {
-    const { message, caller, session } = exchange;
+    const { message, caller, channel } = exchange;
     if (message.method === 'notifications/cancelled') {
       const requestId = memberOf(message.params?.shape, 'requestId');
       if (requestId === undefined) return accepted;
       const raw = rawAt(message.bytes, requestId);
-      for (const stream of listening) if (stream.owner === exchange.channel.owner && stream.id === raw) stream.end();
-      const children = caller === undefined ? [] : [...(caller.link as Composite).children.values()];
-      for (const server of exchange.available) {
-        for (const link of links.of(session.id, server.name)) {
-          link.cancel(exchange.channel.owner, raw, message);
-          for (const child of children)
-            child.then(
-              (each) => link.cancel(each, raw, message),
-              () => {},
-            );
-        }
-      }
-      return accepted;
-    }
-    if (caller !== undefined && message.method === 'notifications/roots/list_changed') {
-      for (const child of (caller.link as Composite).children.values()) {
-        const { channel, headers, edits } = exchange;
-        child.then(
-          (each) =>
-            each.link.notify({
-              message,
-              edits,
-              channel,
-              headers,
-              caller: each,
-              acting: undefined,
-              cancelOnGone: false,
-            }),
-          () => {},
-        );
-      }
+      for (const stream of listening) if (stream.owner === channel.owner && stream.id === raw) stream.end();
+      cancelAtServers(links, exchange, raw);
+    } else if (caller !== undefined && message.method === 'notifications/roots/list_changed') {
+      passOnRootsChange(exchange, caller.link as Composite);
     }
     return accepted;
   }
@@ -268,4 +223,47 @@ function capabilitiesOf({ caller, message }: Prepared): string {
 
 function answer(message: Message, result: string): Reply {
   return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
+}
+
+/** Tells the servers that the client has used so far. Others are told when they are first used. */
+async function setLogLevel(exchange: Prepared): Promise<Reply> {
+  const { message, caller } = exchange;
+  if (caller !== undefined) {
+    const composite = caller.link as Composite;
+    const level = stringAt(message.bytes, memberOf(message.params?.shape, 'level'));
+    composite.logLevel = level;
+    const params = level === undefined ? '{}' : JSON.stringify({ level });
+    await Promise.all(
+      [...composite.children.values()].map((child) =>
+        child
+          .then((each) => each.link.request({ ...ownCall('logging/setLevel', params), caller: each }))
+          .catch(() => {}),
+      ),
+    );
+  }
+  return { kind: 'message', bytes: resultMessage(message.id as string, '{}'), status: 200 };
+}
+
+/** Cancels a request wherever it may have been sent: the client does not say to which server. */
+function cancelAtServers(links: Links, { message, caller, session, channel, available }: Prepared, id: string): void {
+  const children = caller === undefined ? [] : [...(caller.link as Composite).children.values()];
+  for (const link of available.flatMap(({ name }) => links.of(session.id, name))) {
+    link.cancel(channel.owner, id, message);
+    for (const child of children) {
+      child.then(
+        (each) => link.cancel(each, id, message),
+        () => {},
+      );
+    }
+  }
+}
+
+function passOnRootsChange({ message, channel, headers, edits }: Prepared, { children }: Composite): void {
+  const call = { message, edits, channel, headers, acting: undefined, cancelOnGone: false };
+  for (const child of children.values()) {
+    child.then(
+      (caller) => caller.link.notify({ ...call, caller }),
+      () => {},
+    );
+  }
 }

@@ -14,7 +14,7 @@ import {
   readNamedUri,
   templatesOf,
   usersOfScheme,
-} from './claims.ts';
+} from './resource-addresses.ts';
 
 /** The work that one request may make, with turns for others in between. */
 interface Effort {

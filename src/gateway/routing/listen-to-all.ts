@@ -10,7 +10,7 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import type { Prepared } from '../exchange.ts';
 import type { Found } from '../stages/route-tool.ts';
-import { namingServer } from './claims.ts';
+import { namingServer } from './resource-addresses.ts';
 import { describedCall } from './server-callers.ts';
 
 /** A server that is not listening by then may still come to it. */

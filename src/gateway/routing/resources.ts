@@ -5,8 +5,8 @@ import type { AskServer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Prepared } from '../exchange.ts';
 import type { Found } from '../stages/route-tool.ts';
+import { gatherResources, gatherTemplates, listReply, type ResourceList } from './collect-lists.ts';
 import { ambiguousUri, type FoundUris, findKnown, findUris, noRoutes, type Routes } from './find-resource.ts';
-import { gatherResources, gatherTemplates, listReply, type ResourceList } from './lists.ts';
 
 /** The resources of all servers, as each session is shown them. */
 export interface Resources {

@@ -13,7 +13,7 @@ import type { Caller } from '../../upstreams/links/caller.ts';
 import type { Call } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import { allServers, type Prepared } from '../exchange.ts';
-import type { Composite } from './children.ts';
+import type { Composite } from './composite-link.ts';
 
 /** The way from a client to one of its servers, at whichever address the client is. */
 export interface ServerCallers {

@@ -3,7 +3,7 @@ import type { UserPrincipal } from '../../identity/principal.ts';
 import { asTokenSays } from '../../sessions/as-token-says.ts';
 import type { Arrived, InSession } from '../exchange.ts';
 import { type AroundStage, widen } from '../stage.ts';
-import type { Visit } from '../visit.ts';
+import type { Visit } from './handle-transport.ts';
 
 type Token = NonNullable<UserPrincipal['token']>;
 

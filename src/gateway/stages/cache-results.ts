@@ -1,7 +1,7 @@
 import type { Reply } from '../../protocol/channel.ts';
 import { edited } from '../../protocol/message.ts';
 import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
-import type { CachedCalls } from '../cache/cached-calls.ts';
+import type { CachedCalls } from '../cache/call-cache.ts';
 import { allServers, type Prepared } from '../exchange.ts';
 import type { ServerCallers } from '../routing/server-callers.ts';
 import { type AroundStage, widen } from '../stage.ts';

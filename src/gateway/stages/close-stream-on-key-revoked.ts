@@ -3,8 +3,8 @@ import type { Keys } from '../../identity/keys.ts';
 import type { PresentedToken } from '../../identity/token.ts';
 import type { Arrived, InSession } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
-import type { Visit } from '../visit.ts';
 import { isListenStream } from './apply-token-scopes.ts';
+import type { Visit } from './handle-transport.ts';
 
 export interface KeyRevocation {
   readonly keys: Pick<Keys, 'verify'>;

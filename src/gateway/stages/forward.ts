@@ -9,7 +9,7 @@ import type { Links } from '../../upstreams/links/links.ts';
 import type { Arrived, Prepared, ToServer } from '../exchange.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
 import { callOf, type SendToServer, timeUpstream } from '../routing/send-to-server.ts';
-import type { RememberedTransports } from '../sessions/remembered-transports.ts';
+import type { RememberedTransports } from '../sessions/transport-store.ts';
 import type { Next, Refusal } from '../stage.ts';
 
 type WithCaller = Arrived & { readonly caller: Caller | undefined; readonly edits: readonly Edit[] };

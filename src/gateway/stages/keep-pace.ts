@@ -1,7 +1,7 @@
 import type { RequestPace } from '../../sessions/request-pace.ts';
 import type { Arrived, InSession } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
-import type { Visit } from '../visit.ts';
+import type { Visit } from './handle-transport.ts';
 
 /** Limits how fast a session sends what is not a call of a tool. No quota counts that; `admit` counts calls of tools. */
 export function keepPace(pace: RequestPace): BeforeStage<InSession<Arrived> | InSession<Visit>, void> {

@@ -9,7 +9,7 @@ import type { Sessions } from '../../sessions/sessions.ts';
 import { isWithinCeiling } from '../../sessions/within-ceiling.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { type Arrived, blankEntry, type Identified } from '../exchange.ts';
-import type { SessionsOfUsers } from '../sessions/sessions-of-users.ts';
+import type { SessionsOfUsers } from '../sessions/user-sessions.ts';
 import { type AroundStage, type Next, widen } from '../stage.ts';
 
 /** More than these are hardly ever different from all of them. */

@@ -10,7 +10,7 @@ import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
 import type { Approvals } from '../../upstreams/pins/approvals.ts';
 import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
 import type { Prepared } from '../exchange.ts';
-import { listReply } from '../routing/lists.ts';
+import { listReply } from '../routing/collect-lists.ts';
 import type { ServerCallers } from '../routing/server-callers.ts';
 import type { AroundStage } from '../stage.ts';
 

@@ -8,7 +8,7 @@ import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Approach, Arrived, Identified } from '../exchange.ts';
-import { isTheirs, type SessionsOfUsers } from '../sessions/sessions-of-users.ts';
+import { isTheirs, type SessionsOfUsers } from '../sessions/user-sessions.ts';
 import type { BeforeStage } from '../stage.ts';
 
 export interface ResolveOptions extends SessionsOfUsers {

@@ -1,7 +1,7 @@
 import type { Channel } from '../../protocol/channel.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import type { InSession } from '../exchange.ts';
-import type { RememberedTransports } from '../sessions/remembered-transports.ts';
+import type { RememberedTransports } from '../sessions/transport-store.ts';
 import type { BeforeStage } from '../stage.ts';
 
 /**

@@ -5,7 +5,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { readSecret } from '../../../src/cli/io/read-secret.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { listenControl } from '../../../src/entrances/control/listen.ts';
+import { listenControl } from '../../../src/entrances/control/listen-control.ts';
 import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import { ambitInProcess } from '../in-process.ts';

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { listenControl } from '../../../src/entrances/control/listen.ts';
+import { listenControl } from '../../../src/entrances/control/listen-control.ts';
 import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
-import type { KeyView, TeamView, UserView } from '../../../src/gateway/operator/people.ts';
+import type { KeyView, TeamView, UserView } from '../../../src/gateway/directory-admin.ts';
 import { ambitInProcess } from '../in-process.ts';
 
 let folder: string;

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { showOne } from '../../../src/cli/commands/session/show-session.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import type { Config } from '../../../src/config/schema/schema.ts';
-import { handleAdmin } from '../../../src/entrances/control/handle.ts';
+import { handleAdmin } from '../../../src/entrances/control/handle-request.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import type { SessionServers } from '../../../src/index.ts';

@@ -11,8 +11,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { handleAdmin } from '../../../src/entrances/control/handle.ts';
-import { listenHttp } from '../../../src/entrances/http/listen.ts';
+import { handleAdmin } from '../../../src/entrances/control/handle-request.ts';
+import { listenHttp } from '../../../src/entrances/http/listen-http.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import { textLine } from '../../../src/observability/log/line.ts';

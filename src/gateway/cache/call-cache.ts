@@ -13,7 +13,7 @@ import type { AskServer, Offer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
 import type { EntryDraft } from '../exchange.ts';
-import { callDigest, type Partition, partitionOf } from './call-digest.ts';
+import { callDigest, type Partition, partitionOf } from './cache-key.ts';
 import { type Kept, mayKeep, type ResultCache } from './result-cache.ts';
 
 /** A call of a tool on its way to its server, permitted and as the server will get it. */

@@ -7,8 +7,16 @@ import { named, templateOf, uriOf, withTemplate, withUri } from '../../upstreams
 import { type AskServer, listAll, reasonOf } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Prepared } from '../exchange.ts';
-import { allClaims, type Claims, claimsOf, type Place, placeOf, placeOfTemplate, publicUri } from './claims.ts';
 import type { Routes } from './find-resource.ts';
+import {
+  allClaims,
+  type Claims,
+  claimsOf,
+  type Place,
+  placeOf,
+  placeOfTemplate,
+  publicUri,
+} from './resource-addresses.ts';
 
 const pageSize = 500;
 const ttlMs = 60_000;

@@ -1,16 +1,16 @@
-import { AmbitError } from '../errors.ts';
-import type { Journal } from '../observability/journal/journal.ts';
-import { type Refusals, refusedCall } from '../observability/journal/refusals.ts';
-import type { Channel } from '../protocol/channel.ts';
-import { errorMessage, refusedRequest } from '../protocol/compose.ts';
-import { ProtocolFault } from '../protocol/protocol-fault.ts';
-import type { Sessions } from '../sessions/sessions.ts';
-import type { Caller, Callers } from '../upstreams/links/caller.ts';
-import type { Approach, InSession } from './exchange.ts';
-import { asAmbitError } from './refusal.ts';
-import type { RememberedTransports } from './sessions/remembered-transports.ts';
-import type { AroundStage, Next } from './stage.ts';
-import { onLatestRecord } from './stages/record.ts';
+import { AmbitError } from '../../errors.ts';
+import type { Journal } from '../../observability/journal/journal.ts';
+import { type Refusals, refusedCall } from '../../observability/journal/refusals.ts';
+import type { Channel } from '../../protocol/channel.ts';
+import { errorMessage, refusedRequest } from '../../protocol/compose.ts';
+import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import type { Sessions } from '../../sessions/sessions.ts';
+import type { Caller, Callers } from '../../upstreams/links/caller.ts';
+import type { Approach, InSession } from '../exchange.ts';
+import { asAmbitError } from '../refusal.ts';
+import type { RememberedTransports } from '../sessions/transport-store.ts';
+import type { AroundStage, Next } from '../stage.ts';
+import { onLatestRecord } from './record.ts';
 
 /** Someone at the door without a message: the handshake era's GET and DELETE, and whoever brings several at once. */
 export interface Visit extends Approach {

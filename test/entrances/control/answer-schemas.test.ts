@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { event } from '../../../src/entrances/control/answers.ts';
+import { event } from '../../../src/entrances/control/answer-schemas.ts';
 import type { AnswerOf, RequestOf, RouteName } from '../../../src/entrances/control/routes.ts';
 import { routes } from '../../../src/entrances/control/routes.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';

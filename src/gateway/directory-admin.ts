@@ -1,14 +1,14 @@
-import { closest } from '../../config/explain/suggest.ts';
-import type { Config } from '../../config/schema/schema.ts';
-import { AmbitError } from '../../errors.ts';
-import type { Directory } from '../../identity/directory.ts';
-import type { KeyView } from '../../identity/key-record.ts';
-import { type MintedKey, noKey } from '../../identity/keys.ts';
-import type { TeamView, UserView } from '../../identity/users.ts';
-import type { Journal } from '../../observability/journal/journal.ts';
-import type { TrustLevel } from '../../rules/trust-level.ts';
-import { checkPermissions } from '../../sessions/check-permissions.ts';
-import type { Sessions } from '../../sessions/sessions.ts';
+import { closest } from '../config/explain/suggest.ts';
+import type { Config } from '../config/schema/schema.ts';
+import { AmbitError } from '../errors.ts';
+import type { Directory } from '../identity/directory.ts';
+import type { KeyView } from '../identity/key-record.ts';
+import { type MintedKey, noKey } from '../identity/keys.ts';
+import type { TeamView, UserView } from '../identity/users.ts';
+import type { Journal } from '../observability/journal/journal.ts';
+import type { TrustLevel } from '../rules/trust-level.ts';
+import { checkPermissions } from '../sessions/check-permissions.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 
 export type { KeyView, MintedKey, TeamView, UserView };
 

@@ -11,11 +11,11 @@ import type { TraceHeaders } from '../../protocol/trace.ts';
 import { handshakeVersions } from '../../protocol/versions.ts';
 import { type AdmittedCaller, credentialOf } from './admit-caller.ts';
 import { type Answer, createAnswer } from './answer.ts';
-import { serveBatch } from './batch.ts';
 import { isJson } from './guards.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';
 import { dropBody, type NoBody, readBody } from './read-body.ts';
 import { challenge } from './resource-metadata.ts';
+import { serveBatch } from './serve-batch.ts';
 
 const openBracket = 0x5b;
 

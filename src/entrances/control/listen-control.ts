@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { withLongLock } from '../../lib/fs/file-lock.ts';
-import { createAdminDoor } from './answer-admin.ts';
+import { createAdminDoor } from './control-api.ts';
 import { controlSocketPath, lockSocketPath, openSocketWay } from './socket-path.ts';
 
 const lockPatienceMs = 10_000;

@@ -4,7 +4,7 @@ import { ScanFault, scanArray } from '../../protocol/json/scan.ts';
 import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../protocol/message.ts';
 import { claimedVersion } from '../../protocol/modern-envelope.ts';
 import { batchVersion } from '../../protocol/versions.ts';
-import { arrived, finish, type HttpApproach, type Posted, refuse } from './post.ts';
+import { arrived, finish, type HttpApproach, type Posted, refuse } from './serve-post.ts';
 
 const maxElements = 64;
 

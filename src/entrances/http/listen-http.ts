@@ -5,19 +5,19 @@ import { allServers } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { openAdminToken } from '../../identity/admin-token.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { createAdminDoor } from '../control/answer-admin.ts';
+import { createAdminDoor } from '../control/control-api.ts';
 import { createAdminCheck, createAdmitCaller } from './admit-caller.ts';
 import { type Connections, createConnections, maxConnectionsWithin } from './connections.ts';
 import { createGuards } from './guards.ts';
 import { type HttpParts, pathOf, recordRefusal } from './http-parts.ts';
-import { serveMetrics } from './metrics.ts';
-import { servePost } from './post.ts';
 import { queueConnections } from './queue-connections.ts';
 import { createBodyBudget, dropBody } from './read-body.ts';
 import { serveResourceMetadata } from './resource-metadata.ts';
 import { serveControl } from './serve-control.ts';
 import { isLoginPath, serveLogins } from './serve-logins.ts';
-import { serveVisit } from './visit.ts';
+import { serveMetrics } from './serve-metrics.ts';
+import { servePost } from './serve-post.ts';
+import { serveVisit } from './serve-transport.ts';
 
 const statuses: Readonly<Record<string, readonly [number, string]>> = {
   HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],

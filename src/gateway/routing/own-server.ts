@@ -11,8 +11,8 @@ import { toolOf } from '../../upstreams/access/tool-bounds.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import type { Call, Link } from '../../upstreams/links/link.ts';
 import { asksForTools, subscriptionKey } from '../lists/announce-lists.ts';
-import { quietLink } from './children.ts';
-import { listReply } from './lists.ts';
+import { listReply } from './collect-lists.ts';
+import { quietLink } from './composite-link.ts';
 import { ownServer } from './own-tools.ts';
 
 const capabilities = {

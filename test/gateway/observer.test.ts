@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createObserver } from '../../src/gateway/observe.ts';
+import { createObserver } from '../../src/gateway/observer.ts';
 import { textLine } from '../../src/observability/log/line.ts';
 import type { LogFields } from '../../src/observability/log/log.ts';
 import { opaqueUser, safeLog } from '../../src/observability/log/safe-log.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { type Listening, listenControl, listenControlOf } from '../../../src/entrances/control/listen.ts';
+import { type Listening, listenControl, listenControlOf } from '../../../src/entrances/control/listen-control.ts';
 import { controlSocketPath, openSocketWay } from '../../../src/entrances/control/socket-path.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import { withLongLock } from '../../../src/lib/fs/file-lock.ts';

@@ -6,8 +6,8 @@ import { modernVersion } from '../../protocol/versions.ts';
 import { credentialOf } from './admit-caller.ts';
 import { createAnswer } from './answer.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';
-import { finish, refuseCaller } from './post.ts';
 import { dropBody } from './read-body.ts';
+import { finish, refuseCaller } from './serve-post.ts';
 
 /** GET and DELETE /mcp/{server}: the handshake era's stream and goodbye. The modern era has neither. */
 export async function serveVisit(

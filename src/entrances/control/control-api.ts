@@ -3,7 +3,7 @@ import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Lifecycle } from '../../sessions/events/lifecycle.ts';
 import { dropBody, readBody } from '../http/read-body.ts';
-import { handleAdmin } from './handle.ts';
+import { handleAdmin } from './handle-request.ts';
 import { type AdminAnswer, problem } from './route.ts';
 import { eventsPath } from './routes.ts';
 
