@@ -46,7 +46,7 @@ export interface People {
   };
 }
 
-export interface PeopleParts {
+interface PeopleParts {
   readonly directory: Directory;
   readonly sessions: Sessions;
   readonly config: () => Config;

@@ -119,7 +119,7 @@ export type Authorized<E extends Approach = Approach> = Decided<E> & {
   readonly available: readonly ServerDefinition[];
 };
 /** `caller` is the handshake-era client behind the transport session; none on initialize and in the modern era. */
-export type Bound<E extends Approach = Approach> = Authorized<E> & { readonly caller: Caller | undefined };
+type Bound<E extends Approach = Approach> = Authorized<E> & { readonly caller: Caller | undefined };
 export type Prepared = Bound<Arrived> & {
   /** The message for the server: the client's own, or at the address of all servers one with the server's own names. */
   readonly outgoing: Message;

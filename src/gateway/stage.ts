@@ -22,7 +22,7 @@ export interface Scope {
 }
 
 /** A request that has waited, with its session and its server as they are now. */
-export interface WaitingRequest {
+interface WaitingRequest {
   readonly session: Session;
   readonly server: ServerDefinition;
   readonly message: Message;
@@ -66,7 +66,7 @@ export interface AroundStage<E, More, Out> extends StageInfo {
 }
 
 /** One step of a pipeline. `E` is the exchange that it needs, `More` is what it adds for the stages that follow. */
-export type Stage<E, More, Out> = BeforeStage<E, More> | AfterStage<E, Out> | AroundStage<E, More, Out>;
+type Stage<E, More, Out> = BeforeStage<E, More> | AfterStage<E, Out> | AroundStage<E, More, Out>;
 
 /** A stage in a list, where the types that it needs and adds have been checked. */
 // biome-ignore lint/suspicious/noExplicitAny: the builder below has checked the order of the stages.
@@ -87,7 +87,7 @@ export interface StageList<Start, Out> {
  * Builds a pipeline. Each stage is checked against what the stages before it add, so a stage that is put before what it
  * needs does not compile.
  */
-export interface Pipeline<Start, Here, Out> {
+interface Pipeline<Start, Here, Out> {
   use<More>(stage: Stage<Here, More, Out>): Pipeline<Start, Here & More, Out>;
   end(destination: Next<Here, Out>, refuses?: readonly Refusal[]): StageList<Start, Out>;
 }

@@ -11,7 +11,7 @@ const known = Object.entries<Route>(routes).map(([address, route]) => {
   return { method, route, pattern: new RegExp(`^${text}$`) };
 });
 
-export interface AdminRequest {
+interface AdminRequest {
   readonly method: string;
   readonly path: string;
   readonly body: Buffer | undefined;

@@ -22,7 +22,7 @@ export class DetailedRefusal extends AmbitError {
 
 export type Answers = typeof answers;
 /** The name of a schema in answers.ts. */
-export type AnswerName = keyof Answers;
+type AnswerName = keyof Answers;
 
 /** The schemas by which the query and the body of a request are read. */
 interface Reads {

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 /** What is left to everything but connections: stores, journals, and three pipes for each process. */
 const otherDescriptors = 384;
 
-export interface ConnectionLimits {
+interface ConnectionLimits {
   readonly total: number;
   /** Of connections that have proven nothing, from one address. */
   readonly perAddress: number;

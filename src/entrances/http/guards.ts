@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Config } from '../../config/schema/schema.ts';
 
-export interface GuardRefusal {
+interface GuardRefusal {
   readonly event: 'host' | 'origin';
   readonly status: number;
   readonly message: string;

@@ -15,7 +15,7 @@ export interface HttpParts {
 }
 
 /** What a request says of a refusal by itself. */
-export type RequestRefusal = Omit<Refusal, 'entrance' | 'method' | 'path' | 'address'>;
+type RequestRefusal = Omit<Refusal, 'entrance' | 'method' | 'path' | 'address'>;
 
 /** Writes down that a request was refused, and by whom it was sent as far as that is known. */
 export function recordRefusal(gateway: Gateway, request: IncomingMessage, refusal: RequestRefusal): void {

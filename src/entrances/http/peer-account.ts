@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { endianness } from 'node:os';
 
 /** The two ends of a connection, as our side names them. */
-export interface Ends {
+interface Ends {
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
   readonly localAddress?: string | undefined;
@@ -11,10 +11,10 @@ export interface Ends {
 }
 
 /** Whether a connection of this machine was opened by the account of the gateway, or by root. */
-export type IsOwnPeer = (socket: Socket) => boolean | Promise<boolean>;
+type IsOwnPeer = (socket: Socket) => boolean | Promise<boolean>;
 
 /** `unknown` where the table does not describe our network, `gone` where it does and the other end is not there. */
-export type PeerAccount = 'own' | 'other' | 'gone' | 'unknown';
+type PeerAccount = 'own' | 'other' | 'gone' | 'unknown';
 
 /**
  * Looks once for each connection. Where the system does not say whose a connection is, as outside of Linux, everybody is

@@ -23,7 +23,7 @@ const bodiesOfOne = 8;
 /** Why there is no body. */
 export type NoBody = 'too long' | 'no room' | 'broken off';
 
-export interface BodyOptions {
+interface BodyOptions {
   readonly maxBytes: number;
   /** Where the bytes are counted, if anywhere. */
   readonly held?: HeldBytes;

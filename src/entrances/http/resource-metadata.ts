@@ -13,7 +13,7 @@ function baseOf(gateway: Gateway, request: IncomingMessage): string {
 }
 
 /** The address of the metadata for one address of ours, its path after the well-known part (RFC 9728). */
-export function metadataAddress(gateway: Gateway, request: IncomingMessage, server: string): string {
+function metadataAddress(gateway: Gateway, request: IncomingMessage, server: string): string {
   const base = baseOf(gateway, request);
   return `${new URL(base).origin}${wellKnown}${pathOf(base)}/mcp${server === allServers ? '' : `/${server}`}`;
 }

@@ -12,7 +12,7 @@ import { type Message, MessageFault, maxClientValues, readClientMessage } from '
 import { claimedVersion, envelopeFault } from '../../protocol/modern-envelope.ts';
 import { batchVersion } from '../../protocol/versions.ts';
 
-export interface StdioOptions {
+interface StdioOptions {
   readonly gateway: Gateway;
   readonly server: string;
   readonly sessionId: string;

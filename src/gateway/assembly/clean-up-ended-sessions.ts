@@ -21,7 +21,7 @@ export interface Endings {
 
 const leftBehindMs = 2000;
 
-export interface CleanUpParts {
+interface CleanUpParts {
   readonly sessions: Sessions;
   readonly endings: Endings;
   readonly journal: Journal;
@@ -32,7 +32,7 @@ export interface CleanUpParts {
 }
 
 /** The work of this process for sessions, as it follows their lives. */
-export interface SessionWork {
+interface SessionWork {
   opened(session: Session): void;
   /** Resolves when the processes of the session have ended. */
   ended(session: Session, reason: LeaveReason): Promise<void>;

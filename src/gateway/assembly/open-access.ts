@@ -15,7 +15,7 @@ export interface AccessParts extends AuthParts {
   readonly tools: ToolBounds;
 }
 
-export interface AccessOptions {
+interface AccessOptions {
   readonly storage: Storage;
   readonly sessions: SessionParts;
   readonly credentials: boolean;

@@ -10,7 +10,7 @@ export interface AuthParts {
   readonly auth: UpstreamAuth;
 }
 
-export interface AuthOptions {
+interface AuthOptions {
   readonly storage: Storage;
   /** Left out where no server that is started from a package is looked at. */
   readonly fetchedPackage?: FetchedPackage;

@@ -16,7 +16,7 @@ export interface Observability {
   readonly tracer: Tracer | undefined;
 }
 
-export interface ObservabilityOptions {
+interface ObservabilityOptions {
   readonly storage: Storage;
   readonly sessions: SessionParts;
   /** OpenTelemetry's own names are looked for here, beside the configuration. */

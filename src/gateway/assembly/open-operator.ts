@@ -11,7 +11,7 @@ import type { Sandbox } from './open-sandbox.ts';
 import { createOperator, openSessions, type SessionParts } from './open-sessions.ts';
 import { openStorage, type Storage } from './open-storage.ts';
 
-export interface OpenedOperator extends Operator {
+interface OpenedOperator extends Operator {
   close(): Promise<void>;
 }
 

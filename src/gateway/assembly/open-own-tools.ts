@@ -20,7 +20,7 @@ export interface OwnToolParts {
   readonly access: ServerAccess;
 }
 
-export interface OwnToolOptions {
+interface OwnToolOptions {
   readonly storage: Storage;
   readonly sandbox: Sandbox;
   readonly sessions: SessionParts;

@@ -33,7 +33,7 @@ export interface Pipeline extends OwnToolParts, Pick<Gateway, 'serve' | 'visit' 
   readonly listeners: ToolListeners;
 }
 
-export interface PipelineOptions {
+interface PipelineOptions {
   readonly storage: Storage;
   readonly sandbox: Sandbox;
   readonly sessions: SessionParts;

@@ -39,7 +39,7 @@ export interface SessionParts {
   deliverLastEvents(): void;
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly storage: Storage;
   /** Makes the folders of sessions. */
   readonly git: RunGit;

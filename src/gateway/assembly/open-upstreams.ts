@@ -31,7 +31,7 @@ export interface Upstreams extends AccessParts {
   readonly links: Links;
 }
 
-export interface UpstreamOptions {
+interface UpstreamOptions {
   readonly storage: Storage;
   readonly sandbox: Sandbox;
   readonly sessions: SessionParts;

@@ -17,7 +17,7 @@ import { callDigest, type Partition, partitionOf } from './cache-key.ts';
 import { type Kept, mayKeep, type ResultCache } from './result-cache.ts';
 
 /** A call of a tool on its way to its server, permitted and as the server will get it. */
-export interface CachedCall {
+interface CachedCall {
   readonly session: Session;
   readonly upstream: ServerDefinition;
   /** With the server's own name of the tool, and without what is not for the server. */
@@ -43,7 +43,7 @@ export interface CachedCalls {
   answer(call: CachedCall, forward: (channel: Channel) => Promise<Reply>): Promise<Reply>;
 }
 
-export interface CachedCallsParts {
+interface CachedCallsParts {
   readonly cache: ResultCache;
   readonly config: () => Config;
   readonly catalog: Catalog;

@@ -37,7 +37,7 @@ export interface ResultCache {
   close(): void;
 }
 
-export interface CacheStats {
+interface CacheStats {
   readonly entries: number;
   readonly bytes: number;
 }

@@ -8,7 +8,7 @@ import { splitName } from '../../upstreams/catalog/tool-names.ts';
 import { type OwnTools, ownServer } from '../routing/own-tools.ts';
 
 /** Something a decision was made from, and who said it. */
-export interface ClaimView {
+interface ClaimView {
   readonly claim: string;
   readonly value: string | readonly string[];
   readonly source: string;

@@ -21,7 +21,7 @@ import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
 import { type Sandbox, withSandbox } from '../assembly/open-sandbox.ts';
 import { askAsModern } from '../routing/server-callers.ts';
 
-export interface Inspected {
+interface Inspected {
   readonly era: 'modern' | 'handshake';
   /** Everything its `tools/list` gives, all pages; of a server that needs an approval, what can be approved. */
   readonly tools: readonly unknown[];
@@ -30,7 +30,7 @@ export interface Inspected {
   readonly seconds: number;
 }
 
-export interface InspectOptions {
+interface InspectOptions {
   readonly config: Config;
   readonly dataDir: string;
   readonly server: ServerDefinition;

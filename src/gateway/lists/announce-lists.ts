@@ -25,7 +25,7 @@ const changes = ['tools', 'prompts', 'resources'].map((what) =>
   Buffer.from(`{"jsonrpc":"2.0","method":"notifications/${what}/list_changed"}`),
 );
 
-export interface ListNews {
+interface ListNews {
   readonly catalog: Catalog;
   readonly callers: Callers;
   readonly sessions: Pick<Sessions, 'get'>;

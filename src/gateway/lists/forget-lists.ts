@@ -16,7 +16,7 @@ export interface ForgetLists {
   close(): Promise<unknown>;
 }
 
-export interface ForgetListsParts {
+interface ForgetListsParts {
   readonly catalog: Pick<Catalog, 'forgetOwners' | 'owners'>;
   readonly config: () => Config;
   readonly users: Pick<Directory['users'], 'get'>;

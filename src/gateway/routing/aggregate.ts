@@ -36,7 +36,7 @@ interface ListenStream {
   tellAll(): void;
 }
 
-export interface AggregateParts {
+interface AggregateParts {
   readonly links: Links;
   readonly callers: Callers;
   readonly catalog: Catalog;

@@ -21,12 +21,12 @@ import {
 const pageSize = 500;
 const ttlMs = 60_000;
 
-export interface Unavailable {
+interface Unavailable {
   readonly server: string;
   readonly reason: string;
 }
 
-export interface Gathered {
+interface Gathered {
   readonly texts: readonly string[];
   readonly unavailable: readonly Unavailable[];
 }

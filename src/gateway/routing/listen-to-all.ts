@@ -22,7 +22,7 @@ const lists = {
   resourcesListChanged: 'notifications/resources/list_changed',
 } as const;
 
-export interface ListenParts {
+interface ListenParts {
   readonly links: Links;
   readonly catalog: Catalog;
   readonly resolution: Resolution;

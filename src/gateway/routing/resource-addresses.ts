@@ -75,7 +75,7 @@ export function claimantsOf(all: AllClaims, place: Place): string[] {
 }
 
 /** Whether any other server uses the place, or a part of it. */
-export function isClaimedBeside(all: AllClaims, place: Place, server: string): boolean {
+function isClaimedBeside(all: AllClaims, place: Place, server: string): boolean {
   for (const [name, claims] of all) if (name !== server && claims.some((each) => meets(each, place))) return true;
   return false;
 }

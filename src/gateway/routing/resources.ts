@@ -9,7 +9,7 @@ import { gatherResources, gatherTemplates, listReply, type ResourceList } from '
 import { ambiguousUri, type FoundUris, findKnown, findUris, noRoutes, type Routes } from './find-resource.ts';
 
 /** The resources of all servers, as each session is shown them. */
-export interface Resources {
+interface Resources {
   list(exchange: Prepared): Promise<Reply>;
   listTemplates(exchange: Prepared): Promise<Reply>;
   /** The server that an address belongs to; throws where several may have it. */
@@ -18,7 +18,7 @@ export interface Resources {
   findAll(exchange: Prepared, uris: readonly string[]): Promise<FoundUris>;
 }
 
-export interface ResourcesParts {
+interface ResourcesParts {
   look(exchange: Prepared): Promise<Listed[]>;
   askOf(exchange: Prepared): (server: ServerDefinition) => AskServer;
 }

@@ -22,7 +22,7 @@ const [mark, escaped] = [Buffer.from('inputRequests'), Buffer.from('\\u')];
 /** Makes the check that is asked when an admitted request is sent. See `Acting.confirm`. */
 type RecheckCall = (decided: Decided, server: ServerDefinition, message: Message) => () => Session;
 
-export interface SendParts {
+interface SendParts {
   readonly links: Links;
   readonly callers: Callers;
   readonly serverCallers: ServerCallers;

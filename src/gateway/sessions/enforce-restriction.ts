@@ -14,7 +14,7 @@ import { announceChange, type ToolListeners } from '../lists/announce-lists.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
 import { ownServer } from '../routing/own-tools.ts';
 
-export interface KeptParts {
+interface KeptParts {
   readonly links: Links;
   readonly callers: Callers;
   readonly aggregate: Aggregate;

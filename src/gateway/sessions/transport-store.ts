@@ -21,7 +21,7 @@ export interface RememberedTransports {
   whose(userId: string, transportId: string): Promise<string | undefined>;
 }
 
-export interface RememberOptions {
+interface RememberOptions {
   readonly marks: SessionMarks;
   readonly callers: Callers;
   readonly sessions: Sessions;

@@ -19,7 +19,7 @@ export interface SessionsOfUsers {
   chosenBy(principal: UserPrincipal, id: string): Promise<Session>;
 }
 
-export interface OfUsersOptions {
+interface OfUsersOptions {
   readonly sessions: Sessions;
   readonly keys: Pick<Keys, 'isGood'>;
   open(draft: SessionDraft, bounds?: OpeningBounds): Promise<OpenedSession>;

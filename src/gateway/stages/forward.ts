@@ -14,7 +14,7 @@ import type { Next, Refusal } from '../stage.ts';
 
 type WithCaller = Arrived & { readonly caller: Caller | undefined; readonly edits: readonly Edit[] };
 
-export interface ForwardParts {
+interface ForwardParts {
   readonly callers: Callers;
   readonly links: Links;
   readonly remember: RememberedTransports['remember'];

@@ -28,7 +28,7 @@ const listForms: ReadonlyMap<string, ListForm> = new Map([
   ['resources/templates/list', { member: 'resourceTemplates', name: 'uriTemplate' }],
 ]);
 
-export interface ListOptions extends Pick<SessionsOfUsers, 'defaultFor'> {
+interface ListOptions extends Pick<SessionsOfUsers, 'defaultFor'> {
   readonly sessions: Sessions;
   readonly pace: RequestPace;
   workspaceMeant(principal: UserPrincipal, message: Arrived['message']): string | undefined;

@@ -19,7 +19,7 @@ export interface Found {
 
 const shortened = 64;
 
-export interface RouteParts {
+interface RouteParts {
   readonly server: InProcessServer;
   readonly own: OwnTools;
   readonly resolution: Resolution;
