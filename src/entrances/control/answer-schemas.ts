@@ -5,7 +5,7 @@ import { credentialName, loginName } from './routes/credentials.ts';
 import { mode, objectiveId, policyName, scope } from './routes/policies.ts';
 
 /** A list whose readers leave it as it is. */
-function list<Each extends z.ZodType>(each: Each): z.ZodType<readonly z.output<Each>[], readonly z.input<Each>[]> {
+function listOf<Each extends z.ZodType>(each: Each): z.ZodType<readonly z.output<Each>[], readonly z.input<Each>[]> {
   return z.array(each);
 }
 
@@ -24,7 +24,7 @@ jsonValue.register(z.globalRegistry, { id: 'JsonValue' });
 
 export const session = sessionSchema.meta({ id: 'Session' });
 export const sessionsPage = z.object({
-  sessions: list(session),
+  sessions: listOf(session),
   next: z.string().nullable().describe('For "after"; null when this page is the last.'),
 });
 
@@ -68,7 +68,7 @@ const call = z
   .meta({ id: 'Call' });
 
 export const callsPage = z.object({
-  calls: list(call),
+  calls: listOf(call),
   next: z.string().nullable().describe('For "before"; null when there are none left.'),
 });
 
@@ -86,7 +86,7 @@ const httpServer = z.object({
 
 export const sessionServers = z.object({
   mcpServers: z.record(z.string(), z.union([stdioServer, httpServer])).describe('Ready for an agent SDK.'),
-  servers: list(
+  servers: listOf(
     z.union([
       z.object({
         name: z.string(),
@@ -112,10 +112,10 @@ export const callExplanation = z.object({
   allowed: z.boolean(),
   rule: z.string(),
   reason: z.string(),
-  claims: list(z.object({ claim: z.string(), value: z.union([z.string(), texts]), source: z.string() })).describe(
+  claims: listOf(z.object({ claim: z.string(), value: z.union([z.string(), texts]), source: z.string() })).describe(
     'What it was decided from, and who said it.',
   ),
-  rules: list(
+  rules: listOf(
     z.object({
       id: z.string(),
       effect: z.enum(['allow', 'deny']),
@@ -148,7 +148,7 @@ export const folderDiff = folderName.extend({
   uncommitted: z
     .boolean()
     .describe('The workspace had changes when the folder was made which are in no commit, and so not in the folder.'),
-  files: list(
+  files: listOf(
     z.object({
       path: z.string(),
       status: change,
@@ -163,7 +163,7 @@ export const folderDiff = folderName.extend({
   shortened: z.boolean().describe('The patch would have been longer than is shown.'),
 });
 
-const mergedFiles = list(
+const mergedFiles = listOf(
   z.object({
     path: z.string(),
     change,
@@ -190,7 +190,7 @@ export const user = z
   .object({ name: z.string(), teams: texts, declared, createdAt: instant.nullable() })
   .meta({ id: 'User' });
 
-export const users = z.object({ organisation: z.string().nullable(), users: list(user) });
+export const users = z.object({ organisation: z.string().nullable(), users: listOf(user) });
 export const removedUser = z.object({
   name: z.string(),
   removed: z.literal(true),
@@ -199,7 +199,7 @@ export const removedUser = z.object({
 });
 
 const team = z.object({ name: z.string(), declared, members: texts }).meta({ id: 'Team' });
-export const teams = z.object({ teams: list(team) });
+export const teams = z.object({ teams: listOf(team) });
 export const key = z
   .object({
     id: z.string(),
@@ -216,12 +216,12 @@ export const key = z
   })
   .meta({ id: 'Key' });
 
-export const keys = z.object({ keys: list(key) });
+export const keys = z.object({ keys: listOf(key) });
 export const mintedKey = key.and(z.object({ key: z.string().describe('Shown only here.') }));
 export const revokedKey = key.and(z.object({ sessions: z.int().describe('How many were ended.') }));
 
 export const credentials = z.object({
-  credentials: list(
+  credentials: listOf(
     credentialName.extend({
       setAt: instant,
       usable: z.boolean().describe('False when it cannot be opened with the key that is here.'),
@@ -247,7 +247,7 @@ export const login = z.object({
   expiresAt: instant.optional(),
 });
 
-export const logins = z.object({ logins: list(login) });
+export const logins = z.object({ logins: listOf(login) });
 export const startedLogin = z.object({
   authorizationUrl: z.string().describe('Where the browser of the user goes.'),
   redirectUri: z.string(),
@@ -255,7 +255,7 @@ export const startedLogin = z.object({
 
 export const removedLogin = loginName.extend({ removed: z.boolean().describe('False when there was none.') });
 
-const held = {
+const policyBase = {
   scope,
   text: z.string(),
   enabled: z.boolean(),
@@ -263,17 +263,17 @@ const held = {
   declared: z.boolean().describe('Written in the configuration, and changed only there.'),
 };
 
-export const policy = z.object({ ...held, name: z.string(), mode, locked: z.boolean() }).meta({ id: 'Policy' });
-export const objective = z.object({ ...held, id: z.string() }).meta({ id: 'Objective' });
-export const policies = z.object({ policies: list(policy) });
-export const objectives = z.object({ objectives: list(objective) });
+export const policy = z.object({ ...policyBase, name: z.string(), mode, locked: z.boolean() }).meta({ id: 'Policy' });
+export const objective = z.object({ ...policyBase, id: z.string() }).meta({ id: 'Objective' });
+export const policies = z.object({ policies: listOf(policy) });
+export const objectives = z.object({ objectives: listOf(objective) });
 export const removedPolicy = policyName.extend({ removed: z.boolean().describe('False when there was none.') });
 export const removedObjective = objectiveId.extend({ removed: z.boolean().describe('False when there was none.') });
 export const effectivePolicies = z.object({
   userId: z.string(),
   workspaceId: z.string().nullable(),
   teams: texts,
-  policies: list(
+  policies: listOf(
     policy.and(
       z.object({
         outcome: z.enum(['given', 'disabled', 'replaced', 'locked out']),
@@ -281,7 +281,7 @@ export const effectivePolicies = z.object({
       }),
     ),
   ).describe('Every policy that was weighed.'),
-  objectives: list(objective),
+  objectives: listOf(objective),
   block: z.string().describe('What the model is given.'),
 });
 

@@ -4,7 +4,7 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import type { Lifecycle } from '../../sessions/events/lifecycle.ts';
 import { dropBody, readBody } from '../http/read-body.ts';
 import { handleAdmin } from './handle-request.ts';
-import { type AdminAnswer, problem } from './route.ts';
+import { type ControlAnswer, createProblem } from './route.ts';
 import { eventsPath } from './routes.ts';
 
 const retryMs = 2000;
@@ -15,12 +15,12 @@ interface EventTimes {
   readonly stuckMs: number;
 }
 
-const usualTimes: EventTimes = { heartbeatMs: 15_000, stuckMs: 30_000 };
+const defaultEventTimes: EventTimes = { heartbeatMs: 15_000, stuckMs: 30_000 };
 
 const bodyLimit = 256 * 1024;
-const mostReaders = 64;
+const maxReaders = 64;
 
-export interface AdminDoor {
+export interface ControlApi {
   /** Whoever comes this far may do everything. What somebody does `by` a credential is written down. */
   answer(request: IncomingMessage, response: ServerResponse, by?: string): Promise<void>;
   /** Ends the streams that stand open. */
@@ -28,11 +28,11 @@ export interface AdminDoor {
 }
 
 /** The control API, whatever carries it. `address` is where clients reach the gateway, once it listens. */
-export function createAdminDoor(gateway: Gateway, address: () => string | undefined): AdminDoor {
+export function createControlApi(gateway: Gateway, address: () => string | undefined): ControlApi {
   const readers = new Set<ServerResponse>();
 
   /** Records every request that changes something, however it ended, and every other request that was refused. */
-  function note(request: IncomingMessage, status: number, by: string | undefined, code?: string): void {
+  function recordOutcome(request: IncomingMessage, status: number, by: string | undefined, code?: string): void {
     const { method = 'GET', url = '/', socket } = request;
     const [path = ''] = url.split('?', 1);
     if (by !== undefined && method !== 'GET') gateway.controlled({ by, method, path, status });
@@ -43,12 +43,16 @@ export function createAdminDoor(gateway: Gateway, address: () => string | undefi
     }
   }
 
-  async function events(request: IncomingMessage, response: ServerResponse, by: string | undefined): Promise<void> {
+  async function serveEventStream(
+    request: IncomingMessage,
+    response: ServerResponse,
+    by: string | undefined,
+  ): Promise<void> {
     dropBody(request, response, false);
-    if (readers.size >= mostReaders) {
+    if (readers.size >= maxReaders) {
       const { row, code, hint } = new AmbitError('OVERLOADED');
-      note(request, row.http, by, code);
-      respond(response, problem(row.http, code, 'Too many are reading the events already.', hint));
+      recordOutcome(request, row.http, by, code);
+      sendAnswer(response, createProblem(row.http, code, 'Too many are reading the events already.', hint));
       return;
     }
     readers.add(response);
@@ -58,22 +62,22 @@ export function createAdminDoor(gateway: Gateway, address: () => string | undefi
   return {
     async answer(request, response, by) {
       const { method = 'GET', url: path = '/' } = request;
-      if (method === 'GET' && path.split('?', 1)[0] === eventsPath) return events(request, response, by);
+      if (method === 'GET' && path.split('?', 1)[0] === eventsPath) return serveEventStream(request, response, by);
       const body = await readBody(request, response, {
         maxBytes: bodyLimit,
         onGone: (listener) => response.on('close', listener),
       });
       if (body === 'broken off') return;
       if (typeof body === 'string') {
-        note(request, 413, by);
+        recordOutcome(request, 413, by);
         dropBody(request, response, false);
         const detail = `The body is longer than ${bodyLimit} bytes.`;
-        respond(response, problem(413, 'REQUEST_INVALID', detail, 'Send less.'));
+        sendAnswer(response, createProblem(413, 'REQUEST_INVALID', detail, 'Send less.'));
         return;
       }
       const answer = await handleAdmin(gateway, { method, path, body }, address());
-      note(request, answer.status, by, codeOf(answer));
-      respond(response, answer);
+      recordOutcome(request, answer.status, by, readProblemCode(answer));
+      sendAnswer(response, answer);
     },
     close() {
       for (const response of readers) response.end();
@@ -81,13 +85,13 @@ export function createAdminDoor(gateway: Gateway, address: () => string | undefi
   };
 }
 
-function codeOf({ body, problem: isProblem }: AdminAnswer): string | undefined {
+function readProblemCode({ body, isProblem }: ControlAnswer): string | undefined {
   return isProblem === true ? (body as { readonly code?: string }).code : undefined;
 }
 
-export function respond(
+export function sendAnswer(
   response: ServerResponse,
-  { status, body, problem: isProblem }: AdminAnswer,
+  { status, body, isProblem }: ControlAnswer,
   headers: Readonly<Record<string, string>> = {},
 ): void {
   const bytes = body === undefined ? Buffer.alloc(0) : Buffer.from(JSON.stringify(body));
@@ -100,7 +104,7 @@ export function serveEvents(
   lifecycle: Lifecycle,
   request: IncomingMessage,
   response: ServerResponse,
-  { heartbeatMs, stuckMs } = usualTimes,
+  { heartbeatMs, stuckMs } = defaultEventTimes,
 ): Promise<void> {
   const given = request.headers['last-event-id'];
   let position = lifecycle.positionAfter(typeof given === 'string' && given !== '' ? given : undefined);
@@ -115,17 +119,17 @@ export function serveEvents(
   response.write(`retry: ${retryMs}\n\n`);
 
   /** Whoever does not read is not waited for: what happens meanwhile is kept for a while, not for them alone. */
-  function room(): Promise<void> {
+  function waitForDrain(): Promise<void> {
     return new Promise((resolve) => {
       const stuck = setTimeout(() => response.destroy(), stuckMs).unref();
-      const go = () => {
+      const resume = () => {
         clearTimeout(stuck);
-        response.off('drain', go);
-        response.off('close', go);
+        response.off('drain', resume);
+        response.off('close', resume);
         resolve();
       };
-      response.on('drain', go);
-      response.on('close', go);
+      response.on('drain', resume);
+      response.on('close', resume);
     });
   }
 
@@ -134,23 +138,23 @@ export function serveEvents(
       position = step.number;
       const data = JSON.stringify(await lifecycle.told(step));
       const written = response.write(`id: ${lifecycle.idOf(step)}\nevent: ${step.type}\ndata: ${data}\n\n`);
-      if (!written && !gone) await room();
+      if (!written && !gone) await waitForDrain();
     }
     // In the same breath as the last look: what comes next finds nobody at work and begins anew.
     pumping = false;
   }
 
-  const wake = () => {
+  const startPump = () => {
     if (gone || pumping) return;
     pumping = true;
     void pump();
   };
-  const stop = lifecycle.onStep(wake);
+  const stop = lifecycle.onStep(startPump);
   const heartbeat = setInterval(() => {
     if (!response.writableNeedDrain) response.write(': still here\n\n');
   }, heartbeatMs).unref();
   response.on('error', () => {});
-  wake();
+  startPump();
   return new Promise((resolve) => {
     response.on('close', () => {
       gone = true;

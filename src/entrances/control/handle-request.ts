@@ -2,16 +2,16 @@ import type { z } from 'zod';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Operator } from '../../gateway/gateway.ts';
 import { asAmbitError } from '../../gateway/refusal.ts';
-import { type AdminAnswer, DetailedRefusal, problem, type Route } from './route.ts';
+import { type ControlAnswer, createProblem, DetailedProblemError, type Route } from './route.ts';
 import { routes } from './routes.ts';
 
-const known = Object.entries<Route>(routes).map(([address, route]) => {
+const routeTable = Object.entries<Route>(routes).map(([address, route]) => {
   const [method = '', path = ''] = address.split(' ');
   const text = path.replaceAll('.', '\\.').replace('{id}', '([^/]+)');
   return { method, route, pattern: new RegExp(`^${text}$`) };
 });
 
-interface AdminRequest {
+interface ControlRequest {
   readonly method: string;
   readonly path: string;
   readonly body: Buffer | undefined;
@@ -21,12 +21,18 @@ interface AdminRequest {
  * Plain data in, plain data out: whatever carries it, the control socket or HTTP, only translates. `address` is where
  * clients reach the gateway, if it listens.
  */
-export async function handleAdmin(gateway: Operator, request: AdminRequest, address?: string): Promise<AdminAnswer> {
+export async function handleAdmin(
+  gateway: Operator,
+  request: ControlRequest,
+  address?: string,
+): Promise<ControlAnswer> {
   const [path = '', search = ''] = request.path.split('?', 2);
-  const fitting = known.filter(({ pattern }) => pattern.test(path));
+  const fitting = routeTable.filter(({ pattern }) => pattern.test(path));
   const found = fitting.find(({ method }) => method === request.method);
-  if (fitting.length === 0) return problem(404, 'NOT_FOUND', 'There is nothing at this address.', 'See the reference.');
-  if (found === undefined) return problem(405, 'METHOD_NOT_ALLOWED', 'This address does not take that method.', '');
+  if (fitting.length === 0)
+    return createProblem(404, 'NOT_FOUND', 'There is nothing at this address.', 'See the reference.');
+  if (found === undefined)
+    return createProblem(405, 'METHOD_NOT_ALLOWED', 'This address does not take that method.', '');
   const { route, pattern } = found;
   try {
     const parameter = decodeURIComponent(pattern.exec(path)?.[1] ?? '');
@@ -37,14 +43,14 @@ export async function handleAdmin(gateway: Operator, request: AdminRequest, addr
     return { status: route.status ?? 200, body: answer };
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof URIError) {
-      return problem(400, 'REQUEST_INVALID', 'The request cannot be read.', 'Send JSON.');
+      return createProblem(400, 'REQUEST_INVALID', 'The request cannot be read.', 'Send JSON.');
     }
     const refusal = asAmbitError(error);
     if (!isAmbitError(error)) {
       gateway.log.warn('unexpected failure', { error: String((error as Error)?.stack ?? error) });
     }
-    const members = error instanceof DetailedRefusal ? error.members : {};
-    return problem(refusal.row.http, refusal.code, refusal.message, refusal.hint, members);
+    const members = error instanceof DetailedProblemError ? error.members : {};
+    return createProblem(refusal.row.http, refusal.code, refusal.message, refusal.hint, members);
   }
 }
 

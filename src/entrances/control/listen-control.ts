@@ -5,12 +5,12 @@ import { dirname } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { withLongLock } from '../../lib/fs/file-lock.ts';
-import { createAdminDoor } from './control-api.ts';
+import { createControlApi } from './control-api.ts';
 import { controlSocketPath, lockSocketPath, openSocketWay } from './socket-path.ts';
 
 const lockPatienceMs = 10_000;
 
-export interface Listening {
+export interface ControlListener {
   close(): Promise<void>;
 }
 
@@ -23,7 +23,7 @@ export async function listenControlOf(
   dataDir: string,
   env: NodeJS.ProcessEnv,
   address?: () => string | undefined,
-): Promise<Listening> {
+): Promise<ControlListener> {
   const socket = controlSocketPath(dataDir, env);
   const lock = lockSocketPath(dataDir);
   if (lock === undefined || lock === socket) return listenControl(gateway, socket, address);
@@ -50,19 +50,19 @@ export async function listenControl(
   gateway: Gateway,
   socket: string,
   address: () => string | undefined = () => undefined,
-): Promise<Listening> {
+): Promise<ControlListener> {
   const folder = dirname(socket);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   // Held until the end: the socket is removed by the name it was made by.
   const { path, release } = openSocketWay(socket);
-  const door = createAdminDoor(gateway, address);
-  const take = (request: IncomingMessage, response: ServerResponse) => {
-    door.answer(request, response).catch(() => response.destroy());
+  const api = createControlApi(gateway, address);
+  const handleRequest = (request: IncomingMessage, response: ServerResponse) => {
+    api.answer(request, response).catch(() => response.destroy());
   };
-  const server = createServer(take).on('checkContinue', take);
+  const server = createServer(handleRequest).on('checkContinue', handleRequest);
   // Of two gateways that start at the same moment, one could take the fresh socket of the other for a stale one.
   await withLongLock(socket, lockPatienceMs, async () => {
-    await removeStale(path);
+    await removeStaleSocket(path);
     await bindPrivately(server, path);
   }).catch((error: unknown) => {
     release();
@@ -74,7 +74,7 @@ export async function listenControl(
       new Promise((resolve) => {
         // Only our own: another gateway may have taken the place meanwhile.
         if (lstatSync(path, { throwIfNoEntry: false })?.ino === ino) rmSync(path, { force: true });
-        removeIfEmpty(folder);
+        removeFolderIfEmpty(folder);
         server.closeAllConnections();
         server.close(() => {
           release();
@@ -89,7 +89,7 @@ async function bindPrivately(server: Server, path: string): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) => {
       server.once('error', (error: NodeJS.ErrnoException) =>
-        reject(error.code === 'EADDRINUSE' ? alreadyRunning() : error),
+        reject(error.code === 'EADDRINUSE' ? alreadyRunningError() : error),
       );
       server.listen(path, resolve);
     });
@@ -99,22 +99,22 @@ async function bindPrivately(server: Server, path: string): Promise<void> {
   chmodSync(path, 0o600);
 }
 
-async function removeStale(path: string): Promise<void> {
+async function removeStaleSocket(path: string): Promise<void> {
   if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
   const stale = await new Promise<boolean>((resolve) => {
     const probe = connect(path, () => {
       probe.destroy();
       resolve(false);
     });
-    probe.on('error', ({ code }: NodeJS.ErrnoException) => resolve(deadSigns.has(code ?? '')));
+    probe.on('error', ({ code }: NodeJS.ErrnoException) => resolve(staleSocketCodes.has(code ?? '')));
   });
-  if (!stale) throw alreadyRunning();
+  if (!stale) throw alreadyRunningError();
   rmSync(path, { force: true });
 }
 
-const deadSigns = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTSOCK']);
+const staleSocketCodes = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTSOCK']);
 
-function alreadyRunning(): AmbitError {
+function alreadyRunningError(): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: 'Another gateway is already running on this data directory.',
     hint: 'Stop it first, or choose another one with --data-dir.',
@@ -122,7 +122,7 @@ function alreadyRunning(): AmbitError {
 }
 
 /** A folder made for the socket alone goes with it; a data directory holds more. */
-function removeIfEmpty(folder: string): void {
+function removeFolderIfEmpty(folder: string): void {
   try {
     rmdirSync(folder);
   } catch {

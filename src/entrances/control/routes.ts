@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import { openApiDocument } from './openapi.ts';
-import { type Answers, type Description, route } from './route.ts';
+import { createOpenApiDocument } from './openapi.ts';
+import { type AnswerSchemas, defineRoute, type RouteDescription } from './route.ts';
 import { credentialRoutes, loginRoutes } from './routes/credentials.ts';
 import { folderRoutes } from './routes/folders.ts';
 import { peopleRoutes } from './routes/people.ts';
@@ -18,7 +18,7 @@ export const routes = {
   ...peopleRoutes,
   ...loginRoutes,
   ...policyRoutes,
-  'GET /api/v1/openapi.json': route({
+  'GET /api/v1/openapi.json': defineRoute({
     summary: 'Describes all of this for programs',
     returns: 'OpenAPI 3.1',
     answer: 'openApi',
@@ -29,7 +29,7 @@ export const routes = {
 export const eventsPath = '/api/v1/events';
 
 /** The stream of events stands beside the table: it is no question with one answer. */
-const events: Description = {
+const eventsRoute: RouteDescription = {
   summary: 'Streams what happens to sessions, as it happens (server-sent events)',
   headers: { 'Last-Event-ID': 'The id of the last event that was heard: what came after it is told first.' },
   returns: 'Events; the data of each is one',
@@ -37,18 +37,18 @@ const events: Description = {
   type: 'text/event-stream',
 };
 
-let document: Promise<Record<string, unknown>> | undefined;
+let openApi: Promise<Record<string, unknown>> | undefined;
 
 /** The OpenAPI document, made when somebody asks for it. */
 export function describeApi(): Promise<Record<string, unknown>> {
-  document ??= openApiDocument({ ...routes, [`GET ${eventsPath}`]: events });
-  return document;
+  openApi ??= createOpenApiDocument({ ...routes, [`GET ${eventsPath}`]: eventsRoute });
+  return openApi;
 }
 
 /** A row of the table by its name, as `GET /api/v1/sessions`. */
 export type RouteName = keyof typeof routes;
 type RouteNamed<Name extends RouteName> = (typeof routes)[Name];
-export type AnswerOf<Name extends RouteName> = z.output<Answers[RouteNamed<Name>['answer']]>;
+export type AnswerOf<Name extends RouteName> = z.output<AnswerSchemas[RouteNamed<Name>['answer']]>;
 
 /** A value that is not there may be said to be undefined: it does not go into JSON. */
 type WithUndefined<T> = { [Key in keyof T]: object extends Pick<T, Key> ? T[Key] | undefined : T[Key] };

@@ -6,7 +6,7 @@ import { AmbitError } from '../../errors.ts';
 import { findExposureAbove } from '../../lib/fs/who-can-write.ts';
 
 // Unix sockets hold at most 108 bytes of path on Linux, 104 on macOS, the closing zero included.
-const longest = 100;
+const maxPathBytes = 100;
 const hasHandlePaths = process.platform === 'linux';
 
 /**
@@ -15,7 +15,7 @@ const hasHandlePaths = process.platform === 'linux';
  */
 export function controlSocketPath(dataDir: string, env: NodeJS.ProcessEnv): string {
   const usual = join(dataDir, 'control.sock');
-  const fits = Buffer.byteLength(usual) <= longest || (hasHandlePaths && !env.XDG_RUNTIME_DIR);
+  const fits = Buffer.byteLength(usual) <= maxPathBytes || (hasHandlePaths && !env.XDG_RUNTIME_DIR);
   if (fits) return usual;
   const hash = createHash('sha256').update(dataDir).digest('hex').slice(0, 16);
   const uid = process.getuid?.() ?? 0;
@@ -26,7 +26,7 @@ export function controlSocketPath(dataDir: string, env: NodeJS.ProcessEnv): stri
 /** Where the one gateway of a data directory has a socket, whatever its environment is; undefined where no path can be that long. */
 export function lockSocketPath(dataDir: string): string | undefined {
   const usual = join(dataDir, 'control.sock');
-  return hasHandlePaths || Buffer.byteLength(usual) <= longest ? usual : undefined;
+  return hasHandlePaths || Buffer.byteLength(usual) <= maxPathBytes ? usual : undefined;
 }
 
 /** A way to a socket through a folder that is held open. */
@@ -41,18 +41,18 @@ export interface SocketWay {
 export function openSocketWay(socket: string): SocketWay {
   const folder = dirname(socket);
   const exposed = findExposureAbove(folder);
-  if (exposed !== undefined) throw notPrivate(exposed);
+  if (exposed !== undefined) throw notPrivateError(exposed);
   const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   const { uid, mode } = fstatSync(descriptor);
   if (uid !== (process.getuid?.() ?? uid) || (mode & 0o022) !== 0) {
     closeSync(descriptor);
-    throw notPrivate(`${folder} belongs to, or can be written by, somebody else`);
+    throw notPrivateError(`${folder} belongs to, or can be written by, somebody else`);
   }
   const path = hasHandlePaths ? `/proc/self/fd/${descriptor}/${basename(socket)}` : socket;
   return { path, release: () => closeSync(descriptor) };
 }
 
-function notPrivate(why: string): AmbitError {
+function notPrivateError(why: string): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `The control socket could be that of somebody else: ${why}.`,
     hint: 'Choose another data directory with --data-dir, or correct owner and mode with "chown" and "chmod go-w".',

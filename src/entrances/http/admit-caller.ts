@@ -13,16 +13,16 @@ import { createIsOwnPeer } from './peer-account.ts';
 /** By whom a request is that may do everything, for the journal; undefined when it may not. */
 export type AdminCheck = (request: IncomingMessage) => Promise<string | undefined>;
 
-interface Seen {
+interface CachedCredential {
   readonly authorization: string | undefined;
   readonly credential: Credential;
 }
 
 /** A client says the same on every request of a connection: what it said is read and hashed once, and proven each time. */
-const lastSeen = new WeakMap<Socket, Seen>();
+const lastCredentials = new WeakMap<Socket, CachedCredential>();
 
 /** Connections of this machine that belong to another account: they count as if they came from another machine. */
-const foreign = new WeakSet<Socket>();
+const foreignSockets = new WeakSet<Socket>();
 
 /** A caller whose body is read. */
 export interface AdmittedCaller {
@@ -30,14 +30,14 @@ export interface AdmittedCaller {
   readonly key: string;
   readonly isStranger: boolean;
   /** For the journal. */
-  readonly who: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>;
+  readonly names: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>;
 }
 
 /** Finds out who sent a request from its head alone, before anything else of it is read. */
 export type AdmitCaller = (request: IncomingMessage, response: ServerResponse) => Promise<AdmittedCaller | AmbitError>;
 
 /** Nothing more is to be found out about these; of others the pipeline says more, in words of the protocol. */
-const refusedAtOnce = new Set(['UNAUTHENTICATED', 'IDENTITY_UNAVAILABLE']);
+const refusedCodes = new Set(['UNAUTHENTICATED', 'IDENTITY_UNAVAILABLE']);
 
 export function createAdmitCaller(gateway: Gateway, connections: Connections): AdmitCaller {
   /** Requests that come on one connection at once are proven one after the other: each costs a look into the store. */
@@ -46,7 +46,7 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
   function identify(request: IncomingMessage): Principal | Promise<Principal> {
     const { socket } = request;
     const before = proving.get(socket);
-    const credential = credentialOf(request);
+    const credential = getCredential(request);
     const found = before === undefined ? gateway.identify(credential) : before.then(() => gateway.identify(credential));
     if (!(found instanceof Promise)) return found;
     const settled = found.then(ignore, ignore);
@@ -60,11 +60,11 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
   const isOwnPeer = createIsOwnPeer();
 
   /** Who has no place here may still be told why, if the token is good as such. */
-  function doubt(request: IncomingMessage, error: unknown): AdmittedCaller | AmbitError {
+  function handleUnproven(request: IncomingMessage, error: unknown): AdmittedCaller | AmbitError {
     connections.demote(request.socket);
     const refusal = asAmbitError(error);
-    if (refusedAtOnce.has(refusal.code)) return refusal;
-    return { key: 'unproven', isStranger: true, who: {} };
+    if (refusedCodes.has(refusal.code)) return refusal;
+    return { key: 'unproven', isStranger: true, names: {} };
   }
 
   /**
@@ -75,7 +75,7 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
     const { socket, headers } = request;
     if (await isOwnPeer(socket)) return;
     markForeign(socket);
-    if (headers.authorization === undefined) throw fromAnotherAccount();
+    if (headers.authorization === undefined) throw foreignAccountError();
   }
 
   return async function admitCaller(request, response) {
@@ -87,23 +87,23 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
       const found = identify(request);
       principal = found instanceof Promise ? await found : found;
     } catch (error) {
-      return doubt(request, error);
+      return handleUnproven(request, error);
     }
     const { socket } = request;
-    const key = keyOf(principal);
-    if (!connections.prove(socket, key)) {
+    const key = callerKey(principal);
+    if (!connections.assignCredential(socket, key)) {
       return new AmbitError('OVERLOADED', {
         what: 'This credential has as many connections as it may, and all of them are in use.',
         hint: 'Close some, or wait for calls that are under way.',
         rule: 'listen.maxConnections',
       });
     }
-    response.once('close', () => connections.finish(socket));
-    return { key, isStranger: false, who: namesOf(principal) };
+    response.once('close', () => connections.finishRequest(socket));
+    return { key, isStranger: false, names: journalNames(principal) };
   };
 }
 
-function fromAnotherAccount(): AmbitError {
+function foreignAccountError(): AmbitError {
   return new AmbitError('UNAUTHENTICATED', {
     what: 'The request carries no credential and comes from another account of this machine than the gateway runs as.',
     rule: 'auth.anonymous',
@@ -112,13 +112,13 @@ function fromAnotherAccount(): AmbitError {
 
 function ignore(): void {}
 
-function keyOf(principal: Principal): string {
+function callerKey(principal: Principal): string {
   if (principal.kind === 'session') return `session ${principal.sessionId}`;
   if (principal.kind === 'user' && principal.keyId !== undefined) return `key ${principal.keyId}`;
   return `${principal.kind} ${principal.userId}`;
 }
 
-function namesOf(principal: Principal): AdmittedCaller['who'] {
+function journalNames(principal: Principal): AdmittedCaller['names'] {
   const { userId } = principal;
   if (principal.kind === 'session') return { sessionId: principal.sessionId, userId };
   return principal.kind === 'user' ? { userId, keyId: principal.keyId } : { userId };
@@ -126,23 +126,26 @@ function namesOf(principal: Principal): AdmittedCaller['who'] {
 
 /** To be said before a credential of this connection is used. */
 export function markForeign(socket: Socket): void {
-  foreign.add(socket);
-  lastSeen.delete(socket);
+  foreignSockets.add(socket);
+  lastCredentials.delete(socket);
 }
 
 /** What the request carries to prove who sends it; proven is nothing yet. */
-export function credentialOf(request: IncomingMessage): Credential {
+export function getCredential(request: IncomingMessage): Credential {
   const { authorization } = request.headers;
-  const seen = lastSeen.get(request.socket);
+  const seen = lastCredentials.get(request.socket);
   if (seen !== undefined && seen.authorization === authorization) return seen.credential;
   const { socket } = request;
   const address = socket.remoteAddress;
-  const credential = readCredential(authorization, { loopback: isLoopback(address) && !foreign.has(socket), address });
-  lastSeen.set(socket, { authorization, credential });
+  const credential = parseCredential(authorization, {
+    loopback: isLoopback(address) && !foreignSockets.has(socket),
+    address,
+  });
+  lastCredentials.set(socket, { authorization, credential });
   return credential;
 }
 
-function readCredential(authorization: string | undefined, origin: Origin): Credential {
+function parseCredential(authorization: string | undefined, origin: Origin): Credential {
   if (authorization === undefined) return { kind: 'none', ...origin };
   // Access tokens that list the groups of their user are long; Node bounds all headers together.
   const token = /^Bearer +([\x21-\x7e]{1,12288})$/i.exec(authorization)?.[1] ?? '';
@@ -153,7 +156,7 @@ function readCredential(authorization: string | undefined, origin: Origin): Cred
 export function createAdminCheck({ jwt }: Gateway, token: AdminToken): AdminCheck {
   return async function adminOf(request) {
     if (token.isCarriedBy(request.headers.authorization)) return 'admin-token';
-    const credential = credentialOf(request);
+    const credential = getCredential(request);
     return credential.kind === 'bearer' ? jwt?.adminOf(credential.presented) : undefined;
   };
 }

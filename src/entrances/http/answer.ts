@@ -3,7 +3,7 @@ import { AmbitError } from '../../errors.ts';
 import type { Channel, Delivery } from '../../protocol/channel.ts';
 import { refusedRequest } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/lines/one-line.ts';
-import type { HeldBytes } from './read-body.ts';
+import type { ReservedBytes } from './read-body.ts';
 
 /**
  * The answer to one POST, or a GET's stream. It is plain JSON until something has to be said before the final
@@ -13,18 +13,18 @@ export interface Answer {
   readonly channel: Channel;
   isStreaming(): boolean;
   /** Counts long messages here until the client has read them. Where there is no room for one, it is not sent. */
-  bound(unread: HeldBytes): void;
+  limitUnread(unread: ReservedBytes): void;
   /** Starts the stream without saying anything yet. */
-  stream(headers?: Readonly<Record<string, string>>): void;
+  startStream(headers?: Readonly<Record<string, string>>): void;
   finish(bytes: Buffer, status: number, headers?: Readonly<Record<string, string>>): void;
   /** Tells each of them, once, whether the whole answer got out; to be asked before the answer is finished. */
-  tell(deliveries: readonly Delivery[]): void;
+  reportDelivery(deliveries: readonly Delivery[]): void;
   /** Ends without a message. */
-  empty(status: number, headers?: Readonly<Record<string, string>>): void;
+  finishEmpty(status: number, headers?: Readonly<Record<string, string>>): void;
 }
 
 const keepAliveMs = 15_000;
-const stuckMs = 30_000;
+const drainTimeoutMs = 30_000;
 const shortBytes = 16 * 1024;
 const streamHeaders = {
   'content-type': 'text/event-stream',
@@ -32,8 +32,8 @@ const streamHeaders = {
   // Proxies that buffer would turn progress into history.
   'x-accel-buffering': 'no',
 };
-const before = Buffer.from('event: message\ndata: ');
-const after = Buffer.from('\n\n');
+const eventStart = Buffer.from('event: message\ndata: ');
+const eventEnd = Buffer.from('\n\n');
 
 function ignore(): void {}
 
@@ -61,7 +61,7 @@ class HttpAnswer implements Answer, Channel {
   #stuck: NodeJS.Timeout | undefined = undefined;
   #drainListeners: (() => void)[] | undefined = undefined;
   #goneListeners: (() => void)[] | undefined = undefined;
-  #unread: HeldBytes | undefined = undefined;
+  #unread: ReservedBytes | undefined = undefined;
 
   constructor(response: ServerResponse, mute: boolean, refused: (status: number) => void) {
     this.owner = response;
@@ -100,13 +100,15 @@ class HttpAnswer implements Answer, Channel {
       return true;
     }
     const line = oneLine(bytes);
-    const room = this.owner.write(Buffer.concat([before, line, after], before.length + line.length + after.length));
+    const room = this.owner.write(
+      Buffer.concat([eventStart, line, eventEnd], eventStart.length + line.length + eventEnd.length),
+    );
     // A client that keeps its connection but stops reading would hold back everyone who shares its upstream.
-    if (!room) this.#stuck ??= setTimeout(() => this.owner.destroy(), stuckMs).unref();
+    if (!room) this.#stuck ??= setTimeout(() => this.owner.destroy(), drainTimeoutMs).unref();
     return room;
   }
 
-  bound(unread: HeldBytes): void {
+  limitUnread(unread: ReservedBytes): void {
     this.#unread = unread;
   }
 
@@ -124,7 +126,7 @@ class HttpAnswer implements Answer, Channel {
     return this.#gone || this.#mute || this.owner.writableEnded;
   }
 
-  stream(headers: Readonly<Record<string, string>> = {}): void {
+  startStream(headers: Readonly<Record<string, string>> = {}): void {
     if (this.#streaming || this.#gone) return;
     const response = this.owner;
     this.#streaming = true;
@@ -139,7 +141,7 @@ class HttpAnswer implements Answer, Channel {
 
   emit(message: Buffer): boolean {
     if (this.isGone()) return true;
-    this.stream();
+    this.startStream();
     return this.#event(message);
   }
 
@@ -173,7 +175,7 @@ class HttpAnswer implements Answer, Channel {
       return;
     }
     if (!this.#hasRoomFor(bytes)) {
-      this.finish(refusedRequest('null', tooMuchUnread()), 503, { 'retry-after': '1' });
+      this.finish(refusedRequest('null', tooMuchUnreadError()), 503, { 'retry-after': '1' });
       return;
     }
     if (status >= 400) this.#refused(status);
@@ -185,11 +187,11 @@ class HttpAnswer implements Answer, Channel {
     else {
       response.end(bytes);
       // Progress counts: a slow reader gets all the time it needs, one that has stopped does not.
-      response.setTimeout(stuckMs, () => response.destroy());
+      response.setTimeout(drainTimeoutMs, () => response.destroy());
     }
   }
 
-  tell(deliveries: readonly Delivery[]): void {
+  reportDelivery(deliveries: readonly Delivery[]): void {
     const response = this.owner;
     if (deliveries.length === 0) return;
     if (this.#gone || response.destroyed) {
@@ -198,16 +200,16 @@ class HttpAnswer implements Answer, Channel {
     }
     // The request has its connection from the first; an answer that waits for another before it has none yet.
     const { socket } = response.req;
-    const over = () => {
+    const report = () => {
       // Node says that an answer has finished also when its connection broke under it.
       const delivered = !socket.destroyed;
       for (const delivery of deliveries) delivered ? delivery.delivered() : delivery.lost();
     };
-    response.once('finish', over);
-    response.once('close', over);
+    response.once('finish', report);
+    response.once('close', report);
   }
 
-  empty(status: number, headers?: Readonly<Record<string, string>>): void {
+  finishEmpty(status: number, headers?: Readonly<Record<string, string>>): void {
     if (this.#gone) return;
     if (status >= 400) this.#refused(status);
     if (!this.#streaming) this.owner.writeHead(status, { 'content-length': 0, ...headers });
@@ -215,7 +217,7 @@ class HttpAnswer implements Answer, Channel {
   }
 }
 
-function tooMuchUnread(): AmbitError {
+function tooMuchUnreadError(): AmbitError {
   return new AmbitError('OVERLOADED', {
     what: 'Too many bytes of answers wait for being read, so this answer was dropped. The call itself has been made.',
     hint: 'Read the answers that are under way, then look what the call has done.',

@@ -19,14 +19,14 @@ export interface Connections {
    * A request has come on this connection. False when it is not to be answered: the connection is closed, or has more
    * unanswered requests than any client needs.
    */
-  ask(socket: Socket, response: ServerResponse): boolean;
+  startRequest(socket: Socket, response: ServerResponse): boolean;
   /**
    * A request on this connection has proven a credential. False when that has as many connections as it may, and all of
    * them are in use.
    */
-  prove(socket: Socket, credential: string): boolean;
+  assignCredential(socket: Socket, credential: string): boolean;
   /** That request has been answered. */
-  finish(socket: Socket): void;
+  finishRequest(socket: Socket): void;
   /** A request on this connection has proven nothing. */
   demote(socket: Socket): void;
   all(): Iterable<Socket>;
@@ -58,7 +58,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
   const byCredential = new Map<string, Set<Connection>>();
   const crowded = new Set<string>();
 
-  function enter(connection: Connection): void {
+  function addToGroup(connection: Connection): void {
     const { credential, address } = connection;
     if (credential === undefined) strangers.add(connection);
     const [groups, name] = credential === undefined ? [byAddress, address] : [byCredential, credential];
@@ -67,7 +67,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
     else group.add(connection);
   }
 
-  function leave(connection: Connection): void {
+  function removeFromGroup(connection: Connection): void {
     const { credential, address } = connection;
     strangers.delete(connection);
     const [groups, name] = credential === undefined ? [byAddress, address] : [byCredential, credential];
@@ -78,23 +78,23 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
 
   function forget(connection: Connection): void {
     if (!known.delete(connection.socket)) return;
-    leave(connection);
+    removeFromGroup(connection);
   }
 
-  function cut(connection: Connection): void {
+  function closeConnection(connection: Connection): void {
     forget(connection);
     onClosed(connection.socket);
     connection.socket.destroy();
     stopParsing(connection.socket);
   }
 
-  function cutOldestStranger(): void {
+  function closeOldestStranger(): void {
     const [oldest] = strangers;
-    if (oldest !== undefined) cut(oldest);
+    if (oldest !== undefined) closeConnection(oldest);
   }
 
   /** Many clients of one address may come at once: first what they have sent is read. */
-  function watchAddress(address: string): void {
+  function limitAddress(address: string): void {
     if (crowded.has(address)) return;
     crowded.add(address);
     setImmediate(() =>
@@ -102,7 +102,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
         crowded.delete(address);
         for (const connection of byAddress.get(address) ?? []) {
           if ((byAddress.get(address)?.size ?? 0) <= limits.perAddress) return;
-          cut(connection);
+          closeConnection(connection);
         }
       }),
     );
@@ -113,7 +113,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
     if (group === undefined || group.size < limits.perCredential) return true;
     for (const connection of group) {
       if (connection.underWay > 0) continue;
-      cut(connection);
+      closeConnection(connection);
       return true;
     }
     return false;
@@ -125,52 +125,52 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
       const address = networkOf(socket.remoteAddress ?? '');
       const connection: Connection = { socket, address, credential: undefined, underWay: 0, unanswered: new Set() };
       known.set(socket, connection);
-      enter(connection);
+      addToGroup(connection);
       socket.once('close', () => {
         forget(connection);
         // Node closes the answer that is being sent.
         process.nextTick(closeAnswers, connection.unanswered);
       });
-      if (known.size > limits.total) cutOldestStranger();
-      if ((byAddress.get(address)?.size ?? 0) > limits.perAddress) watchAddress(address);
+      if (known.size > limits.total) closeOldestStranger();
+      if ((byAddress.get(address)?.size ?? 0) > limits.perAddress) limitAddress(address);
     },
-    ask(socket, response) {
+    startRequest(socket, response) {
       const connection = known.get(socket);
       if (connection === undefined) return false;
       const { unanswered } = connection;
       const isStranger = connection.credential === undefined;
       const most = isStranger ? maxUnanswered.stranger : maxUnanswered.proven;
       if (unanswered.size >= most || (isStranger && socket.writableEnded)) {
-        cut(connection);
+        closeConnection(connection);
         return false;
       }
       unanswered.add(response);
       response.once('close', () => unanswered.delete(response));
       return true;
     },
-    prove(socket, credential) {
+    assignCredential(socket, credential) {
       const connection = known.get(socket);
       // Closed meanwhile: whatever is answered, nobody hears it.
       if (connection === undefined) return true;
       if (connection.credential !== credential) {
         if (!makeRoomFor(credential)) return false;
-        leave(connection);
+        removeFromGroup(connection);
         connection.credential = credential;
-        enter(connection);
+        addToGroup(connection);
       }
       connection.underWay++;
       return true;
     },
-    finish(socket) {
+    finishRequest(socket) {
       const connection = known.get(socket);
       if (connection !== undefined) connection.underWay--;
     },
     demote(socket) {
       const connection = known.get(socket);
       if (connection?.credential === undefined || connection.underWay > 0) return;
-      leave(connection);
+      removeFromGroup(connection);
       connection.credential = undefined;
-      enter(connection);
+      addToGroup(connection);
     },
   };
 }
@@ -184,7 +184,7 @@ function closeAnswers(answers: Iterable<ServerResponse>): void {
 }
 
 /** What Node's parser takes for a request that it cannot go on after. */
-const stop = -1;
+const parserStop = -1;
 
 /**
  * Node reads on in a piece of many requests when the connection is closed, and makes a request and an answer of each:
@@ -192,7 +192,7 @@ const stop = -1;
  */
 function stopParsing(socket: Socket): void {
   const { parser } = socket as Socket & { readonly parser?: { onIncoming?: unknown } | null };
-  if (typeof parser?.onIncoming === 'function') parser.onIncoming = () => stop;
+  if (typeof parser?.onIncoming === 'function') parser.onIncoming = () => parserStop;
 }
 
 /** An address of IPv4; of IPv6 its first half, since whoever has one address there has all that begin like it. */
@@ -209,12 +209,12 @@ export function networkOf(address: string): string {
 }
 
 /** How many connections there may be, as wanted, or as many as this process has descriptors for. */
-export function maxConnectionsWithin(wanted: number, descriptors = descriptorLimit()): number {
+export function limitConnections(wanted: number, descriptors = readDescriptorLimit()): number {
   return Math.max(16, Math.min(wanted, descriptors - otherDescriptors));
 }
 
 /** How many files and sockets this process may have open; Infinity where that is not told. */
-function descriptorLimit(): number {
+function readDescriptorLimit(): number {
   try {
     const limit = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
     return limit === undefined ? Infinity : Number(limit);

@@ -14,9 +14,11 @@ const loopbackNames = new Set(['localhost', '127.0.0.1', '[::1]']);
  * (DNS rebinding): so the name a request was sent to, and the page it came from, must be ones we expect.
  */
 export function createGuards(listen: Config['listen']): (request: IncomingMessage) => GuardRefusal | undefined {
-  const hosts = new Set([...loopbackNames, listen.host, `[${listen.host}]`, ...(listen.allowedHosts ?? [])].map(lower));
+  const hosts = new Set(
+    [...loopbackNames, listen.host, `[${listen.host}]`, ...(listen.allowedHosts ?? [])].map(toLowerCase),
+  );
   if (listen.publicUrl !== undefined) hosts.add(new URL(listen.publicUrl).hostname.toLowerCase());
-  const origins = new Set((listen.allowedOrigins ?? []).map(lower));
+  const origins = new Set((listen.allowedOrigins ?? []).map(toLowerCase));
   // Nearly every request names the host that the one before it named.
   let lastHost: string | undefined;
 
@@ -26,7 +28,7 @@ export function createGuards(listen: Config['listen']): (request: IncomingMessag
     if (host === undefined && request.httpVersion === '1.1') {
       return { event: 'host', status: 400, message: 'The Host header is missing' };
     }
-    if (host === undefined || (host !== lastHost && !(hosts.has(hostName(host)) || hosts.has(lower(host))))) {
+    if (host === undefined || (host !== lastHost && !(hosts.has(readHostName(host)) || hosts.has(toLowerCase(host))))) {
       return {
         event: 'host',
         status: 403,
@@ -34,7 +36,7 @@ export function createGuards(listen: Config['listen']): (request: IncomingMessag
       };
     }
     lastHost = host;
-    if (origin !== undefined && !origins.has(origin.toLowerCase()) && !hosts.has(originHost(origin))) {
+    if (origin !== undefined && !origins.has(origin.toLowerCase()) && !hosts.has(readOriginHost(origin))) {
       return { event: 'origin', status: 403, message: 'Requests from this Origin are not accepted' };
     }
     return undefined;
@@ -53,7 +55,7 @@ export function isLoopback(address: string | undefined): boolean {
 
 /** Whether a Host header names this machine in the way that only the machine itself is reached by. */
 export function namesLoopback(host: string | undefined): boolean {
-  return host !== undefined && loopbackNames.has(hostName(host));
+  return host !== undefined && loopbackNames.has(readHostName(host));
 }
 
 /**
@@ -66,19 +68,19 @@ export function isFromOwnPage({ headers }: IncomingMessage, base: URL): boolean 
   return headers.origin === base.origin && site === 'same-origin';
 }
 
-function lower(text: string): string {
+function toLowerCase(text: string): string {
   return text.toLowerCase();
 }
 
 const hostAndPort = /^(\[[0-9a-f:.]+\]|[^\s:@/[\]]+)(?::\d{0,5})?$/;
 
 /** Empty for what is no host and port, or no part of a URL, so that nothing can hide behind a name we know. */
-function hostName(host: string): string {
+function readHostName(host: string): string {
   const name = hostAndPort.exec(host.toLowerCase())?.[1] ?? '';
   return URL.canParse(`http://${host}`) ? name : '';
 }
 
-function originHost(origin: string): string {
+function readOriginHost(origin: string): string {
   const parts = /^https?:\/\/(.+)$/i.exec(origin);
-  return parts === null ? '' : hostName(parts[1] as string);
+  return parts === null ? '' : readHostName(parts[1] as string);
 }

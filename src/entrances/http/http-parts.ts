@@ -2,15 +2,15 @@ import type { IncomingMessage } from 'node:http';
 import type { Gateway, Refusal } from '../../gateway/gateway.ts';
 import type { AdmitCaller } from './admit-caller.ts';
 import type { Connections } from './connections.ts';
-import type { BodyBudget } from './read-body.ts';
+import type { ByteBudget } from './read-body.ts';
 
 /** What all addresses of the port share. */
 export interface HttpParts {
   readonly gateway: Gateway;
   readonly admitCaller: AdmitCaller;
-  readonly bodies: BodyBudget;
+  readonly bodies: ByteBudget;
   /** Of answers that their clients have not read. */
-  readonly answers: BodyBudget;
+  readonly answers: ByteBudget;
   readonly connections: Connections;
 }
 
@@ -20,17 +20,17 @@ type RequestRefusal = Omit<Refusal, 'entrance' | 'method' | 'path' | 'address'>;
 /** Writes down that a request was refused, and by whom it was sent as far as that is known. */
 export function recordRefusal(gateway: Gateway, request: IncomingMessage, refusal: RequestRefusal): void {
   const { method, url = '', socket } = request;
-  const path = pathOf(url);
-  gateway.refused({ entrance: 'http', ...refusal, method, path: publicPart(path), address: socket.remoteAddress });
+  const path = pathWithoutQuery(url);
+  gateway.refused({ entrance: 'http', ...refusal, method, path: hideLoginTicket(path), address: socket.remoteAddress });
 }
 
 /** The address without what was asked there. */
-export function pathOf(url: string): string {
+export function pathWithoutQuery(url: string): string {
   const query = url.indexOf('?');
   return query === -1 ? url : url.slice(0, query);
 }
 
 /** A link to log in with is as good as a credential. */
-function publicPart(path: string): string {
+function hideLoginTicket(path: string): string {
   return path.startsWith('/login/') ? '/login/' : path;
 }

@@ -5,21 +5,21 @@ import { allServers } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { openAdminToken } from '../../identity/admin-token.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { createAdminDoor } from '../control/control-api.ts';
+import { createControlApi } from '../control/control-api.ts';
 import { createAdminCheck, createAdmitCaller } from './admit-caller.ts';
-import { type Connections, createConnections, maxConnectionsWithin } from './connections.ts';
+import { type Connections, createConnections, limitConnections } from './connections.ts';
 import { createGuards } from './guards.ts';
-import { type HttpParts, pathOf, recordRefusal } from './http-parts.ts';
+import { type HttpParts, pathWithoutQuery, recordRefusal } from './http-parts.ts';
 import { queueConnections } from './queue-connections.ts';
-import { createBodyBudget, dropBody } from './read-body.ts';
+import { createByteBudget, dropBody } from './read-body.ts';
 import { serveResourceMetadata } from './resource-metadata.ts';
 import { serveControl } from './serve-control.ts';
 import { isLoginPath, serveLogins } from './serve-logins.ts';
 import { serveMetrics } from './serve-metrics.ts';
 import { servePost } from './serve-post.ts';
-import { serveVisit } from './serve-transport.ts';
+import { serveTransport } from './serve-transport.ts';
 
-const statuses: Readonly<Record<string, readonly [number, string]>> = {
+const clientErrorStatuses: Readonly<Record<string, readonly [number, string]>> = {
   HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'Payload Too Large'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
@@ -36,7 +36,7 @@ export interface Listening {
 const serverPath = /^\/mcp\/([a-z0-9-]{1,64})$/;
 
 /** A head that takes longer is refused; so is a body that takes longer. An idle connection is closed. */
-const times = {
+const timeouts = {
   headersTimeout: 10_000,
   requestTimeout: 60_000,
   keepAliveTimeout: 65_000,
@@ -56,34 +56,34 @@ export async function listenHttp(
     gateway,
     connections,
     admitCaller: createAdmitCaller(gateway, connections),
-    bodies: createBodyBudget(() => gateway.config.limits.bodyBytes),
-    answers: createBodyBudget(() => gateway.config.limits.messageBytes),
+    bodies: createByteBudget(() => gateway.config.limits.bodyBytes),
+    answers: createByteBudget(() => gateway.config.limits.messageBytes),
   };
   let url = '';
-  const door = createAdminDoor(gateway, () => gateway.config.listen.publicUrl ?? url);
+  const controlApi = createControlApi(gateway, () => gateway.config.listen.publicUrl ?? url);
   let closing = false;
-  const mayTell = createPace(10, 60_000);
+  const mayWarn = createRateLimit(10, 60_000);
 
   /** A promise only where somebody has to be waited for. */
-  function answer(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
+  function routeRequest(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
     const refusal = guard(request);
     if (refusal !== undefined) {
       const { event, status, message } = refusal;
-      refuse(request, response, status, { event });
-      json(response, status, { jsonrpc: '2.0', id: null, error: { code: -32000, message } });
+      refuseRequest(request, response, status, { event });
+      sendJson(response, status, { jsonrpc: '2.0', id: null, error: { code: -32000, message } });
       return;
     }
-    const path = pathOf(request.url ?? '');
+    const path = pathWithoutQuery(request.url ?? '');
     const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
     if (server !== undefined) return answerMcp(server, request, response);
-    if (path.startsWith('/api/')) return serveControl(parts, door, adminOf, request, response);
+    if (path.startsWith('/api/')) return serveControl(parts, controlApi, adminOf, request, response);
     connections.demote(request.socket);
     if (isLoginPath(path)) return serveLogins(gateway, request, response);
     if (path === '/metrics') return serveMetrics(gateway, adminOf, request, response);
     if (path === '/readyz') return answerReady(request, response);
     if (path === '/healthz') {
       dropBody(request, response, true);
-      json(response, 200, { status: 'ok' });
+      sendJson(response, 200, { status: 'ok' });
       return;
     }
     if (path === '/.well-known/jwks.json' && request.method === 'GET') {
@@ -94,21 +94,22 @@ export async function listenHttp(
       return;
     }
     if (path.startsWith('/.well-known/') && serveResourceMetadata(gateway, path, request, response)) return;
-    refuse(request, response, 404, { event: 'address' });
-    json(response, 404, { error: 'Not found' });
+    refuseRequest(request, response, 404, { event: 'address' });
+    sendJson(response, 404, { error: 'Not found' });
   }
 
   function answerMcp(server: string, request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
     if (request.method === 'POST') return servePost(parts, server, request, response);
-    if (request.method === 'GET' || request.method === 'DELETE') return serveVisit(parts, server, request, response);
+    if (request.method === 'GET' || request.method === 'DELETE')
+      return serveTransport(parts, server, request, response);
     connections.demote(request.socket);
-    refuse(request, response, 405, { event: 'method' });
+    refuseRequest(request, response, 405, { event: 'method' });
     response.writeHead(405, { allow: 'POST, GET, DELETE', 'content-length': 0 }).end();
     return undefined;
   }
 
   /** For whoever is refused before anything is known of them. */
-  function refuse(
+  function refuseRequest(
     request: IncomingMessage,
     response: ServerResponse,
     status: number,
@@ -119,50 +120,50 @@ export async function listenHttp(
     dropBody(request, response, true);
   }
 
-  let asking: Promise<boolean> | undefined;
+  let pinging: Promise<boolean> | undefined;
   /** However many ask at once, the store is asked once. */
   function isReachable(): Promise<boolean> {
-    asking ??= gateway
+    pinging ??= gateway
       .ready()
       .then(
         () => true,
         () => false,
       )
       .finally(() => {
-        asking = undefined;
+        pinging = undefined;
       });
-    return asking;
+    return pinging;
   }
 
   async function answerReady(request: IncomingMessage, response: ServerResponse): Promise<void> {
     dropBody(request, response, true);
     const status = closing ? 'closing' : (await isReachable()) ? 'ok' : 'store unavailable';
-    json(response, status === 'ok' ? 200 : 503, { status });
+    sendJson(response, status === 'ok' ? 200 : 503, { status });
   }
 
-  function take(request: IncomingMessage, response: ServerResponse): void {
-    if (!connections.ask(request.socket, response)) return;
+  function handleRequest(request: IncomingMessage, response: ServerResponse): void {
+    if (!connections.startRequest(request.socket, response)) return;
     try {
-      answer(request, response)?.catch((error: unknown) => fail(response, error));
+      routeRequest(request, response)?.catch((error: unknown) => answerFailure(response, error));
     } catch (error) {
-      fail(response, error);
+      answerFailure(response, error);
     }
   }
 
   /** A fault of ours must not end the gateway, nor fill the log of whoever runs it. */
-  function fail(response: ServerResponse, error: unknown): void {
-    if (mayTell()) log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) });
-    if (!response.headersSent) json(response, 500, { error: 'Internal error' });
+  function answerFailure(response: ServerResponse, error: unknown): void {
+    if (mayWarn()) log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) });
+    if (!response.headersSent) sendJson(response, 500, { error: 'Internal error' });
     else response.destroy();
   }
 
   // A request without a Host is ours to refuse, so that it is written down.
-  const http = createServer({ ...times, requireHostHeader: false }, take);
-  http.on('checkContinue', take);
+  const http = createServer({ ...timeouts, requireHostHeader: false }, handleRequest);
+  http.on('checkContinue', handleRequest);
   answerClientErrors(http, gateway, connections);
   // Node drops the lines beyond a count without a word, an Origin among them; their size bounds them well enough.
   http.maxHeadersCount = 0;
-  queueConnections(http, times.headersTimeout);
+  queueConnections(http, timeouts.headersTimeout);
   http.prependListener('connection', (socket) => {
     socket.setNoDelay(true);
     connections.add(socket);
@@ -179,8 +180,8 @@ export async function listenHttp(
     adminTokenFile: token.file,
     async close(graceMs) {
       closing = true;
-      door.close();
-      await drain(http, connections, graceMs);
+      controlApi.close();
+      await closeServer(http, connections, graceMs);
     },
   };
 }
@@ -188,7 +189,7 @@ export async function listenHttp(
 /** Half of the connections are for one address: a program that opens a hundred at once is no flood. */
 function openConnections(gateway: Gateway, log: Log): Connections {
   const { maxConnections, behindProxy } = gateway.config.listen;
-  const total = maxConnectionsWithin(maxConnections);
+  const total = limitConnections(maxConnections);
   if (total < maxConnections) log.warn('fewer connections than configured', { connections: total });
   // All that comes through a proxy has the proxy's address.
   const limits = {
@@ -202,16 +203,16 @@ function openConnections(gateway: Gateway, log: Log): Connections {
 }
 
 /** So many times in each stretch of time. */
-function createPace(most: number, stretchMs: number): () => boolean {
+function createRateLimit(maxPerWindow: number, windowMs: number): () => boolean {
   let [count, until] = [0, 0];
   return () => {
     const now = performance.now();
-    if (now >= until) [count, until] = [0, now + stretchMs];
-    return ++count <= most;
+    if (now >= until) [count, until] = [0, now + windowMs];
+    return ++count <= maxPerWindow;
   };
 }
 
-function drain(http: Server, connections: Connections, graceMs: number): Promise<void> {
+function closeServer(http: Server, connections: Connections, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
     const cut = setTimeout(() => {
       for (const socket of connections.all()) socket.destroy();
@@ -224,7 +225,7 @@ function drain(http: Server, connections: Connections, graceMs: number): Promise
   });
 }
 
-function json(response: ServerResponse, status: number, body: unknown): void {
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
   const bytes = Buffer.from(JSON.stringify(body));
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length });
   response.end(bytes);
@@ -239,7 +240,7 @@ function answerClientErrors(http: Server, gateway: Gateway, connections: Connect
       socket.destroy();
       return;
     }
-    const [status, words] = statuses[error.code ?? ''] ?? [400, 'Bad Request'];
+    const [status, words] = clientErrorStatuses[error.code ?? ''] ?? [400, 'Bad Request'];
     gateway.metrics.httpRefused(status);
     gateway.refused({ event: 'request', entrance: 'http', status, code: error.code, address: remoteAddress });
     // In the middle of an answer nothing else can be said.
@@ -255,7 +256,7 @@ function answerClientErrors(http: Server, gateway: Gateway, connections: Connect
     socket.destroy();
   });
   http.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    if (!connections.ask(request.socket, response)) return;
+    if (!connections.startRequest(request.socket, response)) return;
     gateway.metrics.httpRefused(417);
     recordRefusal(gateway, request, { event: 'request', status: 417 });
     dropBody(request, response, true);

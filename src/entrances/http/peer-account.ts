@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { endianness } from 'node:os';
 
 /** The two ends of a connection, as our side names them. */
-interface Ends {
+interface SocketEnds {
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
   readonly localAddress?: string | undefined;
@@ -25,7 +25,7 @@ export function createIsOwnPeer(readTables: () => Promise<string> = readSocketTa
   const trusted = trustedAccounts();
   const freshTables = shareReads(readTables);
 
-  async function look(socket: Socket): Promise<boolean> {
+  async function readAccount(socket: Socket): Promise<boolean> {
     const { remoteAddress, remotePort, localAddress, localPort } = socket;
     const ends = { remoteAddress, remotePort, localAddress, localPort };
     let found = findPeerAccount(await freshTables(), ends, trusted);
@@ -40,7 +40,7 @@ export function createIsOwnPeer(readTables: () => Promise<string> = readSocketTa
     if (trusted === undefined) return true;
     const before = known.get(socket);
     if (before !== undefined) return before;
-    const looking = look(socket);
+    const looking = readAccount(socket);
     known.set(socket, looking);
     return looking;
   };
@@ -78,13 +78,17 @@ async function readSocketTables(): Promise<string> {
 }
 
 /** Whose the other end of a connection is, by the kernel's table of sockets. */
-export function findPeerAccount(tables: string, ends: Ends, trusted: ReadonlySet<string> = new Set()): PeerAccount {
+export function findPeerAccount(
+  tables: string,
+  ends: SocketEnds,
+  trusted: ReadonlySet<string> = new Set(),
+): PeerAccount {
   const { remoteAddress, remotePort, localAddress, localPort } = ends;
   if (remoteAddress === undefined || localAddress === undefined) return 'gone';
   if (remotePort === undefined || localPort === undefined) return 'gone';
-  const [remotes, locals] = [shapesOf(remoteAddress), shapesOf(localAddress)];
-  const [theirs, ours] = [portShape(remotePort), portShape(localPort)];
-  const isOurTable = nobody.some((address) => tables.includes(`:${ours} ${address}:0000 ${listening} `));
+  const [remotes, locals] = [formatAddress(remoteAddress), formatAddress(localAddress)];
+  const [theirs, ours] = [formatPort(remotePort), formatPort(localPort)];
+  const isOurTable = anyAddress.some((address) => tables.includes(`:${ours} ${address}:0000 ${listenState} `));
   if (!isOurTable) return 'unknown';
   for (const [index, remote] of remotes.entries()) {
     const start = tables.indexOf(` ${remote}:${theirs} ${locals[index]}:${ours} `);
@@ -100,24 +104,24 @@ export function findPeerAccount(tables: string, ends: Ends, trusted: ReadonlySet
   return 'gone';
 }
 
-const listening = '0A';
-const nobody = ['0'.repeat(8), '0'.repeat(32)];
+const listenState = '0A';
+const anyAddress = ['0'.repeat(8), '0'.repeat(32)];
 const lineLength = 300;
 
-const portShape = (port: number): string => port.toString(16).toUpperCase().padStart(4, '0');
+const formatPort = (port: number): string => port.toString(16).toUpperCase().padStart(4, '0');
 
 /** The ways an address of this machine is written there: of IPv4 also as a socket of IPv6 has it. */
-function shapesOf(address: string): string[] {
-  if (address === '::1') return [words([...new Array<number>(15).fill(0), 1])];
+function formatAddress(address: string): string[] {
+  if (address === '::1') return [hexWords([...new Array<number>(15).fill(0), 1])];
   const four = address
     .replace(/^::ffff:/i, '')
     .split('.')
     .map(Number);
-  return [words(four), words([...new Array<number>(10).fill(0), 0xff, 0xff, ...four])];
+  return [hexWords(four), hexWords([...new Array<number>(10).fill(0), 0xff, 0xff, ...four])];
 }
 
 /** In words of four bytes, each in the order of this machine. */
-function words(bytes: readonly number[]): string {
+function hexWords(bytes: readonly number[]): string {
   const hex = bytes.map((byte) => byte.toString(16).toUpperCase().padStart(2, '0'));
   const found: string[] = [];
   for (let i = 0; i < hex.length; i += 4) {

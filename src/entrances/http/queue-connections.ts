@@ -66,25 +66,25 @@ function takeNext(queue: Map<string, Set<Socket>>): Socket | undefined {
  * does not begin with a method, and a head that is too long, are for the HTTP server to refuse.
  */
 function readHead(socket: Socket, onHead: () => void): void {
-  let held: Buffer | undefined;
+  let head: Buffer | undefined;
 
-  function take(piece: Buffer): void {
-    const before = held?.length ?? 0;
+  function addPiece(piece: Buffer): void {
+    const before = head?.length ?? 0;
     // One buffer: a list of pieces would take a hundred times the memory if they come byte by byte.
-    held = held === undefined ? piece : Buffer.concat([held, piece]);
-    const start = startOfHead(held);
-    const isComplete = held.indexOf(headEnd, Math.max(start, before - headEnd.length)) !== -1;
-    if (!isComplete && held.length < maxHeaderSize && startsWithMethod(held, start)) return;
+    head = head === undefined ? piece : Buffer.concat([head, piece]);
+    const start = startOfHead(head);
+    const isComplete = head.indexOf(headEnd, Math.max(start, before - headEnd.length)) !== -1;
+    if (!isComplete && head.length < maxHeaderSize && startsWithMethod(head, start)) return;
     socket.pause();
-    socket.off('data', take).off('end', leave);
-    socket.unshift(held);
+    socket.off('data', addPiece).off('end', closeSocket);
+    socket.unshift(head);
     onHead();
   }
   /** Nothing was asked that could be answered. */
-  function leave(): void {
+  function closeSocket(): void {
     socket.destroy();
   }
-  socket.on('data', take).on('end', leave);
+  socket.on('data', addPiece).on('end', closeSocket);
 }
 
 /** The HTTP server skips line breaks in front of a request. */

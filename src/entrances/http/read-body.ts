@@ -3,30 +3,30 @@ import type { Socket } from 'node:net';
 import { createPieces, type Pieces } from '../../protocol/lines/line-pieces.ts';
 
 /** The bytes of one body, for as long as they are kept. */
-export interface HeldBytes {
+export interface ReservedBytes {
   /** False when there is no room for so many more. */
   add(bytes: number): boolean;
   release(): void;
 }
 
-export interface BodyBudget {
+export interface ByteBudget {
   /** For a body that this caller sends. */
-  open(caller: string): HeldBytes;
+  open(caller: string): ReservedBytes;
   /** How many bytes are kept now. */
-  held(): number;
+  reserved(): number;
 }
 
-const bodiesInAll = 16;
+const maxBodies = 16;
 
-const bodiesOfOne = 8;
+const maxBodiesPerCaller = 8;
 
 /** Why there is no body. */
-export type NoBody = 'too long' | 'no room' | 'broken off';
+export type BodyFailure = 'too long' | 'no room' | 'broken off';
 
 interface BodyOptions {
   readonly maxBytes: number;
   /** Where the bytes are counted, if anywhere. */
-  readonly held?: HeldBytes;
+  readonly reserved?: ReservedBytes;
   /** How one hears that the client has left; a request does not tell it reliably. */
   onGone(listener: () => void): void;
 }
@@ -35,15 +35,15 @@ interface BodyOptions {
 export function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  { maxBytes, held, onGone }: BodyOptions,
-): Promise<Buffer | NoBody> {
+  { maxBytes, reserved, onGone }: BodyOptions,
+): Promise<Buffer | BodyFailure> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.resolve('too long');
   if (expectsContinue(request)) response.writeContinue();
   return new Promise((resolve) => {
     let first: Buffer | undefined;
     let more: Pieces | undefined;
     let size = 0;
-    const stop = (why: NoBody) => {
+    const stop = (why: BodyFailure) => {
       request.removeAllListeners('data');
       first = undefined;
       more = undefined;
@@ -52,7 +52,7 @@ export function readBody(
     request.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > maxBytes) stop('too long');
-      else if (held?.add(chunk.length) === false) stop('no room');
+      else if (reserved?.add(chunk.length) === false) stop('no room');
       else if (first === undefined) first = chunk;
       else {
         more ??= startPieces(first);
@@ -130,11 +130,11 @@ function startPieces(first: Buffer): Pieces {
  * All bodies that are kept at a time, from their first byte until they are answered. The memory for them is bounded by a
  * multiple of the longest body, and one caller can fill half of it.
  */
-export function createBodyBudget(maxBodyBytes: () => number): BodyBudget {
+export function createByteBudget(maxBodyBytes: () => number): ByteBudget {
   const ofCallers = new Map<string, number>();
   let inAll = 0;
 
-  function change(caller: string, bytes: number): void {
+  function addBytes(caller: string, bytes: number): void {
     inAll += bytes;
     const now = (ofCallers.get(caller) ?? 0) + bytes;
     if (now === 0) ofCallers.delete(caller);
@@ -142,20 +142,20 @@ export function createBodyBudget(maxBodyBytes: () => number): BodyBudget {
   }
 
   return {
-    held: () => inAll,
+    reserved: () => inAll,
     open(caller) {
       let mine = 0;
       return {
         add(bytes) {
-          const most = maxBodyBytes();
-          if (inAll + bytes > bodiesInAll * most) return false;
-          if ((ofCallers.get(caller) ?? 0) + bytes > bodiesOfOne * most) return false;
+          const maxBytes = maxBodyBytes();
+          if (inAll + bytes > maxBodies * maxBytes) return false;
+          if ((ofCallers.get(caller) ?? 0) + bytes > maxBodiesPerCaller * maxBytes) return false;
           mine += bytes;
-          change(caller, bytes);
+          addBytes(caller, bytes);
           return true;
         },
         release() {
-          if (mine > 0) change(caller, -mine);
+          if (mine > 0) addBytes(caller, -mine);
           mine = 0;
         },
       };

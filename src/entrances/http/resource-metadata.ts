@@ -4,21 +4,21 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import { dropBody } from './read-body.ts';
 
 const wellKnown = '/.well-known/oauth-protected-resource';
-const forms = /^(?:\/mcp(?:\/[a-z0-9-]{1,64})?)?$/;
+const resourcePaths = /^(?:\/mcp(?:\/[a-z0-9-]{1,64})?)?$/;
 
 /** Where clients reach us: as configured, else by the name they used, which the guards have let pass. */
-function baseOf(gateway: Gateway, request: IncomingMessage): string {
+function publicBase(gateway: Gateway, request: IncomingMessage): string {
   const { publicUrl } = gateway.config.listen;
   return (publicUrl ?? `http://${request.headers.host ?? ''}`).replace(/\/$/, '');
 }
 
 /** The address of the metadata for one address of ours, its path after the well-known part (RFC 9728). */
 function metadataAddress(gateway: Gateway, request: IncomingMessage, server: string): string {
-  const base = baseOf(gateway, request);
-  return `${new URL(base).origin}${wellKnown}${pathOf(base)}/mcp${server === allServers ? '' : `/${server}`}`;
+  const base = publicBase(gateway, request);
+  return `${new URL(base).origin}${wellKnown}${basePath(base)}/mcp${server === allServers ? '' : `/${server}`}`;
 }
 
-function pathOf(base: string): string {
+function basePath(base: string): string {
   const { pathname } = new URL(base);
   return pathname === '/' ? '' : pathname;
 }
@@ -32,15 +32,15 @@ export function serveResourceMetadata(
 ): boolean {
   const { jwt } = gateway;
   if (jwt === undefined || request.method !== 'GET' || !path.startsWith(wellKnown)) return false;
-  const base = baseOf(gateway, request);
-  const [under, within] = [path.slice(wellKnown.length), pathOf(base)];
+  const base = publicBase(gateway, request);
+  const [under, within] = [path.slice(wellKnown.length), basePath(base)];
   // A proxy may pass on the path it is reached by, or leave it out.
   const form = under === within || under.startsWith(`${within}/`) ? under.slice(within.length) : under;
-  if (!forms.test(form)) return false;
+  if (!resourcePaths.test(form)) return false;
   const { issuers, scopes } = jwt;
   const bytes = Buffer.from(
     JSON.stringify({
-      resource: resourceOf(gateway, `${base}${form === '' ? '/mcp' : form}`),
+      resource: findResource(gateway, `${base}${form === '' ? '/mcp' : form}`),
       authorization_servers: issuers,
       ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
       bearer_methods_supported: ['header'],
@@ -57,7 +57,7 @@ export function serveResourceMetadata(
  * A client asks for a token for this, and it has to be one that is accepted: the address itself, or the one of all
  * servers where only that is.
  */
-function resourceOf(gateway: Gateway, address: string): string {
+function findResource(gateway: Gateway, address: string): string {
   const accepted = gateway.config.auth.jwt.flatMap(({ audience }) => audience);
   const whole = address.replace(/(\/mcp)\/[^/]+$/, '$1');
   return [address, whole].find((each) => accepted.includes(each)) ?? address;
@@ -67,7 +67,7 @@ function resourceOf(gateway: Gateway, address: string): string {
  * What a client that needs a token, or a better one, is told (RFC 6750, RFC 9728): where tokens are to be had, and all
  * the scopes at once. `scopes` are those that a token lacked; without them, no token was good at all.
  */
-export function challenge(
+export function createChallenge(
   gateway: Gateway,
   server: string,
   request: IncomingMessage,

@@ -4,7 +4,7 @@ import { ScanFault, scanArray } from '../../protocol/json/scan.ts';
 import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../protocol/message.ts';
 import { claimedVersion } from '../../protocol/modern-envelope.ts';
 import { batchVersion } from '../../protocol/versions.ts';
-import { arrived, finish, type HttpApproach, type Posted, refuse } from './serve-post.ts';
+import { createHttpExchange, type HttpRequestBase, type PostRequest, refusePost, sendReply } from './serve-post.ts';
 
 const maxElements = 64;
 
@@ -12,23 +12,23 @@ const maxElements = 64;
  * A JSON-RPC batch. Only revision 2025-03-26 had them, so only a client that negotiated it may send one; then every
  * element passes the pipeline by itself, as if it had come alone.
  */
-export async function serveBatch(posted: Posted, approach: HttpApproach, body: Buffer): Promise<void> {
-  const { gateway, request, answer } = posted;
+export async function serveBatch(post: PostRequest, base: HttpRequestBase, body: Buffer): Promise<void> {
+  const { gateway, request, answer } = post;
   // Asked through the pipeline: to anyone else, what a transport session negotiated would tell that it exists.
-  const visited = await gateway.visit({
-    ...approach,
+  const result = await gateway.visit({
+    ...base,
     era: 'handshake',
     entry: blankEntry(),
     intent: 'batch',
     channel: answer.channel,
   });
-  if (visited.kind === 'refused') {
-    finish(gateway, approach.server, request, answer, { ...visited, kind: 'message' });
+  if (result.kind === 'refused') {
+    sendReply(gateway, base.server, request, answer, { ...result, kind: 'message' });
     return;
   }
-  if (visited.kind !== 'known' || visited.version !== batchVersion) {
+  if (result.kind !== 'known' || result.version !== batchVersion) {
     const message = 'Batches are not part of this protocol version: send one message a request';
-    refuse(posted, { event: 'batch', status: 400, rpc: -32600, message });
+    refusePost(post, { event: 'batch', status: 400, rpc: -32600, message });
     return;
   }
   let messages: Message[];
@@ -45,24 +45,24 @@ export async function serveBatch(posted: Posted, approach: HttpApproach, body: B
   } catch (error) {
     if (!(error instanceof MessageFault) && !(error instanceof ScanFault)) throw error;
     const rpc = error instanceof ScanFault || error.notJson ? -32700 : -32600;
-    refuse(posted, { event: 'message', status: 400, rpc, message: error.message });
+    refusePost(post, { event: 'message', status: 400, rpc, message: error.message });
     return;
   }
   const replies = await Promise.all(
-    messages.map((message) => gateway.serve(arrived(approach, 'handshake', message, answer))),
+    messages.map((message) => gateway.serve(createHttpExchange(base, 'handshake', message, answer))),
   );
   const said = replies.flatMap((reply, index) =>
     reply.kind === 'message' && messages[index]?.kind === 'request' ? [reply.bytes] : [],
   );
-  answer.tell(replies.flatMap((reply) => (reply.kind === 'message' ? (reply.delivery ?? []) : [])));
-  if (said.length === 0) answer.empty(202);
+  answer.reportDelivery(replies.flatMap((reply) => (reply.kind === 'message' ? (reply.delivery ?? []) : [])));
+  if (said.length === 0) answer.finishEmpty(202);
   else if (answer.isStreaming()) {
     for (const bytes of said) answer.channel.emit(bytes);
-    answer.empty(200);
-  } else answer.finish(joined(said), 200);
+    answer.finishEmpty(200);
+  } else answer.finish(joinElements(said), 200);
 }
 
-function joined(elements: readonly Buffer[]): Buffer {
+function joinElements(elements: readonly Buffer[]): Buffer {
   const parts: Buffer[] = [];
   for (const [index, element] of elements.entries()) parts.push(Buffer.from(index === 0 ? '[' : ','), element);
   parts.push(Buffer.from(']'));

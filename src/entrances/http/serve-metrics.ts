@@ -16,12 +16,12 @@ export async function serveMetrics(
   dropBody(request, response, true);
   if (request.method !== 'GET' && request.method !== 'HEAD') {
     recordRefusal(gateway, request, { event: 'method', status: 405 });
-    refuse(gateway, response, 405, { allow: 'GET, HEAD' });
+    refuseRequest(gateway, response, 405, { allow: 'GET, HEAD' });
     return;
   }
-  if (!comesFromHere(gateway, request) && (await adminOf(request)) === undefined) {
+  if (!isLocalRequest(gateway, request) && (await adminOf(request)) === undefined) {
     recordRefusal(gateway, request, { event: 'admin', status: 401 });
-    refuse(gateway, response, 401, { 'www-authenticate': 'Bearer realm="ambit"' });
+    refuseRequest(gateway, response, 401, { 'www-authenticate': 'Bearer realm="ambit"' });
     return;
   }
   const bytes = Buffer.from(await gateway.metrics.text());
@@ -29,15 +29,15 @@ export async function serveMetrics(
   response.end(request.method === 'HEAD' ? undefined : bytes);
 }
 
-const forwarding = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'via'] as const;
+const proxyHeaders = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'via'] as const;
 
 /** A proxy or tunnel on this machine makes strangers look like neighbours: its traces count, and so does its name. */
-function comesFromHere(gateway: Gateway, request: IncomingMessage): boolean {
+function isLocalRequest(gateway: Gateway, request: IncomingMessage): boolean {
   if (gateway.config.listen.behindProxy || !isLoopback(request.socket.remoteAddress)) return false;
-  return namesLoopback(request.headers.host) && forwarding.every((name) => request.headers[name] === undefined);
+  return namesLoopback(request.headers.host) && proxyHeaders.every((name) => request.headers[name] === undefined);
 }
 
-function refuse(
+function refuseRequest(
   gateway: Gateway,
   response: ServerResponse,
   status: number,

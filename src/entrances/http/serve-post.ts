@@ -9,18 +9,18 @@ import { type Message, MessageFault, readClientMessage } from '../../protocol/me
 import { claimedVersion, type EnvelopeFault, envelopeFault } from '../../protocol/modern-envelope.ts';
 import type { TraceHeaders } from '../../protocol/trace.ts';
 import { handshakeVersions } from '../../protocol/versions.ts';
-import { type AdmittedCaller, credentialOf } from './admit-caller.ts';
+import { type AdmittedCaller, getCredential } from './admit-caller.ts';
 import { type Answer, createAnswer } from './answer.ts';
 import { isJson } from './guards.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';
-import { dropBody, type NoBody, readBody } from './read-body.ts';
-import { challenge } from './resource-metadata.ts';
+import { type BodyFailure, dropBody, readBody } from './read-body.ts';
+import { createChallenge } from './resource-metadata.ts';
 import { serveBatch } from './serve-batch.ts';
 
 const openBracket = 0x5b;
 
 /** What belongs to one POST of somebody who may send a body. */
-export interface Posted {
+export interface PostRequest {
   readonly gateway: Gateway;
   readonly server: string;
   readonly request: IncomingMessage;
@@ -42,23 +42,28 @@ export async function servePost(
     refuseCaller(gateway, server, request, response, answer, caller);
     return;
   }
-  answer.bound(answers.open(caller.key));
-  const posted: Posted = { gateway, server, request, response, caller, answer };
+  answer.limitUnread(answers.open(caller.key));
+  const post: PostRequest = { gateway, server, request, response, caller, answer };
   if (!isJson(request)) {
-    refuse(posted, { event: 'type', status: 415, rpc: -32600, message: 'The Content-Type must be application/json' });
+    refusePost(post, {
+      event: 'type',
+      status: 415,
+      rpc: -32600,
+      message: 'The Content-Type must be application/json',
+    });
     return;
   }
-  const held = bodies.open(caller.key);
+  const reserved = bodies.open(caller.key);
   try {
     const body = await readBody(request, response, {
       maxBytes: gateway.config.limits.bodyBytes,
-      held,
+      reserved,
       onGone: (listener) => answer.channel.onGone(listener),
     });
-    if (typeof body === 'string') refuseBody(posted, body);
-    else await serveBody(posted, body);
+    if (typeof body === 'string') refuseBody(post, body);
+    else await serveBody(post, body);
   } finally {
-    held.release();
+    reserved.release();
   }
 }
 
@@ -75,28 +80,28 @@ export function refuseCaller(
   const event = code === 'OVERLOADED' ? 'connection' : 'credential';
   recordRefusal(gateway, request, { event, status: row.http, code, detail: rule });
   dropBody(request, response, true);
-  const headers = row.http === 401 ? challenge(gateway, server, request, undefined) : undefined;
+  const headers = row.http === 401 ? createChallenge(gateway, server, request, undefined) : undefined;
   answer.finish(refusedRequest('null', refusal), row.http, headers);
 }
 
-function refuseBody(posted: Posted, why: NoBody): void {
+function refuseBody(post: PostRequest, why: BodyFailure): void {
   if (why === 'too long') {
     const message = 'The body is longer than limits.bodyBytes allows';
-    refuse(posted, { event: 'length', status: 413, rpc: -32600, message });
+    refusePost(post, { event: 'length', status: 413, rpc: -32600, message });
   } else if (why === 'no room') {
-    const { answer, request, response, caller, gateway } = posted;
+    const { answer, request, response, caller, gateway } = post;
     const refusal = new AmbitError('OVERLOADED', { what: 'Too many bytes of requests are kept at once.' });
-    recordRefusal(gateway, request, { event: 'overload', status: 503, code: refusal.code, ...caller.who });
+    recordRefusal(gateway, request, { event: 'overload', status: 503, code: refusal.code, ...caller.names });
     dropBody(request, response, caller.isStranger);
     answer.finish(refusedRequest('null', refusal), refusal.row.http, { 'retry-after': '1' });
   }
 }
 
-async function serveBody(posted: Posted, body: Buffer): Promise<void> {
-  const { gateway, server, request, answer } = posted;
-  const approach = approachOf(server, request);
-  if (body[firstByte(body)] === openBracket) {
-    await serveBatch(posted, approach, body);
+async function serveBody(post: PostRequest, body: Buffer): Promise<void> {
+  const { gateway, server, request, answer } = post;
+  const base = readRequestBase(server, request);
+  if (body[findFirstByte(body)] === openBracket) {
+    await serveBatch(post, base, body);
     return;
   }
   let message: Message;
@@ -106,63 +111,74 @@ async function serveBody(posted: Posted, body: Buffer): Promise<void> {
   } catch (error) {
     if (!(error instanceof MessageFault)) throw error;
     const rpc = error.notJson ? -32700 : -32600;
-    refuse(posted, { event: 'message', status: 400, rpc, message: error.message, id: error.id });
+    refusePost(post, { event: 'message', status: 400, rpc, message: error.message, id: error.id });
     return;
   }
-  const era = eraOf(message, request);
-  const wrong = era === 'modern' ? modernFault(message, request) : handshakeFault(message, request);
+  const era = findEra(message, request);
+  const wrong = era === 'modern' ? findModernFault(message, request) : findHandshakeFault(message, request);
   if (wrong !== undefined) {
-    refuse(posted, { ...wrong, event: 'envelope', status: 400, id: message.id ?? 'null' });
+    refusePost(post, { ...wrong, event: 'envelope', status: 400, id: message.id ?? 'null' });
     return;
   }
-  const reply = await gateway.serve(arrived(approach, era, message, answer));
-  finish(gateway, server, request, answer, reply);
+  const reply = await gateway.serve(createHttpExchange(base, era, message, answer));
+  sendReply(gateway, server, request, answer, reply);
 }
 
-function modernFault(message: Message, { headers }: IncomingMessage): EnvelopeFault | undefined {
+function findModernFault(message: Message, { headers }: IncomingMessage): EnvelopeFault | undefined {
   return envelopeFault(message, {
-    version: header(headers['mcp-protocol-version']),
-    method: header(headers['mcp-method']),
-    name: header(headers['mcp-name']),
+    version: joinHeader(headers['mcp-protocol-version']),
+    method: joinHeader(headers['mcp-method']),
+    name: joinHeader(headers['mcp-name']),
   });
 }
 
-function handshakeFault(message: Message, { headers }: IncomingMessage): EnvelopeFault | undefined {
-  const version = header(headers['mcp-protocol-version']);
+function findHandshakeFault(message: Message, { headers }: IncomingMessage): EnvelopeFault | undefined {
+  const version = joinHeader(headers['mcp-protocol-version']);
   if (version === undefined || message.method === 'initialize' || isHandshakeVersion(version)) return undefined;
   return { rpc: -32000, message: 'Bad Request: Unsupported protocol version' };
 }
 
-export type HttpApproach = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry' | 'correlationId' | 'trace'> & {
+export type HttpRequestBase = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry' | 'correlationId' | 'trace'> & {
   readonly traceHeaders: TraceHeaders | undefined;
 };
 
-export function arrived(approach: HttpApproach, era: Era, message: Message, answer: Pick<Answer, 'channel'>): Arrived {
+export function createHttpExchange(
+  base: HttpRequestBase,
+  era: Era,
+  message: Message,
+  answer: Pick<Answer, 'channel'>,
+): Arrived {
   return newExchange({
     entrance: 'http',
     era,
-    server: approach.server,
-    credential: approach.credential,
+    server: base.server,
+    credential: base.credential,
     // Modern traffic has no transport session: the header is ignored, not an error.
-    transportId: era === 'modern' ? undefined : approach.transportId,
-    headers: approach.headers,
-    traceHeaders: approach.traceHeaders,
+    transportId: era === 'modern' ? undefined : base.transportId,
+    headers: base.headers,
+    traceHeaders: base.traceHeaders,
     message,
     channel: answer.channel,
   });
 }
 
-export function finish(gateway: Gateway, server: string, request: IncomingMessage, answer: Answer, reply: Reply): void {
+export function sendReply(
+  gateway: Gateway,
+  server: string,
+  request: IncomingMessage,
+  answer: Answer,
+  reply: Reply,
+): void {
   if (reply.kind === 'accepted') {
-    answer.empty(202);
+    answer.finishEmpty(202);
     return;
   }
   const status = reply.status ?? 200;
   const { transportId, scopes } = reply;
   const transport = transportId === undefined ? undefined : { 'mcp-session-id': transportId };
   const asks = status === 401 || scopes !== undefined;
-  if (reply.delivery !== undefined) answer.tell([reply.delivery]);
-  answer.finish(reply.bytes, status, asks ? challenge(gateway, server, request, scopes) : transport);
+  if (reply.delivery !== undefined) answer.reportDelivery([reply.delivery]);
+  answer.finish(reply.bytes, status, asks ? createChallenge(gateway, server, request, scopes) : transport);
 }
 
 interface PostRefusal extends EnvelopeFault {
@@ -173,34 +189,34 @@ interface PostRefusal extends EnvelopeFault {
 }
 
 /** Answers a request that is no message as the protocol wants it, and writes that down. */
-export function refuse(posted: Posted, { event, status, rpc, message, data, id = 'null' }: PostRefusal): void {
-  const { gateway, request, response, caller, answer } = posted;
-  recordRefusal(gateway, request, { event, status, code: String(rpc), detail: message, ...caller.who });
+export function refusePost(post: PostRequest, { event, status, rpc, message, data, id = 'null' }: PostRefusal): void {
+  const { gateway, request, response, caller, answer } = post;
+  recordRefusal(gateway, request, { event, status, code: String(rpc), detail: message, ...caller.names });
   if (!request.complete) dropBody(request, response, caller.isStranger);
   answer.finish(errorMessage(id, rpc, message, data), status);
 }
 
-function approachOf(server: string, request: IncomingMessage): HttpApproach {
-  const transportId = header(request.headers['mcp-session-id']);
+function readRequestBase(server: string, request: IncomingMessage): HttpRequestBase {
+  const transportId = joinHeader(request.headers['mcp-session-id']);
   return {
     entrance: 'http',
     server,
-    credential: credentialOf(request),
+    credential: getCredential(request),
     transportId,
-    headers: () => paramHeaders(request),
-    traceHeaders: traceHeadersOf(request),
+    headers: () => readParamHeaders(request),
+    traceHeaders: readTraceHeaders(request),
   };
 }
 
-function traceHeadersOf({ headers }: IncomingMessage): TraceHeaders | undefined {
-  const parent = header(headers['traceparent']);
-  return parent === undefined ? undefined : { parent, state: header(headers['tracestate']) };
+function readTraceHeaders({ headers }: IncomingMessage): TraceHeaders | undefined {
+  const parent = joinHeader(headers['traceparent']);
+  return parent === undefined ? undefined : { parent, state: joinHeader(headers['tracestate']) };
 }
 
 /** A message without a revision of its own belongs to the handshake era, unless its header claims otherwise. */
-function eraOf(message: Message, request: IncomingMessage): Era {
+function findEra(message: Message, request: IncomingMessage): Era {
   if (claimedVersion(message) !== undefined) return 'modern';
-  const version = header(request.headers['mcp-protocol-version']);
+  const version = joinHeader(request.headers['mcp-protocol-version']);
   if (message.method === 'initialize' || version === undefined || isHandshakeVersion(version)) return 'handshake';
   return version >= '2026' && message.kind === 'request' ? 'modern' : 'handshake';
 }
@@ -209,23 +225,23 @@ function isHandshakeVersion(version: string): boolean {
   return handshakeVersions.includes(version) || version === '2024-11-05';
 }
 
-function paramHeaders(request: IncomingMessage): Record<string, string> {
+function readParamHeaders(request: IncomingMessage): Record<string, string> {
   let found: Record<string, string> | undefined;
   for (const name in request.headers) {
     if (!name.startsWith('mcp-param-')) continue;
     found ??= {};
-    found[name] = header(request.headers[name]) ?? '';
+    found[name] = joinHeader(request.headers[name]) ?? '';
   }
   return found ?? noHeaders;
 }
 
 const noHeaders: Record<string, string> = Object.freeze({});
 
-function header(value: string | string[] | undefined): string | undefined {
+function joinHeader(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
-function firstByte(body: Buffer): number {
+function findFirstByte(body: Buffer): number {
   let at = 0;
   while (body[at] === 0x20 || body[at] === 0x0a || body[at] === 0x0d || body[at] === 0x09) at++;
   return at;

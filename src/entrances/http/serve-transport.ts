@@ -3,14 +3,14 @@ import { AmbitError } from '../../errors.ts';
 import { blankEntry } from '../../gateway/exchange.ts';
 import { errorMessage } from '../../protocol/compose.ts';
 import { modernVersion } from '../../protocol/versions.ts';
-import { credentialOf } from './admit-caller.ts';
+import { getCredential } from './admit-caller.ts';
 import { createAnswer } from './answer.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';
 import { dropBody } from './read-body.ts';
-import { finish, refuseCaller } from './serve-post.ts';
+import { refuseCaller, sendReply } from './serve-post.ts';
 
 /** GET and DELETE /mcp/{server}: the handshake era's stream and goodbye. The modern era has neither. */
-export async function serveVisit(
+export async function serveTransport(
   { gateway, admitCaller, answers }: HttpParts,
   server: string,
   request: IncomingMessage,
@@ -22,12 +22,12 @@ export async function serveVisit(
     refuseCaller(gateway, server, request, response, answer, caller);
     return;
   }
-  answer.bound(answers.open(caller.key));
+  answer.limitUnread(answers.open(caller.key));
   dropBody(request, response, caller.isStranger);
   const transportId = request.headers['mcp-session-id'];
   const version = request.headers['mcp-protocol-version'];
   const refuse = (status: number, message: string, headers?: Readonly<Record<string, string>>) => {
-    recordRefusal(gateway, request, { event: 'method', status, code: '-32000', detail: message, ...caller.who });
+    recordRefusal(gateway, request, { event: 'method', status, code: '-32000', detail: message, ...caller.names });
     answer.finish(errorMessage('null', -32000, message), status, headers);
   };
   if (typeof transportId !== 'string' || version === modernVersion) {
@@ -39,18 +39,18 @@ export async function serveVisit(
     refuse(406, 'Not Acceptable: the client must accept text/event-stream');
     return;
   }
-  const visited = await gateway.visit({
+  const result = await gateway.visit({
     entrance: 'http',
     era: 'handshake',
     server,
-    credential: credentialOf(request),
+    credential: getCredential(request),
     transportId,
     entry: blankEntry(),
     intent,
     channel: answer.channel,
   });
-  if (visited.kind === 'refused') {
-    finish(gateway, server, request, answer, { ...visited, kind: 'message' });
-  } else if (visited.kind === 'gone') answer.empty(200);
-  else answer.stream();
+  if (result.kind === 'refused') {
+    sendReply(gateway, server, request, answer, { ...result, kind: 'message' });
+  } else if (result.kind === 'gone') answer.finishEmpty(200);
+  else answer.startStream();
 }

@@ -40,14 +40,14 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   });
   const underWay = new Set<Promise<void>>();
   /** What each channel in use wants done when the client leaves. */
-  const farewells = new Set<Set<() => void>>();
+  const goneListeners = new Set<Set<() => void>>();
   let gone = false;
   let transportId: string | undefined;
   let lastEra: Era = 'handshake';
   /** Messages that come before the handshake is answered wait for it. */
-  let shaking: Promise<unknown> = Promise.resolve();
+  let pendingHandshake: Promise<unknown> = Promise.resolve();
 
-  function channel(farewell: Set<() => void>): Channel {
+  function createChannel(listeners: Set<() => void>): Channel {
     return {
       owner: connection,
       isGone: () => gone,
@@ -57,21 +57,21 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
         if (!output.writableNeedDrain) listener();
         else output.once('drain', listener);
       },
-      onGone: (listener) => void farewell.add(listener),
+      onGone: (listener) => void listeners.add(listener),
       close() {},
     };
   }
 
-  function receive(line: Buffer): void {
+  function receiveLine(line: Buffer): void {
     if (line[0] === 0x5b) {
-      track(batch(line));
+      trackWork(serveBatch(line));
       return;
     }
     const message = readLine(line, refuse);
-    if (message !== undefined) track(one(message).then((reply) => say(reply)));
+    if (message !== undefined) trackWork(serveMessage(message).then((reply) => sendReply(reply)));
   }
 
-  function track(work: Promise<void>): void {
+  function trackWork(work: Promise<void>): void {
     const tracked = work
       .catch((error: unknown) =>
         gateway.log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) }),
@@ -80,29 +80,29 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     underWay.add(tracked);
   }
 
-  function note(event: 'message' | 'envelope' | 'batch' | 'length', code: number, detail: string): void {
+  function recordRefusal(event: 'message' | 'envelope' | 'batch' | 'length', code: number, detail: string): void {
     gateway.refused({ event, entrance: 'stdio', code: String(code), detail, sessionId });
   }
 
   const refuse: Refuse = (event, code, detail, id = 'null') => {
-    note(event, code, detail);
+    recordRefusal(event, code, detail);
     write(errorMessage(id, code, detail));
   };
 
-  async function one(message: Message): Promise<Reply> {
-    const era = eraOf(message);
+  async function serveMessage(message: Message): Promise<Reply> {
+    const era = findEra(message);
     if (era === 'modern') {
       const wrong = envelopeFault(message, undefined);
       if (wrong !== undefined) {
-        note('envelope', wrong.rpc, wrong.message);
+        recordRefusal('envelope', wrong.rpc, wrong.message);
         return { kind: 'message', bytes: errorMessage(message.id ?? 'null', wrong.rpc, wrong.message, wrong.data) };
       }
     }
     if (message.kind === 'request') lastEra = era;
-    const isOpening = opens(message) && era === 'handshake';
-    if (!isOpening && era === 'handshake') await shaking;
-    const farewell = new Set<() => void>();
-    farewells.add(farewell);
+    const isOpening = isInitialize(message) && era === 'handshake';
+    if (!isOpening && era === 'handshake') await pendingHandshake;
+    const listeners = new Set<() => void>();
+    goneListeners.add(listeners);
     const arrived = newExchange({
       entrance: 'stdio',
       era,
@@ -111,25 +111,25 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       transportId: era === 'modern' ? undefined : transportId,
       headers: () => ({}),
       message,
-      channel: channel(farewell),
+      channel: createChannel(listeners),
     });
     const serving = gateway.serve(arrived).then((reply) => {
       if (reply.kind === 'message' && reply.transportId !== undefined) transportId = reply.transportId;
       // The handshake's channel stays in use, as the way to this client; every other one has done its work.
-      if (!isOpening) farewells.delete(farewell);
+      if (!isOpening) goneListeners.delete(listeners);
       return reply;
     });
-    if (isOpening) shaking = serving;
+    if (isOpening) pendingHandshake = serving;
     return serving;
   }
 
-  function eraOf(message: Message): Era {
+  function findEra(message: Message): Era {
     if (claimedVersion(message) !== undefined) return 'modern';
     // Notifications carry no revision: they belong to the era the client last spoke.
     return message.kind === 'notification' && transportId === undefined ? lastEra : 'handshake';
   }
 
-  async function batch(line: Buffer): Promise<void> {
+  async function serveBatch(line: Buffer): Promise<void> {
     if (gateway.transportVersion(transportId) !== batchVersion) {
       refuse('batch', -32600, 'Batches are not part of this protocol version: send one message a line');
       return;
@@ -143,45 +143,45 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       return;
     }
     const messages = elements.map((element) => readLine(element, refuse)).filter((message) => message !== undefined);
-    const [opening, others] = [messages.filter(opens), messages.filter((message) => !opens(message))];
+    const [opening, others] = [messages.filter(isInitialize), messages.filter((message) => !isInitialize(message))];
     for (const { id } of opening) refuse('batch', -32600, 'this message cannot be part of a batch', id);
-    const replies = await Promise.all(others.map(one));
+    const replies = await Promise.all(others.map(serveMessage));
     const said = replies.flatMap((reply) => (reply.kind === 'message' ? [reply.bytes.toString()] : []));
     const deliveries = replies.flatMap((reply) => (reply.kind === 'message' ? (reply.delivery ?? []) : []));
     if (said.length > 0) write(Buffer.from(`[${said.join(',')}]`), deliveries);
   }
 
-  function say(reply: Reply): void {
+  function sendReply(reply: Reply): void {
     if (reply.kind !== 'message') return;
     if (reply.delivery === undefined) write(reply.bytes);
     else write(reply.bytes, [reply.delivery]);
   }
 
-  output.on('error', () => leave());
-  function leave(): void {
+  output.on('error', () => closeClient());
+  function closeClient(): void {
     if (gone) return;
     gone = true;
-    for (const farewell of farewells) for (const listener of farewell) listener();
+    for (const listeners of goneListeners) for (const listener of listeners) listener();
     input.destroy();
   }
 
   const lines = readLines(input, {
     maxBytes: gateway.config.limits.bodyBytes,
-    onLine: receive,
+    onLine: receiveLine,
     onTooLong: () => refuse('length', -32600, 'The line is longer than limits.bodyBytes allows'),
     onRunaway() {
-      note('length', -32600, 'The line has no end');
-      leave();
+      recordRefusal('length', -32600, 'The line has no end');
+      closeClient();
     },
   });
   if (!input.readableEnded && !input.destroyed)
     await Promise.race([once(input, 'end'), once(input, 'close')]).catch(() => {});
   // Someone who pipes requests in and closes the pipe still wants the answers.
   await Promise.race([Promise.all([...underWay]), new Promise((resolve) => setTimeout(resolve, lingerMs).unref())]);
-  leave();
+  closeClient();
 }
 
-function opens({ method }: Message): boolean {
+function isInitialize({ method }: Message): boolean {
   return method === 'initialize';
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { type Listening, listenControl, listenControlOf } from '../../../src/entrances/control/listen-control.ts';
+import { type ControlListener, listenControl, listenControlOf } from '../../../src/entrances/control/listen-control.ts';
 import { controlSocketPath, openSocketWay } from '../../../src/entrances/control/socket-path.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import { withLongLock } from '../../../src/lib/fs/file-lock.ts';
@@ -97,7 +97,7 @@ test('one data directory has one gateway, wherever the socket of each would lie'
   const environments = [{}, ...runtimes.map((folder) => ({ XDG_RUNTIME_DIR: folder }))];
   const start = (env: NodeJS.ProcessEnv) => listenControlOf(noGateway, dataDir, env);
   for (const env of environments) {
-    const first: Listening = await start(env);
+    const first: ControlListener = await start(env);
     for (const other of environments) {
       await expect(start(other)).rejects.toThrow(/Another gateway is already running on this data directory/);
     }

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createConnections, maxConnectionsWithin, networkOf } from '../../../src/entrances/http/connections.ts';
+import { createConnections, limitConnections, networkOf } from '../../../src/entrances/http/connections.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { callModern, modernHeaders, modernRequest, outcome } from '../../journeys/hostile/mcp-calls.ts';
 import { head, openWire, type Wire } from '../../journeys/hostile/raw-http.ts';
@@ -182,9 +182,9 @@ describe('S7: one credential', () => {
   test('has 256 requests on one connection that wait for their answers', () => {
     const connections = createConnections({ total: 8, perAddress: 8, perCredential: 8 }, () => {});
     const socket = new Socket();
-    const ask = () => connections.ask(socket, new EventEmitter() as ServerResponse);
+    const ask = () => connections.startRequest(socket, new EventEmitter() as ServerResponse);
     connections.add(socket);
-    connections.prove(socket, 'session');
+    connections.assignCredential(socket, 'session');
     expect(Array.from({ length: 256 }, ask)).not.toContain(false);
     expect([ask(), socket.destroyed]).toEqual([false, true]);
   });
@@ -218,9 +218,9 @@ test('S7: the lines about strangers are few, and the others are counted', async 
 });
 
 test('S7: the usual number of connections fits 1,024 descriptors, and fewer descriptors mean fewer connections', () => {
-  expect(maxConnectionsWithin(512, 1024)).toBe(512);
-  expect(maxConnectionsWithin(512, 512)).toBe(128);
-  expect(maxConnectionsWithin(5000, Infinity)).toBe(5000);
+  expect(limitConnections(512, 1024)).toBe(512);
+  expect(limitConnections(512, 512)).toBe(128);
+  expect(limitConnections(5000, Infinity)).toBe(5000);
 });
 
 test('S7: an address of IPv6 counts by its first half', () => {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Operator } from '../../../gateway/gateway.ts';
-import { type Asked, route } from '../route.ts';
+import { defineRoute, type RouteRequest } from '../route.ts';
 
 export const credentialName = z.strictObject({
   userId: z.string(),
@@ -31,20 +31,20 @@ const loginCallback = loginName.extend({
 
 /** The credentials that servers are given on behalf of users. */
 export const credentialRoutes = {
-  'GET /api/v1/credentials': route({
+  'GET /api/v1/credentials': defineRoute({
     summary: 'Lists what servers are given on behalf of users; never the values',
     returns: 'The credentials',
     answer: 'credentials',
     handle: listCredentials,
   }),
-  'POST /api/v1/credentials': route({
+  'POST /api/v1/credentials': defineRoute({
     summary: 'Keeps a value for a user and a server, sealed',
     body: newCredential,
     returns: 'Which one was set',
     answer: 'setCredential',
     handle: setCredential,
   }),
-  'DELETE /api/v1/credentials': route({
+  'DELETE /api/v1/credentials': defineRoute({
     summary: 'Forgets a value',
     body: credentialName,
     returns: 'Whether there was one',
@@ -55,13 +55,13 @@ export const credentialRoutes = {
 
 /** The logins of users at servers. */
 export const loginRoutes = {
-  'GET /api/v1/logins': route({
+  'GET /api/v1/logins': defineRoute({
     summary: 'Lists who is logged in to which server',
     returns: 'The logins; never tokens',
     answer: 'logins',
     handle: listLogins,
   }),
-  'POST /api/v1/logins': route({
+  'POST /api/v1/logins': defineRoute({
     summary: 'Starts a login; the browser of the user goes to the address in the answer',
     body: newLogin,
     status: 201,
@@ -69,14 +69,14 @@ export const loginRoutes = {
     answer: 'startedLogin',
     handle: startLogin,
   }),
-  'DELETE /api/v1/logins': route({
+  'DELETE /api/v1/logins': defineRoute({
     summary: 'Ends a login, here and at the authorization server',
     body: loginName,
     returns: 'Whether there was one',
     answer: 'removedLogin',
     handle: removeLogin,
   }),
-  'POST /api/v1/logins/complete': route({
+  'POST /api/v1/logins/complete': defineRoute({
     summary: 'Completes a login with the address that the browser was sent back to',
     body: loginCallback,
     returns: 'The login',
@@ -89,13 +89,13 @@ async function listCredentials(gateway: Operator) {
   return { credentials: (await gateway.openAuth()).credentials.list() };
 }
 
-async function setCredential(gateway: Operator, { body }: Asked<{ body: typeof newCredential }>) {
+async function setCredential(gateway: Operator, { body }: RouteRequest<{ body: typeof newCredential }>) {
   const { value, ...which } = body;
   await (await gateway.openAuth()).credentials.set(which, value);
   return { ...which, set: true as const };
 }
 
-async function removeCredential(gateway: Operator, { body }: Asked<{ body: typeof credentialName }>) {
+async function removeCredential(gateway: Operator, { body }: RouteRequest<{ body: typeof credentialName }>) {
   return { ...body, removed: await (await gateway.openAuth()).credentials.remove(body) };
 }
 
@@ -103,16 +103,16 @@ async function listLogins(gateway: Operator) {
   return { logins: (await gateway.openAuth()).logins.list() };
 }
 
-async function startLogin(gateway: Operator, { body }: Asked<{ body: typeof newLogin }>) {
+async function startLogin(gateway: Operator, { body }: RouteRequest<{ body: typeof newLogin }>) {
   const { port, ...which } = body;
   return (await gateway.openAuth()).logins.start(which, port);
 }
 
-async function completeLogin(gateway: Operator, { body }: Asked<{ body: typeof loginCallback }>) {
+async function completeLogin(gateway: Operator, { body }: RouteRequest<{ body: typeof loginCallback }>) {
   const { callback, ...which } = body;
   return (await gateway.openAuth()).logins.complete(callback, which);
 }
 
-async function removeLogin(gateway: Operator, { body }: Asked<{ body: typeof loginName }>) {
+async function removeLogin(gateway: Operator, { body }: RouteRequest<{ body: typeof loginName }>) {
   return { ...body, removed: await (await gateway.openAuth()).logins.remove(body) };
 }

@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { AmbitError, errorTable } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
-import { type Asked, DetailedRefusal, route } from '../route.ts';
-import { notFound } from './sessions.ts';
+import { DetailedProblemError, defineRoute, type RouteRequest } from '../route.ts';
+import { sessionNotFoundError } from './sessions.ts';
 
 type Folders = Operator['folders'];
 type FolderName = Parameters<Folders['diff']>[0];
 
-const ofFolder = 'The session: its id, a unique name or prefix; the whole id of one that has ended.';
+const folderParameter = 'The session: its id, a unique name or prefix; the whole id of one that has ended.';
 
 const folderQuery = z.object({
   workspace: z.string().optional().describe('Which folder, where it has several.'),
@@ -21,26 +21,26 @@ const mergeRequest = z.strictObject({
 
 /** The folders that sessions have for themselves. */
 export const folderRoutes = {
-  'GET /api/v1/sessions/{id}/diff': route({
+  'GET /api/v1/sessions/{id}/diff': defineRoute({
     summary: 'Shows what a session changed in the folder it has for itself, and was not merged',
-    parameter: ofFolder,
+    parameter: folderParameter,
     query: folderQuery,
     returns: 'The files and a patch',
     answer: 'folderDiff',
     handle: diffFolder,
   }),
-  'POST /api/v1/sessions/{id}/merge': route({
+  'POST /api/v1/sessions/{id}/merge': defineRoute({
     summary: 'Brings what a session changed into its workspace: all of it or, where anything conflicts, nothing',
-    parameter: ofFolder,
+    parameter: folderParameter,
     body: mergeRequest,
     returns: 'What became of each file',
     answer: 'merge',
     refusals: { 409: { returns: 'Files conflict; nothing was changed', answer: 'mergeConflict' } },
     handle: mergeFolder,
   }),
-  'DELETE /api/v1/sessions/{id}/folder': route({
+  'DELETE /api/v1/sessions/{id}/folder': defineRoute({
     summary: 'Removes the folder of a session that has ended, with what was not merged',
-    parameter: ofFolder,
+    parameter: folderParameter,
     query: folderQuery,
     returns: 'Which one is gone',
     answer: 'discardedFolder',
@@ -48,23 +48,23 @@ export const folderRoutes = {
   }),
 };
 
-async function diffFolder(gateway: Operator, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
-  return gateway.folders.diff(await namedFolder(gateway, parameter, query.workspace));
+async function diffFolder(gateway: Operator, { parameter, query }: RouteRequest<{ query: typeof folderQuery }>) {
+  return gateway.folders.diff(await findFolder(gateway, parameter, query.workspace));
 }
 
-async function mergeFolder(gateway: Operator, { parameter, body }: Asked<{ body: typeof mergeRequest }>) {
+async function mergeFolder(gateway: Operator, { parameter, body }: RouteRequest<{ body: typeof mergeRequest }>) {
   const { workspace, ...request } = body;
-  const merge = await gateway.folders.merge(await namedFolder(gateway, parameter, workspace), request);
+  const merge = await gateway.folders.merge(await findFolder(gateway, parameter, workspace), request);
   if (merge.fits || merge.dryRun) return merge;
   const { files } = merge;
   const inTheWay = files.filter(({ outcome }) => outcome === 'conflict');
   const lines = inTheWay.map(({ path, reason }) => `  ${JSON.stringify(path)}: ${reason}`);
   const what = [errorTable.WORKSPACE_CONFLICT.sentence, ...lines].join('\n');
-  throw new DetailedRefusal('WORKSPACE_CONFLICT', what, { files });
+  throw new DetailedProblemError('WORKSPACE_CONFLICT', what, { files });
 }
 
-async function discardFolder(gateway: Operator, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
-  const which = await namedFolder(gateway, parameter, query.workspace);
+async function discardFolder(gateway: Operator, { parameter, query }: RouteRequest<{ query: typeof folderQuery }>) {
+  const which = await findFolder(gateway, parameter, query.workspace);
   // Its servers would go on in a folder that is not there.
   if ((await gateway.sessions.find(which.sessionId)) !== undefined) {
     throw new AmbitError('REQUEST_INVALID', {
@@ -77,7 +77,7 @@ async function discardFolder(gateway: Operator, { parameter, query }: Asked<{ qu
 }
 
 /** The folder of a live session, or one that was kept when its session ended. */
-async function namedFolder(gateway: Operator, reference: string, workspace: string | undefined): Promise<FolderName> {
+async function findFolder(gateway: Operator, reference: string, workspace: string | undefined): Promise<FolderName> {
   const { sessions, folders } = gateway;
   const record = await sessions.find(reference);
   const session = record === undefined ? undefined : sessions.get(record.id);
@@ -90,7 +90,8 @@ async function namedFolder(gateway: Operator, reference: string, workspace: stri
   const fitting = workspace === undefined ? there : there.filter((each) => each.workspaceId === workspace);
   const [only, ...others] = fitting;
   if (only === undefined) {
-    if (record === undefined) throw notFound('No session, live or ended, has a folder by that id, name or prefix.');
+    if (record === undefined)
+      throw sessionNotFoundError('No session, live or ended, has a folder by that id, name or prefix.');
     throw new AmbitError('WORKSPACE_REQUIRED', { what: 'The session has no folder of its own.' });
   }
   if (others.length === 0) return only;

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import { texts } from '../../../sessions/session-schema.ts';
-import { type Asked, route } from '../route.ts';
-import { givenTrust } from './sessions.ts';
+import { defineRoute, type RouteRequest } from '../route.ts';
+import { trustLevelInput } from './sessions.ts';
 
-const ofUser = 'The name of the user.';
-const ofKey = 'The id, or a beginning of it that fits only one.';
+const userParameter = 'The name of the user.';
+const keyParameter = 'The id, or a beginning of it that fits only one.';
 
 const newUser = z.strictObject({
   name: z.string(),
@@ -17,7 +17,7 @@ const teamsOfUser = z.strictObject({ teams: texts });
 
 const newKey = z.strictObject({
   userId: z.string(),
-  trustLevel: givenTrust.optional(),
+  trustLevel: trustLevelInput.optional(),
   workspaces: texts.optional().describe('The only ones it may use; all unless said.'),
   scopes: texts
     .optional()
@@ -33,55 +33,55 @@ const keysQuery = z.object({ user: z.string().optional().describe('Only those of
 
 /** Users, teams and their keys. */
 export const peopleRoutes = {
-  'GET /api/v1/users': route({
+  'GET /api/v1/users': defineRoute({
     summary: 'Lists the users there are, declared or added',
     returns: 'The organisation and its users',
     answer: 'users',
     handle: listUsers,
   }),
-  'POST /api/v1/users': route({
+  'POST /api/v1/users': defineRoute({
     summary: 'Adds a user; one who is there joins the teams named',
     body: newUser,
     returns: 'The user',
     answer: 'user',
     handle: addUser,
   }),
-  'GET /api/v1/users/{id}': route({
+  'GET /api/v1/users/{id}': defineRoute({
     summary: 'Shows a user',
-    parameter: ofUser,
+    parameter: userParameter,
     returns: 'The user',
     answer: 'user',
     handle: showUser,
   }),
-  'PATCH /api/v1/users/{id}': route({
+  'PATCH /api/v1/users/{id}': defineRoute({
     summary: 'Puts a user into these teams and no others',
-    parameter: ofUser,
+    parameter: userParameter,
     body: teamsOfUser,
     returns: 'The user',
     answer: 'user',
     handle: changeUser,
   }),
-  'DELETE /api/v1/users/{id}': route({
+  'DELETE /api/v1/users/{id}': defineRoute({
     summary: 'Removes a user, revokes the keys, and ends the sessions opened with them',
-    parameter: ofUser,
+    parameter: userParameter,
     returns: 'How many keys and sessions that were',
     answer: 'removedUser',
     handle: removeUser,
   }),
-  'GET /api/v1/teams': route({
+  'GET /api/v1/teams': defineRoute({
     summary: 'Lists the teams there are, and who is in them',
     returns: 'The teams',
     answer: 'teams',
     handle: listTeams,
   }),
-  'GET /api/v1/keys': route({
+  'GET /api/v1/keys': defineRoute({
     summary: 'Lists the keys there are; never what proves them',
     query: keysQuery,
     returns: 'The keys',
     answer: 'keys',
     handle: listKeys,
   }),
-  'POST /api/v1/keys': route({
+  'POST /api/v1/keys': defineRoute({
     summary: 'Makes a key for a user; it is shown only here',
     body: newKey,
     status: 201,
@@ -89,23 +89,23 @@ export const peopleRoutes = {
     answer: 'mintedKey',
     handle: createKey,
   }),
-  'GET /api/v1/keys/{id}': route({
+  'GET /api/v1/keys/{id}': defineRoute({
     summary: 'Shows a key',
-    parameter: ofKey,
+    parameter: keyParameter,
     returns: 'The key',
     answer: 'key',
     handle: showKey,
   }),
-  'DELETE /api/v1/keys/{id}': route({
+  'DELETE /api/v1/keys/{id}': defineRoute({
     summary: 'Revokes a key for good, and ends the sessions opened with it',
-    parameter: ofKey,
+    parameter: keyParameter,
     returns: 'The key, and how many sessions that were',
     answer: 'revokedKey',
     handle: revokeKey,
   }),
-  'POST /api/v1/keys/{id}/rotate': route({
+  'POST /api/v1/keys/{id}/rotate': defineRoute({
     summary: 'Makes another secret for the same key; the one before is taken for as long as is said',
-    parameter: ofKey,
+    parameter: keyParameter,
     body: rotation,
     status: 201,
     returns: 'The key',
@@ -118,21 +118,21 @@ async function listUsers({ people }: Operator) {
   return { organisation: people.organisation() ?? null, users: await people.users.list() };
 }
 
-async function addUser({ people }: Operator, { body }: Asked<{ body: typeof newUser }>) {
+async function addUser({ people }: Operator, { body }: RouteRequest<{ body: typeof newUser }>) {
   return people.users.add(body.name, body.teams);
 }
 
-async function showUser({ people }: Operator, { parameter }: Asked) {
+async function showUser({ people }: Operator, { parameter }: RouteRequest) {
   const user = await people.users.get(parameter);
   if (user === undefined) throw new AmbitError('USER_NOT_FOUND');
   return user;
 }
 
-async function changeUser({ people }: Operator, { parameter, body }: Asked<{ body: typeof teamsOfUser }>) {
+async function changeUser({ people }: Operator, { parameter, body }: RouteRequest<{ body: typeof teamsOfUser }>) {
   return people.users.setTeams(parameter, body.teams);
 }
 
-async function removeUser({ people }: Operator, { parameter }: Asked) {
+async function removeUser({ people }: Operator, { parameter }: RouteRequest) {
   const removed = await people.users.remove(parameter);
   if (removed === undefined) throw new AmbitError('USER_NOT_FOUND');
   return { name: parameter, removed: true as const, ...removed };
@@ -142,25 +142,25 @@ async function listTeams({ people }: Operator) {
   return { teams: await people.teams() };
 }
 
-async function listKeys({ people }: Operator, { query }: Asked<{ query: typeof keysQuery }>) {
+async function listKeys({ people }: Operator, { query }: RouteRequest<{ query: typeof keysQuery }>) {
   return { keys: await people.keys.list({ userId: query.user }) };
 }
 
-async function createKey({ people }: Operator, { body }: Asked<{ body: typeof newKey }>) {
+async function createKey({ people }: Operator, { body }: RouteRequest<{ body: typeof newKey }>) {
   const { view, key } = await people.keys.create(body);
   return { ...view, key };
 }
 
-async function showKey({ people }: Operator, { parameter }: Asked) {
+async function showKey({ people }: Operator, { parameter }: RouteRequest) {
   return people.keys.get(parameter);
 }
 
-async function revokeKey({ people }: Operator, { parameter }: Asked) {
+async function revokeKey({ people }: Operator, { parameter }: RouteRequest) {
   const { view, sessions } = await people.keys.revoke(parameter);
   return { ...view, sessions };
 }
 
-async function rotateKey({ people }: Operator, { parameter, body }: Asked<{ body: typeof rotation }>) {
+async function rotateKey({ people }: Operator, { parameter, body }: RouteRequest<{ body: typeof rotation }>) {
   const { view, key } = await people.keys.rotate(parameter, body.overlapSeconds);
   return { ...view, key };
 }

@@ -8,12 +8,12 @@ import { isGivenId } from '../../../sessions/given-id.ts';
 import { type Session, viewOf } from '../../../sessions/session.ts';
 import { jsonValue, texts } from '../../../sessions/session-schema.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
-import { type Asked, route } from '../route.ts';
+import { defineRoute, type RouteRequest } from '../route.ts';
 
-const ofSession = 'The id, a unique name, or a unique prefix of the id.';
+const sessionParameter = 'The id, a unique name, or a unique prefix of the id.';
 
 /** Any spelling of a trust level, read as the one that counts. */
-export const givenTrust = z.string().transform(readTrust).describe('"direct" or "sandboxed".');
+export const trustLevelInput = z.string().transform(readTrust).describe('"direct" or "sandboxed".');
 
 function readTrust(text: string): TrustLevel {
   const trustLevel = normalizeTrust(text);
@@ -21,14 +21,14 @@ function readTrust(text: string): TrustLevel {
   throw new AmbitError('REQUEST_INVALID', { what: 'The trust level must be "direct" or "sandboxed".' });
 }
 
-const narrowing = z.strictObject({
-  trustLevel: givenTrust.exactOptional(),
+const restriction = z.strictObject({
+  trustLevel: trustLevelInput.exactOptional(),
   ttlSeconds: z.number().exactOptional().describe('It ends when it is idle for so long.'),
   servers: texts.exactOptional().describe('The only servers it may use; an empty list means none.'),
   permissions: texts.exactOptional().describe('What it may do, by name.'),
 });
 
-const draft = narrowing.extend({
+const draft = restriction.extend({
   name: z.string().exactOptional().describe('Unique per user among live sessions.'),
   userId: z.string().exactOptional(),
   agentId: z.string().exactOptional(),
@@ -53,9 +53,9 @@ const sessionsQuery = z.object({
     .meta({ type: 'integer', minimum: 1, maximum: 1000, description: 'At most this many; 1000 unless said.' }),
 });
 
-const mostCalls = 200;
+const maxCalls = 200;
 
-const callsLimit = { error: `a whole number from 1 to ${mostCalls}` };
+const callsLimit = { error: `a whole number from 1 to ${maxCalls}` };
 
 const callsQuery = z.object({
   before: z
@@ -67,7 +67,7 @@ const callsQuery = z.object({
     .number(callsLimit)
     .int(callsLimit)
     .min(1, callsLimit)
-    .max(mostCalls, callsLimit)
+    .max(maxCalls, callsLimit)
     .default(50)
     .describe('At most this many.'),
 });
@@ -82,14 +82,14 @@ const callToExplain = z.strictObject({
 
 /** Sessions, their servers and their calls. */
 export const sessionRoutes = {
-  'GET /api/v1/sessions': route({
+  'GET /api/v1/sessions': defineRoute({
     summary: 'Lists the live sessions, the oldest first',
     query: sessionsQuery,
     returns: 'A page of sessions',
     answer: 'sessionsPage',
     handle: listSessions,
   }),
-  'POST /api/v1/sessions': route({
+  'POST /api/v1/sessions': defineRoute({
     summary: 'Opens a session; its token is shown only here',
     description: 'More trust than the bounds allow is refused, not lowered.',
     body: draft,
@@ -98,59 +98,59 @@ export const sessionRoutes = {
     answer: 'openedSession',
     handle: createSession,
   }),
-  'GET /api/v1/sessions/{id}': route({
+  'GET /api/v1/sessions/{id}': defineRoute({
     summary: 'Shows a session, with what it has used and what it runs in',
-    parameter: ofSession,
+    parameter: sessionParameter,
     returns: 'The session',
     answer: 'sessionDetails',
     handle: showSession,
   }),
-  'PATCH /api/v1/sessions/{id}': route({
+  'PATCH /api/v1/sessions/{id}': defineRoute({
     summary: 'Narrows a session, and ends what no longer fits',
     description: 'Whatever would widen it is refused, and then nothing of the request holds.',
-    parameter: ofSession,
-    body: narrowing,
+    parameter: sessionParameter,
+    body: restriction,
     returns: 'The session as it is now',
     answer: 'session',
     handle: restrictSession,
   }),
-  'DELETE /api/v1/sessions/{id}': route({
+  'DELETE /api/v1/sessions/{id}': defineRoute({
     summary: 'Ends a session, and those it opened',
-    parameter: ofSession,
+    parameter: sessionParameter,
     returns: 'The session as it was',
     answer: 'endedSession',
     handle: endSession,
   }),
-  'GET /api/v1/sessions/{id}/servers': route({
+  'GET /api/v1/sessions/{id}/servers': defineRoute({
     summary: 'Lists the servers a session may use, for an agent SDK, and why others are out',
-    parameter: ofSession,
+    parameter: sessionParameter,
     returns: 'mcpServers, and how the session finds each server',
     answer: 'sessionServers',
-    handle: resolveSession,
+    handle: listSessionServers,
   }),
-  'POST /api/v1/sessions/{id}/servers': route({
+  'POST /api/v1/sessions/{id}/servers': defineRoute({
     summary: 'Lists those servers with addresses of the gateway and a further token',
     description: 'Ambit\u2019s own tools are among them where rules leave any. The token is another one each time.',
-    parameter: ofSession,
+    parameter: sessionParameter,
     body: via,
     status: 201,
     returns: 'mcpServers, and how the session finds each server',
     answer: 'sessionServers',
-    handle: resolveViaGateway,
+    handle: listGatewayServers,
   }),
-  'GET /api/v1/sessions/{id}/calls': route({
+  'GET /api/v1/sessions/{id}/calls': defineRoute({
     summary: 'Lists the calls of a session, the newest first, from the journal of this gateway',
     description:
       'One page looks through 16 MB of the journal. A session that is gone has its calls here too, by its whole id.',
-    parameter: ofSession,
+    parameter: sessionParameter,
     query: callsQuery,
     returns: 'A page of calls; it may be empty and not the last',
     answer: 'callsPage',
     handle: listCalls,
   }),
-  'POST /api/v1/sessions/{id}/explain': route({
+  'POST /api/v1/sessions/{id}/explain': defineRoute({
     summary: 'Says what a call would get, by which rule, from which claims',
-    parameter: ofSession,
+    parameter: sessionParameter,
     body: callToExplain,
     returns: 'The decision',
     answer: 'callExplanation',
@@ -158,18 +158,18 @@ export const sessionRoutes = {
   }),
 };
 
-async function createSession(gateway: Operator, { body }: Asked<{ body: typeof draft }>) {
+async function createSession(gateway: Operator, { body }: RouteRequest<{ body: typeof draft }>) {
   if (body.userId === anonymousUser) {
     throw new AmbitError('REQUEST_INVALID', { what: `No session can be opened for a user named "${anonymousUser}".` });
   }
   const { parentId, ...rest } = body;
-  const parent = parentId === undefined ? {} : { parentId: (await foundRecord(gateway, parentId)).id };
+  const parent = parentId === undefined ? {} : { parentId: (await findRecord(gateway, parentId)).id };
   const { record, token } = await gateway.openSession({ ...rest, ...parent });
   return { ...viewOf(record), token };
 }
 
 /** Oldest first; `next` names the page after, for `after`. */
-async function listSessions(gateway: Operator, { query }: Asked<{ query: typeof sessionsQuery }>) {
+async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: typeof sessionsQuery }>) {
   const { user, workspace, parent, ...page } = query;
   const filter = {
     ...(user === undefined ? {} : { userId: user }),
@@ -180,51 +180,51 @@ async function listSessions(gateway: Operator, { query }: Asked<{ query: typeof 
   return { sessions: sessions.map(viewOf), next };
 }
 
-async function showSession(gateway: Operator, { parameter }: Asked) {
-  const record = await foundRecord(gateway, parameter);
+async function showSession(gateway: Operator, { parameter }: RouteRequest) {
+  const record = await findRecord(gateway, parameter);
   const usage = await gateway.usage(record.id);
   const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
   return { ...viewOf(record), ...(usage === undefined ? {} : { usage }), sandbox };
 }
 
-async function endSession(gateway: Operator, { parameter }: Asked) {
-  const record = await foundRecord(gateway, parameter);
-  if (!(await gateway.sessions.end(record.id))) throw notFound();
+async function endSession(gateway: Operator, { parameter }: RouteRequest) {
+  const record = await findRecord(gateway, parameter);
+  if (!(await gateway.sessions.end(record.id))) throw sessionNotFoundError();
   return { ...viewOf(record), ended: true as const };
 }
 
-async function restrictSession(gateway: Operator, { parameter, body }: Asked<{ body: typeof narrowing }>) {
-  const { id } = await foundRecord(gateway, parameter);
+async function restrictSession(gateway: Operator, { parameter, body }: RouteRequest<{ body: typeof restriction }>) {
+  const { id } = await findRecord(gateway, parameter);
   await gateway.restrictSession(id, body);
-  return viewOf(await foundRecord(gateway, id));
+  return viewOf(await findRecord(gateway, id));
 }
 
 /** Newest first, from the journal of this gateway; of one that is gone too, for whoever knows its id. */
-async function listCalls(gateway: Operator, { parameter, query }: Asked<{ query: typeof callsQuery }>) {
+async function listCalls(gateway: Operator, { parameter, query }: RouteRequest<{ query: typeof callsQuery }>) {
   const isGone = isGivenId(parameter) && (await gateway.sessions.whyGone(parameter)) !== undefined;
-  const id = isGone ? parameter : (await foundRecord(gateway, parameter)).id;
+  const id = isGone ? parameter : (await findRecord(gateway, parameter)).id;
   return gateway.calls(id, query);
 }
 
-async function foundRecord(gateway: Operator, reference: string): Promise<SessionRecord> {
+async function findRecord(gateway: Operator, reference: string): Promise<SessionRecord> {
   const record = await gateway.sessions.find(reference);
-  if (record === undefined) throw notFound();
+  if (record === undefined) throw sessionNotFoundError();
   return record;
 }
 
 /** As this process holds it, for those who decide on it. */
-async function heldSession(gateway: Operator, reference: string): Promise<Session> {
-  const session = gateway.sessions.get((await foundRecord(gateway, reference)).id);
-  if (session === undefined) throw notFound();
+async function findLoadedSession(gateway: Operator, reference: string): Promise<Session> {
+  const session = gateway.sessions.get((await findRecord(gateway, reference)).id);
+  if (session === undefined) throw sessionNotFoundError();
   return session;
 }
 
-export function notFound(what = 'No live session has that id, name or unique prefix.'): AmbitError {
+export function sessionNotFoundError(what = 'No live session has that id, name or unique prefix.'): AmbitError {
   return new AmbitError('SESSION_NOT_FOUND', { what });
 }
 
-async function resolveSession(gateway: Operator, { parameter }: Asked) {
-  const session = await heldSession(gateway, parameter);
+async function listSessionServers(gateway: Operator, { parameter }: RouteRequest) {
+  const session = await findLoadedSession(gateway, parameter);
   // Whoever is handed the servers starts them there.
   await gateway.folders.folderFor(session);
   const { explain, narrowsTools } = await gateway.openAccess();
@@ -236,13 +236,13 @@ async function resolveSession(gateway: Operator, { parameter }: Asked) {
 }
 
 /** Gateway addresses with a further token of the session: each time another, so this is no GET. */
-async function resolveViaGateway(gateway: Operator, { parameter, address }: Asked<{ body: typeof via }>) {
-  const { id } = await heldSession(gateway, parameter);
+async function listGatewayServers(gateway: Operator, { parameter, address }: RouteRequest<{ body: typeof via }>) {
+  const { id } = await findLoadedSession(gateway, parameter);
   if (address === undefined) {
     throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not listen on any address.' });
   }
   const token = await gateway.furtherToken(id);
-  const session = await heldSession(gateway, id);
+  const session = await findLoadedSession(gateway, id);
   const { explain, hasOwnTools } = await gateway.openAccess();
   const resolved = explain(session);
   return {
@@ -251,7 +251,7 @@ async function resolveViaGateway(gateway: Operator, { parameter, address }: Aske
   };
 }
 
-async function explainCall(gateway: Operator, { parameter, body }: Asked<{ body: typeof callToExplain }>) {
-  const session = await heldSession(gateway, parameter);
+async function explainCall(gateway: Operator, { parameter, body }: RouteRequest<{ body: typeof callToExplain }>) {
+  const session = await findLoadedSession(gateway, parameter);
   return (await gateway.openAccess()).explainCall(session, body.tool, body.args);
 }
