@@ -1,6 +1,6 @@
 import type { Upstream } from '../upstreams/definition.ts';
-import { type Arrived, type Identified, isToolCall } from './exchange.ts';
-import type { ListedStage, Next, Scope, StageList } from './stage.ts';
+import { type Arrived, type IdentifiedExchange, isToolCall } from './exchange.ts';
+import type { ListedStage, Next, StageList, StageScope } from './stage.ts';
 
 /** Hears when an exchange enters a stage, is passed on by it, comes back to it and leaves it. */
 export type StageWatch = (stage: string, step: 'in' | 'on' | 'back' | 'out') => void;
@@ -10,7 +10,7 @@ export function composeStages<Start, Out>({ stages, destination }: StageList<Sta
   return chainStages(stages, destination);
 }
 
-type Routable = Identified<Arrived> & { readonly upstream: Upstream | undefined };
+type RoutableExchange = IdentifiedExchange<Arrived> & { readonly upstream: Upstream | undefined };
 
 /**
  * Makes one function of the request pipeline. A request passes only the stages that it needs: they are chosen when its
@@ -27,23 +27,31 @@ export function composeRequestStages<Out>(
   const end = watch === undefined ? destination : watchDestination(destination, watch);
   const afterSession = stages.findIndex(({ finds }) => finds === 'session') + 1;
   const afterServer = stages.findIndex(({ finds }) => finds === 'server') + 1;
-  const toServer = chooseStages(watched.slice(afterServer), end, revision, ({ upstream }: Routable) => upstream);
+  const toServer = chooseStages(
+    watched.slice(afterServer),
+    end,
+    revision,
+    ({ upstream }: RoutableExchange) => upstream,
+  );
   const inSession = chooseStages(watched.slice(afterSession, afterServer), toServer, revision, () => undefined);
   return chainStages(watched.slice(0, afterSession), inSession as Next<Arrived, Out>);
 }
 
 function chooseStages<Out>(
   stages: readonly ListedStage<Out>[],
-  next: Next<Routable, Out>,
+  next: Next<RoutableExchange, Out>,
   revision: () => number,
-  upstreamOf: (exchange: Routable) => Upstream | undefined,
-): Next<Routable, Out> {
+  upstreamOf: (exchange: RoutableExchange) => Upstream | undefined,
+): Next<RoutableExchange, Out> {
   let chosenAt: number | undefined;
   // By the definition of the server, not by its name: a request may still carry the one from before a reload.
-  let chains = new Map<Upstream | undefined, Next<Routable, Out>[]>();
+  let chains = new Map<Upstream | undefined, Next<RoutableExchange, Out>[]>();
 
-  function choose({ era, message, principal }: Routable, upstream: Upstream | undefined): Next<Routable, Out> {
-    const scope: Scope = { era, isToolCall: isToolCall(message), principal: principal.kind, upstream };
+  function choose(
+    { era, message, principal }: RoutableExchange,
+    upstream: Upstream | undefined,
+  ): Next<RoutableExchange, Out> {
+    const scope: StageScope = { era, isToolCall: isToolCall(message), principal: principal.kind, upstream };
     return chainStages(
       stages.filter(({ isNeeded }) => isNeeded === undefined || isNeeded(scope)),
       next,
@@ -75,7 +83,7 @@ function chooseStages<Out>(
 const principals = ['session', 'user', 'local', 'anonymous'] as const;
 
 /** A number for everything in a scope except the server. */
-function scopeIndex({ era, message, principal: { kind } }: Routable): number {
+function scopeIndex({ era, message, principal: { kind } }: RoutableExchange): number {
   return principals.indexOf(kind) * 4 + (era === 'modern' ? 2 : 0) + (isToolCall(message) ? 1 : 0);
 }
 

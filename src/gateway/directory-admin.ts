@@ -12,7 +12,7 @@ import type { Sessions } from '../sessions/sessions.ts';
 
 export type { KeyView, MintedKey, TeamView, UserView };
 
-export interface KeyWish {
+export interface KeyRequest {
   readonly userId: string;
   /** The most it may have; `direct` unless said. */
   readonly trustLevel?: TrustLevel | undefined;
@@ -36,7 +36,7 @@ export interface People {
   };
   teams(): Promise<TeamView[]>;
   readonly keys: {
-    create(wish: KeyWish): Promise<MintedKey>;
+    create(wish: KeyRequest): Promise<MintedKey>;
     list(filter?: { readonly userId?: string | undefined }): Promise<KeyView[]>;
     /** By id, or by a beginning of it that fits only one. */
     get(reference: string): Promise<KeyView>;
@@ -46,7 +46,7 @@ export interface People {
   };
 }
 
-interface PeopleParts {
+interface DirectoryAdminParts {
   readonly directory: Directory;
   readonly sessions: Sessions;
   readonly config: () => Config;
@@ -56,29 +56,35 @@ interface PeopleParts {
 }
 
 const graceMs = 200;
-const shortestReference = 6;
-const longestLifeSeconds = 10 * 31_536_000;
+const minReferenceLength = 6;
+const maxLifeSeconds = 10 * 31_536_000;
 
-export function createPeople({ directory, sessions, config, journal, onUserRemoved }: PeopleParts): People {
+export function createDirectoryAdmin({
+  directory,
+  sessions,
+  config,
+  journal,
+  onUserRemoved,
+}: DirectoryAdminParts): People {
   const { users, keys } = directory;
 
-  function note(event: string, userId: string, more: { readonly keyId?: string } = {}): void {
+  function recordChange(event: string, userId: string, more: { readonly keyId?: string } = {}): void {
     journal.record({ kind: 'gateway', event, userId, ...more });
   }
 
   // Whoever revoked it ends them, and that is heard of here; unless it was stopped before it could.
-  directory.onRevoked((_, keyId) => void setTimeout(endHeld, graceMs, keyId).unref());
+  directory.onRevoked((_, keyId) => void setTimeout(endLoadedSessions, graceMs, keyId).unref());
 
-  function endHeld(keyId: string): void {
+  function endLoadedSessions(keyId: string): void {
     for (const { id } of sessions.held().filter((session) => session.keyId === keyId)) {
       void sessions.end(id, 'revoked').catch(() => false);
     }
   }
 
-  async function named(reference: string): Promise<KeyView> {
+  async function findKey(reference: string): Promise<KeyView> {
     const exact = await keys.get(reference);
     if (exact !== undefined) return exact;
-    if (reference.length < shortestReference) throw noKey();
+    if (reference.length < minReferenceLength) throw noKey();
     const [found, ...others] = (await keys.list()).filter(({ id }) => id.startsWith(reference));
     if (found === undefined) throw noKey();
     if (others.length === 0) return found;
@@ -88,7 +94,7 @@ export function createPeople({ directory, sessions, config, journal, onUserRemov
   async function revoke({ id, userId, state }: KeyView): Promise<{ view: KeyView; sessions: number }> {
     const view = await keys.revoke(id);
     if (view === undefined) throw noKey();
-    if (state !== 'revoked') note('key-revoked', userId, { keyId: id });
+    if (state !== 'revoked') recordChange('key-revoked', userId, { keyId: id });
     return { view, sessions: await sessions.endOfKey(userId, id) };
   }
 
@@ -99,7 +105,7 @@ export function createPeople({ directory, sessions, config, journal, onUserRemov
     return { keys: live.length, sessions: ended };
   }
 
-  function checkWorkspaces(names: readonly string[] | undefined): readonly string[] | null {
+  function readWorkspaces(names: readonly string[] | undefined): readonly string[] | null {
     if (names === undefined) return null;
     if (names.length === 0)
       throw new AmbitError('REQUEST_INVALID', { what: 'A key that may use no workspace is none.' });
@@ -120,12 +126,12 @@ export function createPeople({ directory, sessions, config, journal, onUserRemov
       async add(name, teams) {
         const known = await users.get(name);
         const view = await users.add(name, teams);
-        note(known === undefined ? 'user-added' : 'user-changed', name);
+        recordChange(known === undefined ? 'user-added' : 'user-changed', name);
         return view;
       },
       async setTeams(name, teams) {
         const view = await users.setTeams(name, teams);
-        note('user-changed', name);
+        recordChange('user-changed', name);
         return view;
       },
       get: users.get,
@@ -137,7 +143,7 @@ export function createPeople({ directory, sessions, config, journal, onUserRemov
         if (known.declared) await users.remove(name);
         const before = await revokeAll(name);
         await users.remove(name);
-        note('user-removed', name);
+        recordChange('user-removed', name);
         // Made while we were at it; from here on nobody can make more.
         const after = await revokeAll(name);
         await onUserRemoved(name);
@@ -147,31 +153,31 @@ export function createPeople({ directory, sessions, config, journal, onUserRemov
     teams: directory.teams.list,
     keys: {
       async create({ userId, trustLevel = 'direct', workspaces, scopes, lifeSeconds }) {
-        checkLife(lifeSeconds);
+        assertLifetime(lifeSeconds);
         const ceiling = {
           trustLevel,
-          workspaces: checkWorkspaces(workspaces),
+          workspaces: readWorkspaces(workspaces),
           scopes: scopes === undefined ? null : checkPermissions(scopes),
         };
         const minted = await keys.create({ userId, ceiling, lifeSeconds });
-        note('key-created', userId, { keyId: minted.view.id });
+        recordChange('key-created', userId, { keyId: minted.view.id });
         return minted;
       },
       list: keys.list,
-      get: named,
-      revoke: async (reference) => revoke(await named(reference)),
+      get: findKey,
+      revoke: async (reference) => revoke(await findKey(reference)),
       async rotate(reference, overlapSeconds = 0) {
-        if (overlapSeconds !== 0) checkLife(overlapSeconds);
-        const { id, userId } = await named(reference);
+        if (overlapSeconds !== 0) assertLifetime(overlapSeconds);
+        const { id, userId } = await findKey(reference);
         const minted = await keys.rotate(id, overlapSeconds);
-        note('key-rotated', userId, { keyId: id });
+        recordChange('key-rotated', userId, { keyId: id });
         return minted;
       },
     },
   };
 }
 
-function checkLife(seconds: number | undefined): void {
-  if (seconds === undefined || (Number.isInteger(seconds) && seconds >= 1 && seconds <= longestLifeSeconds)) return;
+function assertLifetime(seconds: number | undefined): void {
+  if (seconds === undefined || (Number.isInteger(seconds) && seconds >= 1 && seconds <= maxLifeSeconds)) return;
   throw new AmbitError('REQUEST_INVALID', { what: 'A time is a whole number of seconds, ten years at most.' });
 }

@@ -12,7 +12,7 @@ import type { Caller } from '../upstreams/links/caller.ts';
 export const allServers = '*';
 
 /** What stages annotate for the journal; the rest of an exchange is read-only. */
-export interface EntryDraft {
+export interface JournalDraft {
   sessionId: string | undefined;
   userId: string | undefined;
   /** The API key it came with. */
@@ -31,10 +31,10 @@ export interface EntryDraft {
   /** The exchange whose result was given again. */
   cached: string | undefined;
   /** Which server was asked, and how long it took; only where tracing is on. */
-  asked: { readonly server: string; readonly from: number; readonly until: number } | undefined;
+  upstreamTiming: { readonly server: string; readonly from: number; readonly until: number } | undefined;
 }
 
-export function blankEntry(): EntryDraft {
+export function emptyJournalDraft(): JournalDraft {
   return {
     sessionId: undefined,
     userId: undefined,
@@ -46,7 +46,7 @@ export function blankEntry(): EntryDraft {
     upstream: undefined,
     pid: undefined,
     cached: undefined,
-    asked: undefined,
+    upstreamTiming: undefined,
   };
 }
 
@@ -54,21 +54,21 @@ export function blankEntry(): EntryDraft {
  * An exchange as an entrance makes it. There is room in it for all that the stages will add: an object that keeps one
  * shape from the first stage to the last is read and written much faster than one that grows.
  */
-export function newExchange(arrived: NewExchange): Arrived {
+export function createExchange(options: ExchangeOptions): Arrived {
   return {
-    entrance: arrived.entrance,
-    era: arrived.era,
-    server: arrived.server,
-    credential: arrived.credential,
-    transportId: arrived.transportId,
-    headers: arrived.headers,
+    entrance: options.entrance,
+    era: options.era,
+    server: options.server,
+    credential: options.credential,
+    transportId: options.transportId,
+    headers: options.headers,
     correlationId: randomUUID(),
-    trace: traceOf(arrived.message, arrived.traceHeaders),
-    message: arrived.message,
-    channel: arrived.channel,
-    entry: blankEntry(),
+    trace: traceOf(options.message, options.traceHeaders),
+    message: options.message,
+    channel: options.channel,
+    entry: emptyJournalDraft(),
     principal: undefined,
-    looksAs: undefined,
+    listAsSession: undefined,
     session: undefined,
     decidedAt: undefined,
     upstream: undefined,
@@ -79,23 +79,23 @@ export function newExchange(arrived: NewExchange): Arrived {
   } as Arrived;
 }
 
-type NewExchange = Omit<Arrived, 'looksAs' | 'entry' | 'correlationId' | 'trace'> & {
+type ExchangeOptions = Omit<Arrived, 'listAsSession' | 'entry' | 'correlationId' | 'trace'> & {
   /** What the request's own headers say of a trace. */
   readonly traceHeaders?: TraceHeaders | undefined;
 };
 
 /** A request as it comes in at an entrance: the address that it is for, and its credential. */
-export interface Approach {
+export interface RequestBase {
   readonly entrance: 'http' | 'stdio';
   readonly era: Era;
   readonly server: string;
   readonly credential: Credential;
   /** MCP's own session id, handshake era only. It never proves anything. */
   readonly transportId: string | undefined;
-  readonly entry: EntryDraft;
+  readonly entry: JournalDraft;
 }
 
-export interface Arrived extends Approach {
+export interface Arrived extends RequestBase {
   /** What this exchange is called wherever it is mentioned: journal, context, logs. */
   readonly correlationId: string;
   /** The trace it is part of, where the client says so. */
@@ -105,29 +105,33 @@ export interface Arrived extends Approach {
   /** Request headers that belong to the message (`Mcp-Param-*`), for upstreams over HTTP. */
   readonly headers: () => Readonly<Record<string, string>>;
   /** A session of the user that is only looked through, to list what it could use. */
-  readonly looksAs?: Session | undefined;
+  readonly listAsSession?: Session | undefined;
 }
 
-export type Identified<E extends Approach = Approach> = E & { readonly principal: Principal };
-export type InSession<E extends Approach = Approach> = Identified<E> & { readonly session: Session };
+export type IdentifiedExchange<E extends RequestBase = RequestBase> = E & { readonly principal: Principal };
+export type SessionExchange<E extends RequestBase = RequestBase> = IdentifiedExchange<E> & {
+  readonly session: Session;
+};
 /** `decidedAt` is the revision of configuration and approvals that the decisions about it rest on. */
-export type Decided<E extends Approach = Approach> = InSession<E> & { readonly decidedAt: number };
-export type Authorized<E extends Approach = Approach> = Decided<E> & {
+export type DecidedExchange<E extends RequestBase = RequestBase> = SessionExchange<E> & { readonly decidedAt: number };
+export type AuthorizedExchange<E extends RequestBase = RequestBase> = DecidedExchange<E> & {
   /** The server that the request is for. Undefined at the address of all servers, until `routeTool` has found it. */
   readonly upstream: Upstream | undefined;
   /** At the address of all servers: those that this session may use, in the order of the configuration. */
   readonly available: readonly ServerDefinition[];
 };
 /** `caller` is the handshake-era client behind the transport session; none on initialize and in the modern era. */
-type Bound<E extends Approach = Approach> = Authorized<E> & { readonly caller: Caller | undefined };
-export type Prepared = Bound<Arrived> & {
+type BoundExchange<E extends RequestBase = RequestBase> = AuthorizedExchange<E> & {
+  readonly caller: Caller | undefined;
+};
+export type Prepared = BoundExchange<Arrived> & {
   /** The message for the server: the client's own, or at the address of all servers one with the server's own names. */
   readonly outgoing: Message;
   /** The changes that are made to `outgoing` when it is sent. Everything else of it stays as it came. */
   readonly edits: readonly Edit[];
 };
 /** An exchange with one server. */
-export type ToServer = Prepared & { readonly upstream: Upstream };
+export type ServerExchange = Prepared & { readonly upstream: Upstream };
 
 /** Only a call of a tool that is answered counts as one: as a notification, nothing is called. */
 export function isToolCall({ method, kind }: Message): boolean {

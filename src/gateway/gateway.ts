@@ -25,7 +25,7 @@ import type { Arrived } from './exchange.ts';
 import type { CallExplanation } from './inspect/explain-call.ts';
 import type { Next, StageList } from './stage.ts';
 import type { Identify } from './stages/authenticate.ts';
-import type { Visit, Visited } from './stages/handle-transport.ts';
+import type { TransportRequest, TransportResult } from './stages/handle-transport.ts';
 
 /** Tells which servers and tools a session may use, and why. */
 export interface ServerAccess {
@@ -57,12 +57,12 @@ export interface Operator {
   readonly folders: SessionFolders;
   readonly calls: Journal['calls'];
   /** The configuration and the data, for another process to find. */
-  readonly places: { readonly configFile: string; readonly dataDir: string };
+  readonly paths: { readonly configFile: string; readonly dataDir: string };
   openSession(draft: SessionDraft): Promise<OpenedSession>;
   /** Narrows a session, and ends what no longer fits. */
   restrictSession(id: string, change: Narrowing): Promise<Session>;
   /** A further token for a session; that one was made is recorded. */
-  furtherToken(id: string): Promise<string>;
+  issueToken(id: string): Promise<string>;
   /** Tells what a session has used of its quotas. */
   usage(id: string): Promise<Use | undefined>;
   /** Examines what a sandboxed session's servers run in; null without a gateway, which alone does that. */
@@ -98,11 +98,11 @@ export interface Gateway extends Operator, OperatorAuth, ServerAccess {
   readonly directory: Directory;
   readonly jwt: JwtIdentity | undefined;
   readonly serve: Next<Arrived, Reply>;
-  readonly visit: Next<Visit, Visited>;
+  readonly handleTransport: Next<TransportRequest, TransportResult>;
   /** Finds who a credential proves: entrances ask before they read what else was sent. */
   readonly identify: Identify;
   /** For the journal: what an entrance refused by itself. Many of one kind are told as a number. */
-  refused(refusal: Refusal): void;
+  recordRefusal(refusal: Refusal): void;
   readonly metrics: Metrics;
   /** What happens to the sessions of the store, for those outside who listen. */
   readonly lifecycle: Lifecycle;
@@ -110,7 +110,7 @@ export interface Gateway extends Operator, OperatorAuth, ServerAccess {
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
   /** For the journal: who asked the control API for what, and how that went. */
-  controlled(what: {
+  recordControl(what: {
     readonly by: string;
     readonly method: string;
     readonly path: string;

@@ -17,10 +17,10 @@ export function createObserver(log: Log, metrics?: Metrics): Observer {
   return {
     sessionOpened(session) {
       metrics?.sessionOpened(session.trustLevel);
-      log.debug?.('session opened', { ...bounds(session), ...metadataFields(session.metadata ?? {}) });
+      log.debug?.('session opened', { ...sessionFields(session), ...metadataFields(session.metadata ?? {}) });
     },
     sessionRestricted(session) {
-      log.debug?.('session restricted', bounds(session));
+      log.debug?.('session restricted', sessionFields(session));
     },
     sessionEnded(session, reason) {
       const seconds = (Date.now() - session.createdAt) / 1000;
@@ -42,22 +42,22 @@ export function createObserver(log: Log, metrics?: Metrics): Observer {
         },
         ended(pid, exit) {
           metrics?.processEnded(server);
-          log.debug?.('server ended', { ...whose, pid, ...how(exit) });
+          log.debug?.('server ended', { ...whose, pid, ...exitFields(exit) });
         },
         lost(pid, exit) {
-          log.warn('server lost', { ...whose, pid, ...how(exit) });
+          log.warn('server lost', { ...whose, pid, ...exitFields(exit) });
         },
       };
     },
   };
 }
 
-function how({ code, signal, reason }: Parameters<ProcessWatch['ended']>[1]) {
+function exitFields({ code, signal, reason }: Parameters<ProcessWatch['ended']>[1]) {
   return { code: code ?? undefined, signal: signal ?? undefined, reason };
 }
 
 /** Permissions are told at this level and at no other. */
-function bounds(session: Session) {
+function sessionFields(session: Session) {
   return {
     session: session.id,
     user: session.userId,

@@ -12,14 +12,14 @@ import { refusalOfQuestion, refusalOfQuestionsIn } from '../upstreams/links/rela
 import { pushTowardsClient, tellsOfForeignTask } from '../upstreams/links/relay/towards-client.ts';
 import type { Delivery, Sent } from '../upstreams/links/sent.ts';
 import { composeStages } from './compose.ts';
-import { announcements, type Target, targetsOf } from './routing/push-targets.ts';
-import { type AroundStage, type BeforeStage, type Next, startPipeline, widen } from './stage.ts';
+import { announcementMethods, findTargets, type PushTarget } from './routing/push-targets.ts';
+import { type AroundStage, addToExchange, type BeforeStage, type Next, startPipeline } from './stage.ts';
 
-type Attributed = Sent & { readonly targets: readonly Target[] };
-type Permitted = Attributed & { readonly permitted: true };
+type AttributedMessage = Sent & { readonly targets: readonly PushTarget[] };
+type PermittedMessage = AttributedMessage & { readonly permitted: true };
 
-const longestMethod = 200;
-const nowhere: Delivery = { delivered: false, full: undefined };
+const maxMethodLength = 200;
+const undelivered: Delivery = { delivered: false, full: undefined };
 
 /**
  * The pipeline of messages that a server sends by itself. Every stage passes on synchronously, so that a message which
@@ -37,9 +37,9 @@ export function serverMessagePipeline(journal: Journal): Next<Sent, Delivery> {
 }
 
 function recordPush(journal: Journal): AroundStage<Sent, unknown, Delivery> {
-  return { name: 'recordPush', refuses: [], around: recorded };
+  return { name: 'recordPush', refuses: [], around: recordOutcome };
 
-  async function recorded<Here extends Sent>(sent: Here, next: Next<Here, Delivery>): Promise<Delivery> {
+  async function recordOutcome<Here extends Sent>(sent: Here, next: Next<Here, Delivery>): Promise<Delivery> {
     let outcome = 'ok';
     try {
       const delivery = await next(sent);
@@ -52,15 +52,15 @@ function recordPush(journal: Journal): AroundStage<Sent, unknown, Delivery> {
         const { rpc } = errorTable[error.code];
         sent.respond(errorMessage(sent.message.id, rpc, refusalText(error)));
       }
-      return nowhere;
+      return undelivered;
     } finally {
       // Progress that arrives is part of its call, which has an entry of its own.
       if (sent.message.method !== 'notifications/progress' || outcome !== 'ok') {
         journal.record({
           kind: 'push',
-          sessionId: sent.link.sessionId ?? soleTarget(sent),
+          sessionId: sent.link.sessionId ?? findSoleTarget(sent),
           server: sent.upstream.name,
-          method: shortened(sent.message.method),
+          method: shortenMethod(sent.message.method),
           outcome,
           bytes: sent.message.bytes.length,
         });
@@ -70,46 +70,46 @@ function recordPush(journal: Journal): AroundStage<Sent, unknown, Delivery> {
 }
 
 /** A server may say a thousand of these in a second, and make up the methods. */
-function shortened(method: string): string {
-  return method.length > longestMethod ? `${method.slice(0, longestMethod)}…` : method;
+function shortenMethod(method: string): string {
+  return method.length > maxMethodLength ? `${method.slice(0, maxMethodLength)}…` : method;
 }
 
-function attribute(): AroundStage<Sent, Pick<Attributed, 'targets'>, Delivery> {
-  return { name: 'attribute', refuses: ['CLIENT_UNREACHABLE'], around: attributed };
+function attribute(): AroundStage<Sent, Pick<AttributedMessage, 'targets'>, Delivery> {
+  return { name: 'attribute', refuses: ['CLIENT_UNREACHABLE'], around: addTargets };
 
-  async function attributed<Here extends Sent>(
+  async function addTargets<Here extends Sent>(
     sent: Here,
-    next: Next<Here & Pick<Attributed, 'targets'>, Delivery>,
+    next: Next<Here & Pick<AttributedMessage, 'targets'>, Delivery>,
   ): Promise<Delivery> {
-    const targets = targetsOf(sent);
+    const targets = findTargets(sent);
     const held = sent.hold !== undefined && sent.sole !== null && sent.message.method !== 'ping';
     const askable = targets.length > 0 || held;
     if (!askable && sent.message.kind === 'request' && sent.message.id !== undefined) {
       // A server that only asks whether anyone is there must not be left waiting.
       if (sent.message.method === 'ping') {
         sent.respond(resultMessage(sent.message.id, '{}'));
-        return nowhere;
+        return undelivered;
       }
-      throw sent.sole === null ? unattributable() : new AmbitError('CLIENT_UNREACHABLE');
+      throw sent.sole === null ? unattributableError() : new AmbitError('CLIENT_UNREACHABLE');
     }
-    return next(widen(sent, { targets }));
+    return next(addToExchange(sent, { targets }));
   }
 }
 
 /** Whom it reached, where the link itself belongs to nobody in particular. */
-function soleTarget(sent: Sent & { readonly targets?: readonly Target[] }): string | undefined {
+function findSoleTarget(sent: Sent & { readonly targets?: readonly PushTarget[] }): string | undefined {
   const [target, ...more] = sent.targets ?? [];
   return more.length === 0 ? target?.binding.sessionId : undefined;
 }
 
-function unattributable(): AmbitError {
+function unattributableError(): AmbitError {
   return new AmbitError('CLIENT_UNREACHABLE', {
     what: 'Several sessions share this process, and nothing says which of them is asked.',
     hint: 'Ask in the answer to a call (MCP 2026-07-28), or let the operator give the server a narrower scope.',
   });
 }
 
-function permit(): BeforeStage<Attributed, Pick<Permitted, 'permitted'>> {
+function permit(): BeforeStage<AttributedMessage, Pick<PermittedMessage, 'permitted'>> {
   return {
     name: 'permit',
     refuses: ['PUSH_DENIED', 'UPSTREAM_FAILED'],
@@ -122,7 +122,7 @@ function permit(): BeforeStage<Attributed, Pick<Permitted, 'permitted'>> {
   };
 }
 
-function deliver(): Next<Permitted, Delivery> {
+function deliver(): Next<PermittedMessage, Delivery> {
   return async function deliver(sent) {
     if (sent.message.kind === 'request' && sent.hold !== undefined) {
       if (!sent.hold(sent)) throw new AmbitError('CLIENT_UNREACHABLE');
@@ -134,7 +134,9 @@ function deliver(): Next<Permitted, Delivery> {
       if (target.channel.isGone() || sent.clogged?.has(target.channel)) continue;
       if (tellsOfForeignTask(sent.message, target.binding)) continue;
       // A question, a progress message or a log line can reach the model as well.
-      const bytes = defused(sent.message.kind === 'request' ? push(sent, target) : notification(sent, target));
+      const bytes = defused(
+        sent.message.kind === 'request' ? createPush(sent, target) : createNotification(sent, target),
+      );
       delivered = true;
       if (!target.channel.emit(bytes)) full = target.channel;
     }
@@ -143,9 +145,9 @@ function deliver(): Next<Permitted, Delivery> {
   };
 }
 
-function notification(sent: Permitted, target: Target): Buffer {
+function createNotification(sent: PermittedMessage, target: PushTarget): Buffer {
   const { method, bytes, params } = sent.message;
-  if (sent.sole === null && target.names.subscriptionId === undefined && announcements.has(method)) {
+  if (sent.sole === null && target.names.subscriptionId === undefined && announcementMethods.has(method)) {
     // It goes to several sessions: nothing but what changed is for all of them.
     const uri = stringAt(bytes, memberOf(params?.shape, 'uri'));
     return notificationMessage(method, uri === undefined ? undefined : { uri: target.names.uri ?? uri });
@@ -153,7 +155,7 @@ function notification(sent: Permitted, target: Target): Buffer {
   return pushTowardsClient(sent.message, target.binding, target.names);
 }
 
-function push(sent: Permitted, target: Target): Buffer {
+function createPush(sent: PermittedMessage, target: PushTarget): Buffer {
   const { caller } = target;
   if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
   if (caller.pushes.size >= mostPushes) throw new AmbitError('OVERLOADED');
@@ -165,10 +167,10 @@ function push(sent: Permitted, target: Target): Buffer {
     progressToken: token === undefined ? undefined : rawAt(sent.message.bytes, token),
   });
   const bytes = pushTowardsClient(sent.message, target.binding, { id });
-  return caller.parent === undefined ? bytes : namingAsker(bytes, sent.upstream.name);
+  return caller.parent === undefined ? bytes : addAskerName(bytes, sent.upstream.name);
 }
 
-function namingAsker(bytes: Buffer, server: string): Buffer {
+function addAskerName(bytes: Buffer, server: string): Buffer {
   const message = readMessage(bytes);
   if (message.params === undefined) return bytes;
   const params = nameAsker(server, message.method, rawAt(bytes, message.params));

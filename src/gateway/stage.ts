@@ -12,7 +12,7 @@ export type Next<E, Out> = (exchange: E) => Promise<Out>;
 export type Refusal = ErrorCode | number;
 
 /** The facts that decide which stages a request needs. Requests with equal facts pass the same stages. */
-export interface Scope {
+export interface StageScope {
   readonly era: Era;
   /** Whether the request is a `tools/call`. */
   readonly isToolCall: boolean;
@@ -37,7 +37,7 @@ export interface StageInfo {
    * asks, and only for stages after `resolveSession`. The answer is kept until the configuration or an approval changes,
    * so it may depend only on these and on the scope.
    */
-  readonly isNeeded?: (scope: Scope) => boolean;
+  readonly isNeeded?: (scope: StageScope) => boolean;
   /**
    * Checks a request again, right before it is sent to its server. It is called if the session, the configuration or an
    * approval has changed since the request passed the stages. Throws to refuse.
@@ -87,16 +87,16 @@ export interface StageList<Start, Out> {
  * Builds a pipeline. Each stage is checked against what the stages before it add, so a stage that is put before what it
  * needs does not compile.
  */
-interface Pipeline<Start, Here, Out> {
-  use<More>(stage: Stage<Here, More, Out>): Pipeline<Start, Here & More, Out>;
+interface PipelineBuilder<Start, Here, Out> {
+  use<More>(stage: Stage<Here, More, Out>): PipelineBuilder<Start, Here & More, Out>;
   end(destination: Next<Here, Out>, refuses?: readonly Refusal[]): StageList<Start, Out>;
 }
 
-export function startPipeline<Start, Out>(): Pipeline<Start, Start, Out> {
+export function startPipeline<Start, Out>(): PipelineBuilder<Start, Start, Out> {
   return extendPipeline<Start, Start, Out>([]);
 }
 
-function extendPipeline<Start, Here, Out>(stages: readonly ListedStage<Out>[]): Pipeline<Start, Here, Out> {
+function extendPipeline<Start, Here, Out>(stages: readonly ListedStage<Out>[]): PipelineBuilder<Start, Here, Out> {
   return {
     use: (stage) => extendPipeline([...stages, stage]),
     end: (destination, refuses = []) => ({ stages, destination, refuses }),
@@ -107,6 +107,6 @@ function extendPipeline<Start, Here, Out>(stages: readonly ListedStage<Out>[]): 
  * Adds to an exchange in place. An exchange belongs to one request and to one stage at a time. Copies of it, stage after
  * stage, would be the most expensive part of a call.
  */
-export function widen<Here extends object, const More extends object>(exchange: Here, more: More): Here & More {
+export function addToExchange<Here extends object, const More extends object>(exchange: Here, more: More): Here & More {
   return Object.assign(exchange, more);
 }

@@ -114,9 +114,9 @@ export async function embedGateway(
     async resolve(sessionId) {
       const session = await live(sessionId);
       const resolved = gateway.explain(session);
-      const { places, narrowsTools } = gateway;
+      const { paths, narrowsTools } = gateway;
       return {
-        mcpServers: mcpServersOf(session, resolved, places, narrowsTools),
+        mcpServers: mcpServersOf(session, resolved, paths, narrowsTools),
         servers: resolved.map((each) => serverViewOf(each, narrowsTools)),
       };
     },

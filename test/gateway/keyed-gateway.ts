@@ -1,4 +1,4 @@
-import type { KeyWish } from '../../src/gateway/directory-admin.ts';
+import type { KeyRequest } from '../../src/gateway/directory-admin.ts';
 import { callModern, modernHeaders, modernRequest, outcome, post, type Said } from '../journeys/hostile/mcp-calls.ts';
 import type { ServedGateway } from './shared-data.ts';
 
@@ -6,7 +6,7 @@ import type { ServedGateway } from './shared-data.ts';
 export async function keyFor(
   { gateway }: ServedGateway,
   userId: string,
-  wish: Partial<KeyWish> = {},
+  wish: Partial<KeyRequest> = {},
 ): Promise<{ readonly id: string; readonly key: string }> {
   await gateway.people.users.add(userId);
   const { view, key } = await gateway.people.keys.create({ userId, ...wish });

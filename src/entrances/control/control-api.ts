@@ -35,11 +35,11 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
   function recordOutcome(request: IncomingMessage, status: number, by: string | undefined, code?: string): void {
     const { method = 'GET', url = '/', socket } = request;
     const [path = ''] = url.split('?', 1);
-    if (by !== undefined && method !== 'GET') gateway.controlled({ by, method, path, status });
+    if (by !== undefined && method !== 'GET') gateway.recordControl({ by, method, path, status });
     else if (status >= 400) {
       const [entrance, who] = by === undefined ? (['control', 'control-socket'] as const) : (['http', by] as const);
       const { remoteAddress: address } = socket;
-      gateway.refused({ event: 'control', entrance, status, code, method, path, by: who, address });
+      gateway.recordRefusal({ event: 'control', entrance, status, code, method, path, by: who, address });
     }
   }
 

@@ -21,7 +21,13 @@ type RequestRefusal = Omit<Refusal, 'entrance' | 'method' | 'path' | 'address'>;
 export function recordRefusal(gateway: Gateway, request: IncomingMessage, refusal: RequestRefusal): void {
   const { method, url = '', socket } = request;
   const path = pathWithoutQuery(url);
-  gateway.refused({ entrance: 'http', ...refusal, method, path: hideLoginTicket(path), address: socket.remoteAddress });
+  gateway.recordRefusal({
+    entrance: 'http',
+    ...refusal,
+    method,
+    path: hideLoginTicket(path),
+    address: socket.remoteAddress,
+  });
 }
 
 /** The address without what was asked there. */

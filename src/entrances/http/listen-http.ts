@@ -49,7 +49,7 @@ export async function listenHttp(
   log: Log,
 ): Promise<Listening> {
   const guard = createGuards(gateway.config.listen);
-  const token = await openAdminToken(gateway.places.dataDir);
+  const token = await openAdminToken(gateway.paths.dataDir);
   const adminOf = createAdminCheck(gateway, token);
   const connections = openConnections(gateway, log);
   const parts: HttpParts = {
@@ -198,7 +198,7 @@ function openConnections(gateway: Gateway, log: Log): Connections {
     perCredential: Math.ceil(total / 2),
   };
   return createConnections(limits, ({ remoteAddress }: Socket) => {
-    gateway.refused({ event: 'connection', entrance: 'http', address: remoteAddress, detail: 'too many' });
+    gateway.recordRefusal({ event: 'connection', entrance: 'http', address: remoteAddress, detail: 'too many' });
   });
 }
 
@@ -242,7 +242,7 @@ function answerClientErrors(http: Server, gateway: Gateway, connections: Connect
     }
     const [status, words] = clientErrorStatuses[error.code ?? ''] ?? [400, 'Bad Request'];
     gateway.metrics.httpRefused(status);
-    gateway.refused({ event: 'request', entrance: 'http', status, code: error.code, address: remoteAddress });
+    gateway.recordRefusal({ event: 'request', entrance: 'http', status, code: error.code, address: remoteAddress });
     // In the middle of an answer nothing else can be said.
     const { _httpMessage: answering } = socket as Socket & { readonly _httpMessage?: ServerResponse | null };
     if (answering?.headersSent !== true) {

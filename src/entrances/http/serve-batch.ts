@@ -1,4 +1,4 @@
-import { blankEntry } from '../../gateway/exchange.ts';
+import { emptyJournalDraft } from '../../gateway/exchange.ts';
 import { refuseAmbiguousKeys } from '../../protocol/envelope-keys.ts';
 import { ScanFault, scanArray } from '../../protocol/json/scan.ts';
 import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../protocol/message.ts';
@@ -15,10 +15,10 @@ const maxElements = 64;
 export async function serveBatch(post: PostRequest, base: HttpRequestBase, body: Buffer): Promise<void> {
   const { gateway, request, answer } = post;
   // Asked through the pipeline: to anyone else, what a transport session negotiated would tell that it exists.
-  const result = await gateway.visit({
+  const result = await gateway.handleTransport({
     ...base,
     era: 'handshake',
-    entry: blankEntry(),
+    entry: emptyJournalDraft(),
     intent: 'batch',
     channel: answer.channel,
   });

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
-import { type Arrived, newExchange } from '../../gateway/exchange.ts';
+import { type Arrived, createExchange } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Era, Reply } from '../../protocol/channel.ts';
 import { errorMessage, refusedRequest } from '../../protocol/compose.ts';
@@ -148,7 +148,7 @@ export function createHttpExchange(
   message: Message,
   answer: Pick<Answer, 'channel'>,
 ): Arrived {
-  return newExchange({
+  return createExchange({
     entrance: 'http',
     era,
     server: base.server,

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
-import { blankEntry } from '../../gateway/exchange.ts';
+import { emptyJournalDraft } from '../../gateway/exchange.ts';
 import { errorMessage } from '../../protocol/compose.ts';
 import { modernVersion } from '../../protocol/versions.ts';
 import { getCredential } from './admit-caller.ts';
@@ -39,13 +39,13 @@ export async function serveTransport(
     refuse(406, 'Not Acceptable: the client must accept text/event-stream');
     return;
   }
-  const result = await gateway.visit({
+  const result = await gateway.handleTransport({
     entrance: 'http',
     era: 'handshake',
     server,
     credential: getCredential(request),
     transportId,
-    entry: blankEntry(),
+    entry: emptyJournalDraft(),
     intent,
     channel: answer.channel,
   });

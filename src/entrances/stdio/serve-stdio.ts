@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
-import { newExchange } from '../../gateway/exchange.ts';
+import { createExchange } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Channel, Delivery, Era, Reply } from '../../protocol/channel.ts';
 import { errorMessage } from '../../protocol/compose.ts';
@@ -81,7 +81,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   }
 
   function recordRefusal(event: 'message' | 'envelope' | 'batch' | 'length', code: number, detail: string): void {
-    gateway.refused({ event, entrance: 'stdio', code: String(code), detail, sessionId });
+    gateway.recordRefusal({ event, entrance: 'stdio', code: String(code), detail, sessionId });
   }
 
   const refuse: Refuse = (event, code, detail, id = 'null') => {
@@ -103,7 +103,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     if (!isOpening && era === 'handshake') await pendingHandshake;
     const listeners = new Set<() => void>();
     goneListeners.add(listeners);
-    const arrived = newExchange({
+    const arrived = createExchange({
       entrance: 'stdio',
       era,
       server,

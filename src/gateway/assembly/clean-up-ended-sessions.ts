@@ -8,9 +8,9 @@ import type { SessionFolders } from '../../workspaces/session-folders/session-fo
 import type { Observer } from '../observer.ts';
 
 /** The clearing up after sessions that have just ended, or were narrowed. */
-export interface Endings {
+export interface SessionCleanups {
   /** Adds one: `over` resolves when nothing of the session is left, `stopped` earlier, when its processes have ended. */
-  add(over: Promise<unknown>, stopped: Promise<unknown>): void;
+  add(finished: Promise<unknown>, stopped: Promise<unknown>): void;
   /** Waits for the end of what processes left behind; once `over` was called, two seconds at most. */
   waitFor(settled: Promise<unknown>): Promise<unknown>;
   /** Resolves when the processes of all of them have ended. */
@@ -23,7 +23,7 @@ const leftBehindMs = 2000;
 
 interface CleanUpParts {
   readonly sessions: Sessions;
-  readonly endings: Endings;
+  readonly cleanups: SessionCleanups;
   readonly journal: Journal;
   readonly observer: Pick<Observer, 'sessionOpened' | 'sessionEnded' | 'sessionRestricted'>;
   readonly files: Pick<FilesOfSessions, 'forget'>;
@@ -32,7 +32,7 @@ interface CleanUpParts {
 }
 
 /** The work of this process for sessions, as it follows their lives. */
-interface SessionWork {
+interface SessionHandlers {
   opened(session: Session): void;
   /** Resolves when the processes of the session have ended. */
   ended(session: Session, reason: LeaveReason): Promise<void>;
@@ -43,7 +43,7 @@ interface SessionWork {
 }
 
 /** A command without a gateway serves nobody. */
-export const noWork: SessionWork = {
+export const noSessionWork: SessionHandlers = {
   opened: () => {},
   ended: async () => {},
   settled: async () => {},
@@ -51,10 +51,10 @@ export const noWork: SessionWork = {
 };
 
 /** Records the lives of sessions, ends or narrows the work for them, and removes their files when they end. */
-export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionWork): void {
-  const { sessions, endings, journal, observer, files, folders, dataDir } = parts;
+export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionHandlers): void {
+  const { sessions, cleanups, journal, observer, files, folders, dataDir } = parts;
 
-  async function removeAllOf({ id }: Session): Promise<void> {
+  async function removeSessionFiles({ id }: Session): Promise<void> {
     await files.forget(id);
     await removeFolder(join(dataDir, 'run', id));
     // The next start tries again.
@@ -62,7 +62,7 @@ export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionWork): vo
   }
 
   sessions.onOpened((session) => {
-    journal.record({ kind: 'session', event: 'created', ...facts(session) });
+    journal.record({ kind: 'session', event: 'created', ...sessionFields(session) });
     observer.sessionOpened(session);
     work.opened(session);
   });
@@ -74,22 +74,22 @@ export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionWork): vo
     }
     const stopped = work.ended(session, reason);
     // A process that was left behind may still be writing there.
-    const settled = stopped.then(() => endings.waitFor(work.settled()));
-    endings.add(
-      settled.then(() => (reason === 'unloaded' ? undefined : removeAllOf(session))),
+    const settled = stopped.then(() => cleanups.waitFor(work.settled()));
+    cleanups.add(
+      settled.then(() => (reason === 'unloaded' ? undefined : removeSessionFiles(session))),
       stopped,
     );
   });
 
   sessions.onRestricted((session, before) => {
-    journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
+    journal.record({ kind: 'session', event: 'restricted', ...sessionFields(session) });
     observer.sessionRestricted(session);
     const over = work.restricted(session, before);
-    endings.add(over, over);
+    cleanups.add(over, over);
   });
 }
 
-function facts(session: Session): Record<string, string | number | undefined> {
+function sessionFields(session: Session): Record<string, string | number | undefined> {
   return {
     sessionId: session.id,
     userId: session.userId,
@@ -102,11 +102,11 @@ function facts(session: Session): Record<string, string | number | undefined> {
   };
 }
 
-export function createEndings(): Endings {
+export function createSessionCleanups(): SessionCleanups {
   const ending = new Map<Promise<unknown>, Promise<unknown>>();
-  let waitNoLonger: () => void = () => {};
+  let stopWaiting: () => void = () => {};
   const waitedLongEnough = new Promise<void>((accept) => {
-    waitNoLonger = accept;
+    stopWaiting = accept;
   });
   return {
     add(over, stopped) {
@@ -116,7 +116,7 @@ export function createEndings(): Endings {
     waitFor: (settled) => Promise.race([settled, waitedLongEnough]),
     stopped: () => Promise.all(ending.values()),
     over() {
-      setTimeout(waitNoLonger, leftBehindMs).unref();
+      setTimeout(stopWaiting, leftBehindMs).unref();
       return Promise.all(ending.keys());
     },
   };

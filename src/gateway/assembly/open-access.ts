@@ -23,10 +23,10 @@ interface AccessOptions {
 
 export async function openAccess(options: AccessOptions, closing: ClosingStack): Promise<AccessParts> {
   const { storage, sessions: parts, credentials } = options;
-  const { settings, places, keys, log } = storage;
+  const { settings, paths, keys, log } = storage;
   const { sessions, folders } = parts;
   const { approvals, auth } = await openAuth(
-    { storage, fetchedPackage: fetchedInto(places.dataDir), credentials },
+    { storage, fetchedPackage: fetchedInto(paths.dataDir), credentials },
     closing,
   );
   const { config, servers } = settings;
@@ -36,7 +36,7 @@ export async function openAccess(options: AccessOptions, closing: ClosingStack):
     servers,
     latest: sessions.get,
     approvals,
-    ...places,
+    ...paths,
     log,
     telling: { pseudonyms, jwks: (file) => inlineKeys(keys, file), jwksFile: keys.jwksFile },
     carrying: auth.authFor,

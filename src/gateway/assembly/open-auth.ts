@@ -19,8 +19,8 @@ interface AuthOptions {
 }
 
 export async function openAuth(options: AuthOptions, closing: ClosingStack): Promise<AuthParts> {
-  const { settings, places, journal, store } = options.storage;
-  const { dataDir } = places;
+  const { settings, paths, journal, store } = options.storage;
+  const { dataDir } = paths;
   const { fetchedPackage, credentials: any } = options;
   const approvals = createApprovals({ dataDir, ...(fetchedPackage === undefined ? {} : { fetchedPackage }) });
   closing.push(approvals.close);

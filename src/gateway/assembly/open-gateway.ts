@@ -7,7 +7,7 @@ import { openSandbox } from './open-sandbox.ts';
 import { createOperator, openSessions } from './open-sessions.ts';
 import { openStorage } from './open-storage.ts';
 import { openUpstreams } from './open-upstreams.ts';
-import { type AllParts, reactToChange } from './react-to-change.ts';
+import { type GatewayParts, reactToChange } from './react-to-change.ts';
 
 /** Opens a gateway without entrances. Its parts close in the reverse of this order. */
 export function openGateway(options: GatewayOptions): Promise<Gateway> {
@@ -16,7 +16,8 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
     const storage = await openStorage(options, closing);
     const sandbox = await openSandbox(options.dataDir, closing);
     const sessions = await openSessions({ storage, git: sandbox.git }, closing);
-    if (await mayClearUp({ storage, sandbox })) await sweepFolders(options.dataDir, storage.store, sessions.folders);
+    if (await maySweepFolders({ storage, sandbox }))
+      await sweepFolders(options.dataDir, storage.store, sessions.folders);
     const observability = openObservability({ storage, sessions, environment }, closing);
     const upstreams = await openUpstreams({ storage, sandbox, sessions, observability, credentials }, closing);
     const pipeline = openPipeline({ storage, sandbox, sessions, observability, upstreams, options }, closing);
@@ -28,16 +29,16 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
 }
 
 /** Folders without a session may belong to another process that has its sessions in its own memory. */
-async function mayClearUp({ storage, sandbox }: Pick<AllParts, 'storage' | 'sandbox'>): Promise<boolean> {
+async function maySweepFolders({ storage, sandbox }: Pick<GatewayParts, 'storage' | 'sandbox'>): Promise<boolean> {
   return storage.store.capabilities.shared !== 'process' || (await sandbox.isAlone());
 }
 
-function createGateway(parts: AllParts, more: Pick<Gateway, 'reload' | 'close'>): Gateway {
+function createGateway(parts: GatewayParts, more: Pick<Gateway, 'reload' | 'close'>): Gateway {
   const { storage, sandbox, sessions: own, observability, upstreams, pipeline } = parts;
   const { settings, journal, keys, store } = storage;
   const { sessions, lifecycle, directory } = own;
   const { callers, links, auth } = upstreams;
-  const { serve, visit, identify, jwt, access } = pipeline;
+  const { serve, handleTransport, identify, jwt, access } = pipeline;
   const { credentials, logins } = auth;
   return {
     ...createOperator(storage, own),
@@ -47,7 +48,7 @@ function createGateway(parts: AllParts, more: Pick<Gateway, 'reload' | 'close'>)
       return settings.config();
     },
     serve,
-    visit,
+    handleTransport,
     identify,
     jwt,
     credentials,
@@ -56,7 +57,7 @@ function createGateway(parts: AllParts, more: Pick<Gateway, 'reload' | 'close'>)
     openAccess: async () => access,
     sandbox: sandbox.sandbox.look,
     metrics: observability.metrics,
-    refused: observability.refusals.record,
+    recordRefusal: observability.refusals.record,
     lifecycle,
     directory,
     servers: settings.servers,
@@ -69,6 +70,6 @@ function createGateway(parts: AllParts, more: Pick<Gateway, 'reload' | 'close'>)
     },
     ready: () => store.ping(),
     live: () => ({ sessions: sessions.held().length, links: links.size(), transports: callers.size }),
-    controlled: (what) => journal.record({ kind: 'gateway', event: 'control', ...what }),
+    recordControl: (what) => journal.record({ kind: 'gateway', event: 'control', ...what }),
   };
 }

@@ -4,7 +4,7 @@ import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createWrittenSoFar } from '../../workspaces/written-so-far.ts';
 import type { GatewayOptions, Operator, ServerAccess } from '../gateway.ts';
 import { createObserver } from '../observer.ts';
-import { cleanUpEndedSessions, noWork } from './clean-up-ended-sessions.ts';
+import { cleanUpEndedSessions, noSessionWork } from './clean-up-ended-sessions.ts';
 import { type ClosingStack, createClosingStack, openOnStack } from './closing-stack.ts';
 import type { AuthParts } from './open-auth.ts';
 import type { Sandbox } from './open-sandbox.ts';
@@ -22,18 +22,18 @@ interface OpenedOperator extends Operator {
 export function openOperator(options: GatewayOptions): Promise<OpenedOperator> {
   return openOnStack(async (closing) => {
     const storage = await openStorage(options, closing);
-    const openSandbox = openWhenNeeded(closing, async (later) => {
+    const openSandbox = openLazily(closing, async (later) => {
       const module = await import('./open-sandbox.ts');
       return module.openSandbox(options.dataDir, later);
     });
     const git: RunGit = async (...run) => (await openSandbox()).git(...run);
     const sessions = await openSessions({ storage, git }, closing);
-    const openAuth = openWhenNeeded(closing, async (later) => {
+    const openAuth = openLazily(closing, async (later) => {
       const module = await import('./open-auth.ts');
       return module.openAuth({ storage, credentials: true }, later);
     });
-    const openAccess = openWhenNeeded(closing, (later) => loadAccess({ storage, sessions, openSandbox }, later));
-    followSessions(storage, sessions, openAuth, closing);
+    const openAccess = openLazily(closing, (later) => loadAccess({ storage, sessions, openSandbox }, later));
+    watchSessions(storage, sessions, openAuth, closing);
     storage.recordOpened();
     return {
       ...createOperator(storage, sessions),
@@ -46,13 +46,13 @@ export function openOperator(options: GatewayOptions): Promise<OpenedOperator> {
   });
 }
 
-interface AccessNeeds {
+interface AccessSources {
   readonly storage: Storage;
   readonly sessions: SessionParts;
   readonly openSandbox: () => Promise<Sandbox>;
 }
 
-async function loadAccess(needs: AccessNeeds, closing: ClosingStack): Promise<ServerAccess> {
+async function loadAccess(needs: AccessSources, closing: ClosingStack): Promise<ServerAccess> {
   const { storage, sessions } = needs;
   const [{ openAccess }, { openOwnTools }] = await Promise.all([
     import('./open-access.ts'),
@@ -63,19 +63,19 @@ async function loadAccess(needs: AccessNeeds, closing: ClosingStack): Promise<Se
   return openOwnTools({ storage, sandbox, sessions, access }, closing).access;
 }
 
-function followSessions(
+function watchSessions(
   storage: Storage,
   parts: SessionParts,
   openAuth: () => Promise<AuthParts>,
   closing: ClosingStack,
 ): void {
-  const { journal, store, log, places } = storage;
-  const { dataDir } = places;
+  const { journal, store, log, paths } = storage;
+  const { dataDir } = paths;
   const files = createWrittenSoFar({
     documents: store.documents,
     isGone: async (id) => (await store.get(id)) === undefined,
   });
-  cleanUpEndedSessions({ ...parts, journal, observer: createObserver(log), files, dataDir }, noWork);
+  cleanUpEndedSessions({ ...parts, journal, observer: createObserver(log), files, dataDir }, noSessionWork);
   parts.onUserRemoved(async (userId) => {
     const offers = catalogFile(join(dataDir, 'catalog.json'));
     offers.remove((_, owner) => owner.userId === userId);
@@ -89,7 +89,7 @@ function followSessions(
 }
 
 /** Opens a part on its first use. It keeps its place in the order of closing, however late it is opened. */
-function openWhenNeeded<T>(closing: ClosingStack, open: (later: ClosingStack) => Promise<T>): () => Promise<T> {
+function openLazily<T>(closing: ClosingStack, open: (later: ClosingStack) => Promise<T>): () => Promise<T> {
   const later = createClosingStack();
   let opened: Promise<T> | undefined;
   closing.push(async () => {

@@ -4,7 +4,7 @@ import { createSessionTools } from '../../workspaces/tools/session-tools.ts';
 import type { ServerAccess } from '../gateway.ts';
 import { explainCall } from '../inspect/explain-call.ts';
 import { createOwnServer } from '../routing/own-server.ts';
-import { createOwnTools, type OwnTools } from '../routing/own-tools.ts';
+import { createOwnToolList, type OwnToolList } from '../routing/own-tools.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { AccessParts } from './open-access.ts';
 import type { Sandbox } from './open-sandbox.ts';
@@ -13,7 +13,7 @@ import type { Storage } from './open-storage.ts';
 
 export interface OwnToolParts {
   readonly files: FilesOfSessions;
-  readonly own: OwnTools;
+  readonly ownTools: OwnToolList;
   /** The server in this process that runs them. */
   readonly ownServer: InProcessServer;
   /** Tells what sessions may use, these tools included. */
@@ -29,22 +29,22 @@ interface OwnToolOptions {
 
 /** Opens Ambit's own tools and the files that they work on. */
 export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): OwnToolParts {
-  const { settings, places, store, journal, log } = options.storage;
+  const { settings, paths, store, journal, log } = options.storage;
   const { sessions, folders, governance } = options.sessions;
   const { runners, tmpRoot } = options.sandbox;
   const { resolution, tools } = options.access;
   const { config } = settings;
-  const { dataDir } = places;
+  const { dataDir } = paths;
   const files = createFilesOfSessions({ config, store, journal, folders, runners, tmpRoot, dataDir, log });
   closing.push(files.close);
   const { contextOf } = governance;
   const sessionTools = createSessionTools({ sessions, store, files, contextOf });
-  const own = createOwnTools(sessionTools, tools);
+  const ownTools = createOwnToolList(sessionTools, tools);
   const access: ServerAccess = {
     explain: resolution.explain,
     narrowsTools: (server) => tools.of(server) !== undefined,
-    explainCall: (session, tool, args) => explainCall({ resolution, tools, own }, session, tool, args),
-    hasOwnTools: (session) => own.texts(session).length > 0,
+    explainCall: (session, tool, args) => explainCall({ resolution, tools, ownTools }, session, tool, args),
+    hasOwnTools: (session) => ownTools.texts(session).length > 0,
   };
-  return { files, own, ownServer: createOwnServer(sessionTools), access };
+  return { files, ownTools, ownServer: createOwnServer(sessionTools), access };
 }

@@ -11,9 +11,9 @@ import { createSessions, type Sessions } from '../../sessions/sessions.ts';
 import { openInFolder } from '../../workspaces/open-in-folder.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createSessionFolders, type SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
-import { createPeople, type People } from '../directory-admin.ts';
+import { createDirectoryAdmin, type People } from '../directory-admin.ts';
 import type { Operator } from '../gateway.ts';
-import { createEndings, type Endings } from './clean-up-ended-sessions.ts';
+import { createSessionCleanups, type SessionCleanups } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Storage } from './open-storage.ts';
 
@@ -24,7 +24,7 @@ type CommonOperator = Omit<Operator, 'sandbox' | 'openAuth' | 'openAccess'>;
 export interface SessionParts {
   readonly sessions: Sessions;
   /** The clearing up after sessions that is still under way. */
-  readonly endings: Endings;
+  readonly cleanups: SessionCleanups;
   readonly folders: SessionFolders;
   readonly directory: Directory;
   /** The directory for whoever runs Ambit: what is changed here is done everywhere, and written down. */
@@ -46,21 +46,21 @@ interface SessionOptions {
 }
 
 export async function openSessions({ storage, git }: SessionOptions, closing: ClosingStack): Promise<SessionParts> {
-  const { settings, config: first, places, log, journal, keys: signing, store } = storage;
+  const { settings, config: first, paths, log, journal, keys: signing, store } = storage;
   const { config } = settings;
-  const { dataDir } = places;
+  const { dataDir } = paths;
   const lifecycle = createLifecycle(store);
   closing.push(lifecycle.close);
   const webhook = await openWebhook(first.events.webhook, { dataDir, lifecycle, log });
-  let told: Promise<void> | undefined;
+  let delivering: Promise<void> | undefined;
   const deliverLast = () => {
     // What was done last reaches the feed a moment later.
-    if (webhook !== undefined) told ??= storage.feedFlushed().then(() => webhook.close());
-    return told;
+    if (webhook !== undefined) delivering ??= storage.feedFlushed().then(() => webhook.close());
+    return delivering;
   };
   closing.push(deliverLast);
-  const endings = createEndings();
-  closing.push(endings.over);
+  const cleanups = createSessionCleanups();
+  closing.push(cleanups.over);
   const sessions = createSessions({ store, bounds: first.sessions, quotas: () => quotasOf(config()) });
   const folders = createSessionFolders({
     config,
@@ -75,8 +75,9 @@ export async function openSessions({ storage, git }: SessionOptions, closing: Cl
   const { keys } = directory;
   // An identity provider has more users than one, or will have.
   const ofSeveralUsers = async () => config().auth.jwt.length > 0 || keys.areOfSeveralUsers();
-  const removal: ((userId: string) => Promise<void>)[] = [];
-  const onUserRemoved = async (userId: string) => void (await Promise.all(removal.map((hear) => hear(userId))));
+  const removalListeners: ((userId: string) => Promise<void>)[] = [];
+  const onUserRemoved = async (userId: string) =>
+    void (await Promise.all(removalListeners.map((hear) => hear(userId))));
   const { governance, policies } = govern({
     store,
     settings: () => config().governance,
@@ -89,21 +90,21 @@ export async function openSessions({ storage, git }: SessionOptions, closing: Cl
   closing.push(governance.close);
   return {
     sessions,
-    endings,
+    cleanups,
     folders,
     directory,
-    people: createPeople({ directory, sessions, config, journal, onUserRemoved }),
+    people: createDirectoryAdmin({ directory, sessions, config, journal, onUserRemoved }),
     lifecycle,
     governance,
     policies,
     open: (draft, bounds = {}) => openInFolder(sessions, config(), folders, draft, { ...bounds, ofSeveralUsers }),
-    onUserRemoved: (listener) => void removal.push(listener),
+    onUserRemoved: (listener) => void removalListeners.push(listener),
     deliverLastEvents: () => void deliverLast()?.catch(() => {}),
   };
 }
 
 export function createOperator(storage: Storage, parts: SessionParts): CommonOperator {
-  const { settings, places, log, journal, store } = storage;
+  const { settings, paths, log, journal, store } = storage;
   const { sessions, people, policies, folders } = parts;
   return {
     log,
@@ -112,10 +113,10 @@ export function createOperator(storage: Storage, parts: SessionParts): CommonOpe
     policies,
     folders,
     calls: journal.calls,
-    places,
+    paths,
     openSession: (draft) => parts.open(draft),
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
-    async furtherToken(id) {
+    async issueToken(id) {
       const token = await sessions.furtherToken(id);
       journal.record({ kind: 'session', event: 'token-made', sessionId: id });
       return token;

@@ -15,7 +15,7 @@ import type { ClosingStack } from './closing-stack.ts';
 
 /** The configuration, and the parts in the data directory that all others use. */
 export interface Storage {
-  readonly places: { readonly configFile: string; readonly dataDir: string };
+  readonly paths: { readonly configFile: string; readonly dataDir: string };
   readonly settings: Settings;
   /** The configuration as it was at the start; bounds, identity and addresses keep it. */
   readonly config: Config;
@@ -39,10 +39,10 @@ export async function openStorage(options: GatewayOptions, closing: ClosingStack
   }
   const log = safeLog(options.log);
   const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'), log);
-  const note = (event: 'opened' | 'closed') => journal.record({ kind: 'gateway', event, pid: process.pid });
+  const recordEvent = (event: 'opened' | 'closed') => journal.record({ kind: 'gateway', event, pid: process.pid });
   let isOpened = false;
   closing.push(() => {
-    if (isOpened) note('closed');
+    if (isOpened) recordEvent('closed');
     return journal.close();
   });
   const keys = await openSigningKeys(join(dataDir, 'keys'));
@@ -51,7 +51,7 @@ export async function openStorage(options: GatewayOptions, closing: ClosingStack
   closing.push(() => store.close());
   let flushed: Promise<void> | undefined;
   return {
-    places: { configFile, dataDir },
+    paths: { configFile, dataDir },
     settings,
     config,
     log,
@@ -60,7 +60,7 @@ export async function openStorage(options: GatewayOptions, closing: ClosingStack
     store,
     recordOpened() {
       isOpened = true;
-      note('opened');
+      recordEvent('opened');
     },
     feedFlushed() {
       flushed ??= heardAll(store);

@@ -11,7 +11,7 @@ import { createProcessAllowance } from '../../upstreams/links/process-allowance.
 import { createSeals } from '../../upstreams/links/relay/seals.ts';
 import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
 import { createVetting, type Vetting } from '../../upstreams/pins/vet-tools.ts';
-import { noteListChange } from '../lists/announce-lists.ts';
+import { markListsChanged } from '../lists/announce-lists.ts';
 import { createForgetLists, type ForgetLists } from '../lists/forget-lists.ts';
 import { serverMessagePipeline } from '../server-message-pipeline.ts';
 import type { ClosingStack } from './closing-stack.ts';
@@ -41,14 +41,14 @@ interface UpstreamOptions {
 
 export async function openUpstreams(options: UpstreamOptions, closing: ClosingStack): Promise<Upstreams> {
   const { storage, sessions: parts } = options;
-  const { settings, places, journal, store, log } = storage;
+  const { settings, paths, journal, store, log } = storage;
   const { config, servers } = settings;
   const access = await openAccess(options, closing);
   const callers = createCallers();
-  const verdicts = createEraVerdicts(join(places.dataDir, 'eras.json'));
+  const verdicts = createEraVerdicts(join(paths.dataDir, 'eras.json'));
   verdicts.describeAll(servers().values());
   const vetting = createVetting(access.approvals, journal, log);
-  const offers = catalogFile(join(places.dataDir, 'catalog.json'));
+  const offers = catalogFile(join(paths.dataDir, 'catalog.json'));
   closing.push(offers.close);
   const catalog = createCatalog(offers, vetting.vet);
   const forgetLists = createForgetLists({ catalog, config, users: parts.directory.users, store });
@@ -99,7 +99,7 @@ function openLinks(
     }),
     verdicts,
     outward(sent) {
-      noteListChange(sent, links, lists);
+      markListsChanged(sent, links, lists);
       return deliver(sent);
     },
     messageBytes: first.limits.messageBytes,

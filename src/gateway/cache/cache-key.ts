@@ -3,12 +3,12 @@ import { type Member, memberOf, rawAt } from '../../protocol/json/scan.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { ActingSession } from '../../rules/session-base.ts';
 
-export type Sharing = 'session' | 'user' | 'workspace';
+export type CacheSharing = 'session' | 'user' | 'workspace';
 
 /** The part of a session that decides with whom it may share a result. */
-export type PartitionFacts = Omit<ActingSession, 'agentId'>;
+export type PartitionSession = Omit<ActingSession, 'agentId'>;
 
-export interface Partition {
+export interface CachePartition {
   /** Equal for those who may share, and for nobody else. */
   readonly name: string;
   /** The session it ends with, where it is one session's own. */
@@ -17,10 +17,10 @@ export interface Partition {
 }
 
 /** All that a call that can be answered from a cache may say; with more it is something else than a plain call. */
-const plain: ReadonlySet<string> = new Set(['name', 'arguments', '_meta']);
+const plainMembers: ReadonlySet<string> = new Set(['name', 'arguments', '_meta']);
 
 /** Keys of `_meta` that do not change what a tool answers: how the call is watched, and how the client is made. */
-const indifferent: ReadonlySet<string> = new Set([
+const ignoredMetaKeys: ReadonlySet<string> = new Set([
   'progressToken',
   'traceparent',
   'tracestate',
@@ -38,11 +38,11 @@ export function callDigest({ bytes, params, meta }: Message): string | undefined
   const shape = params?.shape;
   const names = (shape?.members ?? []).map(({ key }) => key);
   // Of a name met twice, the server may read the other one.
-  if (names.some((name, index) => !plain.has(name) || names.indexOf(name) !== index)) return undefined;
+  if (names.some((name, index) => !plainMembers.has(name) || names.indexOf(name) !== index)) return undefined;
   const given = memberOf(shape, 'arguments');
   const args = given === undefined ? noArgumentsDigest : argumentsDigest(bytes.subarray(given.start, given.end));
   if (args === undefined) return undefined;
-  const told = (meta?.members ?? []).filter(({ key }) => !indifferent.has(key));
+  const told = (meta?.members ?? []).filter(({ key }) => !ignoredMetaKeys.has(key));
   if (told.length === 0) return args;
   const text = (member: Member) => `${JSON.stringify(member.key)}:${rawAt(bytes, member)}`;
   const rest = argumentsDigest(Buffer.from(`{${told.map(text).join(',')}}`));
@@ -53,7 +53,7 @@ export function callDigest({ bytes, params, meta }: Message): string | undefined
  * Who shares results. Whatever is chosen, only sessions of the same trust, the same permissions and the same workspace
  * do; and where a server is given something of a user (`personal`), only sessions of that user.
  */
-export function partitionOf(per: Sharing, session: PartitionFacts, personal: string): Partition {
+export function partitionOf(per: CacheSharing, session: PartitionSession, personal: string): CachePartition {
   const { id, userId, workspaceId, trustLevel, permissions } = session;
   const chosen = per === 'workspace' && workspaceId === undefined ? 'session' : per;
   const who = { session: id, user: userId, workspace: personal === '' ? '' : userId }[chosen];

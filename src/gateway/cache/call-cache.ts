@@ -12,9 +12,9 @@ import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { AskServer, Offer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
-import type { EntryDraft } from '../exchange.ts';
-import { callDigest, type Partition, partitionOf } from './cache-key.ts';
-import { type Kept, mayKeep, type ResultCache } from './result-cache.ts';
+import type { JournalDraft } from '../exchange.ts';
+import { type CachePartition, callDigest, partitionOf } from './cache-key.ts';
+import { type CachedResult, type ResultCache, readCacheable } from './result-cache.ts';
 
 /** A call of a tool on its way to its server, permitted and as the server will get it. */
 interface CachedCall {
@@ -26,47 +26,47 @@ interface CachedCall {
   readonly caller: Caller | undefined;
   readonly headers: () => Readonly<Record<string, string>>;
   readonly correlationId: string;
-  readonly entry: EntryDraft;
+  readonly entry: JournalDraft;
   /** How the client described itself. */
   readonly capabilities: string;
   /** All else that decides how the same result is told: the address, the era, the revision. */
-  readonly manner: string;
+  readonly replyForm: string;
   readonly ask: AskServer;
 }
 
-export interface CachedCalls {
+export interface CallCache {
   /** Whether results of any tool of this server may be given again. */
-  keepsAny(server: string): boolean;
+  cachesServer(server: string): boolean;
   /** Whether results of this tool may be given again. */
-  concerns(server: ServerDefinition, message: Message): boolean;
+  cachesTool(server: ServerDefinition, message: Message): boolean;
   /** The answer, from the cache or by `forward`, which is given the channel to use. */
   answer(call: CachedCall, forward: (channel: Channel) => Promise<Reply>): Promise<Reply>;
 }
 
-interface CachedCallsParts {
+interface CallCacheParts {
   readonly cache: ResultCache;
   readonly config: () => Config;
   readonly catalog: Catalog;
   readonly resolution: Resolution;
   /** Told of each look into the cache. */
-  readonly looked: (server: string, found: boolean) => void;
+  readonly onLookup: (server: string, found: boolean) => void;
   /** Whether the session works in a folder of its own. */
-  readonly isApart: (session: Session) => boolean;
+  readonly hasOwnFolder: (session: Session) => boolean;
 }
 
-export function createCachedCalls(parts: CachedCallsParts): CachedCalls {
-  const { cache, config, catalog, resolution, looked, isApart } = parts;
+export function createCallCache(parts: CallCacheParts): CallCache {
+  const { cache, config, catalog, resolution, onLookup, hasOwnFolder } = parts;
   const rules = new WeakMap<Config, Map<string, string>>();
   const definitions = new WeakMap<Offer, Map<string, string>>();
 
-  function settingsFor(server: string) {
+  function findServerSettings(server: string) {
     const all = config().servers;
     const cached = Object.hasOwn(all, server) ? all[server]?.cache : undefined;
     return cached === undefined || Object.keys(cached).length === 0 ? undefined : cached;
   }
 
-  function settingFor(server: ServerDefinition, message: Message) {
-    const cached = settingsFor(server.name);
+  function findToolSetting(server: ServerDefinition, message: Message) {
+    const cached = findServerSettings(server.name);
     const tool = cached === undefined ? undefined : toolOf(message);
     return tool !== undefined && cached !== undefined && Object.hasOwn(cached, tool) ? cached[tool] : undefined;
   }
@@ -85,7 +85,7 @@ export function createCachedCalls(parts: CachedCallsParts): CachedCalls {
   }
 
   /** The tool as its server describes it; undefined when that is not known, and then nothing is kept. */
-  async function definitionOf({
+  async function findDefinition({
     session,
     upstream,
     message,
@@ -103,18 +103,23 @@ export function createCachedCalls(parts: CachedCallsParts): CachedCalls {
     return known.get(toolOf(message) ?? '');
   }
 
-  function partitionFor({ session, upstream, message }: CachedCall): Partition | undefined {
-    const setting = settingFor(upstream, message);
+  function findPartition({ session, upstream, message }: CachedCall): CachePartition | undefined {
+    const setting = findToolSetting(upstream, message);
     if (setting === undefined) return undefined;
     const now = resolution.admit(session, upstream);
     // Those who are anonymous are not one person, and folders of their own hold different files.
-    const alone = (setting.per === 'user' && now.userId === anonymousUser) || isApart(now);
+    const alone = (setting.per === 'user' && now.userId === anonymousUser) || hasOwnFolder(now);
     const per = alone ? 'session' : setting.per;
     return partitionOf(per, now, resolution.personal(now, upstream));
   }
 
-  function keyOf(call: CachedCall, digest: string, definition: string, partition: Partition | undefined): string {
-    const { upstream, message, headers, capabilities, manner } = call;
+  function createKey(
+    call: CachedCall,
+    digest: string,
+    definition: string,
+    partition: CachePartition | undefined,
+  ): string {
+    const { upstream, message, headers, capabilities, replyForm } = call;
     const facts = [
       upstream.name,
       upstream.definitionHash,
@@ -123,64 +128,64 @@ export function createCachedCalls(parts: CachedCallsParts): CachedCalls {
       digest,
       partition?.name ?? null,
     ];
-    const told = [rulesRevision(upstream.name), manner, capabilities, canonicalJson(headers())];
+    const told = [rulesRevision(upstream.name), replyForm, capabilities, canonicalJson(headers())];
     return sha256(JSON.stringify([...facts, ...told]));
   }
 
   /** A user may have been given something since, and the server have answered to that: it is not for those who share. */
-  function isStill(key: string, call: CachedCall, digest: string, definition: string): boolean {
+  function isSameKey(key: string, call: CachedCall, digest: string, definition: string): boolean {
     try {
-      return keyOf(call, digest, definition, partitionFor(call)) === key;
+      return createKey(call, digest, definition, findPartition(call)) === key;
     } catch {
       return false;
     }
   }
 
   return {
-    keepsAny: (server) => settingsFor(server) !== undefined,
-    concerns: (server, message) => settingFor(server, message) !== undefined,
+    cachesServer: (server) => findServerSettings(server) !== undefined,
+    cachesTool: (server, message) => findToolSetting(server, message) !== undefined,
 
     async answer(call, forward) {
       const digest = callDigest(call.message);
-      const definition = digest === undefined ? undefined : await definitionOf(call);
-      const partition = partitionFor(call);
-      const setting = settingFor(call.upstream, call.message);
+      const definition = digest === undefined ? undefined : await findDefinition(call);
+      const partition = findPartition(call);
+      const setting = findToolSetting(call.upstream, call.message);
       if (digest === undefined || definition === undefined || partition === undefined || setting === undefined) {
         return forward(call.channel);
       }
-      const key = keyOf(call, digest, definition, partition);
+      const key = createKey(call, digest, definition, partition);
       const found = cache.find(key);
       if (found !== undefined) {
         const kept = await found;
         if (call.channel.isGone()) return accepted;
         // While it waited, the session may have been narrowed or the rules changed.
-        if (kept !== undefined && keyOf(call, digest, definition, partitionFor(call)) === key) {
-          looked(call.upstream.name, true);
-          return again(kept, call);
+        if (kept !== undefined && createKey(call, digest, definition, findPartition(call)) === key) {
+          onLookup(call.upstream.name, true);
+          return replayResult(kept, call);
         }
       }
-      looked(call.upstream.name, false);
+      onLookup(call.upstream.name, false);
       let reply: Reply | undefined;
-      await cache.lead(key, partition.owner, async () => {
-        const listening = listenedTo(call);
+      await cache.load(key, partition.owner, async () => {
+        const listening = watchChannel(call);
         reply = await forward(listening.channel);
-        if (!listening.silent() || !isStill(key, call, digest, definition)) return undefined;
+        if (!listening.silent() || !isSameKey(key, call, digest, definition)) return undefined;
         const { severalUsers } = partition;
-        return mayKeep(reply, { ttlMs: setting.ttlSeconds * 1000, severalUsers, from: call.correlationId });
+        return readCacheable(reply, { ttlMs: setting.ttlSeconds * 1000, severalUsers, from: call.correlationId });
       });
       return reply as Reply;
     },
   };
 }
 
-function again(kept: Kept, { message, entry }: CachedCall): Reply {
+function replayResult(kept: CachedResult, { message, entry }: CachedCall): Reply {
   entry.cached = kept.from;
   const bytes = applyEdits(kept.bytes, [replaceValue(kept.id, message.id as string)]);
   return { kind: 'message', bytes, ...(kept.status === undefined ? {} : { status: kept.status }) };
 }
 
 /** The same channel, which remembers whether anything was said or asked before the answer: that cannot be said again. */
-function listenedTo({ channel, caller }: CachedCall): { readonly channel: Channel; silent(): boolean } {
+function watchChannel({ channel, caller }: CachedCall): { readonly channel: Channel; silent(): boolean } {
   const asked = caller?.pushed();
   let said = false;
   return {

@@ -5,7 +5,7 @@ import type { Session } from '../../sessions/session.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
 import { splitName } from '../../upstreams/catalog/tool-names.ts';
-import { type OwnTools, ownServer } from '../routing/own-tools.ts';
+import { type OwnToolList, ownServer } from '../routing/own-tools.ts';
 
 /** Something a decision was made from, and who said it. */
 interface ClaimView {
@@ -27,19 +27,19 @@ export interface CallExplanation {
   readonly rules: readonly RuleOutcome[];
 }
 
-interface ExplainParts {
+interface ExplainCallParts {
   readonly resolution: Resolution;
   readonly tools: ToolBounds;
-  readonly own: OwnTools;
+  readonly ownTools: OwnToolList;
 }
 
 export function explainCall(
-  { resolution, tools, own }: ExplainParts,
+  { resolution, tools, ownTools }: ExplainCallParts,
   session: Session,
   name: string,
   args: string | undefined,
 ): CallExplanation {
-  const isOwn = own.has(name);
+  const isOwn = ownTools.has(name);
   const parts = isOwn ? { server: ownServer, name } : splitName(name);
   if (parts === undefined) {
     throw new AmbitError('REQUEST_INVALID', {
@@ -47,25 +47,25 @@ export function explainCall(
       hint: 'Name it as server__tool, or one of Ambit’s own as it is.',
     });
   }
-  if (args !== undefined) assertObject(args);
+  if (args !== undefined) assertJsonObject(args);
   const { server, name: tool } = parts;
   const about = { sessionId: session.id, server, tool };
   const bound = ['session.trustLevel', 'session.workspaceId', 'session.servers'];
   if (isOwn) {
     const { allowed, rule, reason, claims, rules } = tools.decide(session, server, tool, args);
-    return { ...about, allowed, rule, reason, claims: claimsOf(session, about, args, claims), rules };
+    return { ...about, allowed, rule, reason, claims: listClaims(session, about, args, claims), rules };
   }
   const explained = resolution.explain(session).find((each) => each.name === server);
   if (explained?.server === undefined) {
     const removal = explained?.removal ?? { rule: 'servers', reason: `there is no server "${server}"` };
-    const told = claimsOf(session, about, args, removal.rule === 'session.servers' ? ['session.servers'] : bound);
+    const told = listClaims(session, about, args, removal.rule === 'session.servers' ? ['session.servers'] : bound);
     return { ...about, allowed: false, ...removal, claims: told, rules: [] };
   }
   const { allowed, rule, reason, claims, rules } = tools.decide(session, server, tool, args);
-  return { ...about, allowed, rule, reason, claims: claimsOf(session, about, args, [...bound, ...claims]), rules };
+  return { ...about, allowed, rule, reason, claims: listClaims(session, about, args, [...bound, ...claims]), rules };
 }
 
-function assertObject(args: string): void {
+function assertJsonObject(args: string): void {
   try {
     scanObject(Buffer.from(args));
   } catch (cause) {
@@ -73,36 +73,36 @@ function assertObject(args: string): void {
   }
 }
 
-const byOrchestrator = 'the session’s record';
-const byCall = 'the call';
+const fromRecord = 'the session’s record';
+const fromCall = 'the call';
 
-function claimsOf(
+function listClaims(
   session: Session,
   call: { readonly server: string; readonly tool: string },
   args: string | undefined,
   names: readonly string[],
 ): ClaimView[] {
   return [...new Set(names)].flatMap((claim): ClaimView[] => {
-    if (claim === 'server' || claim === 'tool') return [{ claim, value: call[claim], source: byCall }];
+    if (claim === 'server' || claim === 'tool') return [{ claim, value: call[claim], source: fromCall }];
     if (claim === 'args' || claim.startsWith('args.')) {
-      return [{ claim, value: saidAt(claim, args), source: `${byCall}; the agent says it` }];
+      return [{ claim, value: readArgument(claim, args), source: `${fromCall}; the agent says it` }];
     }
     const key = claim.slice('session.'.length) as 'id' | 'userId' | 'agentId' | 'workspaceId' | 'trustLevel';
     const value = (session as unknown as Record<string, string | readonly string[] | undefined>)[key];
     // A session without a list of its own is not bound by one.
     if (claim === 'session.servers' && value === undefined) return [];
-    return [{ claim, value: value ?? '', source: byOrchestrator }];
+    return [{ claim, value: value ?? '', source: fromRecord }];
   });
 }
 
-const longestShown = 200;
+const maxShownLength = 200;
 
-function saidAt(claim: string, args: string | undefined): string {
+function readArgument(claim: string, args: string | undefined): string {
   let value: unknown = { args: JSON.parse(args ?? '{}') as unknown };
   for (const name of claim.split('.')) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return '';
     value = (value as Record<string, unknown>)[name];
   }
   const text = JSON.stringify(value);
-  return text.length > longestShown ? `${text.slice(0, longestShown - 1)}…` : text;
+  return text.length > maxShownLength ? `${text.slice(0, maxShownLength - 1)}…` : text;
 }

@@ -21,7 +21,7 @@ import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
 import { type Sandbox, withSandbox } from '../assembly/open-sandbox.ts';
 import { askAsModern } from '../routing/server-callers.ts';
 
-interface Inspected {
+interface ServerInspection {
   readonly era: 'modern' | 'handshake';
   /** Everything its `tools/list` gives, all pages; of a server that needs an approval, what can be approved. */
   readonly tools: readonly unknown[];
@@ -37,21 +37,21 @@ interface InspectOptions {
   readonly approvals: Approvals;
 }
 
-const introduction = readMessage(
+const discoverMessage = readMessage(
   Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${discoverParams}}`),
 );
 
 /** Starts or calls a server as a direct session would, lists its tools, and ends it. Only what is approved starts. */
-export async function inspectServer(options: InspectOptions): Promise<Inspected> {
+export async function inspectServer(options: InspectOptions): Promise<ServerInspection> {
   takeDataDir(options.dataDir);
-  return withSandbox(options.dataDir, (sandbox) => inspectIn(sandbox, options));
+  return withSandbox(options.dataDir, (sandbox) => inspectInSandbox(sandbox, options));
 }
 
-async function inspectIn(
+async function inspectInSandbox(
   { tmpRoot, runners }: Sandbox,
   { config, server, approvals }: InspectOptions,
-): Promise<Inspected> {
-  const said: string[] = [];
+): Promise<ServerInspection> {
+  const stderrLines: string[] = [];
   const verdicts = createEraVerdicts();
   verdicts.describe(server.name, server.era, server.definitionHash);
   const links = createLinks({
@@ -59,7 +59,7 @@ async function inspectIn(
       config: () => config,
       tmpRoot,
       runners,
-      journal: lastWords(said),
+      journal: createStderrJournal(stderrLines),
       seals: createSeals(),
       contexts: undefined,
       assertApproved: (each) => assertApproved(approvals, each),
@@ -83,15 +83,15 @@ async function inspectIn(
     );
     return { era: verdicts.get(server.name) ?? 'handshake', ...listed, seconds: (performance.now() - started) / 1000 };
   } catch (error) {
-    throw explained(error, server.name, said);
+    throw explainFailure(error, server.name, stderrLines);
   } finally {
     await links.close();
   }
 }
 
 /** As a modern client would; a server of the other era is reached over the bridge. */
-async function listTools(links: Links, server: ServerDefinition): Promise<Pick<Inspected, 'tools' | 'unsound'>> {
-  const ask = askAsModern(links, visitor(), server, introduction);
+async function listTools(links: Links, server: ServerDefinition): Promise<Pick<ServerInspection, 'tools' | 'unsound'>> {
+  const ask = askAsModern(links, createInspectionSession(), server, discoverMessage);
   // A server without tools need not know the method.
   let unclear = 0;
   const texts = (await listAll(ask, 'tools/list', 'tools', undefined, () => unclear++)) ?? [];
@@ -99,7 +99,7 @@ async function listTools(links: Links, server: ServerDefinition): Promise<Pick<I
   return { tools: shown.map((text) => JSON.parse(text) as unknown), unsound: unclear + texts.length - shown.length };
 }
 
-function visitor(): Session {
+function createInspectionSession(): Session {
   const now = Date.now();
   return {
     id: 'check',
@@ -122,7 +122,7 @@ function visitor(): Session {
 }
 
 /** Keeps what the server said on stderr, for whoever wants to know why it failed. */
-function lastWords(said: string[]): Journal {
+function createStderrJournal(said: string[]): Journal {
   return {
     record(entry) {
       if (entry['event'] === 'stderr') said.push(String(entry['line']));
@@ -135,7 +135,7 @@ function lastWords(said: string[]): Journal {
   };
 }
 
-function explained(error: unknown, name: string, said: readonly string[]): AmbitError {
+function explainFailure(error: unknown, name: string, said: readonly string[]): AmbitError {
   if (isAmbitError(error) && error.code === 'SERVER_NOT_APPROVED') return error;
   const reason = isAmbitError(error) || error instanceof ProtocolFault ? error.message : String(error);
   const code = isAmbitError(error) ? error.code : 'UPSTREAM_FAILED';

@@ -39,7 +39,7 @@ export function serverViewOf(resolved: Resolved, narrowed?: (server: string) => 
   return { name, available: true, env: resolved.launch?.provenance ?? {} };
 }
 
-interface Places {
+interface GatewayPaths {
   readonly configFile: string;
   readonly dataDir: string;
 }
@@ -51,22 +51,22 @@ interface Places {
 export function mcpServersOf(
   session: Session,
   resolved: readonly Resolved[],
-  places: Places,
+  paths: GatewayPaths,
   narrowed: (server: string) => boolean,
 ): McpServers {
-  return entriesOf(resolved, ({ name, server, launch, credentials }) => {
+  return mapAvailable(resolved, ({ name, server, launch, credentials }) => {
     if (server.kind === 'http' && (narrowed(name) || credentials)) return undefined;
     if (server.kind === 'http') return { type: 'http', url: server.url.href, headers: server.headers };
     if (launch === undefined) return undefined;
     if (session.trustLevel === 'direct' && !narrowed(name) && !credentials)
       return { command: server.command, args: server.args, env: launch.env };
     // Whoever starts it must not be able to start it outside of its bounds.
-    return { command: process.execPath, args: wrapped(session, server, launch, places), env: launch.env };
+    return { command: process.execPath, args: createRunArguments(session, server, launch, paths), env: launch.env };
   });
 }
 
 /** The same servers, each at its own address of the gateway; beside them Ambit's own tools, where there are any for it. */
-export function gatewayServersOf(
+export function createGatewayServers(
   resolved: readonly Resolved[],
   address: string,
   token: string,
@@ -78,12 +78,15 @@ export function gatewayServersOf(
     url: `${base}/mcp/${name}`,
     headers: { Authorization: `Bearer ${token}` },
   });
-  return { ...entriesOf(resolved, ({ name }) => at(name)), ...(hasOwnTools ? { [ownServer]: at(ownServer) } : {}) };
+  return { ...mapAvailable(resolved, ({ name }) => at(name)), ...(hasOwnTools ? { [ownServer]: at(ownServer) } : {}) };
 }
 
-type InUse = Extract<Resolved, { readonly launch: Launch | undefined }>;
+type AvailableServer = Extract<Resolved, { readonly launch: Launch | undefined }>;
 
-function entriesOf(resolved: readonly Resolved[], entry: (server: InUse) => McpServer | undefined): McpServers {
+function mapAvailable(
+  resolved: readonly Resolved[],
+  entry: (server: AvailableServer) => McpServer | undefined,
+): McpServers {
   const pairs = resolved.flatMap((each) => {
     const made = each.server === undefined ? undefined : entry(each);
     return made === undefined ? [] : [[each.name, made] as const];
@@ -92,11 +95,11 @@ function entriesOf(resolved: readonly Resolved[], entry: (server: InUse) => McpS
 }
 
 /** `ambit run --session …`: it finds context and credentials by itself; what the configuration says is passed on by name. */
-function wrapped(session: Session, server: StdioServer, launch: Launch, places: Places): string[] {
+function createRunArguments(session: Session, server: StdioServer, launch: Launch, paths: GatewayPaths): string[] {
   const found: readonly string[] = ['injected', 'credential'];
   const named = Object.entries(launch.provenance).filter(([, origin]) => !found.includes(origin));
   // Whoever starts it may do so from another folder.
-  const [configFile, dataDir] = [resolve(places.configFile), resolve(places.dataDir)];
+  const [configFile, dataDir] = [resolve(paths.configFile), resolve(paths.dataDir)];
   const own = ['--config', configFile, '--data-dir', dataDir, '--name', server.name];
   const passed = named.flatMap(([variable]) => ['--env', variable]);
   return [commandLine, 'run', '--session', session.id, ...own, ...passed, '--', server.command, ...server.args];

@@ -9,23 +9,23 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import type { Sent } from '../../upstreams/links/sent.ts';
-import { type Arrived, allServers, type InSession } from '../exchange.ts';
+import { type Arrived, allServers, type SessionExchange } from '../exchange.ts';
 import type { Next } from '../stage.ts';
 
 /** Modern listen streams of single servers: the server says what changes there, we say what changes by our bounds. */
 export interface ToolListeners {
-  follow<E extends InSession<Arrived>>(exchange: E, server: string, next: Next<E, Reply>): Promise<Reply>;
+  listen<E extends SessionExchange<Arrived>>(exchange: E, server: string, next: Next<E, Reply>): Promise<Reply>;
   /** The session is shown other tools of these servers than before. */
-  tell(sessionId: string, servers: readonly string[]): void;
+  announce(sessionId: string, servers: readonly string[]): void;
 }
 
 export const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 
-const changes = ['tools', 'prompts', 'resources'].map((what) =>
+const listChangedMessages = ['tools', 'prompts', 'resources'].map((what) =>
   Buffer.from(`{"jsonrpc":"2.0","method":"notifications/${what}/list_changed"}`),
 );
 
-interface ListNews {
+interface AnnounceParts {
   readonly catalog: Catalog;
   readonly callers: Callers;
   readonly sessions: Pick<Sessions, 'get'>;
@@ -34,10 +34,10 @@ interface ListNews {
 }
 
 /** Tells the clients whose lists Ambit found to have changed. A server tells of a change by itself. */
-export function announceLists({ catalog, callers, sessions, servers, resolution }: ListNews): void {
+export function announceCatalogChanges({ catalog, callers, sessions, servers, resolution }: AnnounceParts): void {
   catalog.onChange(({ server: name, byOurselves, concerns }) => {
     if (!byOurselves) return;
-    announceChange(callers, [name], (caller) => {
+    announceListChange(callers, [name], (caller) => {
       const held = sessions.get(caller.sessionId);
       const server = servers().get(name);
       if (held === undefined || server === undefined) return server === undefined;
@@ -48,7 +48,7 @@ export function announceLists({ catalog, callers, sessions, servers, resolution 
 }
 
 /** Notes for whom the lists of a server have changed, when the server says so. */
-export function noteListChange(sent: Sent, links: Links, { catalog, resolution }: ListNews): void {
+export function markListsChanged(sent: Sent, links: Links, { catalog, resolution }: AnnounceParts): void {
   if (!/^notifications\/\w+\/list_changed$/.test(sent.message.method)) return;
   const { upstream, link } = sent;
   const ownersOf = () => new Set(links.usersOf(link).map((user) => resolution.listOwner(user, upstream).key));
@@ -59,7 +59,7 @@ export function noteListChange(sent: Sent, links: Links, { catalog, resolution }
  * Tells handshake-era clients of these servers, and of all servers, that the lists are others now; modern ones hear it
  * on their stream. Where it concerns only some, the others hear nothing: what one tenant does is not theirs to know.
  */
-export function announceChange(
+export function announceListChange(
   callers: Callers,
   servers: readonly string[],
   concerns: (caller: Caller) => boolean = () => true,
@@ -67,15 +67,15 @@ export function announceChange(
   for (const caller of [allServers, ...servers].flatMap(callers.ofServer)) {
     if (caller.parent !== undefined || caller.stream === undefined || caller.stream.isGone()) continue;
     if (!concerns(caller)) continue;
-    for (const change of changes) caller.stream.emit(change);
+    for (const change of listChangedMessages) caller.stream.emit(change);
   }
 }
 
 export function createToolListeners(): ToolListeners {
   const listening = new Set<{ readonly sessionId: string; readonly server: string; tell(): void }>();
   return {
-    follow(exchange, server, next) {
-      if (!asksForTools(exchange)) return next(exchange);
+    listen(exchange, server, next) {
+      if (!asksForToolChanges(exchange)) return next(exchange);
       const { channel, message, session } = exchange;
       const _meta = { [subscriptionKey]: JSON.parse(message.id as string) as unknown };
       const changed = notificationMessage('notifications/tools/list_changed', { _meta });
@@ -100,7 +100,7 @@ export function createToolListeners(): ToolListeners {
       listening.add(stream);
       return next(Object.assign(exchange, { channel: heard })).finally(() => listening.delete(stream));
     },
-    tell(sessionId, servers) {
+    announce(sessionId, servers) {
       for (const stream of listening) {
         if (stream.sessionId === sessionId && servers.includes(stream.server)) stream.tell();
       }
@@ -108,7 +108,7 @@ export function createToolListeners(): ToolListeners {
   };
 }
 
-export function asksForTools({ era, message }: Pick<Arrived, 'era' | 'message'>): boolean {
+export function asksForToolChanges({ era, message }: Pick<Arrived, 'era' | 'message'>): boolean {
   const filter = memberOf(message.params?.shape, 'notifications');
   if (era !== 'modern' || message.kind !== 'request' || filter === undefined) return false;
   const tools = memberOf(shapeAt(message.bytes, filter), 'toolsListChanged');

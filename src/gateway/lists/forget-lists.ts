@@ -30,51 +30,51 @@ interface ForgetListsParts {
 export function createForgetLists({ catalog, config, users, store }: ForgetListsParts): ForgetLists {
   const underWay = new Set<Promise<void>>();
 
-  async function isGone(userId: string): Promise<boolean> {
+  async function isUserGone(userId: string): Promise<boolean> {
     if (userId === '' || userId === localUser) return false;
     if ((await users.get(userId)) !== undefined) return false;
     return (await store.list({ userId }, { limit: 1 })).sessions.length === 0;
   }
 
-  function ofUser(userId: string): void {
+  function forgetUser(userId: string): void {
     catalog.forgetOwners((owner) => owner.userId === userId);
   }
 
-  function usersNow(): Set<string> {
+  function listedUsers(): Set<string> {
     return new Set(catalog.owners().map(({ userId }) => userId));
   }
 
-  async function ofGoneUsers(some?: string): Promise<void> {
-    for (const userId of usersNow()) {
+  async function forgetGoneUsers(some?: string): Promise<void> {
+    for (const userId of listedUsers()) {
       if (some !== undefined && userId !== some) continue;
       // A list that was forgotten too early is asked for again.
-      if (await isGone(userId).catch(() => true)) ofUser(userId);
+      if (await isUserGone(userId).catch(() => true)) forgetUser(userId);
     }
   }
 
-  async function ofUserOf(sessionId: string): Promise<void> {
-    if (usersNow().size === 0) return;
-    await ofGoneUsers((await store.remains(sessionId).catch(() => undefined))?.record.userId);
+  async function forgetUserOfSession(sessionId: string): Promise<void> {
+    if (listedUsers().size === 0) return;
+    await forgetGoneUsers((await store.remains(sessionId).catch(() => undefined))?.record.userId);
   }
 
-  function follow(looking: Promise<void>): void {
+  function trackWork(looking: Promise<void>): void {
     const over: Promise<void> = looking.finally(() => underWay.delete(over));
     underWay.add(over);
   }
 
   const stop = store.watch((change) => {
-    if (change.kind === 'ended') follow(ofUserOf(change.id));
-    else if (change.kind === 'lost') follow(ofGoneUsers());
-    else if (change.kind === 'document' && change.collection === userCollection) follow(ofGoneUsers());
+    if (change.kind === 'ended') trackWork(forgetUserOfSession(change.id));
+    else if (change.kind === 'lost') trackWork(forgetGoneUsers());
+    else if (change.kind === 'document' && change.collection === userCollection) trackWork(forgetGoneUsers());
   });
-  follow(ofGoneUsers());
+  trackWork(forgetGoneUsers());
 
   return {
     ofLostWorkspaces() {
       const { workspaces } = config();
       catalog.forgetOwners(({ workspaceId }) => workspaceId !== undefined && !Object.hasOwn(workspaces, workspaceId));
     },
-    ofUser,
+    ofUser: forgetUser,
     ofCredentials(concerns) {
       catalog.forgetOwners(({ userId, hasCredentials }, server) => hasCredentials === true && concerns(userId, server));
     },

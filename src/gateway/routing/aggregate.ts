@@ -15,14 +15,14 @@ import type { Callers } from '../../upstreams/links/caller.ts';
 import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import { allServers, type Prepared } from '../exchange.ts';
-import type { RememberedTransports } from '../sessions/transport-store.ts';
+import type { TransportStore } from '../sessions/transport-store.ts';
 import { seenThrough } from '../stages/enforce-tool-rules.ts';
 import { findNamed } from '../stages/route-tool.ts';
-import { gather, listReply, lookAtAll } from './collect-lists.ts';
-import { type Composite, createComposite } from './composite-link.ts';
+import { collectEntries, createListReply, fetchAllLists } from './collect-lists.ts';
+import { type CompositeLink, createCompositeLink } from './composite-link.ts';
 import { listenToAll } from './listen-to-all.ts';
 import { discoverAll, initializeAll } from './own-server.ts';
-import type { OwnTools } from './own-tools.ts';
+import type { OwnToolList } from './own-tools.ts';
 import { createResources } from './resources.ts';
 import { changesSubscription, type SendToServer } from './send-to-server.ts';
 import type { ServerCallers } from './server-callers.ts';
@@ -33,7 +33,7 @@ interface ListenStream {
   readonly sessionId: string;
   end(): void;
   fail(reason: AmbitError): void;
-  tellAll(): void;
+  announceChange(): void;
 }
 
 interface AggregateParts {
@@ -42,8 +42,8 @@ interface AggregateParts {
   readonly catalog: Catalog;
   readonly resolution: Resolution;
   readonly tools: ToolBounds;
-  readonly remember: RememberedTransports['remember'];
-  readonly own: OwnTools;
+  readonly saveTransport: TransportStore['save'];
+  readonly ownTools: OwnToolList;
   readonly serverCallers: ServerCallers;
   readonly send: SendToServer;
 }
@@ -53,16 +53,19 @@ export interface Aggregate {
   request(exchange: Prepared): Promise<Reply>;
   notify(exchange: Prepared): Reply;
   /** The lists of each server that the session may use. */
-  look(exchange: Prepared): Promise<readonly Listed[]>;
+  fetchLists(exchange: Prepared): Promise<readonly Listed[]>;
   /** A session may use other servers than before: those who listen in it are told. */
-  boundsChanged(sessionId: string): void;
+  announceChange(sessionId: string): void;
   /** A session has ended: its listen streams fail for that reason. */
-  leave(sessionId: string, reason: AmbitError): void;
+  endSession(sessionId: string, reason: AmbitError): void;
 }
 
 export function createAggregate(parts: AggregateParts): Aggregate {
-  const { links, callers, catalog, resolution, tools, own, serverCallers, send } = parts;
-  const resources = createResources({ look, askOf: (exchange) => (server) => serverCallers.ask(exchange, server) });
+  const { links, callers, catalog, resolution, tools, ownTools, serverCallers, send } = parts;
+  const resources = createResources({
+    fetchLists,
+    askOf: (exchange) => (server) => serverCallers.ask(exchange, server),
+  });
   /** Listen streams, which on stdio end by being cancelled. */
   const listening = new Set<ListenStream>();
 
@@ -71,26 +74,26 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const requested = stringAt(message.bytes, memberOf(message.params?.shape, 'protocolVersion'));
     const { version, result } = initializeAll(requested);
     const clean = readMessage(applyEdits(message.bytes, exchange.edits));
-    const link = createComposite(session, clean, links, callers);
+    const link = createCompositeLink(session, clean, links, callers);
     const { id: sessionId, workspaceId } = session;
     const caller = callers.open({ sessionId, workspaceId, server: allServers, version, link, initialize: clean });
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
-    await parts.remember(caller);
+    await parts.saveTransport(caller);
     return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200, transportId: caller.id };
   }
 
   /** Sends the message to one server, as if it had come to that server's own address. */
-  function toServer(exchange: Prepared, upstream: ServerDefinition, edit: Edit, shown?: string): Promise<Reply> {
+  function sendToServer(exchange: Prepared, upstream: ServerDefinition, edit: Edit, shown?: string): Promise<Reply> {
     exchange.entry.upstream = upstream.name;
     const { message, edits } = exchange;
     const outgoing = readMessage(applyEdits(message.bytes, [...edits, edit]));
     return send(Object.assign(exchange, { upstream, outgoing, edits: [] }), shown);
   }
 
-  function look(exchange: Prepared): Promise<Listed[]> {
+  function fetchLists(exchange: Prepared): Promise<Listed[]> {
     const { session } = exchange;
-    const capabilities = capabilitiesOf(exchange);
-    return lookAtAll(exchange, catalog, (server) => ({
+    const capabilities = readCapabilities(exchange);
+    return fetchAllLists(exchange, catalog, (server) => ({
       capabilities,
       owner: resolution.listOwner(session, server),
       place: placeOf(session),
@@ -99,8 +102,8 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   }
 
   /** Of the tools, only those that some call of this session could be allowed for. */
-  async function lookAtShown(exchange: Prepared): Promise<Listed[]> {
-    return (await look(exchange)).map((listed) => {
+  async function fetchVisibleLists(exchange: Prepared): Promise<Listed[]> {
+    return (await fetchLists(exchange)).map((listed) => {
       const { server, offer } = listed;
       if (offer === undefined) return listed;
       const view = { shown: tools.shown(exchange.session, server.name), replaced: tools.replaced(server.name) };
@@ -110,11 +113,11 @@ export function createAggregate(parts: AggregateParts): Aggregate {
 
   /** The servers' tools, and Ambit's own, whose names no server's can have. */
   async function listTools(exchange: Prepared): Promise<Reply> {
-    const { texts, unavailable } = gather(await lookAtShown(exchange), 'tools');
-    return listReply(exchange, 'tools', { texts: [...texts, ...own.texts(exchange.session)], unavailable });
+    const { texts, unavailable } = collectEntries(await fetchVisibleLists(exchange), 'tools');
+    return createListReply(exchange, 'tools', { texts: [...texts, ...ownTools.texts(exchange.session)], unavailable });
   }
 
-  async function byUri(exchange: Prepared): Promise<Reply> {
+  async function sendByUri(exchange: Prepared): Promise<Reply> {
     const { message } = exchange;
     const member = memberOf(message.params?.shape, 'uri');
     const uri = stringAt(message.bytes, member) ?? '';
@@ -122,10 +125,10 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     if (found === undefined || member === undefined) {
       throw new ProtocolFault(exchange.era === 'modern' ? -32602 : -32002, 200, 'Resource not found', { uri });
     }
-    return toServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)), uri);
+    return sendToServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)), uri);
   }
 
-  async function complete(exchange: Prepared): Promise<Reply> {
+  async function completeArgument(exchange: Prepared): Promise<Reply> {
     const { message } = exchange;
     const ref = memberOf(message.params?.shape, 'ref');
     const shape = ref === undefined ? undefined : shapeAt(message.bytes, ref);
@@ -133,17 +136,17 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const member = memberOf(shape, isPrompt ? 'name' : 'uri');
     const name = stringAt(message.bytes, member) ?? '';
     const found = isPrompt
-      ? await findNamed(exchange, name, 'prompts', () => look(exchange))
+      ? await findNamed(exchange, name, 'prompts', () => fetchLists(exchange))
       : await resources.find(exchange, name);
     if (found === undefined || member === undefined)
       throw new ProtocolFault(-32602, 200, 'Nothing of that name to complete');
-    return toServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)));
+    return sendToServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)));
   }
 
-  async function listen(exchange: Prepared): Promise<Reply> {
+  async function openListenStream(exchange: Prepared): Promise<Reply> {
     const { channel, message, session } = exchange;
     const about = { owner: channel.owner, id: message.id as string, sessionId: session.id };
-    const stream: ListenStream = { ...about, end() {}, fail() {}, tellAll() {} };
+    const stream: ListenStream = { ...about, end() {}, fail() {}, announceChange() {} };
     listening.add(stream);
     const failed = new Promise<never>((_, fail) => {
       stream.fail = fail;
@@ -152,7 +155,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       stream.end = end;
     };
     const onBoundsChange = (tellAll: () => void) => {
-      stream.tellAll = tellAll;
+      stream.announceChange = tellAll;
     };
     const findAll = async (uris: readonly string[]) => (await resources.findAll(exchange, uris)).found;
     const parts = { links, catalog, resolution, findAll, onCancel, onBoundsChange };
@@ -169,24 +172,24 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       case 'tools/list':
         return listTools(exchange);
       case 'prompts/list':
-        return listReply(exchange, 'prompts', gather(await look(exchange), 'prompts'));
+        return createListReply(exchange, 'prompts', collectEntries(await fetchLists(exchange), 'prompts'));
       case 'resources/templates/list':
         return resources.listTemplates(exchange);
       case 'resources/list':
         return resources.list(exchange);
       case 'resources/read':
-        return byUri(exchange);
+        return sendByUri(exchange);
       case 'completion/complete':
-        return complete(exchange);
+        return completeArgument(exchange);
     }
-    if (modern && message.method === 'server/discover') return answer(message, discoverAll());
+    if (modern && message.method === 'server/discover') return createReply(message, discoverAll());
     if (modern && message.method === 'subscriptions/listen') {
-      return listen(exchange);
+      return openListenStream(exchange);
     }
     if (!modern && message.method === 'initialize') return initialize(exchange);
-    if (!modern && message.method === 'ping') return answer(message, '{}');
+    if (!modern && message.method === 'ping') return createReply(message, '{}');
     if (!modern && message.method === 'logging/setLevel') return setLogLevel(exchange);
-    if (!modern && changesSubscription(message.method)) return byUri(exchange);
+    if (!modern && changesSubscription(message.method)) return sendByUri(exchange);
     throw new ProtocolFault(-32601, modern ? 404 : 200, 'Method not found');
   }
 
@@ -199,7 +202,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       for (const stream of listening) if (stream.owner === channel.owner && stream.id === raw) stream.end();
       cancelAtServers(links, exchange, raw);
     } else if (caller !== undefined && message.method === 'notifications/roots/list_changed') {
-      passOnRootsChange(exchange, caller.link as Composite);
+      forwardRootsChange(exchange, caller.link as CompositeLink);
     }
     return accepted;
   }
@@ -207,21 +210,21 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   return {
     request,
     notify,
-    look,
-    boundsChanged(sessionId) {
-      for (const stream of listening) if (stream.sessionId === sessionId) stream.tellAll();
+    fetchLists,
+    announceChange(sessionId) {
+      for (const stream of listening) if (stream.sessionId === sessionId) stream.announceChange();
     },
-    leave(sessionId, reason) {
+    endSession(sessionId, reason) {
       for (const stream of listening) if (stream.sessionId === sessionId) stream.fail(reason);
     },
   };
 }
 
-function capabilitiesOf({ caller, message }: Prepared): string {
-  return capabilitiesKey(caller === undefined ? message : (caller.link as Composite).initialize);
+function readCapabilities({ caller, message }: Prepared): string {
+  return capabilitiesKey(caller === undefined ? message : (caller.link as CompositeLink).initialize);
 }
 
-function answer(message: Message, result: string): Reply {
+function createReply(message: Message, result: string): Reply {
   return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
 }
 
@@ -229,7 +232,7 @@ function answer(message: Message, result: string): Reply {
 async function setLogLevel(exchange: Prepared): Promise<Reply> {
   const { message, caller } = exchange;
   if (caller !== undefined) {
-    const composite = caller.link as Composite;
+    const composite = caller.link as CompositeLink;
     const level = stringAt(message.bytes, memberOf(message.params?.shape, 'level'));
     composite.logLevel = level;
     const params = level === undefined ? '{}' : JSON.stringify({ level });
@@ -246,7 +249,7 @@ async function setLogLevel(exchange: Prepared): Promise<Reply> {
 
 /** Cancels a request wherever it may have been sent: the client does not say to which server. */
 function cancelAtServers(links: Links, { message, caller, session, channel, available }: Prepared, id: string): void {
-  const children = caller === undefined ? [] : [...(caller.link as Composite).children.values()];
+  const children = caller === undefined ? [] : [...(caller.link as CompositeLink).children.values()];
   for (const link of available.flatMap(({ name }) => links.of(session.id, name))) {
     link.cancel(channel.owner, id, message);
     for (const child of children) {
@@ -258,7 +261,7 @@ function cancelAtServers(links: Links, { message, caller, session, channel, avai
   }
 }
 
-function passOnRootsChange({ message, channel, headers, edits }: Prepared, { children }: Composite): void {
+function forwardRootsChange({ message, channel, headers, edits }: Prepared, { children }: CompositeLink): void {
   const call = { message, edits, channel, headers, acting: undefined, cancelOnGone: false };
   for (const child of children.values()) {
     child.then(

@@ -7,32 +7,32 @@ import { named, templateOf, uriOf, withTemplate, withUri } from '../../upstreams
 import { type AskServer, listAll, reasonOf } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Prepared } from '../exchange.ts';
-import type { Routes } from './find-resource.ts';
+import type { ResourceRoutes } from './find-resource.ts';
 import {
-  allClaims,
-  type Claims,
-  claimsOf,
-  type Place,
-  placeOf,
-  placeOfTemplate,
-  publicUri,
+  collectClaims,
+  createPublicUri,
+  mergeClaims,
+  readOrigin,
+  readTemplateOrigin,
+  type UriClaims,
+  type UriOrigin,
 } from './resource-addresses.ts';
 
 const pageSize = 500;
 const ttlMs = 60_000;
 
-interface Unavailable {
+interface UnavailableServer {
   readonly server: string;
   readonly reason: string;
 }
 
-interface Gathered {
+interface CollectedList {
   readonly texts: readonly string[];
-  readonly unavailable: readonly Unavailable[];
+  readonly unavailable: readonly UnavailableServer[];
 }
 
 /** What each server offers, at once and within the deadline. */
-export function lookAtAll(
+export function fetchAllLists(
   exchange: Prepared,
   catalog: Catalog,
   lookingFor: (server: ServerDefinition) => Looking,
@@ -40,77 +40,77 @@ export function lookAtAll(
   return Promise.all(exchange.available.map((server) => catalog.look(server, lookingFor(server))));
 }
 
-export function gather(listed: readonly Listed[], what: 'tools' | 'prompts'): Gathered {
+export function collectEntries(listed: readonly Listed[], what: 'tools' | 'prompts'): CollectedList {
   const texts = listed.flatMap(({ server, offer }) => {
     if (offer === undefined) return [];
     return named(server.name, offer[what]).map((entry) => entry.text);
   });
-  return { texts, unavailable: missing(listed) };
+  return { texts, unavailable: listUnavailable(listed) };
 }
 
-function missing(listed: readonly Listed[]): Unavailable[] {
+function listUnavailable(listed: readonly Listed[]): UnavailableServer[] {
   return listed.flatMap(({ server, reason }) => (reason === undefined ? [] : [{ server: server.name, reason }]));
 }
 
 /** Templates as clients are shown them: what they make of one names its server where it must. */
-export function gatherTemplates(listed: readonly Listed[], { claims }: Routes): Gathered {
-  const all = allClaims(listed, claims);
+export function collectTemplates(listed: readonly Listed[], { claims }: ResourceRoutes): CollectedList {
+  const all = mergeClaims(listed, claims);
   const texts = listed.flatMap(({ server, offer }) =>
     (offer?.templates ?? []).map((text) => {
       const template = templateOf(text);
       if (template === undefined) return text;
-      const shown = publicUri(server.name, template, placeOfTemplate(template), all);
+      const shown = createPublicUri(server.name, template, readTemplateOrigin(template), all);
       return shown === template ? text : withTemplate(text, shown);
     }),
   );
-  return { texts, unavailable: missing(listed) };
+  return { texts, unavailable: listUnavailable(listed) };
 }
 
 const resourcesDeadlineMs = 5000;
 
-export interface ResourceList extends Gathered {
-  readonly routes: Routes;
+export interface ResourceList extends CollectedList {
+  readonly routes: ResourceRoutes;
 }
 
-interface ServerList {
+interface ServerResources {
   readonly server: ServerDefinition;
-  readonly entries: readonly { readonly text: string; readonly uri: string; readonly place: Place }[];
+  readonly entries: readonly { readonly text: string; readonly uri: string; readonly origin: UriOrigin }[];
   /** Undefined where the server could not be asked. */
-  readonly claims: Claims | undefined;
+  readonly claims: UriClaims | undefined;
 }
 
 /**
  * Resources are the session's own: they are asked for each time, of the servers that have any. `before` is what they
  * listed the last time: a server that does not answer now still uses the same addresses.
  */
-export async function gatherResources(
+export async function collectResources(
   listed: readonly Listed[],
   askOf: (server: ServerDefinition) => AskServer,
-  before: Routes,
+  before: ResourceRoutes,
 ): Promise<ResourceList> {
-  const unavailable = missing(listed);
+  const unavailable = listUnavailable(listed);
   const lists = await Promise.all(
     listed
       .filter(({ offer }) => offer?.hasResources)
       .map(async ({ server }) => {
         try {
-          return await listOf(server, askOf(server));
+          return await fetchResources(server, askOf(server));
         } catch (error) {
           unavailable.push({ server: server.name, reason: reasonOf(error) });
           return { server, entries: [], claims: undefined };
         }
       }),
   );
-  const claims = new Map<string, Claims>();
+  const claims = new Map<string, UriClaims>();
   for (const { server, claims: now = before.claims.get(server.name) } of lists) {
     if (now !== undefined) claims.set(server.name, now);
   }
-  const all = allClaims(listed, claims);
+  const all = mergeClaims(listed, claims);
   const plain = new Map<string, string>();
   const texts: string[] = [];
   for (const { server, entries } of lists) {
-    for (const { text, uri, place } of entries) {
-      const shown = publicUri(server.name, uri, place, all);
+    for (const { text, uri, origin } of entries) {
+      const shown = createPublicUri(server.name, uri, origin, all);
       if (shown === uri) plain.set(uri, server.name);
       texts.push(shown === uri ? text : withUri(text, shown));
     }
@@ -118,20 +118,20 @@ export async function gatherResources(
   return { texts, unavailable, routes: { plain, claims } };
 }
 
-async function listOf(server: ServerDefinition, ask: AskServer): Promise<ServerList> {
+async function fetchResources(server: ServerDefinition, ask: AskServer): Promise<ServerResources> {
   const texts = (await within(listAll(ask, 'resources/list', 'resources'), resourcesDeadlineMs)) ?? [];
   const entries = texts.flatMap((text) => {
     const uri = uriOf(text);
-    return uri === undefined ? [] : [{ text, uri, place: placeOf(uri) }];
+    return uri === undefined ? [] : [{ text, uri, origin: readOrigin(uri) }];
   });
-  return { server, entries, claims: claimsOf(entries.map(({ place }) => place)) };
+  return { server, entries, claims: collectClaims(entries.map(({ origin }) => origin)) };
 }
 
 /** One page of a list, with what is missing from it and why. */
-export function listReply(
+export function createListReply(
   exchange: Pick<Prepared, 'message' | 'era'>,
   member: string,
-  { texts, unavailable }: Gathered,
+  { texts, unavailable }: CollectedList,
 ): Reply {
   const { message } = exchange;
   const cursor = stringAt(message.bytes, memberOf(message.params?.shape, 'cursor'));

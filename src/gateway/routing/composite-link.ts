@@ -11,7 +11,7 @@ import type { Links } from '../../upstreams/links/links.ts';
 import { allServers } from '../exchange.ts';
 
 /** A handshake-era client of all servers: behind it, a client of each server it has used. */
-export interface Composite extends Link {
+export interface CompositeLink extends Link {
   readonly initialize: Message;
   /** On behalf of the session as it is at this call; since the handshake it may have been narrowed. */
   child(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller>;
@@ -20,12 +20,17 @@ export interface Composite extends Link {
   logLevel: string | undefined;
 }
 
-export function createComposite(opener: Session, initialize: Message, links: Links, callers: Callers): Composite {
+export function createCompositeLink(
+  opener: Session,
+  initialize: Message,
+  links: Links,
+  callers: Callers,
+): CompositeLink {
   const children = new Map<string, Promise<Caller>>();
   const { id: sessionId, workspaceId } = opener;
-  const quiet = quietLink({ sessionId, place: placeOf(opener), server: allServers, era: 'handshake' });
+  const quiet = nullLink({ sessionId, place: placeOf(opener), server: allServers, era: 'handshake' });
 
-  async function open(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller> {
+  async function openChild(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller> {
     const acting = { session, correlationId: randomUUID() };
     const call = { ...ownCall('initialize', '{}'), acting, message: initialize, cancelOnGone: false };
     const { link, version, reply } = await links.handshake(session, server, call);
@@ -44,7 +49,7 @@ export function createComposite(opener: Session, initialize: Message, links: Lin
     return child;
   }
 
-  const composite: Composite = {
+  const composite: CompositeLink = {
     ...quiet,
     initialize,
     children,
@@ -62,7 +67,7 @@ export function createComposite(opener: Session, initialize: Message, links: Lin
           return composite.child(parent, server, session);
         });
       }
-      const opening = open(parent, server, session);
+      const opening = openChild(parent, server, session);
       children.set(server.name, opening);
       opening.catch(() => {
         // A server that failed once may work the next time.
@@ -87,7 +92,7 @@ export function createComposite(opener: Session, initialize: Message, links: Lin
 }
 
 /** A link that does nothing: no server is behind it. Links of which Ambit answers something itself are made from it. */
-export function quietLink(of: Pick<Link, 'sessionId' | 'place' | 'server' | 'era'>): Link {
+export function nullLink(of: Pick<Link, 'sessionId' | 'place' | 'server' | 'era'>): Link {
   let closed = false;
   return {
     ...of,

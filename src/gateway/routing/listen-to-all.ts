@@ -9,14 +9,14 @@ import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import type { Prepared } from '../exchange.ts';
-import type { Found } from '../stages/route-tool.ts';
-import { namingServer } from './resource-addresses.ts';
-import { describedCall } from './server-callers.ts';
+import type { RouteTarget } from '../stages/route-tool.ts';
+import { addServerName } from './resource-addresses.ts';
+import { createDescribedCall } from './server-callers.ts';
 
 /** A server that is not listening by then may still come to it. */
 const deadlineMs = 5000;
 const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
-const lists = {
+const listNotifications = {
   toolsListChanged: 'notifications/tools/list_changed',
   promptsListChanged: 'notifications/prompts/list_changed',
   resourcesListChanged: 'notifications/resources/list_changed',
@@ -27,7 +27,7 @@ interface ListenParts {
   readonly catalog: Catalog;
   readonly resolution: Resolution;
   /** Which server each of the URIs belongs to; those that belong to none are left out. */
-  findAll(uris: readonly string[]): Promise<ReadonlyMap<string, Found>>;
+  findAll(uris: readonly string[]): Promise<ReadonlyMap<string, RouteTarget>>;
   onCancel(end: () => void): void;
   onBoundsChange(tellAll: () => void): void;
 }
@@ -37,17 +37,17 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
   const { message, channel, session } = exchange;
   const asked = memberOf(message.params?.shape, 'notifications');
   const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;
-  const wanted = Object.entries(lists).filter(([name]) => filter[name] === true);
+  const wanted = Object.entries(listNotifications).filter(([name]) => filter[name] === true);
   const uris = Array.isArray(filter.resourceSubscriptions)
     ? [...new Set(filter.resourceSubscriptions as string[])]
     : [];
   const clientId = JSON.parse(message.id as string) as unknown;
-  const say = (method: string, params: Record<string, unknown>) =>
+  const emitNotification = (method: string, params: Record<string, unknown>) =>
     channel.emit(notificationMessage(method, { ...params, _meta: { [subscriptionKey]: clientId } }));
 
   let over = false;
   const gone: (() => void)[] = [];
-  const whenOver = (listener: () => void) => (over ? listener() : void gone.push(listener));
+  const onOver = (listener: () => void) => (over ? listener() : void gone.push(listener));
   const ended = new Promise<Reply>((settle) => {
     const end = () => {
       over = true;
@@ -61,7 +61,7 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
   const honoured: Record<string, unknown> = Object.fromEntries(wanted.map(([name]) => [name, true]));
   /** By the name of the server and its own address, what the client calls the resource. */
   const byServer = new Map<string, Map<string, string[]>>();
-  const found = uris.length === 0 ? new Map<string, Found>() : await parts.findAll(uris);
+  const found = uris.length === 0 ? new Map<string, RouteTarget>() : await parts.findAll(uris);
   for (const [uri, { server, name }] of found) {
     const names = byServer.get(server.name) ?? new Map<string, string[]>();
     byServer.set(server.name, names.set(name, [...(names.get(name) ?? []), uri]));
@@ -71,12 +71,12 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
 
   // The acknowledgement comes first of all, and only when every server listens: what comes after it is not missed.
   let early: (() => void)[] | undefined = [];
-  const tell = (method: string, params: Record<string, unknown>) => {
-    if (early === undefined) return say(method, params);
-    early.push(() => say(method, params));
+  const notify = (method: string, params: Record<string, unknown>) => {
+    if (early === undefined) return emitNotification(method, params);
+    early.push(() => emitNotification(method, params));
     return true;
   };
-  const through = (server: string, listening: () => void): Channel => ({
+  const createChannel = (server: string, listening: () => void): Channel => ({
     owner: {},
     isGone: () => over || channel.isGone(),
     emit(bytes) {
@@ -85,20 +85,20 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
       if (said.method === 'notifications/resources/updated') {
         const uri = stringAt(said.bytes, memberOf(said.params?.shape, 'uri')) ?? '';
         // A server may tell of a part of what was subscribed to.
-        const shown = byServer.get(server)?.get(uri) ?? [namingServer(server, uri)];
-        return shown.map((each) => tell(said.method, { uri: each })).every((taken) => taken);
+        const shown = byServer.get(server)?.get(uri) ?? [addServerName(server, uri)];
+        return shown.map((each) => notify(said.method, { uri: each })).every((taken) => taken);
       }
-      const change = Object.values(lists).find((method) => method === said.method);
-      return change !== undefined && wanted.some(([, method]) => method === change) ? tell(change, {}) : true;
+      const change = Object.values(listNotifications).find((method) => method === said.method);
+      return change !== undefined && wanted.some(([, method]) => method === change) ? notify(change, {}) : true;
     },
     onDrain: (listener) => channel.onDrain(listener),
-    onGone: whenOver,
+    onGone: onOver,
     close() {},
   });
 
   /** The servers that tell of their changes themselves, each with the stream they do it on. */
   const attached = new Map<string, ServerDefinition>();
-  const attach = (server: ServerDefinition) =>
+  const attachServer = (server: ServerDefinition) =>
     new Promise<void>((listening) => {
       const names = byServer.get(server.name);
       const notifications = {
@@ -109,7 +109,7 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
       attached.set(server.name, server);
       parts.links
         .modern(session, server, {
-          ...describedCall(message, 'subscriptions/listen', params, through(server.name, listening)),
+          ...createDescribedCall(message, 'subscriptions/listen', params, createChannel(server.name, listening)),
           acting: { session, correlationId: exchange.correlationId },
         })
         .catch(() => {})
@@ -129,20 +129,20 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
     if (server !== undefined) names.add(name);
     else if (!gone) return;
     if (attached.has(name) && !byOurselves) return;
-    for (const [, method] of wanted) tell(method, {});
+    for (const [, method] of wanted) notify(method, {});
     // The stream of a server that is another now ends; the new one is listened to in its place.
     const replaced = attached.has(name) && attached.get(name) !== server;
     if (replaced) attached.delete(name);
-    if (replaced && server !== undefined) void attach(server);
+    if (replaced && server !== undefined) void attachServer(server);
   });
   parts.onBoundsChange(() => {
     for (const name of names) if (parts.resolution.find(session, name).server === undefined) names.delete(name);
-    for (const [, method] of wanted) tell(method, {});
+    for (const [, method] of wanted) notify(method, {});
   });
-  whenOver(stop);
-  await Promise.race([Promise.all(used.map(attach)), ended, pause(deadlineMs, undefined, { ref: false })]);
+  onOver(stop);
+  await Promise.race([Promise.all(used.map(attachServer)), ended, pause(deadlineMs, undefined, { ref: false })]);
   if (over) return ended;
-  say('notifications/subscriptions/acknowledged', { notifications: honoured });
+  emitNotification('notifications/subscriptions/acknowledged', { notifications: honoured });
   for (const each of early) each();
   early = undefined;
   return ended;

@@ -10,9 +10,9 @@ import type { Toolset } from '../../sessions/tools/toolset.ts';
 import { toolOf } from '../../upstreams/access/tool-bounds.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import type { Call, Link } from '../../upstreams/links/link.ts';
-import { asksForTools, subscriptionKey } from '../lists/announce-lists.ts';
-import { listReply } from './collect-lists.ts';
-import { quietLink } from './composite-link.ts';
+import { asksForToolChanges, subscriptionKey } from '../lists/announce-lists.ts';
+import { createListReply } from './collect-lists.ts';
+import { nullLink } from './composite-link.ts';
 import { ownServer } from './own-tools.ts';
 
 const capabilities = {
@@ -28,29 +28,32 @@ const serverInfo = { name: 'ambit', title: 'Ambit', version: '0.1.0' };
 const instructions =
   'Several servers as one. Tools and prompts are named server__name. A server that cannot be reached is left out of the lists.';
 
-const ownToolsToo = 'Tools named session_… are Ambit’s own.';
+const ownToolsNote = 'Tools named session_… are Ambit’s own.';
 
 const ownInstructions =
   'Ambit’s own tools. Every one takes "session": the id of a session, a unique name or prefix of it, or "current", the default.';
 
-interface Said {
+interface SelfDescription {
   readonly capabilities: object;
   readonly instructions: string;
 }
 
-const ofAll: Said = { capabilities, instructions: `${instructions} ${ownToolsToo}` };
+const aggregateDescription: SelfDescription = { capabilities, instructions: `${instructions} ${ownToolsNote}` };
 
-const ofOwn: Said = { capabilities: { tools: { listChanged: true } }, instructions: ownInstructions };
+const ownDescription: SelfDescription = {
+  capabilities: { tools: { listChanged: true } },
+  instructions: ownInstructions,
+};
 
 /** What Ambit says of itself where it stands for all its servers. */
-export const discoverAll = () => discover(ofAll);
+export const discoverAll = () => createDiscoverResult(aggregateDescription);
 
-export const initializeAll = (requested: string | undefined) => initialize(ofAll, requested);
+export const initializeAll = (requested: string | undefined) => createInitializeResult(aggregateDescription, requested);
 
 /** What it says where only its own tools are. */
-const discoverOwn = () => discover(ofOwn);
+const discoverOwn = () => createDiscoverResult(ownDescription);
 
-const initializeOwn = (requested: string | undefined) => initialize(ofOwn, requested);
+const initializeOwn = (requested: string | undefined) => createInitializeResult(ownDescription, requested);
 
 interface ListenStream {
   readonly owner: object;
@@ -77,13 +80,13 @@ function createOwnLink(tools: Toolset, era: Era): Link {
     const { session, principal, correlationId } = acting;
     const caller = { session, principal, correlationId };
     const result = await tools.run(toolOf(message) ?? '', readArguments(message), caller);
-    return answer(message, JSON.stringify(era === 'modern' ? { resultType: 'complete', ...result } : result));
+    return createReply(message, JSON.stringify(era === 'modern' ? { resultType: 'complete', ...result } : result));
   }
 
   /** Acknowledges a listen stream. The tools never change; `enforceToolRules` tells when the session may use others. */
-  function listen({ message, channel, acting }: Call): Promise<Reply> {
+  function openListenStream({ message, channel, acting }: Call): Promise<Reply> {
     const id = message.id as string;
-    const notifications = asksForTools({ era, message }) ? { toolsListChanged: true } : {};
+    const notifications = asksForToolChanges({ era, message }) ? { toolsListChanged: true } : {};
     const _meta = { [subscriptionKey]: JSON.parse(id) as unknown };
     channel.emit(notificationMessage('notifications/subscriptions/acknowledged', { notifications, _meta }));
     let stream: ListenStream | undefined;
@@ -95,19 +98,20 @@ function createOwnLink(tools: Toolset, era: Era): Link {
   }
 
   return {
-    ...quietLink({ sessionId: undefined, place: undefined, server: ownServer, era }),
+    ...nullLink({ sessionId: undefined, place: undefined, server: ownServer, era }),
     async request(call) {
       const { message } = call;
       const { method } = message;
       if (method === 'tools/call') return callTool(call);
-      if (method === 'tools/list') return listReply({ message, era }, 'tools', { texts: listed, unavailable: [] });
-      if (era === 'modern' && method === 'server/discover') return answer(message, discoverOwn());
-      if (era === 'modern' && method === 'subscriptions/listen') return listen(call);
+      if (method === 'tools/list')
+        return createListReply({ message, era }, 'tools', { texts: listed, unavailable: [] });
+      if (era === 'modern' && method === 'server/discover') return createReply(message, discoverOwn());
+      if (era === 'modern' && method === 'subscriptions/listen') return openListenStream(call);
       if (era === 'handshake' && method === 'initialize') {
         const requested = stringAt(message.bytes, memberOf(message.params?.shape, 'protocolVersion'));
-        return answer(message, initializeOwn(requested).result);
+        return createReply(message, initializeOwn(requested).result);
       }
-      if (era === 'handshake' && method === 'ping') return answer(message, '{}');
+      if (era === 'handshake' && method === 'ping') return createReply(message, '{}');
       throw new ProtocolFault(-32601, era === 'modern' ? 404 : 200, 'Method not found');
     },
     cancel(from, requestId) {
@@ -122,7 +126,7 @@ function createOwnLink(tools: Toolset, era: Era): Link {
   };
 }
 
-function answer(message: Message, result: string): Reply {
+function createReply(message: Message, result: string): Reply {
   return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
 }
 
@@ -136,7 +140,7 @@ function readArguments({ bytes, params }: Message): unknown {
   throw new AmbitError('REQUEST_INVALID', { what: `The arguments cannot be taken: ${judged.reason}.` });
 }
 
-function discover(said: Said): string {
+function createDiscoverResult(said: SelfDescription): string {
   return JSON.stringify({
     resultType: 'complete',
     supportedVersions: [modernVersion],
@@ -147,8 +151,8 @@ function discover(said: Said): string {
   });
 }
 
-function initialize(
-  { capabilities: offered, instructions: words }: Said,
+function createInitializeResult(
+  { capabilities: offered, instructions: words }: SelfDescription,
   requested: string | undefined,
 ): { readonly version: string; readonly result: string } {
   const known = requested !== undefined && handshakeVersions.includes(requested);

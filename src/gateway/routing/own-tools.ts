@@ -6,13 +6,13 @@ import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
 export const ownServer = 'ambit';
 
 /** Ambit's own tools, as they are listed among those of all servers. */
-export interface OwnTools {
+export interface OwnToolList {
   has(name: string): boolean;
   /** The definitions, as `tools/list` has them, of the tools that this session could be allowed to call. */
   texts(session: Session): readonly string[];
 }
 
-export function createOwnTools(tools: Toolset, bounds: ToolBounds): OwnTools {
+export function createOwnToolList(tools: Toolset, bounds: ToolBounds): OwnToolList {
   let listed: readonly { readonly name: string; readonly text: string }[] | undefined;
   return {
     has: tools.has,

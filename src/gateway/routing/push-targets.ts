@@ -6,7 +6,7 @@ import { type Binding, boundTo } from '../../upstreams/links/relay/towards-upstr
 import type { Asking, Sent } from '../../upstreams/links/sent.ts';
 
 /** One way to one caller, and what the message must be called there. */
-export interface Target {
+export interface PushTarget {
   readonly channel: Channel;
   readonly caller: Caller | undefined;
   /** Whose eyes it is for. */
@@ -20,57 +20,57 @@ export interface Target {
   };
 }
 
-const none: readonly Target[] = [];
+const noTargets: readonly PushTarget[] = [];
 
 /**
  * Whom a message from an upstream is for. Only callers of the link's own session can come out of this; of a process that
  * has served several sessions, what names no call of theirs is for nobody, unless it says nothing but that a list changed.
  */
-export function targetsOf(sent: Sent): readonly Target[] {
+export function findTargets(sent: Sent): readonly PushTarget[] {
   const { message } = sent;
-  if (message.kind === 'request') return forRequest(sent);
-  if (message.method === 'notifications/progress') return forProgress(sent);
-  if (message.method === 'notifications/cancelled') return forCancelled(sent);
+  if (message.kind === 'request') return findRequestTargets(sent);
+  if (message.method === 'notifications/progress') return findProgressTargets(sent);
+  if (message.method === 'notifications/cancelled') return findCancelledTargets(sent);
   const subscription = memberOf(message.meta, subscriptionKey);
-  if (subscription !== undefined) return forSubscription(sent, subscription);
-  if (sent.sole === null && !announcements.has(message.method)) return none;
-  return sent.link.era === 'modern' ? forModern(sent) : forCallers(sent);
+  if (subscription !== undefined) return findSubscriptionTargets(sent, subscription);
+  if (sent.sole === null && !announcementMethods.has(message.method)) return noTargets;
+  return sent.link.era === 'modern' ? findModernTargets(sent) : findCallerTargets(sent);
 }
 
-function forProgress({ message, pending }: Sent): readonly Target[] {
+function findProgressTargets({ message, pending }: Sent): readonly PushTarget[] {
   const token = memberOf(message.params?.shape, 'progressToken');
   const call = token === undefined ? undefined : pending.get(Number(rawAt(message.bytes, token)));
   // A token nobody gave, or of a call already answered: strict clients drop the connection over it.
-  if (call?.progressToken === undefined) return none;
+  if (call?.progressToken === undefined) return noTargets;
   if (!call.lost) call.lastHeardAt = Date.now();
-  return [{ ...plain(call), names: { progressToken: call.progressToken } }];
+  return [{ ...createCallTarget(call), names: { progressToken: call.progressToken } }];
 }
 
-function forSubscription({ message, pending }: Sent, subscription: Member): readonly Target[] {
+function findSubscriptionTargets({ message, pending }: Sent, subscription: Member): readonly PushTarget[] {
   const call = pending.get(Number(rawAt(message.bytes, subscription)));
-  if (call?.method !== 'subscriptions/listen') return none;
-  return [{ ...plain(call), caller: undefined, names: { subscriptionId: call.clientId } }];
+  if (call?.method !== 'subscriptions/listen') return noTargets;
+  return [{ ...createCallTarget(call), caller: undefined, names: { subscriptionId: call.clientId } }];
 }
 
 /** In the modern era these are heard on a listen stream and nowhere else. */
-export const announcements: ReadonlySet<string> = new Set([
+export const announcementMethods: ReadonlySet<string> = new Set([
   'notifications/tools/list_changed',
   'notifications/prompts/list_changed',
   'notifications/resources/list_changed',
   'notifications/resources/updated',
 ]);
 
-function forModern({ message, call, pending }: Sent): readonly Target[] {
-  if (announcements.has(message.method)) return none;
+function findModernTargets({ message, call, pending }: Sent): readonly PushTarget[] {
+  if (announcementMethods.has(message.method)) return noTargets;
   const isLog = message.method === 'notifications/message';
   const found = call ?? pending.youngest((each) => (isLog ? each.wantsLogs : each.method !== 'subscriptions/listen'));
-  return found === undefined || (isLog && !found.wantsLogs) ? none : [plain(found)];
+  return found === undefined || (isLog && !found.wantsLogs) ? noTargets : [createCallTarget(found)];
 }
 
-function forCallers(sent: Sent): readonly Target[] {
+function findCallerTargets(sent: Sent): readonly PushTarget[] {
   const { message, call } = sent;
-  if (call?.caller !== undefined) return [plain(call)];
-  const callers = announcements.has(message.method) ? sent.callers : soleOf(sent);
+  if (call?.caller !== undefined) return [createCallTarget(call)];
+  const callers = announcementMethods.has(message.method) ? sent.callers : findSoleCallers(sent);
   let audience = callers;
   const uri =
     message.method === 'notifications/resources/updated'
@@ -82,60 +82,63 @@ function forCallers(sent: Sent): readonly Target[] {
     if (busy.length > 0) audience = busy;
   }
   return audience.flatMap((caller) => {
-    const channel = caller.stream ?? youngestOf(caller);
+    const channel = caller.stream ?? findYoungestChannel(caller);
     if (channel === undefined) return [];
     const shown = uri === undefined ? undefined : caller.subscriptions.get(uri);
-    const target = toCaller(sent, caller, channel);
+    const target = createCallerTarget(sent, caller, channel);
     return [shown === undefined ? target : { ...target, names: { uri: shown } }];
   });
 }
 
 /** The id named here is the upstream's: whoever is told must find its own in its place. */
-function forCancelled(sent: Sent): readonly Target[] {
+function findCancelledTargets(sent: Sent): readonly PushTarget[] {
   const { message, link, pending, callers } = sent;
   const member = memberOf(message.params?.shape, 'requestId');
   const upstreamId = member === undefined ? '' : rawAt(message.bytes, member);
   if (link.era === 'modern') {
     const call = pending.get(Number(upstreamId));
-    return call === undefined ? none : [{ ...plain(call), names: { requestId: call.clientId } }];
+    return call === undefined ? noTargets : [{ ...createCallTarget(call), names: { requestId: call.clientId } }];
   }
   for (const caller of callers) {
     for (const [id, push] of caller.pushes) {
       if (push.upstreamId !== upstreamId || push.link !== link) continue;
       caller.pushes.delete(id);
-      const channel = youngestOf(caller) ?? caller.stream;
-      return channel === undefined ? none : [{ ...toCaller(sent, caller, channel), names: { requestId: id } }];
+      const channel = findYoungestChannel(caller) ?? caller.stream;
+      return channel === undefined
+        ? noTargets
+        : [{ ...createCallerTarget(sent, caller, channel), names: { requestId: id } }];
     }
   }
-  return none;
+  return noTargets;
 }
 
-function forRequest(sent: Sent): readonly Target[] {
+function findRequestTargets(sent: Sent): readonly PushTarget[] {
   const { link, call, pending, asking } = sent;
-  if (asking !== undefined) return asking.channel.isGone() ? none : [plain(asking)];
-  if (link.era === 'modern' || sent.sole === null) return none;
+  if (asking !== undefined) return asking.channel.isGone() ? noTargets : [createCallTarget(asking)];
+  if (link.era === 'modern' || sent.sole === null) return noTargets;
   const asker = call ?? pending.youngest((each) => each.caller !== undefined && !each.channel.isGone());
-  if (asker?.caller !== undefined && !asker.channel.isGone()) return [plain(asker)];
-  for (const caller of soleOf(sent)) {
-    if (caller.stream !== undefined && !caller.stream.isGone()) return [toCaller(sent, caller, caller.stream)];
+  if (asker?.caller !== undefined && !asker.channel.isGone()) return [createCallTarget(asker)];
+  for (const caller of findSoleCallers(sent)) {
+    if (caller.stream !== undefined && !caller.stream.isGone())
+      return [createCallerTarget(sent, caller, caller.stream)];
   }
-  return none;
+  return noTargets;
 }
 
-function plain(call: Asking): Target {
+function createCallTarget(call: Asking): PushTarget {
   return { channel: call.channel, caller: call.caller, binding: call.binding, names: {} };
 }
 
-function toCaller({ binding }: Sent, caller: Caller, channel: Channel): Target {
+function createCallerTarget({ binding }: Sent, caller: Caller, channel: Channel): PushTarget {
   return { channel, caller, binding: boundTo(binding, caller.sessionId), names: {} };
 }
 
 /** Of several sessions that could be meant, the one that the process has served. */
-function soleOf({ callers, sole }: Sent): readonly Caller[] {
+function findSoleCallers({ callers, sole }: Sent): readonly Caller[] {
   return sole === undefined ? callers : callers.filter(({ sessionId }) => sessionId === sole);
 }
 
-function youngestOf(caller: Caller): Channel | undefined {
+function findYoungestChannel(caller: Caller): Channel | undefined {
   let youngest: Channel | undefined;
   for (const channel of caller.underWay) youngest = channel;
   return youngest;

@@ -4,118 +4,119 @@ import { readUriTemplate, type UriTemplate } from '../../upstreams/catalog/uri-t
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 
 /** The resource templates of a server, read. */
-interface Templates {
+interface ResourceTemplates {
   /** Those that say their scheme. */
-  readonly placed: readonly UriTemplate[];
+  readonly withScheme: readonly UriTemplate[];
   /** Those that do not. */
-  readonly open: readonly UriTemplate[];
-  readonly claims: Claims;
+  readonly withoutScheme: readonly UriTemplate[];
+  readonly claims: UriClaims;
 }
 
-const none: Templates = { placed: [], open: [], claims: claimsOf([]) };
+const noTemplates: ResourceTemplates = { withScheme: [], withoutScheme: [], claims: collectClaims([]) };
 
 /** Lists are kept for a while, and each is read once. */
-const known = new WeakMap<readonly string[], Templates>();
+const templatesByList = new WeakMap<readonly string[], ResourceTemplates>();
 
 /** The scheme and the authority of an address. */
-export interface Place {
+export interface UriOrigin {
   /** Empty for an address without one. */
   readonly scheme: string;
   /** Undefined for a template that leaves it open. */
   readonly authority: string | undefined;
 }
 
-/** The places of the addresses that a server uses. */
-export interface Claims {
+/** The origins of the addresses that a server uses. */
+export interface UriClaims {
   readonly schemes: ReadonlySet<string>;
   /** The schemes of templates that leave the authority open. */
   readonly wideSchemes: ReadonlySet<string>;
-  readonly places: ReadonlySet<string>;
+  readonly origins: ReadonlySet<string>;
 }
 
 /** By the name of the server: what it lists, and what its templates say. */
-export type AllClaims = ReadonlyMap<string, readonly Claims[]>;
+export type ClaimsByServer = ReadonlyMap<string, readonly UriClaims[]>;
 
 /** No authority is longer, and servers write addresses of any length. */
-const longestPlace = 1024;
+const maxOriginLength = 1024;
 
-/** The place of an address. Spellings that a server may take for the same place have the same one. */
-export function placeOf(uri: string): Place {
-  const text = cleaned(uri);
-  const scheme = schemeOf(text);
+/** The origin of an address. Spellings that a server may take for the same origin have the same one. */
+export function readOrigin(uri: string): UriOrigin {
+  const text = cleanUri(uri);
+  const scheme = readScheme(text);
   if (scheme === undefined) return { scheme: '', authority: '' };
   const authority = /^\/\/([^/?#]*)/.exec(text.slice(scheme.length + 1))?.[1] ?? '';
-  return { scheme, authority: normalised(scheme, authority) };
+  return { scheme, authority: normalizeAuthority(scheme, authority) };
 }
 
-/** The place of all addresses that a template can make; undefined where it does not even say the scheme. */
-export function placeOfTemplate(template: string): Place | undefined {
-  const prefix = cleaned(template.split('{', 1)[0] ?? '');
-  const scheme = schemeOf(prefix);
+/** The origin of all addresses that a template can make; undefined where it does not even say the scheme. */
+export function readTemplateOrigin(template: string): UriOrigin | undefined {
+  const prefix = cleanUri(template.split('{', 1)[0] ?? '');
+  const scheme = readScheme(prefix);
   if (scheme === undefined) return undefined;
   const rest = prefix.slice(scheme.length + 1);
   const isOpen = template.includes('{') && /^(?:\/?|\/\/[^/?#]*)$/.test(rest);
-  return isOpen ? { scheme, authority: undefined } : placeOf(prefix);
+  return isOpen ? { scheme, authority: undefined } : readOrigin(prefix);
 }
 
-/** Collects the schemes and authorities that a server claims by these places. */
-export function claimsOf(places: Iterable<Place>): Claims {
-  const claims = { schemes: new Set<string>(), wideSchemes: new Set<string>(), places: new Set<string>() };
-  for (const place of places) {
-    claims.schemes.add(place.scheme);
-    if (place.authority === undefined) claims.wideSchemes.add(place.scheme);
-    else claims.places.add(keyOf(place));
+/** Collects the schemes and authorities that a server claims by these origins. */
+export function collectClaims(origins: Iterable<UriOrigin>): UriClaims {
+  const claims = { schemes: new Set<string>(), wideSchemes: new Set<string>(), origins: new Set<string>() };
+  for (const origin of origins) {
+    claims.schemes.add(origin.scheme);
+    if (origin.authority === undefined) claims.wideSchemes.add(origin.scheme);
+    else claims.origins.add(originKey(origin));
   }
   return claims;
 }
 
-/** The names of the servers that use a place, or a part of it. */
-export function claimantsOf(all: AllClaims, place: Place): string[] {
-  return [...all].filter(([, claims]) => claims.some((each) => meets(each, place))).map(([server]) => server);
+/** The names of the servers that use an origin, or a part of it. */
+export function findClaimants(all: ClaimsByServer, origin: UriOrigin): string[] {
+  return [...all].filter(([, claims]) => claims.some((each) => claimsOrigin(each, origin))).map(([server]) => server);
 }
 
-/** Whether any other server uses the place, or a part of it. */
-function isClaimedBeside(all: AllClaims, place: Place, server: string): boolean {
-  for (const [name, claims] of all) if (name !== server && claims.some((each) => meets(each, place))) return true;
+/** Whether any other server uses the origin, or a part of it. */
+function isClaimedByOther(all: ClaimsByServer, origin: UriOrigin, server: string): boolean {
+  for (const [name, claims] of all)
+    if (name !== server && claims.some((each) => claimsOrigin(each, origin))) return true;
   return false;
 }
 
 /** The names of the servers that use a scheme with whatever authority. */
-export function usersOfScheme(all: AllClaims, scheme: string): string[] {
-  return claimantsOf(all, { scheme, authority: undefined });
+export function findSchemeUsers(all: ClaimsByServer, scheme: string): string[] {
+  return findClaimants(all, { scheme, authority: undefined });
 }
 
-function meets({ schemes, wideSchemes, places }: Claims, place: Place): boolean {
-  if (place.authority === undefined) return schemes.has(place.scheme);
-  return wideSchemes.has(place.scheme) || places.has(keyOf(place));
+function claimsOrigin({ schemes, wideSchemes, origins }: UriClaims, origin: UriOrigin): boolean {
+  if (origin.authority === undefined) return schemes.has(origin.scheme);
+  return wideSchemes.has(origin.scheme) || origins.has(originKey(origin));
 }
 
-function keyOf({ scheme, authority }: Place): string {
+function originKey({ scheme, authority }: UriOrigin): string {
   return `${scheme}://${authority}`;
 }
 
 /** As lenient readers take it: without blanks, with slashes only. */
-function cleaned(uri: string): string {
+function cleanUri(uri: string): string {
   return uri
-    .slice(0, longestPlace)
+    .slice(0, maxOriginLength)
     .replace(/[\u0000-\u0020]+/g, '')
     .replaceAll('\\', '/');
 }
 
-function schemeOf(text: string): string | undefined {
+function readScheme(text: string): string | undefined {
   return /^([a-z][a-z0-9+.-]*):/i.exec(text)?.[1]?.toLowerCase();
 }
 
 /** Without the user and the usual ports, decoded, in small letters. */
-function normalised(scheme: string, authority: string): string {
-  const host = decoded(authority.slice(authority.lastIndexOf('@') + 1))
+function normalizeAuthority(scheme: string, authority: string): string {
+  const host = decodePart(authority.slice(authority.lastIndexOf('@') + 1))
     .toLowerCase()
     .replace(/:(?:80|443)?$/, '')
     .replace(/\.$/, '');
   return scheme === 'file' && host === 'localhost' ? '' : host;
 }
 
-function decoded(text: string): string {
+function decodePart(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -123,41 +124,41 @@ function decoded(text: string): string {
   }
 }
 
-function readTemplates(entries: readonly string[]): Templates {
-  const before = known.get(entries);
+function readTemplates(entries: readonly string[]): ResourceTemplates {
+  const before = templatesByList.get(entries);
   if (before !== undefined) return before;
-  const placed: UriTemplate[] = [];
-  const open: UriTemplate[] = [];
-  const places: Place[] = [];
+  const withScheme: UriTemplate[] = [];
+  const withoutScheme: UriTemplate[] = [];
+  const origins: UriOrigin[] = [];
   for (const text of entries.flatMap((entry) => templateOf(entry) ?? [])) {
-    const place = placeOfTemplate(text);
-    if (place !== undefined) places.push(place);
-    (place === undefined ? open : placed).push(readUriTemplate(text));
+    const origin = readTemplateOrigin(text);
+    if (origin !== undefined) origins.push(origin);
+    (origin === undefined ? withoutScheme : withScheme).push(readUriTemplate(text));
   }
-  const read = { placed, open, claims: claimsOf(places) };
-  known.set(entries, read);
+  const read = { withScheme, withoutScheme, claims: collectClaims(origins) };
+  templatesByList.set(entries, read);
   return read;
 }
 
 /** The templates that a server offers. */
-export function templatesOf({ offer }: Listed): Templates {
-  return offer === undefined ? none : readTemplates(offer.templates);
+export function findTemplates({ offer }: Listed): ResourceTemplates {
+  return offer === undefined ? noTemplates : readTemplates(offer.templates);
 }
 
 /** What each server with resources claims: by its templates, and by what it lists. */
-export function allClaims(offers: readonly Listed[], lists: ReadonlyMap<string, Claims>): AllClaims {
-  const all = new Map<string, Claims[]>();
+export function mergeClaims(offers: readonly Listed[], lists: ReadonlyMap<string, UriClaims>): ClaimsByServer {
+  const all = new Map<string, UriClaims[]>();
   for (const { server, offer } of offers) {
     const listed = lists.get(server.name);
     if (offer?.hasResources !== true && listed === undefined && (offer?.templates.length ?? 0) === 0) continue;
-    const byTemplates = offer === undefined ? none.claims : readTemplates(offer.templates).claims;
+    const byTemplates = offer === undefined ? noTemplates.claims : readTemplates(offer.templates).claims;
     all.set(server.name, listed === undefined ? [byTemplates] : [listed, byTemplates]);
   }
   return all;
 }
 
 /** An address or a template as it names the server it is meant for. */
-export function namingServer(server: string, uri: string): string {
+export function addServerName(server: string, uri: string): string {
   return `ambit+${server}:${uri}`;
 }
 
@@ -177,10 +178,15 @@ export function readNamedUri(
 
 /**
  * The address or template of a server as clients are shown it: with the server's name in front where another server uses
- * the same place. A template that does not say its place could mean anything of the others.
+ * the same origin. A template that does not say its origin could mean anything of the others.
  */
-export function publicUri(server: string, uri: string, place: Place | undefined, all: AllClaims): string {
+export function createPublicUri(
+  server: string,
+  uri: string,
+  origin: UriOrigin | undefined,
+  all: ClaimsByServer,
+): string {
   const isShared =
-    place === undefined ? [...all.keys()].some((name) => name !== server) : isClaimedBeside(all, place, server);
-  return isShared || readNamedUri([], uri) !== undefined ? namingServer(server, uri) : uri;
+    origin === undefined ? [...all.keys()].some((name) => name !== server) : isClaimedByOther(all, origin, server);
+  return isShared || readNamedUri([], uri) !== undefined ? addServerName(server, uri) : uri;
 }

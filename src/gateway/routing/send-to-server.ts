@@ -13,14 +13,14 @@ import type { Call } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import { nameAsker } from '../../upstreams/links/relay/name-asker.ts';
 import type { Acting } from '../../upstreams/links/relay/teller.ts';
-import { type Arrived, allServers, type Decided, type Prepared, type ToServer } from '../exchange.ts';
+import { type Arrived, allServers, type DecidedExchange, type Prepared, type ServerExchange } from '../exchange.ts';
 import type { StageInfo } from '../stage.ts';
 import type { ServerCallers } from './server-callers.ts';
 
 const [mark, escaped] = [Buffer.from('inputRequests'), Buffer.from('\\u')];
 
 /** Makes the check that is asked when an admitted request is sent. See `Acting.confirm`. */
-type RecheckCall = (decided: Decided, server: ServerDefinition, message: Message) => () => Session;
+type RecheckCall = (decided: DecidedExchange, server: ServerDefinition, message: Message) => () => Session;
 
 interface SendParts {
   readonly links: Links;
@@ -30,18 +30,18 @@ interface SendParts {
 }
 
 /** Sends a request to its server and returns the answer. `shown` is what the client calls the resource. */
-export type SendToServer = (exchange: ToServer, shown?: string) => Promise<Reply>;
+export type SendToServer = (exchange: ServerExchange, shown?: string) => Promise<Reply>;
 
 export function createSendToServer({ links, callers, serverCallers, recheckCall }: SendParts): SendToServer {
-  async function sendTo(exchange: ToServer, server: ServerDefinition, shown: string | undefined): Promise<Reply> {
+  async function sendTo(exchange: ServerExchange, server: ServerDefinition, shown: string | undefined): Promise<Reply> {
     const confirm = recheckCall(exchange, server, exchange.outgoing);
     const isForAllServers = exchange.server === allServers;
     if (exchange.era === 'modern') {
-      const reply = links.modern(exchange.session, server, callOf(exchange, exchange.caller, confirm));
-      return isForAllServers ? namingAskers(await reply, server.name) : reply;
+      const reply = links.modern(exchange.session, server, createCall(exchange, exchange.caller, confirm));
+      return isForAllServers ? nameAskers(await reply, server.name) : reply;
     }
     const caller = await serverCallers.find(exchange, server);
-    const call = callOf(exchange, caller, confirm);
+    const call = createCall(exchange, caller, confirm);
     return changesSubscription(call.message.method)
       ? requestSubscription(callers, call, caller, shown)
       : caller.link.request(call);
@@ -49,14 +49,14 @@ export function createSendToServer({ links, callers, serverCallers, recheckCall 
 
   return (exchange, shown) => {
     const { upstream, era, trace, caller } = exchange;
-    if (upstream.kind === 'in-process') return upstream.links[era].request(callOf(exchange, caller));
+    if (upstream.kind === 'in-process') return upstream.links[era].request(createCall(exchange, caller));
     if (trace?.upstreamSpanId === undefined) return sendTo(exchange, upstream, shown);
     return timeUpstream(exchange, upstream.name, () => sendTo(exchange, upstream, shown));
   };
 }
 
 /** The exchange as its link takes it. `caller` is the client of that very server. */
-export function callOf(exchange: Prepared, caller: Caller | undefined, confirm?: Acting['confirm']): Call {
+export function createCall(exchange: Prepared, caller: Caller | undefined, confirm?: Acting['confirm']): Call {
   const { outgoing, edits, channel, headers, session, principal, correlationId, trace, entry } = exchange;
   return {
     message: outgoing,
@@ -94,12 +94,12 @@ export async function timeUpstream(
   try {
     return await ask();
   } finally {
-    entry.asked = { server, from, until: performance.now() };
+    entry.upstreamTiming = { server, from, until: performance.now() };
   }
 }
 
 /** In an answer that asks for input, each question to a person says which server asks. */
-export function namingAskers(reply: Reply, server: string): Reply {
+export function nameAskers(reply: Reply, server: string): Reply {
   if (reply.kind !== 'message' || !(reply.bytes.includes(mark) || reply.bytes.includes(escaped))) return reply;
   const { bytes, result } = readMessage(reply.bytes);
   const requests = memberOf(result?.shape, 'inputRequests');
@@ -135,7 +135,7 @@ async function requestSubscription(callers: Callers, call: Call, caller: Caller,
 
 async function subscribe(call: Call, caller: Caller, uri: string, shown: string): Promise<Reply> {
   const before = caller.subscriptions.get(uri);
-  assertRoomFor(caller, uri);
+  assertCanSubscribe(caller, uri);
   // Before the answer: the first update may come together with it.
   caller.subscriptions.set(uri, shown);
   let isTaken = false;
@@ -149,7 +149,7 @@ async function subscribe(call: Call, caller: Caller, uri: string, shown: string)
 }
 
 /** Throws when a handshake-era client cannot subscribe to one more resource. */
-function assertRoomFor(caller: Caller, uri: string): void {
+function assertCanSubscribe(caller: Caller, uri: string): void {
   const known = caller.subscriptions.has(uri);
   if (uri.length <= longestUri && (known || caller.subscriptions.size < mostSubscriptions)) return;
   throw new AmbitError('OVERLOADED', { what: 'A client cannot hold more subscriptions, or longer ones.' });

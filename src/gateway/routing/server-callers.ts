@@ -13,7 +13,7 @@ import type { Caller } from '../../upstreams/links/caller.ts';
 import type { Call } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import { allServers, type Prepared } from '../exchange.ts';
-import type { Composite } from './composite-link.ts';
+import type { CompositeLink } from './composite-link.ts';
 
 /** The way from a client to one of its servers, at whichever address the client is. */
 export interface ServerCallers {
@@ -51,7 +51,7 @@ export function createServerCallers(links: Links): ServerCallers {
   function find(exchange: Prepared, server: ServerDefinition): Caller | Promise<Caller> {
     const { caller, session } = exchange;
     if (caller === undefined) throw new AmbitError('INTERNAL');
-    if (exchange.server === allServers) return (caller.link as Composite).child(caller, server, session);
+    if (exchange.server === allServers) return (caller.link as CompositeLink).child(caller, server, session);
     if (!links.isRetired(caller.link, caller.sessionId)) return caller;
     // However many calls notice it, a client is introduced once.
     const running =
@@ -73,7 +73,7 @@ export function createServerCallers(links: Links): ServerCallers {
 }
 
 /** A call of ours that describes the client as it described itself in its own modern request. */
-export function describedCall(request: Message, method: string, params: string, channel?: Channel): Call {
+export function createDescribedCall(request: Message, method: string, params: string, channel?: Channel): Call {
   const call = ownCall(method, params, channel);
   const members = (request.meta?.members ?? []).filter(({ key }) => key.startsWith('io.modelcontextprotocol/'));
   const texts = members.map((member) => `${JSON.stringify(member.key)}:${rawAt(request.bytes, member)}`);
@@ -84,7 +84,7 @@ export function describedCall(request: Message, method: string, params: string, 
 export function askAsModern(links: Links, session: Session, server: ServerDefinition, request: Message): AskServer {
   return async (method, params) => {
     const reply = await links.modern(session, server, {
-      ...describedCall(request, method, params),
+      ...createDescribedCall(request, method, params),
       acting: { session, correlationId: randomUUID() },
     });
     if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');

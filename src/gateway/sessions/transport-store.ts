@@ -11,27 +11,27 @@ import type { Link } from '../../upstreams/links/link.ts';
  * a client goes on without shaking hands again. There are as many places as a session may have clients; whoever comes
  * later may take the place of one nobody here knows.
  */
-export interface RememberedTransports {
+export interface TransportStore {
   /** Resolves when it is written. A client that cannot be remembered has to shake hands again. */
-  remember(caller: Caller): Promise<void>;
+  save(caller: Caller): Promise<void>;
   /** Opens the client that this very session had under this id, if it is written down. */
-  recall(session: Session, transportId: string): Promise<Caller | undefined>;
-  forget(caller: Caller): Promise<void>;
+  restore(session: Session, transportId: string): Promise<Caller | undefined>;
+  delete(caller: Caller): Promise<void>;
   /** Which session of this user has a client under this id written down. A user has few, so they are looked through. */
-  whose(userId: string, transportId: string): Promise<string | undefined>;
+  findSession(userId: string, transportId: string): Promise<string | undefined>;
 }
 
-interface RememberOptions {
+interface TransportStoreOptions {
   readonly marks: SessionMarks;
   readonly callers: Callers;
   readonly sessions: Sessions;
   /** A link for a client that is known but not connected. */
   linkFor(session: Session, server: string, initialize: Message): Link;
   /** One that will not come back: what else is written about it can go. */
-  forgotten?(sessionId: string, transportId: string): Promise<void>;
+  onForgotten?(sessionId: string, transportId: string): Promise<void>;
 }
 
-interface Written {
+interface StoredTransport {
   readonly id: string;
   readonly server: string;
   readonly version: string;
@@ -39,21 +39,21 @@ interface Written {
   readonly initialize: string;
 }
 
-const longestMark = 4096;
+const maxMarkBytes = 4096;
 
-export function createRememberedTransports(options: RememberOptions): RememberedTransports {
+export function createTransportStore(options: TransportStoreOptions): TransportStore {
   const { marks, callers, sessions } = options;
-  const recalling = new Map<string, Promise<Caller | undefined>>();
+  const restoring = new Map<string, Promise<Caller | undefined>>();
 
-  async function written(sessionId: string, transportId: string): Promise<Written | undefined> {
-    const key = keyOf(transportId);
+  async function readTransport(sessionId: string, transportId: string): Promise<StoredTransport | undefined> {
+    const key = markKey(transportId);
     const text = key === undefined ? undefined : await marks.get(sessionId, key);
-    const found = text === undefined ? undefined : (JSON.parse(text) as Written);
+    const found = text === undefined ? undefined : (JSON.parse(text) as StoredTransport);
     return found?.id === transportId ? found : undefined;
   }
 
-  async function reopen(session: Session, transportId: string): Promise<Caller | undefined> {
-    const found = await written(session.id, transportId);
+  async function reopenTransport(session: Session, transportId: string): Promise<Caller | undefined> {
+    const found = await readTransport(session.id, transportId);
     // The session may have gone meanwhile, and nobody would end what is opened for it then.
     const live = found === undefined ? undefined : (sessions.get(session.id) ?? (await sessions.load(session.id)));
     if (found === undefined || live === undefined || sessions.get(session.id) === undefined) return undefined;
@@ -65,17 +65,23 @@ export function createRememberedTransports(options: RememberOptions): Remembered
   }
 
   return {
-    async remember(caller) {
+    async save(caller) {
       const { id, sessionId, server, version, workspaceId } = caller;
       const own = workspaceId === undefined ? {} : { workspaceId };
-      const text: Written = { id, server, version, ...own, initialize: caller.initialize.bytes.toString('utf8') };
+      const text: StoredTransport = {
+        id,
+        server,
+        version,
+        ...own,
+        initialize: caller.initialize.bytes.toString('utf8'),
+      };
       const value = JSON.stringify(text);
-      const key = keyOf(id);
-      if (key === undefined || Buffer.byteLength(value) > longestMark) return;
+      const key = markKey(id);
+      if (key === undefined || Buffer.byteLength(value) > maxMarkBytes) return;
       try {
         const put = await marks.put(sessionId, key, value);
         if (put.outcome !== 'present') return;
-        await options.forgotten?.(sessionId, (JSON.parse(put.value) as Written).id);
+        await options.onForgotten?.(sessionId, (JSON.parse(put.value) as StoredTransport).id);
         await marks.delete(sessionId, key);
         await marks.put(sessionId, key, value);
       } catch {
@@ -83,20 +89,20 @@ export function createRememberedTransports(options: RememberOptions): Remembered
       }
     },
 
-    recall(session, transportId) {
+    restore(session, transportId) {
       const asked = `${session.id} ${transportId}`;
-      const known = recalling.get(asked);
+      const known = restoring.get(asked);
       if (known !== undefined) return known;
-      const opening = reopen(session, transportId).finally(() => recalling.delete(asked));
-      recalling.set(asked, opening);
+      const opening = reopenTransport(session, transportId).finally(() => restoring.delete(asked));
+      restoring.set(asked, opening);
       return opening;
     },
 
-    async whose(userId, transportId) {
-      if (keyOf(transportId) === undefined) return undefined;
+    async findSession(userId, transportId) {
+      if (markKey(transportId) === undefined) return undefined;
       for (let after: string | null | undefined; after !== null; ) {
         const page = await sessions.list({ userId }, { limit: 1000, ...(after === undefined ? {} : { after }) });
-        const had = await Promise.all(page.sessions.map(({ id }) => written(id, transportId)));
+        const had = await Promise.all(page.sessions.map(({ id }) => readTransport(id, transportId)));
         const at = had.findIndex((found) => found !== undefined);
         if (at !== -1) return page.sessions[at]?.id;
         after = page.next;
@@ -104,15 +110,15 @@ export function createRememberedTransports(options: RememberOptions): Remembered
       return undefined;
     },
 
-    async forget({ id, sessionId }) {
-      const key = keyOf(id);
-      if (key !== undefined && (await written(sessionId, id)) !== undefined) await marks.delete(sessionId, key);
-      await options.forgotten?.(sessionId, id);
+    async delete({ id, sessionId }) {
+      const key = markKey(id);
+      if (key !== undefined && (await readTransport(sessionId, id)) !== undefined) await marks.delete(sessionId, key);
+      await options.onForgotten?.(sessionId, id);
     },
   };
 }
 
-function keyOf(transportId: string): string | undefined {
+function markKey(transportId: string): string | undefined {
   const seat = seatOf(transportId);
   return seat === undefined ? undefined : `transport:${seat}`;
 }

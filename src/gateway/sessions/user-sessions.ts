@@ -9,7 +9,7 @@ import type { Sessions } from '../../sessions/sessions.ts';
 import { isWithinCeiling } from '../../sessions/within-ceiling.ts';
 
 /** Sessions of those who are not bound to one. `workspaceId` is the one they mean, where they may use only some. */
-export interface SessionsOfUsers {
+export interface UserSessions {
   openFor(principal: Principal, workspaceId?: string): Promise<Session>;
   /** The one session of a user who names none. Kept by name: found again after a restart, and by every process here. */
   defaultFor(principal: Principal, workspaceId?: string): Promise<Session>;
@@ -19,7 +19,7 @@ export interface SessionsOfUsers {
   chosenBy(principal: UserPrincipal, id: string): Promise<Session>;
 }
 
-interface OfUsersOptions {
+interface UserSessionsOptions {
   readonly sessions: Sessions;
   readonly keys: Pick<Keys, 'isGood'>;
   open(draft: SessionDraft, bounds?: OpeningBounds): Promise<OpenedSession>;
@@ -27,14 +27,14 @@ interface OfUsersOptions {
 }
 
 /** A session found by name counts as found for this long: with each request it is used, so it does not expire. */
-const foundMs = 750;
-const mostFound = 10_000;
-const mostTries = 16;
+const recentMs = 750;
+const maxRecent = 10_000;
+const maxTries = 16;
 
-export function createSessionsOfUsers({ sessions, keys, open, log }: OfUsersOptions): SessionsOfUsers {
+export function createUserSessions({ sessions, keys, open, log }: UserSessionsOptions): UserSessions {
   const found = new Map<string, { readonly id: string; readonly at: number }>();
 
-  async function opened(principal: Principal, name?: string, workspaceId?: string): Promise<Session> {
+  async function openSession(principal: Principal, name?: string, workspaceId?: string): Promise<Session> {
     const named = name === undefined ? {} : { name };
     const { userId } = principal;
     if (principal.kind !== 'user') {
@@ -58,32 +58,32 @@ export function createSessionsOfUsers({ sessions, keys, open, log }: OfUsersOpti
     return session;
   }
 
-  function remembered(key: string): Session | undefined {
+  function findRecent(key: string): Session | undefined {
     const known = found.get(key);
-    if (known === undefined || performance.now() - known.at >= foundMs) return undefined;
+    if (known === undefined || performance.now() - known.at >= recentMs) return undefined;
     return sessions.get(known.id);
   }
 
-  function remember(key: string, session: Session, at: number): Session {
+  function rememberSession(key: string, session: Session, at: number): Session {
     found.delete(key);
-    if (found.size >= mostFound) found.delete(found.keys().next().value as string);
+    if (found.size >= maxRecent) found.delete(found.keys().next().value as string);
     found.set(key, { id: session.id, at });
     return session;
   }
 
-  async function byName(principal: Principal, name: string, workspaceId?: string): Promise<Session> {
+  async function findOrOpen(principal: Principal, name: string, workspaceId?: string): Promise<Session> {
     const { userId } = principal;
     const key = `${userId} ${name}`;
-    const known = remembered(key);
-    if (known !== undefined && isTheirs(known, principal)) return known;
-    for (let tries = 0; tries < mostTries; tries++) {
+    const known = findRecent(key);
+    if (known !== undefined && mayUseSession(known, principal)) return known;
+    for (let tries = 0; tries < maxTries; tries++) {
       const at = performance.now();
       const record = await sessions.find(name, { userId });
       const session = record?.name === name ? sessions.get(record.id) : undefined;
-      if (session !== undefined && !isTheirs(session, principal)) throw notTheirs();
-      if (session !== undefined) return remember(key, session, at);
+      if (session !== undefined && !mayUseSession(session, principal)) throw sessionNotFoundError();
+      if (session !== undefined) return rememberSession(key, session, at);
       try {
-        return remember(key, await opened(principal, name, workspaceId), at);
+        return rememberSession(key, await openSession(principal, name, workspaceId), at);
       } catch (error) {
         // Somebody else was faster: theirs is found in the next round.
         if (!isAmbitError(error) || error.code !== 'SESSION_EXISTS') throw error;
@@ -93,21 +93,26 @@ export function createSessionsOfUsers({ sessions, keys, open, log }: OfUsersOpti
   }
 
   return {
-    openFor: (principal, workspaceId) => opened(principal, undefined, workspaceId),
-    defaultFor: (principal, workspaceId) => byName(principal, defaultName(principal, workspaceId), workspaceId),
+    openFor: (principal, workspaceId) => openSession(principal, undefined, workspaceId),
+    defaultFor: (principal, workspaceId) =>
+      findOrOpen(principal, defaultSessionName(principal, workspaceId), workspaceId),
     hintedFor: (principal, hint, workspaceId) =>
-      byName(principal, `hint:${digestOf([principal.userId, hint, boundsOf(principal, workspaceId)])}`, workspaceId),
+      findOrOpen(
+        principal,
+        `hint:${digestParts([principal.userId, hint, ceilingKey(principal, workspaceId)])}`,
+        workspaceId,
+      ),
     async chosenBy(principal, id) {
       const held = sessions.get(id);
-      const session = held ?? (isReferable(id) ? await sessions.load(id) : undefined);
-      if (session === undefined || !isTheirs(session, principal)) throw notTheirs();
+      const session = held ?? (isSessionId(id) ? await sessions.load(id) : undefined);
+      if (session === undefined || !mayUseSession(session, principal)) throw sessionNotFoundError();
       return session;
     },
   };
 }
 
 /** Whether a session may be used by whoever this is. */
-export function isTheirs(session: Session, principal: Principal): boolean {
+export function mayUseSession(session: Session, principal: Principal): boolean {
   if (session.userId !== principal.userId) return false;
   // Whoever opened it in the name of nobody: those who prove nothing are given nothing more.
   if (principal.kind === 'anonymous') return session.trustLevel === 'sandboxed' && session.permissions.length === 0;
@@ -115,13 +120,13 @@ export function isTheirs(session: Session, principal: Principal): boolean {
 }
 
 /** Credentials with the same bounds share one; a narrower one has another, since it may not use the wider's. */
-function defaultName(principal: Principal, workspaceId: string | undefined): string {
-  const bounds = principal.kind === 'user' ? boundsOf(principal, workspaceId) : '';
-  return bounds === '' ? 'default' : `default:${digestOf([bounds])}`;
+function defaultSessionName(principal: Principal, workspaceId: string | undefined): string {
+  const bounds = principal.kind === 'user' ? ceilingKey(principal, workspaceId) : '';
+  return bounds === '' ? 'default' : `default:${digestParts([bounds])}`;
 }
 
 /** Empty for a credential that bounds nothing. */
-function boundsOf({ ceiling }: UserPrincipal, workspaceId: string | undefined): string {
+function ceilingKey({ ceiling }: UserPrincipal, workspaceId: string | undefined): string {
   if (isUnbounded(ceiling)) return '';
   const { trustLevel, directIn, workspaces, scopes } = ceiling;
   const lists = [workspaces, scopes].map((names) => names && [...names].sort());
@@ -133,15 +138,15 @@ function isUnbounded({ trustLevel, directIn, workspaces, scopes }: Ceiling): boo
   return trustLevel === 'direct' && directIn === undefined && workspaces === null && scopes === null;
 }
 
-function digestOf(parts: readonly string[]): string {
+function digestParts(parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
 }
 
-function isReferable(id: string): boolean {
+function isSessionId(id: string): boolean {
   return /^[a-z0-9-]{1,64}$/.test(id);
 }
 
-function notTheirs(): AmbitError {
+function sessionNotFoundError(): AmbitError {
   return new AmbitError('SESSION_NOT_FOUND', {
     what: 'You have no session of that id that this credential may use.',
     hint: 'Name one of your own in _meta["ambit/use-session"], or leave it out.',

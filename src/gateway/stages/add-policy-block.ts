@@ -11,19 +11,19 @@ import type { AfterStage } from '../stage.ts';
 
 /** Adds the policy block, and the policies around prompts, to replies. A forged block in a reply is marked. */
 export function addPolicyBlock(governance: Governance, callers: Callers): AfterStage<Arrived, Reply> {
-  function toCall(exchange: Arrived, reply: Reply): Reply | Promise<Reply> {
-    const cleanReply = clean(exchange, reply);
-    const session = sessionOf(exchange);
+  function addToCallReply(exchange: Arrived, reply: Reply): Reply | Promise<Reply> {
+    const cleanReply = markServerReply(exchange, reply);
+    const session = findSession(exchange);
     if (session === undefined) return cleanReply;
     const { id: sessionId, userId, workspaceId } = session;
-    const transportId = transportOf(exchange, sessionId);
+    const transportId = findTransport(exchange, sessionId);
     // A handshake-era client that has not initialized is not a client yet.
     if (transportId === undefined && exchange.era === 'handshake') return cleanReply;
     return governance.carry({ sessionId, userId, workspaceId, transportId }, cleanReply);
   }
 
   /** A transport session that is another session's, or that has ended, does not count. */
-  function transportOf({ era, transportId, server }: Arrived, sessionId: string): string | undefined {
+  function findTransport({ era, transportId, server }: Arrived, sessionId: string): string | undefined {
     const caller = era === 'modern' || transportId === undefined ? undefined : callers.get(transportId);
     return caller?.sessionId === sessionId && caller.server === server ? caller.id : undefined;
   }
@@ -34,13 +34,13 @@ export function addPolicyBlock(governance: Governance, callers: Callers): AfterS
     after(exchange, reply) {
       const { kind, method } = exchange.message;
       if (kind !== 'request') return reply;
-      if (method === 'tools/call') return toCall(exchange, reply);
-      const session = sessionOf(exchange);
+      if (method === 'tools/call') return addToCallReply(exchange, reply);
+      const session = findSession(exchange);
       if (method === 'prompts/get') {
-        const cleanReply = clean(exchange, reply);
+        const cleanReply = markServerReply(exchange, reply);
         return session === undefined ? cleanReply : governance.aroundPrompt(session, cleanReply);
       }
-      const cleanReply = cleaned(reply);
+      const cleanReply = markReply(reply);
       if (session === undefined || (method !== 'initialize' && method !== 'server/discover')) return cleanReply;
       return governance.announced(session, cleanReply);
     },
@@ -48,14 +48,14 @@ export function addPolicyBlock(governance: Governance, callers: Callers): AfterS
 }
 
 /** An exchange grows in place: once it has found its session, it is there whatever came of it. */
-function sessionOf(exchange: Arrived): Session | undefined {
+function findSession(exchange: Arrived): Session | undefined {
   return (exchange as Arrived & { readonly session?: Session | undefined }).session;
 }
 
 /** Marks blocks that a server has forged. Results of Ambit's own tools, files among them, stay as they are. */
-function clean({ server, entry }: Arrived, reply: Reply): Reply {
+function markServerReply({ server, entry }: Arrived, reply: Reply): Reply {
   const isOwn = (entry.upstream ?? server) === ownServer;
-  return isOwn && !isRefusal(reply) ? reply : cleaned(reply);
+  return isOwn && !isRefusal(reply) ? reply : markReply(reply);
 }
 
 /** Whether the reply is a refusal by Ambit, which may quote a server. */
@@ -64,7 +64,7 @@ function isRefusal(reply: Reply): boolean {
   return memberOf(readMessage(reply.bytes).meta, 'ambit/error') !== undefined;
 }
 
-function cleaned(reply: Reply): Reply {
+function markReply(reply: Reply): Reply {
   if (reply.kind !== 'message') return reply;
   const bytes = defused(reply.bytes);
   return bytes === reply.bytes ? reply : { ...reply, bytes };

@@ -12,7 +12,7 @@ import type { PresentedToken } from '../../identity/token.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import type { Approach } from '../exchange.ts';
+import type { RequestBase } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 
 export interface IdentifyOptions {
@@ -28,7 +28,7 @@ export interface IdentifyOptions {
 /** Finds who a credential proves. A promise only where something has to be asked; UNAUTHENTICATED when it proves nobody. */
 export type Identify = (credential: Credential) => Principal | Promise<Principal>;
 
-const remarkEveryMs = 60_000;
+const warnEveryMs = 60_000;
 
 const anonymous = { kind: 'anonymous', userId: anonymousUser } as const;
 
@@ -36,15 +36,15 @@ const anonymous = { kind: 'anonymous', userId: anonymousUser } as const;
  * Finds the principal that a credential proves. An entrance may have asked already. A credential that was revoked while
  * the body came in is found here.
  */
-export function authenticate(identify: Identify): BeforeStage<Approach, { readonly principal: Principal }> {
+export function authenticate(identify: Identify): BeforeStage<RequestBase, { readonly principal: Principal }> {
   return {
     name: 'authenticate',
     refuses: ['UNAUTHENTICATED', 'SESSION_EXPIRED', 'SESSION_ENDED', 'IDENTITY_UNAVAILABLE', 'STORE_UNAVAILABLE'],
     before({ credential, entry }) {
       const principal = identify(credential);
-      return principal instanceof Promise ? principal.then(noted) : noted(principal);
+      return principal instanceof Promise ? principal.then(recordPrincipal) : recordPrincipal(principal);
 
-      function noted(who: Principal) {
+      function recordPrincipal(who: Principal) {
         if (who.kind === 'session') entry.sessionId = who.sessionId;
         if (who.kind !== 'anonymous') entry.userId = who.userId;
         if (who.kind === 'user') entry.keyId = who.keyId;
@@ -57,25 +57,25 @@ export function authenticate(identify: Identify): BeforeStage<Approach, { readon
 /** The one place where a credential becomes a principal: entrances ask it before they read a body, the pipeline again. */
 export function createIdentify(options: IdentifyOptions): Identify {
   const { sessions, keys, verifyJwt, log } = options;
-  let remarkedAt = -Infinity;
+  let warnedAt = -Infinity;
 
   /** Anonymous where a token that does not verify counts as none. */
-  function lenient(error: unknown, loopback: boolean): Principal {
+  function allowAnonymous(error: unknown, loopback: boolean): Principal {
     const passes = options.onInvalidKey === 'anonymous' && options.anonymous === 'loopback' && loopback;
     if (!passes || !isAmbitError(error) || error.code !== 'UNAUTHENTICATED') throw error;
     // A client sends the same with each request; whoever runs Ambit is told once in a while.
-    if (performance.now() - remarkedAt >= remarkEveryMs) {
-      remarkedAt = performance.now();
+    if (performance.now() - warnedAt >= warnEveryMs) {
+      warnedAt = performance.now();
       log.warn('a credential that does not verify is served as anonymous', { reason: error.message });
     }
     return anonymous;
   }
 
-  function prove(presented: PresentedToken): Principal | Promise<Principal> {
+  function verifyCredential(presented: PresentedToken): Principal | Promise<Principal> {
     if (presented.kind === 'ambk') return keys.verify(presented);
     if (verifyJwt !== undefined && looksLikeJwt(presented)) return verifyJwt(presented);
     const session = sessions.prove(presented);
-    return session instanceof Promise ? session.then(ofSession) : ofSession(session);
+    return session instanceof Promise ? session.then(createSessionPrincipal) : createSessionPrincipal(session);
   }
 
   return function identify(credential) {
@@ -83,9 +83,9 @@ export function createIdentify(options: IdentifyOptions): Identify {
       case 'pipe':
         return { kind: 'local', userId: sessions.get(credential.sessionId)?.userId ?? localUser };
       case 'bearer': {
-        const principal = prove(credential.presented);
+        const principal = verifyCredential(credential.presented);
         if (!(principal instanceof Promise)) return principal;
-        return principal.catch((error) => lenient(error, credential.loopback));
+        return principal.catch((error) => allowAnonymous(error, credential.loopback));
       }
       case 'none':
         if (options.anonymous === 'loopback' && credential.loopback) return anonymous;
@@ -94,6 +94,6 @@ export function createIdentify(options: IdentifyOptions): Identify {
   };
 }
 
-function ofSession({ id, userId }: Session): Principal {
+function createSessionPrincipal({ id, userId }: Session): Principal {
   return { kind: 'session', sessionId: id, userId };
 }

@@ -1,10 +1,10 @@
 import { StaleSession } from '../../sessions/grants.ts';
 import { notAvailable, type Resolution } from '../../upstreams/access/resolution.ts';
 import type { InProcessServer, ServerDefinition } from '../../upstreams/definition.ts';
-import { type Authorized, allServers, type InSession } from '../exchange.ts';
+import { type AuthorizedExchange, allServers, type SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 
-const none: readonly ServerDefinition[] = [];
+const noServers: readonly ServerDefinition[] = [];
 
 /**
  * Finds the server of this address, or at the address of all servers those that the session may use. A server that does
@@ -13,7 +13,7 @@ const none: readonly ServerDefinition[] = [];
 export function authorize(
   resolution: Resolution,
   own: InProcessServer,
-): BeforeStage<InSession, Pick<Authorized, 'decidedAt' | 'upstream' | 'available'>> {
+): BeforeStage<SessionExchange, Pick<AuthorizedExchange, 'decidedAt' | 'upstream' | 'available'>> {
   return {
     name: 'authorize',
     refuses: ['SERVER_NOT_AVAILABLE'],
@@ -28,7 +28,7 @@ export function authorize(
       const found = server === own.name ? { server: own } : resolution.find(session, server);
       if (found.server !== undefined) {
         entry.admitted = true;
-        return { decidedAt, upstream: found.server, available: none };
+        return { decidedAt, upstream: found.server, available: noServers };
       }
       if (!resolution.holds(session)) throw new StaleSession();
       // The journal says why; the caller is not told.

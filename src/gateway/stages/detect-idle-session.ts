@@ -1,9 +1,9 @@
 import type { Governance } from '../../context/for-models/governance.ts';
-import type { Arrived, InSession } from '../exchange.ts';
+import type { Arrived, SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 
 /** Finds out how long a modern session has been idle, which decides whether the policy block is due again. */
-export function detectIdleSession(governance: Governance): BeforeStage<InSession<Arrived>, void> {
+export function detectIdleSession(governance: Governance): BeforeStage<SessionExchange<Arrived>, void> {
   return {
     name: 'detectIdleSession',
     refuses: [],

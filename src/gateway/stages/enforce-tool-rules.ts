@@ -31,19 +31,19 @@ export function enforceToolRules(tools: ToolBounds, listeners: ToolListeners): A
       const { upstream, session, outgoing, entry } = exchange;
       if (upstream === undefined) return next(exchange);
       const { name } = upstream;
-      if (outgoing.method === 'subscriptions/listen') return listeners.follow(exchange, name, next);
+      if (outgoing.method === 'subscriptions/listen') return listeners.listen(exchange, name, next);
       if (outgoing.method === 'tools/call') entry.rule = tools.admit(session, name, toolOf(outgoing), outgoing);
       const reply = await next(exchange);
       if (outgoing.method !== 'tools/list' || reply.kind !== 'message') return reply;
       const view = { shown: tools.shown(session, name), replaced: tools.replaced(name) };
       if ((view.shown ?? view.replaced) === undefined) return reply;
-      return { ...reply, bytes: withToolsShown(reply.bytes, view) };
+      return { ...reply, bytes: filterToolList(reply.bytes, view) };
     },
   };
 }
 
 /** The same answer to `tools/list`, with only these tools in it; what has no name cannot be called and goes too. */
-function withToolsShown(bytes: Buffer, view: ToolView): Buffer {
+function filterToolList(bytes: Buffer, view: ToolView): Buffer {
   const { result } = readMessage(bytes);
   const list = memberOf(result?.shape, 'tools');
   if (list === undefined) return bytes;
@@ -66,12 +66,12 @@ export function seenThrough({ shown, replaced }: ToolView, texts: readonly strin
     const name = stringAt(bytes, memberOf(shape, 'name'));
     if (shape === undefined || name === undefined || shown?.(name) === false) return [];
     const better = replaced?.(name);
-    return [better === undefined ? text : pointing(bytes, shape, better)];
+    return [better === undefined ? text : addAdvice(bytes, shape, better)];
   });
 }
 
 /** First in the description, where a model reads it before it has chosen. */
-function pointing(bytes: Buffer, shape: Shape, better: string): string {
+function addAdvice(bytes: Buffer, shape: Shape, better: string): string {
   const advice = `Use ${better} instead: it works in the workspace of the session.`;
   const member = memberOf(shape, 'description');
   const said = stringAt(bytes, member);

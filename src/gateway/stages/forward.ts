@@ -6,18 +6,18 @@ import type { Upstream } from '../../upstreams/definition.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { Link } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
-import type { Arrived, Prepared, ToServer } from '../exchange.ts';
+import type { Arrived, Prepared, ServerExchange } from '../exchange.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
-import { callOf, type SendToServer, timeUpstream } from '../routing/send-to-server.ts';
-import type { RememberedTransports } from '../sessions/transport-store.ts';
+import { createCall, type SendToServer, timeUpstream } from '../routing/send-to-server.ts';
+import type { TransportStore } from '../sessions/transport-store.ts';
 import type { Next, Refusal } from '../stage.ts';
 
-type WithCaller = Arrived & { readonly caller: Caller | undefined; readonly edits: readonly Edit[] };
+type CallerExchange = Arrived & { readonly caller: Caller | undefined; readonly edits: readonly Edit[] };
 
 interface ForwardParts {
   readonly callers: Callers;
   readonly links: Links;
-  readonly remember: RememberedTransports['remember'];
+  readonly saveTransport: TransportStore['save'];
   readonly send: SendToServer;
   /** Answers what is for all servers at once. */
   readonly aggregate: Aggregate;
@@ -38,36 +38,36 @@ export const forwardRefuses: readonly Refusal[] = [
 ];
 
 /** Ends the request pipeline: the message goes to its server, and the answer of the server comes back. */
-export function forward({ callers, links, remember, send, aggregate }: ForwardParts): Next<Prepared, Reply> {
-  async function initialize(exchange: ToServer): Promise<Reply> {
+export function forward({ callers, links, saveTransport, send, aggregate }: ForwardParts): Next<Prepared, Reply> {
+  async function initialize(exchange: ServerExchange): Promise<Reply> {
     const { session, upstream, outgoing, edits, entrance, channel } = exchange;
     // A handshake does nothing for the session and may be shared, so it is not checked again.
-    const { reply, link, version } = await links.handshake(session, upstream, callOf(exchange, undefined));
+    const { reply, link, version } = await links.handshake(session, upstream, createCall(exchange, undefined));
     if (version === undefined) return reply;
     const { id: sessionId, workspaceId } = session;
     const clean = edited(outgoing, edits);
     const caller = callers.open({ sessionId, workspaceId, server: upstream.name, version, link, initialize: clean });
     if (entrance === 'stdio') caller.stream = channel;
-    await remember(caller);
+    await saveTransport(caller);
     return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;
   }
 
-  function linksTo(sessionId: string, upstream: Upstream): readonly Link[] {
+  function findLinks(sessionId: string, upstream: Upstream): readonly Link[] {
     return upstream.kind === 'in-process' ? [upstream.links.modern] : links.of(sessionId, upstream.name);
   }
 
-  function notify(exchange: ToServer): Reply {
+  function notify(exchange: ServerExchange): Reply {
     const { message, caller, session, upstream, channel } = exchange;
     if (message.method === 'notifications/cancelled') {
       const requestId = memberOf(message.params?.shape, 'requestId');
       if (requestId === undefined) return accepted;
-      for (const link of linksTo(session.id, upstream)) {
+      for (const link of findLinks(session.id, upstream)) {
         link.cancel(caller ?? channel.owner, rawAt(message.bytes, requestId), message);
       }
     } else if (caller !== undefined) {
-      caller.link.notify(callOf(exchange, caller));
+      caller.link.notify(createCall(exchange, caller));
     } else if (exchange.era === 'modern') {
-      links.notifyModern(session, upstream, callOf(exchange, undefined));
+      links.notifyModern(session, upstream, createCall(exchange, undefined));
     }
     return accepted;
   }
@@ -76,11 +76,11 @@ export function forward({ callers, links, remember, send, aggregate }: ForwardPa
     const { message, caller, upstream } = exchange;
     if (message.kind === 'response') return answerPush(exchange);
     const isProgress = message.kind === 'notification' && message.method === 'notifications/progress';
-    if (caller !== undefined && isProgress) return progressOfPush(exchange);
+    if (caller !== undefined && isProgress) return forwardPushProgress(exchange);
     if (upstream === undefined) {
       return message.kind === 'request' ? aggregate.request(exchange) : aggregate.notify(exchange);
     }
-    const toServer = exchange as ToServer;
+    const toServer = exchange as ServerExchange;
     if (message.kind === 'notification') return notify(toServer);
     const opens = exchange.era === 'handshake' && caller === undefined;
     if (!opens) return send(toServer);
@@ -90,7 +90,7 @@ export function forward({ callers, links, remember, send, aggregate }: ForwardPa
 }
 
 /** An answer to a push. Only the caller that was asked can give it, once. */
-function answerPush(exchange: WithCaller): Reply {
+function answerPush(exchange: CallerExchange): Reply {
   const { message, caller } = exchange;
   const push = caller?.pushes.get(message.id ?? '');
   if (caller === undefined || push === undefined) return accepted;
@@ -100,7 +100,7 @@ function answerPush(exchange: WithCaller): Reply {
 }
 
 /** Progress on something the upstream asked for: it goes on under the name the upstream gave it. */
-function progressOfPush(exchange: WithCaller): Reply {
+function forwardPushProgress(exchange: CallerExchange): Reply {
   const { message, caller, channel, headers } = exchange;
   const token = memberOf(message.params?.shape, 'progressToken');
   const push = token === undefined ? undefined : caller?.pushes.get(rawAt(message.bytes, token));

@@ -6,20 +6,20 @@ import { errorMessage, refusedRequest } from '../../protocol/compose.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
-import type { Approach, InSession } from '../exchange.ts';
+import type { RequestBase, SessionExchange } from '../exchange.ts';
 import { asAmbitError } from '../refusal.ts';
-import type { RememberedTransports } from '../sessions/transport-store.ts';
+import type { TransportStore } from '../sessions/transport-store.ts';
 import type { AroundStage, Next } from '../stage.ts';
-import { onLatestRecord } from './record.ts';
+import { retryWhenStale } from './record.ts';
 
 /** Someone at the door without a message: the handshake era's GET and DELETE, and whoever brings several at once. */
-export interface Visit extends Approach {
+export interface TransportRequest extends RequestBase {
   readonly intent: 'stream' | 'goodbye' | 'batch';
   /** Where the stream would go. */
   readonly channel: Channel;
 }
 
-export type Visited =
+export type TransportResult =
   | { readonly kind: 'streaming' }
   | { readonly kind: 'gone' }
   /** The revision that this transport session negotiated: it decides how a batch is read. */
@@ -31,14 +31,20 @@ export type Visited =
       readonly scopes?: readonly string[];
     };
 
-/** Writes the journal's line of a visit and gives its refusal the form on the wire. */
-export function recordVisit(journal: Journal, refusals: Refusals): AroundStage<Visit, unknown, Visited> {
-  return { name: 'recordVisit', refuses: ['SESSION_STALE', 'INTERNAL'], around: recorded };
+/** Writes the journal's line of a request and gives its refusal the form on the wire. */
+export function recordTransport(
+  journal: Journal,
+  refusals: Refusals,
+): AroundStage<TransportRequest, unknown, TransportResult> {
+  return { name: 'recordTransport', refuses: ['SESSION_STALE', 'INTERNAL'], around: recordOutcome };
 
-  async function recorded<Here extends Visit>(visit: Here, next: Next<Here, Visited>): Promise<Visited> {
+  async function recordOutcome<Here extends TransportRequest>(
+    request: Here,
+    next: Next<Here, TransportResult>,
+  ): Promise<TransportResult> {
     let outcome = 'ok';
     try {
-      return await onLatestRecord(visit, next);
+      return await retryWhenStale(request, next);
     } catch (error) {
       if (error instanceof ProtocolFault) {
         outcome = String(error.rpc);
@@ -50,41 +56,41 @@ export function recordVisit(journal: Journal, refusals: Refusals): AroundStage<V
       const asked = scopes === undefined ? {} : { scopes };
       return { kind: 'refused', status: refusal.row.http, bytes: refusedRequest('null', refusal), ...asked };
     } finally {
-      const { entry, entrance } = visit;
+      const { entry, entrance } = request;
       if (outcome === 'ok' || refusals.admit(refusedCall(entry, entrance, outcome)))
         journal.record({
           kind: 'call',
-          sessionId: visit.entry.sessionId,
-          userId: visit.entry.userId,
-          keyId: visit.entry.keyId,
-          entrance: visit.entrance,
-          era: visit.era,
-          server: visit.server,
-          method: `(${visit.intent})`,
+          sessionId: request.entry.sessionId,
+          userId: request.entry.userId,
+          keyId: request.entry.keyId,
+          entrance: request.entrance,
+          era: request.era,
+          server: request.server,
+          method: `(${request.intent})`,
           outcome,
-          rule: visit.entry.rule,
-          workspaceId: visit.entry.workspaceId,
+          rule: request.entry.rule,
+          workspaceId: request.entry.workspaceId,
         });
     }
   }
 }
 
-export function welcome(
+export function handleTransport(
   callers: Callers,
-  remembered: RememberedTransports,
+  transports: TransportStore,
   sessions: Pick<Sessions, 'end'>,
-): Next<InSession<Visit> & { readonly caller: Caller | undefined }, Visited> {
-  return async function welcome(visit) {
-    const { caller, channel } = visit;
+): Next<SessionExchange<TransportRequest> & { readonly caller: Caller | undefined }, TransportResult> {
+  return async function welcome(request) {
+    const { caller, channel } = request;
     if (caller === undefined) throw new AmbitError('REQUEST_INVALID');
-    if (visit.intent === 'goodbye') {
+    if (request.intent === 'goodbye') {
       // First where it would come back from.
-      await remembered.forget(caller);
+      await transports.delete(caller);
       callers.end(caller);
-      if (wasOpenedForIt(visit)) await sessions.end(visit.session.id, 'closed');
+      if (isOpenedByHandshake(request)) await sessions.end(request.session.id, 'closed');
       return { kind: 'gone' };
     }
-    if (visit.intent === 'batch') return { kind: 'known', version: caller.version };
+    if (request.intent === 'batch') return { kind: 'known', version: caller.version };
     // A second stream must not take the first one's place: it would be a way to steal a session's messages.
     if (caller.stream !== undefined && !caller.stream.isGone()) {
       throw new ProtocolFault(-32000, 409, 'Conflict: this transport session already has a stream');
@@ -99,7 +105,7 @@ export function welcome(
 }
 
 /** A session that a handshake opened for somebody who named none ends with that client: nobody else knows of it. */
-function wasOpenedForIt({ principal, session }: InSession<Visit>): boolean {
+function isOpenedByHandshake({ principal, session }: SessionExchange<TransportRequest>): boolean {
   if (principal.kind !== 'user') return principal.kind === 'anonymous' && session.name === undefined;
   return session.name === undefined && session.keyId === principal.keyId;
 }

@@ -8,12 +8,12 @@ import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { isWithinCeiling } from '../../sessions/within-ceiling.ts';
 import type { SessionRecord } from '../../stores/record.ts';
-import { type Arrived, blankEntry, type Identified } from '../exchange.ts';
-import type { SessionsOfUsers } from '../sessions/user-sessions.ts';
-import { type AroundStage, type Next, widen } from '../stage.ts';
+import { type Arrived, emptyJournalDraft, type IdentifiedExchange } from '../exchange.ts';
+import type { UserSessions } from '../sessions/user-sessions.ts';
+import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
 /** More than these are hardly ever different from all of them. */
-const most = 8;
+const maxAccessKinds = 8;
 
 /** What a list calls its entries, and what tells one of them from another. */
 interface ListForm {
@@ -28,35 +28,35 @@ const listForms: ReadonlyMap<string, ListForm> = new Map([
   ['resources/templates/list', { member: 'resourceTemplates', name: 'uriTemplate' }],
 ]);
 
-interface ListOptions extends Pick<SessionsOfUsers, 'defaultFor'> {
+interface ListForUserOptions extends Pick<UserSessions, 'defaultFor'> {
   readonly sessions: Sessions;
   readonly pace: RequestPace;
-  workspaceMeant(principal: UserPrincipal, message: Arrived['message']): string | undefined;
+  chooseWorkspace(principal: UserPrincipal, message: Arrived['message']): string | undefined;
 }
 
-type Asked = Identified<Arrived>;
+type UserRequest = IdentifiedExchange<Arrived>;
 
-const mostPages = 50;
-const lists = /^(?:server\/discover|(?:tools|prompts|resources|resources\/templates)\/list)$/;
+const maxPages = 50;
+const listMethods = /^(?:server\/discover|(?:tools|prompts|resources|resources\/templates)\/list)$/;
 
 /**
  * Shows a user what any of the user's sessions could use, whichever session the request means: in the modern era lists
  * vary with the credential only. Looking through a session is not a use of it.
  */
-export function listForUser(options: ListOptions): AroundStage<Asked, unknown, Reply> {
+export function listForUser(options: ListForUserOptions): AroundStage<UserRequest, unknown, Reply> {
   const { sessions } = options;
 
   /** All pages of one session's list, as they came; the refusal where it is refused. */
-  async function pagesOf<Here extends Asked>(
+  async function fetchPages<Here extends UserRequest>(
     exchange: Here,
-    looksAs: Session,
+    listAsSession: Session,
     next: Next<Here, Reply>,
   ): Promise<Reply[]> {
     const pages: Reply[] = [];
     let { message } = exchange;
-    for (let cursor: string | undefined; pages.length < mostPages; ) {
-      if (cursor !== undefined) message = atCursor(message, cursor);
-      const page = await next({ ...exchange, message, looksAs, entry: blankEntry() });
+    for (let cursor: string | undefined; pages.length < maxPages; ) {
+      if (cursor !== undefined) message = withCursor(message, cursor);
+      const page = await next({ ...exchange, message, listAsSession, entry: emptyJournalDraft() });
       pages.push(page);
       cursor = listForms.has(message.method) ? nextCursor(page) : undefined;
       if (cursor === undefined) break;
@@ -64,25 +64,25 @@ export function listForUser(options: ListOptions): AroundStage<Asked, unknown, R
     return pages;
   }
 
-  async function gathered<Here extends Asked>(
+  async function collectLists<Here extends UserRequest>(
     exchange: Here,
     principal: UserPrincipal,
     next: Next<Here, Reply>,
   ): Promise<Reply> {
     const { message, entry } = exchange;
-    const own = await options.defaultFor(principal, options.workspaceMeant(principal, message));
-    const others = await otherOutlooks(sessions, principal, own);
+    const own = await options.defaultFor(principal, options.chooseWorkspace(principal, message));
+    const others = await findDistinctAccess(sessions, principal, own);
     entry.sessionId = own.id;
     const form = listForms.get(message.method);
     // A cursor is of a list that was not gathered.
     const plain = others.length === 0 || memberOf(message.params?.shape, 'cursor') !== undefined;
-    if (plain) return next(widen(exchange, { looksAs: own }));
-    const found = await Promise.allSettled([own, ...others].map((session) => pagesOf(exchange, session, next)));
+    if (plain) return next(addToExchange(exchange, { listAsSession: own }));
+    const found = await Promise.allSettled([own, ...others].map((session) => fetchPages(exchange, session, next)));
     const pages = found.flatMap((each) => (each.status === 'fulfilled' ? each.value : [])).filter(isResult);
     const [first, ...rest] = pages;
     // All were refused: the refusal of the default session is returned.
-    if (first === undefined) return next(widen(exchange, { looksAs: own }));
-    return form === undefined ? first : mergedList(first, rest, form);
+    if (first === undefined) return next(addToExchange(exchange, { listAsSession: own }));
+    return form === undefined ? first : mergeLists(first, rest, form);
   }
 
   return {
@@ -90,26 +90,26 @@ export function listForUser(options: ListOptions): AroundStage<Asked, unknown, R
     refuses: ['QUOTA_EXCEEDED', 'SESSION_LIMIT', 'STORE_UNAVAILABLE'],
     around(exchange, next) {
       const { principal, era, message } = exchange;
-      if (principal.kind !== 'user' || era !== 'modern' || !lists.test(message.method)) return next(exchange);
+      if (principal.kind !== 'user' || era !== 'modern' || !listMethods.test(message.method)) return next(exchange);
       options.pace.take(`user ${principal.userId}`);
-      return gathered(exchange, principal, next);
+      return collectLists(exchange, principal, next);
     },
   };
 }
 
 /** The cursor of the next page, where there is one. */
 function nextCursor(reply: Reply): string | undefined {
-  const page = pageOf(reply);
+  const page = readPage(reply);
   return page && stringAt(page.bytes, memberOf(page.result?.shape, 'nextCursor'));
 }
 
 /** Whether it is a result at all. */
 function isResult(reply: Reply): boolean {
-  return pageOf(reply)?.result !== undefined;
+  return readPage(reply)?.result !== undefined;
 }
 
 /** The same question for another page. */
-function atCursor(message: Message, cursor: string): Message {
+function withCursor(message: Message, cursor: string): Message {
   const { params, bytes } = message;
   if (params?.shape === undefined) return message;
   const given = memberOf(params.shape, 'cursor');
@@ -122,13 +122,13 @@ function atCursor(message: Message, cursor: string): Message {
 }
 
 /** The first of these pages with the entries of all, each once and as it was sent, and nothing to ask for after it. */
-function mergedList(first: Reply, others: readonly Reply[], { member, name }: ListForm): Reply {
-  const page = pageOf(first);
+function mergeLists(first: Reply, others: readonly Reply[], { member, name }: ListForm): Reply {
+  const page = readPage(first);
   const list = memberOf(page?.result?.shape, member);
   if (page?.result?.shape === undefined || list === undefined || first.kind !== 'message') return first;
   const entries = new Map<string, string>();
-  for (const text of [first, ...others].flatMap((reply) => entriesOf(reply, member))) {
-    const key = nameIn(text, name);
+  for (const text of [first, ...others].flatMap((reply) => readEntries(reply, member))) {
+    const key = readEntryName(text, name);
     if (!entries.has(key)) entries.set(key, text);
   }
   const edits = [
@@ -138,19 +138,19 @@ function mergedList(first: Reply, others: readonly Reply[], { member, name }: Li
   return { ...first, bytes: applyEdits(page.bytes, edits) };
 }
 
-function pageOf(reply: Reply): Message | undefined {
+function readPage(reply: Reply): Message | undefined {
   return reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
 }
 
-function entriesOf(reply: Reply, member: string): string[] {
-  const page = pageOf(reply);
+function readEntries(reply: Reply, member: string): string[] {
+  const page = readPage(reply);
   const list = memberOf(page?.result?.shape, member);
   return page === undefined || list === undefined
     ? []
     : elementsAt(page.bytes, list).map((at) => rawAt(page.bytes, at));
 }
 
-function nameIn(text: string, name: string): string {
+function readEntryName(text: string, name: string): string {
   const bytes = Buffer.from(text);
   return stringAt(bytes, memberOf(scanEntry(bytes), name)) ?? text;
 }
@@ -159,22 +159,22 @@ function nameIn(text: string, name: string): string {
  * Sessions of a user that may differ in what they could use, one of each kind, as many as there are beside the one
  * given. What its server, rules and workspace go by makes a kind.
  */
-async function otherOutlooks(sessions: Sessions, principal: UserPrincipal, own: Session): Promise<Session[]> {
+async function findDistinctAccess(sessions: Sessions, principal: UserPrincipal, own: Session): Promise<Session[]> {
   const { userId, ceiling } = principal;
-  const kinds = new Map<string, string>([[kindOf(own), own.id]]);
-  for (let after: string | null | undefined; after !== null && kinds.size <= most; ) {
+  const kinds = new Map<string, string>([[accessKey(own), own.id]]);
+  for (let after: string | null | undefined; after !== null && kinds.size <= maxAccessKinds; ) {
     const page = await sessions.list({ userId }, { limit: 1000, ...(after === undefined ? {} : { after }) });
     for (const record of page.sessions) {
-      const kind = kindOf(record);
+      const kind = accessKey(record);
       if (isWithinCeiling(record, ceiling) && !kinds.has(kind)) kinds.set(kind, record.id);
     }
     after = page.next;
   }
-  const ids = [...kinds.values()].slice(1, most);
+  const ids = [...kinds.values()].slice(1, maxAccessKinds);
   return (await Promise.all(ids.map((id) => sessions.load(id)))).filter((each) => each !== undefined);
 }
 
-function kindOf({ trustLevel, workspaceId, agentId, servers, permissions }: Session | SessionRecord): string {
+function accessKey({ trustLevel, workspaceId, agentId, servers, permissions }: Session | SessionRecord): string {
   const lists = [servers ?? undefined, permissions].map((names) => names && [...names].sort());
   return JSON.stringify([trustLevel, workspaceId ?? null, agentId ?? null, ...lists.map((names) => names ?? null)]);
 }

@@ -13,15 +13,15 @@ import { readMessage } from '../../protocol/message.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
 import { StaleSession } from '../../sessions/grants.ts';
 import type { Arrived } from '../exchange.ts';
-import { asAmbitError, refuse, untaken } from '../refusal.ts';
-import { type AroundStage, type Next, widen } from '../stage.ts';
+import { asAmbitError, createRefusal, rejectNotification } from '../refusal.ts';
+import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
-const mostTries = 5;
+const maxTries = 5;
 
 const sessionKey = 'ambit/session';
 
 /** Errors are short; a long answer is not read once more to find out that it is none. */
-const longestError = 65_536;
+const maxErrorBytes = 65_536;
 
 export interface RecordOptions {
   readonly journal: Journal;
@@ -40,36 +40,36 @@ export function record(options: RecordOptions): AroundStage<Arrived, unknown, Re
   /** Requests that were admitted have a line each. Lines of other refusals are limited, because no quota limits those. */
   const hasLine = ({ entry, entrance }: Arrived, outcome: string) =>
     outcome === 'ok' || entry.admitted || refusals.admit(refusedCall(entry, entrance, outcome));
-  return { name: 'record', refuses: ['SESSION_STALE', 'INTERNAL'], around: recorded };
+  return { name: 'record', refuses: ['SESSION_STALE', 'INTERNAL'], around: recordExchange };
 
-  async function recorded<Here extends Arrived>(exchange: Here, next: Next<Here, Reply>): Promise<Reply> {
+  async function recordExchange<Here extends Arrived>(exchange: Here, next: Next<Here, Reply>): Promise<Reply> {
     const started = performance.now();
     let outcome = 'ok';
     const { kind } = exchange.message;
     // An answer to a push belongs to the exchange that was asked.
     const tracing = kind === 'response' ? undefined : tracer;
-    if (tracing !== undefined) widen(exchange, { trace: tracing.begin(exchange.trace, kind === 'request') });
+    if (tracing !== undefined) addToExchange(exchange, { trace: tracing.begin(exchange.trace, kind === 'request') });
     let reply: Reply;
     try {
-      reply = await onLatestRecord(exchange, next);
+      reply = await retryWhenStale(exchange, next);
     } catch (error) {
       if (error instanceof ProtocolFault) {
         outcome = String(error.rpc);
-        reply = protocolReply(exchange, error);
+        reply = createProtocolReply(exchange, error);
       } else {
         const refusal = asAmbitError(error);
         outcome = refusal.code;
-        if (refusal.code === 'INTERNAL') unexpected(log, exchange, error);
-        if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(scopeOf(refusal));
+        if (refusal.code === 'INTERNAL') warnUnexpected(log, exchange, error);
+        if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(readQuotaScope(refusal));
         if (refusal.rule !== undefined) exchange.entry.rule = refusal.rule;
-        reply = refuse(exchange, refusal);
+        reply = createRefusal(exchange, refusal);
       }
     }
     const { message, entry, trace } = exchange;
     if (entry.sessionId !== undefined && options.includeMeta()) {
-      reply = namingSession(reply, entry.sessionId, exchange.correlationId);
+      reply = addSessionMeta(reply, entry.sessionId, exchange.correlationId);
     }
-    const name = nameOf(exchange);
+    const name = readSubject(exchange);
     const method = message.kind === 'response' ? '(response)' : message.method;
     const took = performance.now() - started;
     metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
@@ -105,13 +105,13 @@ export function record(options: RecordOptions): AroundStage<Arrived, unknown, Re
       rule: entry.rule,
       ms: Math.round(took),
       pid: entry.pid,
-      ...namesOf(exchange),
+      ...logNames(exchange),
     });
     return reply;
   }
 }
 
-interface Ended {
+interface EndedCall {
   readonly method: string;
   readonly name: string | undefined;
   readonly outcome: string;
@@ -120,7 +120,7 @@ interface Ended {
   readonly took: number;
 }
 
-function endSpans(tracer: Tracer, exchange: Arrived, { method, name, outcome, reply, from, took }: Ended): void {
+function endSpans(tracer: Tracer, exchange: Arrived, { method, name, outcome, reply, from, took }: EndedCall): void {
   const { trace, entry, message, entrance, correlationId } = exchange;
   if (trace?.sampled !== true) return;
   tracer.end({
@@ -134,38 +134,38 @@ function endSpans(tracer: Tracer, exchange: Arrived, { method, name, outcome, re
     correlationId,
     rule: entry.rule,
     cached: entry.cached !== undefined,
-    errorType: outcome === 'ok' ? errorTypeOf(reply) : outcome,
+    errorType: outcome === 'ok' ? findErrorType(reply) : outcome,
     from,
     until: from + took,
-    upstream: entry.asked,
+    upstream: entry.upstreamTiming,
   });
 }
 
 /** The rule of such a refusal is the key of the quota. */
-function scopeOf({ rule = '' }: AmbitError): QuotaScope {
+function readQuotaScope({ rule = '' }: AmbitError): QuotaScope {
   const scope = rule.split('.')[1];
   return scope === 'user' || scope === 'workspace' ? scope : 'session';
 }
 
 /** What joins the lines about one exchange. */
-function namesOf({ entry, correlationId, trace }: Arrived) {
+function logNames({ entry, correlationId, trace }: Arrived) {
   return { session: entry.sessionId, user: entry.userId, correlation: correlationId, trace: trace?.traceId };
 }
 
-function unexpected(log: Log, exchange: Arrived, error: unknown): void {
-  log.warn('unexpected failure', { ...namesOf(exchange), error: String((error as Error)?.stack ?? error) });
+function warnUnexpected(log: Log, exchange: Arrived, error: unknown): void {
+  log.warn('unexpected failure', { ...logNames(exchange), error: String((error as Error)?.stack ?? error) });
 }
 
-function nameOf(exchange: Arrived): string | undefined {
+function readSubject(exchange: Arrived): string | undefined {
   const { message } = exchange;
   const params = message.params?.shape;
   return stringAt(message.bytes, memberOf(params, 'name') ?? memberOf(params, 'uri'));
 }
 
-function protocolReply(exchange: Arrived, fault: ProtocolFault): Reply {
+function createProtocolReply(exchange: Arrived, fault: ProtocolFault): Reply {
   const { id, kind } = exchange.message;
   if (id === undefined || kind !== 'request') {
-    return untaken(exchange, errorMessage('null', fault.rpc, fault.message), fault.status);
+    return rejectNotification(exchange, errorMessage('null', fault.rpc, fault.message), fault.status);
   }
   return {
     kind: 'message',
@@ -175,8 +175,8 @@ function protocolReply(exchange: Arrived, fault: ProtocolFault): Reply {
 }
 
 /** What a reply says went wrong, in the words of OpenTelemetry's conventions; nothing where it is a result. */
-function errorTypeOf(reply: Reply): string | undefined {
-  if (reply.kind !== 'message' || reply.bytes.length > longestError) return undefined;
+function findErrorType(reply: Reply): string | undefined {
+  if (reply.kind !== 'message' || reply.bytes.length > maxErrorBytes) return undefined;
   const { bytes, error, result } = readMessage(reply.bytes);
   if (error !== undefined) {
     const code = memberOf(error.shape, 'code');
@@ -187,7 +187,7 @@ function errorTypeOf(reply: Reply): string | undefined {
 }
 
 /** Tells the client, in the `_meta` of a result, which session and which exchange it was; the rest stays as it is. */
-function namingSession(reply: Reply, sessionId: string, correlationId: string): Reply {
+function addSessionMeta(reply: Reply, sessionId: string, correlationId: string): Reply {
   if (reply.kind !== 'message') return reply;
   const facts = JSON.stringify({ sessionId, correlationId });
   const edit = insertResultMeta(readMessage(reply.bytes), `"${sessionKey}":${facts}`);
@@ -198,13 +198,13 @@ function namingSession(reply: Reply, sessionId: string, correlationId: string): 
  * When the session was changed elsewhere just before, or made room for others meanwhile, everything is decided once
  * more, on what it is now.
  */
-export async function onLatestRecord<Here, Out>(exchange: Here, next: Next<Here, Out>): Promise<Out> {
+export async function retryWhenStale<Here, Out>(exchange: Here, next: Next<Here, Out>): Promise<Out> {
   for (let tries = 1; ; tries++) {
     try {
       return await next(exchange);
     } catch (error) {
       if (!(error instanceof StaleSession)) throw error;
-      if (tries === mostTries) throw new AmbitError('SESSION_STALE');
+      if (tries === maxTries) throw new AmbitError('SESSION_STALE');
     }
   }
 }

@@ -10,7 +10,7 @@ import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
 import type { Approvals } from '../../upstreams/pins/approvals.ts';
 import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
 import type { Prepared } from '../exchange.ts';
-import { listReply } from '../routing/collect-lists.ts';
+import { createListReply } from '../routing/collect-lists.ts';
 import type { ServerCallers } from '../routing/server-callers.ts';
 import type { AroundStage } from '../stage.ts';
 
@@ -21,7 +21,10 @@ export function requireApprovedTools(
   resolution: Resolution,
   serverCallers: ServerCallers,
 ): AroundStage<Prepared, unknown, Reply> {
-  async function look(exchange: Prepared, upstream: ServerDefinition): Promise<Listed & { readonly offer: Offer }> {
+  async function fetchOffer(
+    exchange: Prepared,
+    upstream: ServerDefinition,
+  ): Promise<Listed & { readonly offer: Offer }> {
     const { session, caller, message } = exchange;
     const listed = await catalog.look(upstream, {
       capabilities: capabilitiesKey(caller?.initialize ?? message),
@@ -44,8 +47,9 @@ export function requireApprovedTools(
       const { kind, method } = outgoing;
       const isConcerned = kind === 'request' && (method === 'tools/list' || method === 'tools/call');
       if (!isConcerned || upstream === undefined || upstream.kind === 'in-process') return next(exchange);
-      const listed = await look(exchange, upstream);
-      if (method === 'tools/list') return listReply(exchange, 'tools', { texts: listed.offer.tools, unavailable: [] });
+      const listed = await fetchOffer(exchange, upstream);
+      if (method === 'tools/list')
+        return createListReply(exchange, 'tools', { texts: listed.offer.tools, unavailable: [] });
       assertToolApproved(listed, toolOf(outgoing));
       return next(exchange);
     },
@@ -54,7 +58,7 @@ export function requireApprovedTools(
 
 /** Only a tool that the server lists, and that was approved as it is listed, can be called. */
 function assertToolApproved({ server, offer, withheld }: Listed, tool: string | undefined): void {
-  if (tool !== undefined && offer !== undefined && toolNames(offer).has(tool)) return;
+  if (tool !== undefined && offer !== undefined && readToolNames(offer).has(tool)) return;
   const changed = tool !== undefined && withheld.includes(tool);
   throw new AmbitError('SERVER_NOT_APPROVED', {
     what: changed
@@ -69,7 +73,7 @@ function assertToolApproved({ server, offer, withheld }: Listed, tool: string | 
 
 const namesByOffer = new WeakMap<Offer, ReadonlySet<unknown>>();
 
-function toolNames(offer: Offer): ReadonlySet<unknown> {
+function readToolNames(offer: Offer): ReadonlySet<unknown> {
   const known = namesByOffer.get(offer);
   if (known !== undefined) return known;
   const names = new Set(offer.tools.map((text) => (JSON.parse(text) as { readonly name?: unknown } | null)?.name));

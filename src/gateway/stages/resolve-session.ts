@@ -7,17 +7,17 @@ import { goneBecause } from '../../sessions/gone-because.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
-import type { Approach, Arrived, Identified } from '../exchange.ts';
-import { isTheirs, type SessionsOfUsers } from '../sessions/user-sessions.ts';
+import type { Arrived, IdentifiedExchange, RequestBase } from '../exchange.ts';
+import { mayUseSession, type UserSessions } from '../sessions/user-sessions.ts';
 import type { BeforeStage } from '../stage.ts';
 
-export interface ResolveOptions extends SessionsOfUsers {
+export interface ResolveSessionOptions extends UserSessions {
   readonly sessions: Sessions;
   readonly callers: Callers;
   /** The workspace that a session is opened in for this caller, if that is not left open. */
-  workspaceMeant(principal: Principal, message: Message): string | undefined;
+  chooseWorkspace(principal: Principal, message: Message): string | undefined;
   /** The session of this user that has a transport session which is not known here. */
-  whose(userId: string, transportId: string): Promise<string | undefined>;
+  findTransportSession(userId: string, transportId: string): Promise<string | undefined>;
 }
 
 /**
@@ -25,31 +25,32 @@ export interface ResolveOptions extends SessionsOfUsers {
  * for requests that do not pass `admit`.
  */
 export function resolveSession(
-  options: ResolveOptions,
+  options: ResolveSessionOptions,
   strictly = false,
-): BeforeStage<Identified, { readonly session: Session }> {
+): BeforeStage<IdentifiedExchange, { readonly session: Session }> {
   const { sessions, callers } = options;
 
   /** One that is not this caller's does not exist for this caller. */
-  async function ofTransport(principal: Principal, transportId: string): Promise<Session> {
-    const id = callers.get(transportId)?.sessionId ?? (await options.whose(principal.userId, transportId));
+  async function findByTransport(principal: Principal, transportId: string): Promise<Session> {
+    const id =
+      callers.get(transportId)?.sessionId ?? (await options.findTransportSession(principal.userId, transportId));
     const held = id === undefined || strictly ? undefined : sessions.get(id);
     const session = id === undefined ? undefined : (held ?? (await sessions.load(id)));
-    if (session === undefined || !isTheirs(session, principal)) throw unknownTransport();
+    if (session === undefined || !mayUseSession(session, principal)) throw unknownTransportError();
     return session;
   }
 
-  async function ofUser(exchange: Identified): Promise<Session> {
+  async function findForUser(exchange: IdentifiedExchange): Promise<Session> {
     const { principal, transportId } = exchange;
-    const { message, looksAs } = exchange as Approach & Partial<Arrived>;
-    if (looksAs !== undefined) return looksAs;
+    const { message, listAsSession } = exchange as RequestBase & Partial<Arrived>;
+    if (listAsSession !== undefined) return listAsSession;
     if (exchange.era === 'handshake') {
-      if (transportId !== undefined) return ofTransport(principal, transportId);
-      if (message?.method !== 'initialize') throw missingTransport();
-      return options.openFor(principal, options.workspaceMeant(principal, message));
+      if (transportId !== undefined) return findByTransport(principal, transportId);
+      if (message?.method !== 'initialize') throw missingTransportError();
+      return options.openFor(principal, options.chooseWorkspace(principal, message));
     }
     if (principal.kind !== 'user' || message === undefined) return options.defaultFor(principal);
-    const workspaceId = options.workspaceMeant(principal, message);
+    const workspaceId = options.chooseWorkspace(principal, message);
     const chosen = chosenSession(message);
     if (chosen === undefined) {
       throw new AmbitError('REQUEST_INVALID', { what: '_meta["ambit/use-session"] is not one id of a session.' });
@@ -60,7 +61,7 @@ export function resolveSession(
   }
 
   /** What is held here is answered at once: that is the path of almost every call. */
-  function sessionFor(exchange: Identified): Session | Promise<Session> {
+  function findSession(exchange: IdentifiedExchange): Session | Promise<Session> {
     const { principal, credential } = exchange;
     const id =
       principal.kind === 'session'
@@ -68,11 +69,11 @@ export function resolveSession(
         : credential.kind === 'pipe'
           ? credential.sessionId
           : undefined;
-    if (id === undefined) return ofUser(exchange);
-    return (strictly ? undefined : sessions.get(id)) ?? loaded(id);
+    if (id === undefined) return findForUser(exchange);
+    return (strictly ? undefined : sessions.get(id)) ?? loadSession(id);
   }
 
-  async function loaded(id: string): Promise<Session> {
+  async function loadSession(id: string): Promise<Session> {
     const session = await sessions.load(id);
     if (session === undefined) throw goneBecause(await sessions.whyGone(id));
     return session;
@@ -92,10 +93,10 @@ export function resolveSession(
     ],
     finds: 'session',
     before(exchange) {
-      const found = sessionFor(exchange);
-      return found instanceof Promise ? found.then(noted) : noted(found);
+      const found = findSession(exchange);
+      return found instanceof Promise ? found.then(recordSession) : recordSession(found);
 
-      function noted(session: Session) {
+      function recordSession(session: Session) {
         exchange.entry.sessionId = session.id;
         return { session };
       }
@@ -103,10 +104,10 @@ export function resolveSession(
   };
 }
 
-export function missingTransport(): ProtocolFault {
+export function missingTransportError(): ProtocolFault {
   return new ProtocolFault(-32000, 400, 'Bad Request: the Mcp-Session-Id header is missing; initialize first');
 }
 
-export function unknownTransport(): ProtocolFault {
+export function unknownTransportError(): ProtocolFault {
   return new ProtocolFault(-32001, 404, 'Session not found: initialize again');
 }

@@ -9,13 +9,13 @@ import { isAtMost } from '../../rules/bounds.ts';
 import { inWorkspace } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
-import type { Arrived, InSession } from '../exchange.ts';
+import type { Arrived, SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 
 const slugsByPath = new WeakMap<Config['workspaces'], ReadonlyMap<string, readonly string[]>>();
 
 /** What a request announces, by the keys that are configured now; throws when it announces more than one. */
-type ReadAnnounced = (message: Message) => string | undefined;
+type ReadAnnouncedWorkspace = (message: Message) => string | undefined;
 
 export interface SelectOptions {
   readonly config: () => Config;
@@ -23,27 +23,29 @@ export interface SelectOptions {
   readonly log: Log;
 }
 
-interface Placed {
+interface WorkspaceSession {
   readonly session: Session;
 }
 
-const longestShown = 100;
-const mostRemarks = 16;
+const maxShownLength = 100;
+const maxLoggedNames = 16;
 
 /**
  * Puts the session into the workspace that its client announces. The client chooses among the workspaces that the session
  * may use. A workspace that the orchestrator has set stays, whatever the client says.
  */
-export function selectWorkspace(options: SelectOptions): BeforeStage<InSession<Arrived>, Placed | undefined> {
+export function selectWorkspace(
+  options: SelectOptions,
+): BeforeStage<SessionExchange<Arrived>, WorkspaceSession | undefined> {
   const { config, log } = options;
-  const remarks = new WeakMap<Session, Set<string>>();
-  const announced = createReadAnnounced(config);
+  const loggedNames = new WeakMap<Session, Set<string>>();
+  const readAnnounced = createReadAnnouncedWorkspace(config);
 
   /** A client may repeat itself with each call; whoever runs Ambit is told once. */
-  function remark(session: Session, shown: string): void {
-    const known = remarks.get(session) ?? new Set();
-    remarks.set(session, known);
-    if (known.has(shown) || known.size >= mostRemarks) return;
+  function logIgnoredWorkspaceOnce(session: Session, shown: string): void {
+    const known = loggedNames.get(session) ?? new Set();
+    loggedNames.set(session, known);
+    if (known.has(shown) || known.size >= maxLoggedNames) return;
     known.add(shown);
     log.info('announced workspace ignored', {
       session: session.id,
@@ -52,16 +54,16 @@ export function selectWorkspace(options: SelectOptions): BeforeStage<InSession<A
     });
   }
 
-  function selected({ session, entry }: InSession<Arrived>, asked: string): Session {
-    const admitted = admittedWorkspace(config(), session, asked);
-    const shown = asked.slice(0, longestShown);
+  function applyWorkspace({ session, entry }: SessionExchange<Arrived>, asked: string): Session {
+    const admitted = findAllowedWorkspace(config(), session, asked);
+    const shown = asked.slice(0, maxShownLength);
     if (session.workspaceId !== undefined) {
       if (admitted === session.workspaceId) return session;
-      remark(session, shown);
+      logIgnoredWorkspaceOnce(session, shown);
       entry.ignoredWorkspace = shown;
       return session;
     }
-    if (admitted === undefined) throw notAdmitted(shown);
+    if (admitted === undefined) throw workspaceNotFoundError(shown);
     entry.workspaceId = admitted;
     return inWorkspace(session, admitted);
   }
@@ -71,34 +73,39 @@ export function selectWorkspace(options: SelectOptions): BeforeStage<InSession<A
     refuses: ['WORKSPACE_NOT_FOUND'],
     before(exchange) {
       const { era, message } = exchange;
-      if (era === 'handshake' && message.method !== 'initialize') return held(options, exchange);
-      const asked = announced(message);
-      return asked === undefined ? undefined : { session: selected(exchange, asked) };
+      if (era === 'handshake' && message.method !== 'initialize') return useOpenedWorkspace(options, exchange);
+      const asked = readAnnounced(message);
+      return asked === undefined ? undefined : { session: applyWorkspace(exchange, asked) };
     },
   };
 }
 
 /** Puts the session into the workspace in which its transport session was opened. It is for requests without a message. */
-export function useTransportWorkspace(options: SelectOptions): BeforeStage<InSession, Placed | undefined> {
+export function useTransportWorkspace(
+  options: SelectOptions,
+): BeforeStage<SessionExchange, WorkspaceSession | undefined> {
   return {
     name: 'useTransportWorkspace',
     refuses: ['WORKSPACE_NOT_FOUND'],
-    before: (exchange) => held(options, exchange),
+    before: (exchange) => useOpenedWorkspace(options, exchange),
   };
 }
 
 /** What was announced in the handshake holds for that client, as long as the workspace still admits its session. */
-function held({ callers, config }: SelectOptions, exchange: InSession): Placed | undefined {
+function useOpenedWorkspace(
+  { callers, config }: SelectOptions,
+  exchange: SessionExchange,
+): WorkspaceSession | undefined {
   const { session, transportId, entry } = exchange;
   const caller = transportId === undefined ? undefined : callers.get(transportId);
   const workspaceId = caller?.sessionId === session.id ? caller.workspaceId : undefined;
   if (workspaceId === undefined || session.workspaceId !== undefined) return undefined;
-  if (admittedWorkspace(config(), session, workspaceId) === undefined) throw notAdmitted(workspaceId);
+  if (findAllowedWorkspace(config(), session, workspaceId) === undefined) throw workspaceNotFoundError(workspaceId);
   entry.workspaceId = workspaceId;
   return { session: inWorkspace(session, workspaceId) };
 }
 
-function createReadAnnounced(config: () => Config): ReadAnnounced {
+function createReadAnnouncedWorkspace(config: () => Config): ReadAnnouncedWorkspace {
   let keys: readonly string[] = [];
   let read: (message: Message) => Announced = () => undefined;
   return function announced(message) {
@@ -121,25 +128,25 @@ function createReadAnnounced(config: () => Config): ReadAnnounced {
  * Where a session for this caller is to be opened: for a credential that may use only some workspaces the one that is
  * announced, else the first of them. Any other caller's session stands nowhere, and may be used in each.
  */
-export function createWorkspaceMeant(
+export function createChooseWorkspace(
   config: () => Config,
 ): (principal: Principal, message: Message) => string | undefined {
-  const announced = createReadAnnounced(config);
+  const announced = createReadAnnouncedWorkspace(config);
   return function workspaceMeant(principal, message) {
     const { workspaces: allowed = null, directIn } = principal.kind === 'user' ? principal.ceiling : {};
     if (allowed === null && directIn === undefined) return undefined;
     const asked = announced(message);
     // Where it may have more trust than elsewhere, its session has to stand there.
-    if (allowed === null) return slugsNamed(config(), asked ?? '').find((slug) => directIn?.includes(slug));
+    if (allowed === null) return findSlugs(config().workspaces, asked ?? '').find((slug) => directIn?.includes(slug));
     if (asked === undefined) return allowed[0];
-    const meant = slugsNamed(config(), asked).find((slug) => allowed.includes(slug));
-    if (meant === undefined) throw notAdmitted(asked.slice(0, 100));
+    const meant = findSlugs(config().workspaces, asked).find((slug) => allowed.includes(slug));
+    if (meant === undefined) throw workspaceNotFoundError(asked.slice(0, 100));
     return meant;
   };
 }
 
 /** To the agent, a workspace it may not use and one that is not there look alike. */
-function notAdmitted(shown: string): AmbitError {
+function workspaceNotFoundError(shown: string): AmbitError {
   return new AmbitError('WORKSPACE_NOT_FOUND', {
     what: `No workspace "${shown}" is available to this session.`,
     hint: 'Announce the slug or the absolute path of a workspace that this session may use, or announce none.',
@@ -150,18 +157,13 @@ function notAdmitted(shown: string): AmbitError {
  * The workspace that a name means, if this session may work there. The name is a slug, or the absolute path of a
  * configured workspace: paths are compared as they are written, so that nobody learns from it which files exist.
  */
-function admittedWorkspace({ workspaces }: Config, session: Session, name: string): string | undefined {
-  return slugsFor(workspaces, name).find((slug) =>
+function findAllowedWorkspace({ workspaces }: Config, session: Session, name: string): string | undefined {
+  return findSlugs(workspaces, name).find((slug) =>
     isAtMost(session.trustLevel, workspaces[slug]?.trust ?? 'sandboxed'),
   );
 }
 
-/** All that a name means, whoever may use them. */
-function slugsNamed({ workspaces }: Config, name: string): readonly string[] {
-  return slugsFor(workspaces, name);
-}
-
-function slugsFor(workspaces: Config['workspaces'], name: string): readonly string[] {
+function findSlugs(workspaces: Config['workspaces'], name: string): readonly string[] {
   if (Object.hasOwn(workspaces, name)) return [name];
   if (!isAbsolute(name)) return [];
   let byPath = slugsByPath.get(workspaces);

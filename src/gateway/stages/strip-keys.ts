@@ -3,7 +3,7 @@ import { readMessage } from '../../protocol/message.ts';
 import { type OurKeys, stripOurKeys } from '../../protocol/our-keys.ts';
 import { keysWithTrace, traceEdits } from '../../protocol/trace.ts';
 import type { Arrived, Prepared } from '../exchange.ts';
-import { withoutLoginAnswer } from '../refusal.ts';
+import { removeLoginAnswer } from '../refusal.ts';
 import type { BeforeStage } from '../stage.ts';
 
 const noEdits: readonly Edit[] = [];
@@ -18,7 +18,7 @@ export function stripKeys(keys: () => OurKeys): BeforeStage<Arrived, Pick<Prepar
     refuses: [],
     before({ message, trace }) {
       const ours = stripOurKeys(message, keysWithTrace(message, trace, keys()));
-      const answered = withoutLoginAnswer(message);
+      const answered = removeLoginAnswer(message);
       const stripped = answered.length === 0 ? ours : [...ours, ...answered];
       const edits = trace?.from === 'meta' ? [...stripped, ...traceEdits(message, trace)] : stripped;
       // A handshake is remembered and repeated, so the keys must not be in the copy that is kept either.

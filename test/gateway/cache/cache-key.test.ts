@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { callDigest, type PartitionFacts, partitionOf, type Sharing } from '../../../src/gateway/cache/cache-key.ts';
+import {
+  type CacheSharing,
+  callDigest,
+  type PartitionSession,
+  partitionOf,
+} from '../../../src/gateway/cache/cache-key.ts';
 import { readMessage } from '../../../src/protocol/message.ts';
 import { counts } from '../../proof.ts';
 
@@ -71,20 +76,20 @@ describe('what a call asks', () => {
   });
 });
 
-const session: fc.Arbitrary<PartitionFacts> = fc.record({
+const session: fc.Arbitrary<PartitionSession> = fc.record({
   id: fc.constantFrom('s1', 's2', 's3'),
   userId: fc.constantFrom('ada', 'eve', '', 's1', 'w1'),
   workspaceId: fc.constantFrom(undefined, 'w1', 'w2', 'ada'),
   trustLevel: fc.constantFrom('direct', 'sandboxed'),
   permissions: fc.constantFrom<string[][]>([], ['a'], ['b'], ['a', 'b'], ['b', 'a'], ['a,b'], ['a', 'a']),
 });
-const pers = fc.constantFrom<Sharing[]>('session', 'user', 'workspace');
+const pers = fc.constantFrom<CacheSharing[]>('session', 'user', 'workspace');
 const personal = fc.constantFrom('', 'ada 1', 'eve 1');
 
 describe('L7: who shares a result', () => {
   test('only those of equal trust, permissions and workspace, and of the one thing that was chosen', () => {
     const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
-    const held = ({ permissions }: PartitionFacts) => [...new Set(permissions)].sort();
+    const held = ({ permissions }: PartitionSession) => [...new Set(permissions)].sort();
     fc.assert(
       fc.property(pers, session, session, personal, personal, (per, a, b, x, y) => {
         const [one, two] = [partitionOf(per, a, x), partitionOf(per, b, y)];

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { mayKeep } from '../../../src/gateway/cache/result-cache.ts';
+import { readCacheable } from '../../../src/gateway/cache/result-cache.ts';
 
 const terms = { ttlMs: 60_000, severalUsers: false, from: 'x' };
 const kept = (result: string, more: Partial<typeof terms> = {}) =>
-  mayKeep(
+  readCacheable(
     { kind: 'message', bytes: Buffer.from(`{"jsonrpc":"2.0","result":${result},"id":7}`), status: 200 },
     { ...terms, ...more },
   );
@@ -46,8 +46,8 @@ describe('what may be given again', () => {
 
   test('no error, and nothing that is no message', () => {
     const bytes = Buffer.from('{"jsonrpc":"2.0","error":{"code":-1,"message":"m"},"id":7}');
-    expect(mayKeep({ kind: 'message', bytes }, terms)).toBeUndefined();
-    expect(mayKeep({ kind: 'accepted' }, terms)).toBeUndefined();
+    expect(readCacheable({ kind: 'message', bytes }, terms)).toBeUndefined();
+    expect(readCacheable({ kind: 'accepted' }, terms)).toBeUndefined();
   });
 
   test('never for longer than either says', () => {

@@ -1,36 +1,36 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import {
-  type Brought,
-  type CacheBounds,
+  type CacheableResult,
+  type CacheLimits,
   createResultCache,
   type ResultCache,
 } from '../../../src/gateway/cache/result-cache.ts';
 
 let now = 0;
 let cache: ResultCache;
-function open(bounds: Partial<CacheBounds> = {}): ResultCache {
+function open(bounds: Partial<CacheLimits> = {}): ResultCache {
   now = 0;
   cache = createResultCache({ bytes: 10_000, entries: 5, entryBytes: 2000, ...bounds }, () => now);
   return cache;
 }
 afterEach(() => cache.close());
 
-const brought = (text: string, ttlMs = 1000): NonNullable<Brought> => ({
+const brought = (text: string, ttlMs = 1000): NonNullable<CacheableResult> => ({
   kept: { bytes: Buffer.from(text), id: { start: 0, end: 1 }, status: 200, from: text },
   ttlMs,
 });
 const put = (key: string, text = key, owner?: string, ttlMs?: number) =>
-  cache.lead(key, owner, async () => brought(text, ttlMs));
+  cache.load(key, owner, async () => brought(text, ttlMs));
 const textOf = async (key: string) => (await cache.find(key))?.bytes.toString();
 
 /** A call that brings what it is told when it is told. */
 function pending(key: string, owner?: string) {
-  let settle: (outcome: Brought | Error) => void = () => {};
-  const outcome = new Promise<Brought | Error>((resolve) => {
+  let settle: (outcome: CacheableResult | Error) => void = () => {};
+  const outcome = new Promise<CacheableResult | Error>((resolve) => {
     settle = resolve;
   });
-  const led = cache.lead(key, owner, async () => {
+  const led = cache.load(key, owner, async () => {
     const value = await outcome;
     if (value instanceof Error) throw value;
     return value;
@@ -44,7 +44,7 @@ describe('what is kept', () => {
     open();
     const large = Buffer.from('xx-result-xx');
     const { kept, ttlMs } = brought('', 1000);
-    await cache.lead('k', undefined, async () => ({ kept: { ...kept, bytes: large.subarray(3, 9) }, ttlMs }));
+    await cache.load('k', undefined, async () => ({ kept: { ...kept, bytes: large.subarray(3, 9) }, ttlMs }));
     large.fill(0);
     now = 999;
     expect(await textOf('k')).toBe('result');

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { namingAskers } from '../../../src/gateway/routing/send-to-server.ts';
+import { nameAskers } from '../../../src/gateway/routing/send-to-server.ts';
 import { sendJson, startUpstream } from '../../journeys/hostile/http-upstream.ts';
 import { callModern } from '../../journeys/hostile/mcp-calls.ts';
 import { sharedData } from '../shared-data.ts';
@@ -10,7 +10,7 @@ const data = sharedData();
 function asked(params: string, method = 'elicitation/create'): string {
   const inputRequests = `{"q":{"method":"${method}","params":${params}}}`;
   const text = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":${inputRequests}}}`;
-  const reply = namingAskers({ kind: 'message', bytes: Buffer.from(text) }, 'evil');
+  const reply = nameAskers({ kind: 'message', bytes: Buffer.from(text) }, 'evil');
   const said = reply.kind === 'message' ? reply.bytes.toString() : '';
   return said.slice(said.indexOf('"params":') + '"params":'.length, -'}}}}'.length);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { AmbitError, type ErrorCode } from '../../../src/errors.ts';
-import { blankEntry } from '../../../src/gateway/exchange.ts';
+import { emptyJournalDraft } from '../../../src/gateway/exchange.ts';
 import { authenticate, createIdentify, type IdentifyOptions } from '../../../src/gateway/stages/authenticate.ts';
 import { presentedToken } from '../../../src/identity/token.ts';
 import type { Sessions } from '../../../src/sessions/sessions.ts';
@@ -28,7 +28,7 @@ async function principalOf(
     era: 'modern',
     server: 'notes',
     transportId: undefined,
-    entry: blankEntry(),
+    entry: emptyJournalDraft(),
     credential: { ...credential, loopback, address: loopback ? '127.0.0.1' : '192.0.2.1' },
   } as const;
   try {

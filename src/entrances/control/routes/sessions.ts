@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
-import { gatewayServersOf, mcpServersOf, serverViewOf } from '../../../gateway/inspect/mcp-servers.ts';
+import { createGatewayServers, mcpServersOf, serverViewOf } from '../../../gateway/inspect/mcp-servers.ts';
 import { anonymousUser } from '../../../identity/principal.ts';
 import { normalizeTrust, type TrustLevel } from '../../../rules/trust-level.ts';
 import { isGivenId } from '../../../sessions/given-id.ts';
@@ -230,7 +230,7 @@ async function listSessionServers(gateway: Operator, { parameter }: RouteRequest
   const { explain, narrowsTools } = await gateway.openAccess();
   const resolved = explain(session);
   return {
-    mcpServers: mcpServersOf(session, resolved, gateway.places, narrowsTools),
+    mcpServers: mcpServersOf(session, resolved, gateway.paths, narrowsTools),
     servers: resolved.map((each) => serverViewOf(each, narrowsTools)),
   };
 }
@@ -241,12 +241,12 @@ async function listGatewayServers(gateway: Operator, { parameter, address }: Rou
   if (address === undefined) {
     throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not listen on any address.' });
   }
-  const token = await gateway.furtherToken(id);
+  const token = await gateway.issueToken(id);
   const session = await findLoadedSession(gateway, id);
   const { explain, hasOwnTools } = await gateway.openAccess();
   const resolved = explain(session);
   return {
-    mcpServers: gatewayServersOf(resolved, address, token, hasOwnTools(session)),
+    mcpServers: createGatewayServers(resolved, address, token, hasOwnTools(session)),
     servers: resolved.map((each) => serverViewOf(each)),
   };
 }
