@@ -98,7 +98,7 @@ test('every event', () => {
   // The word of an event stands where it is written, or where it is noted first.
   const said = writers.flatMap(({ text }) => [
     ...[...text.matchAll(/\bevent: (?:kind === 'block' \? )?'([a-z-]+)'(?: : '([a-z-]+)')?/g)],
-    ...[...text.matchAll(/\bnote\((?:known === undefined \? )?'([a-z-]+)'(?: : '([a-z-]+)')?/g)],
+    ...[...text.matchAll(/\b(?:note|record[A-Z]\w*)\((?:known === undefined \? )?'([a-z-]+)'(?: : '([a-z-]+)')?/g)],
   ]);
   const reasons = all<Exclude<LeaveReason, 'unloaded'>>({
     ended: true,

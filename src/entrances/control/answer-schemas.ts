@@ -1,10 +1,11 @@
-// Only descriptions and tests read these schemas; elsewhere they are types, so that a start does not pay for them.
+// These schemas are loaded only for the API description and by tests; other code uses their types. That keeps the start
+// fast.
 import { z } from 'zod';
 import { instant, jsonValue, sessionSchema, texts } from '../../sessions/session-schema.ts';
 import { credentialName, loginName } from './routes/credentials.ts';
 import { mode, objectiveId, policyName, scope } from './routes/policies.ts';
 
-/** A list whose readers leave it as it is. */
+/** A read-only list. */
 function listOf<Each extends z.ZodType>(each: Each): z.ZodType<readonly z.output<Each>[], readonly z.input<Each>[]> {
   return z.array(each);
 }

@@ -11,7 +11,7 @@ const retryMs = 2000;
 
 interface EventTimes {
   readonly heartbeatMs: number;
-  /** How long a reader may take to make room. */
+  /** The time a reader gets to make room in its buffer. */
   readonly stuckMs: number;
 }
 
@@ -21,13 +21,17 @@ const bodyLimit = 256 * 1024;
 const maxReaders = 64;
 
 export interface ControlApi {
-  /** Whoever comes this far may do everything. What somebody does `by` a credential is written down. */
+  /**
+   * Answers a request that may do everything. With `by`, the name of a credential, changes are recorded in the journal.
+   */
   answer(request: IncomingMessage, response: ServerResponse, by?: string): Promise<void>;
-  /** Ends the streams that stand open. */
+  /** Ends the open event streams. */
   close(): void;
 }
 
-/** The control API, whatever carries it. `address` is where clients reach the gateway, once it listens. */
+/**
+ * Serves the control API on the control socket or over HTTP. `address` is the address of the gateway, once it listens.
+ */
 export function createControlApi(gateway: Gateway, address: () => string | undefined): ControlApi {
   const readers = new Set<ServerResponse>();
 
@@ -99,7 +103,7 @@ export function sendAnswer(
   response.writeHead(status, { 'content-type': type, 'content-length': bytes.length, ...headers }).end(bytes);
 }
 
-/** A reader who is told what happens to sessions, for as long as they read. Resolves when they have gone. */
+/** Streams the events of sessions to one reader. Resolves when the reader has gone. */
 export function serveEvents(
   lifecycle: Lifecycle,
   request: IncomingMessage,
@@ -118,7 +122,7 @@ export function serveEvents(
   });
   response.write(`retry: ${retryMs}\n\n`);
 
-  /** Whoever does not read is not waited for: what happens meanwhile is kept for a while, not for them alone. */
+  /** Waits until the reader has read. The stream of a reader that takes too long is closed. */
   function waitForDrain(): Promise<void> {
     return new Promise((resolve) => {
       const stuck = setTimeout(() => response.destroy(), stuckMs).unref();
@@ -140,7 +144,7 @@ export function serveEvents(
       const written = response.write(`id: ${lifecycle.idOf(step)}\nevent: ${step.type}\ndata: ${data}\n\n`);
       if (!written && !gone) await waitForDrain();
     }
-    // In the same breath as the last look: what comes next finds nobody at work and begins anew.
+    // No await stands between the last look and this line, so that no event is missed.
     pumping = false;
   }
 

@@ -18,8 +18,8 @@ interface ControlRequest {
 }
 
 /**
- * Plain data in, plain data out: whatever carries it, the control socket or HTTP, only translates. `address` is where
- * clients reach the gateway, if it listens.
+ * Answers a request of the control API, the same for the control socket and for HTTP. `address` is the address of the
+ * gateway, if it listens.
  */
 export async function handleAdmin(
   gateway: Operator,
@@ -58,7 +58,7 @@ function readJson(body: Buffer | undefined): unknown {
   return body === undefined || body.length === 0 ? {} : (JSON.parse(body.toString('utf8')) as unknown);
 }
 
-/** The first value counts of each name that the schema has; other names are ignored. */
+/** Reads the first value of each name in the schema. Other names are ignored. */
 function readQuery(schema: z.ZodObject, given: URLSearchParams): unknown {
   const pairs = Object.keys(schema.shape).map((name) => [name, given.get(name)] as const);
   return readBySchema(schema, Object.fromEntries(pairs.filter(([, value]) => value !== null)));

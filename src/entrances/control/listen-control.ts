@@ -15,8 +15,8 @@ export interface ControlListener {
 }
 
 /**
- * The control socket of a data directory. One gateway has it: its lock is a socket in the data directory itself, whatever the
- * environment says of where the other one lies.
+ * Opens the control socket of a data directory for one gateway. The lock is a socket in the data directory itself,
+ * because the control socket may lie elsewhere, depending on the environment.
  */
 export async function listenControlOf(
   gateway: Gateway,
@@ -43,8 +43,8 @@ export async function listenControlOf(
 }
 
 /**
- * The control socket: the control API for whoever may open a file of ours, which is the user who runs us. `address` is
- * where clients reach the gateway, once it listens.
+ * Opens a control socket. Only the user who runs the gateway can open its file. `address` is the address of the
+ * gateway, once it listens.
  */
 export async function listenControl(
   gateway: Gateway,
@@ -53,14 +53,14 @@ export async function listenControl(
 ): Promise<ControlListener> {
   const folder = dirname(socket);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  // Held until the end: the socket is removed by the name it was made by.
+  // The handle stays open until the end, because the socket is removed by this path.
   const { path, release } = openSocketWay(socket);
   const api = createControlApi(gateway, address);
   const handleRequest = (request: IncomingMessage, response: ServerResponse) => {
     api.answer(request, response).catch(() => response.destroy());
   };
   const server = createServer(handleRequest).on('checkContinue', handleRequest);
-  // Of two gateways that start at the same moment, one could take the fresh socket of the other for a stale one.
+  // The lock keeps two gateways that start at once from taking each other's new socket for a stale one.
   await withLongLock(socket, lockPatienceMs, async () => {
     await removeStaleSocket(path);
     await bindPrivately(server, path);
@@ -72,7 +72,7 @@ export async function listenControl(
   return {
     close: () =>
       new Promise((resolve) => {
-        // Only our own: another gateway may have taken the place meanwhile.
+        // Another gateway may have replaced the socket by its own.
         if (lstatSync(path, { throwIfNoEntry: false })?.ino === ino) rmSync(path, { force: true });
         removeFolderIfEmpty(folder);
         server.closeAllConnections();
@@ -121,7 +121,7 @@ function alreadyRunningError(): AmbitError {
   });
 }
 
-/** A folder made for the socket alone goes with it; a data directory holds more. */
+/** Removes a folder that was made for the socket alone. A data directory holds more and stays. */
 function removeFolderIfEmpty(folder: string): void {
   try {
     rmdirSync(folder);

@@ -4,7 +4,7 @@ import type { AnswerSchemas, RouteDescription } from './route.ts';
 type Json = Record<string, unknown>;
 type JsonSchema = z.core.JSONSchema.BaseSchema;
 
-/** Describes rows, by method and path, as an OpenAPI document. */
+/** Describes routes, by method and path, as an OpenAPI document. */
 export async function createOpenApiDocument(rows: Readonly<Record<string, RouteDescription>>): Promise<Json> {
   const answers: AnswerSchemas = await import('./answer-schemas.ts');
   const schemas: Json = {};
@@ -89,7 +89,7 @@ function describeParameters({ parameter, query, headers = {} }: RouteDescription
   ];
 }
 
-/** Reads a schema as the property `it`, so that one with a name of its own comes as a reference to that name. */
+/** Converts a schema as the property `it`, so that a schema with an id becomes a reference to it. */
 function readSchema(schema: z.ZodType, side: 'request' | 'answer'): JsonSchema {
   const read = z.toJSONSchema(z.object({ it: schema }), {
     io: 'input',
@@ -98,7 +98,7 @@ function readSchema(schema: z.ZodType, side: 'request' | 'answer'): JsonSchema {
   return JSON.parse(JSON.stringify(read).replaceAll('"#/$defs/', '"#/components/schemas/')) as JsonSchema;
 }
 
-/** Writes "or null" as a type, and leaves out what says nothing to a reader. */
+/** Writes "or null" as a type and removes what tells a reader nothing. */
 function simplifySchema(schema: JsonSchema, side: 'request' | 'answer'): void {
   const [first, second, ...others] = schema.anyOf ?? [];
   if (others.length === 0 && second?.type === 'null' && typeof first?.type === 'string') {

@@ -21,7 +21,7 @@ export class DetailedProblemError extends AmbitError {
 }
 
 export type AnswerSchemas = typeof answers;
-/** The name of a schema in answers.ts. */
+/** The name of a schema in answer-schemas.ts. */
 type AnswerName = keyof AnswerSchemas;
 
 /** The schemas by which the query and the body of a request are read. */
@@ -42,7 +42,7 @@ export interface RouteRequest<R extends RequestSchemas = RequestSchemas> {
   readonly address: string | undefined;
 }
 
-/** The words and schemas of a row: enough to describe it. */
+/** The description of a route: its texts and schemas. */
 export interface RouteDescription {
   readonly summary: string;
   /** More than the summary says. */
@@ -82,7 +82,7 @@ type RouteRow<Query extends z.ZodObject, Body extends z.ZodType, Answer extends 
   ) => z.input<AnswerSchemas[Answer]> | Promise<z.input<AnswerSchemas[Answer]>>;
 };
 
-/** A row of the table whose handler takes what its schemas read, and answers what its schema says. */
+/** Defines a route. Its handler takes what the schemas of the route read and returns what its answer schema says. */
 export function defineRoute<
   Answer extends AnswerName,
   Query extends z.ZodObject = never,

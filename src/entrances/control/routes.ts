@@ -8,8 +8,8 @@ import { policyRoutes } from './routes/policies.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 
 /**
- * The table of contents of the control API. A row says all there is to say about its address: requests are read by it,
- * answers are typed by it, and the OpenAPI document, the reference page and the types of the command line come from it.
+ * All routes of the control API. A route holds everything about its address: it reads requests, types answers, and the
+ * OpenAPI document, the reference page and the types of the command line are made from it.
  */
 export const routes = {
   ...sessionRoutes,
@@ -28,7 +28,7 @@ export const routes = {
 
 export const eventsPath = '/api/v1/events';
 
-/** The stream of events stands beside the table: it is no question with one answer. */
+/** The event stream is described here and served apart, because it has no single answer. */
 const eventsRoute: RouteDescription = {
   summary: 'Streams what happens to sessions, as it happens (server-sent events)',
   headers: { 'Last-Event-ID': 'The id of the last event that was heard: what came after it is told first.' },
@@ -39,22 +39,22 @@ const eventsRoute: RouteDescription = {
 
 let openApi: Promise<Record<string, unknown>> | undefined;
 
-/** The OpenAPI document, made when somebody asks for it. */
+/** Creates the OpenAPI document on first use. */
 export function describeApi(): Promise<Record<string, unknown>> {
   openApi ??= createOpenApiDocument({ ...routes, [`GET ${eventsPath}`]: eventsRoute });
   return openApi;
 }
 
-/** A row of the table by its name, as `GET /api/v1/sessions`. */
+/** The name of a route, such as `GET /api/v1/sessions`. */
 export type RouteName = keyof typeof routes;
 type RouteNamed<Name extends RouteName> = (typeof routes)[Name];
 export type AnswerOf<Name extends RouteName> = z.output<AnswerSchemas[RouteNamed<Name>['answer']]>;
 
-/** A value that is not there may be said to be undefined: it does not go into JSON. */
+/** Allows undefined for optional members, because JSON leaves them out. */
 type WithUndefined<T> = { [Key in keyof T]: object extends Pick<T, Key> ? T[Key] | undefined : T[Key] };
 type InputOf<Schema> = Schema extends z.ZodType ? WithUndefined<z.input<Schema>> : undefined;
 
-/** The parts of a request to a row. */
+/** The parts of a request to a route. */
 export interface RequestOf<Name extends RouteName> {
   readonly id?: Name extends `${string}{id}${string}` ? string : undefined;
   readonly query?: InputOf<NonNullable<RouteNamed<Name>['query']>>;

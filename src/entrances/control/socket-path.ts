@@ -10,8 +10,9 @@ const maxPathBytes = 100;
 const hasHandlePaths = process.platform === 'linux';
 
 /**
- * Returns the path of the control socket: in the data directory, or in the user's runtime folder under a hash where the path
- * would be too long. Without such a folder it is reached by a handle, or lies in the temporary folder.
+ * Returns the path of the control socket: in the data directory or, if that path is too long, in a folder named by a
+ * hash in the user's runtime folder. Without a runtime folder the long path is used through a handle, or the temporary
+ * folder.
  */
 export function controlSocketPath(dataDir: string, env: NodeJS.ProcessEnv): string {
   const usual = join(dataDir, 'control.sock');
@@ -19,25 +20,28 @@ export function controlSocketPath(dataDir: string, env: NodeJS.ProcessEnv): stri
   if (fits) return usual;
   const hash = createHash('sha256').update(dataDir).digest('hex').slice(0, 16);
   const uid = process.getuid?.() ?? 0;
-  // One folder only: in a shared temporary directory nobody can exchange it, since that is sticky.
+  // A single folder cannot be replaced by others in a shared temporary directory, because that is sticky.
   return join(env.XDG_RUNTIME_DIR || tmpdir(), `ambit-${uid}-${hash}`, 'control.sock');
 }
 
-/** Where the one gateway of a data directory has a socket, whatever its environment is; undefined where no path can be that long. */
+/**
+ * The path of the lock socket of a data directory, independent of the environment. Undefined if the system allows no
+ * path that long.
+ */
 export function lockSocketPath(dataDir: string): string | undefined {
   const usual = join(dataDir, 'control.sock');
   return hasHandlePaths || Buffer.byteLength(usual) <= maxPathBytes ? usual : undefined;
 }
 
-/** A way to a socket through a folder that is held open. */
+/** A path to a socket through a folder that is held open. */
 export interface SocketWay {
-  /** Short, and leads to the folder that was looked at, whatever has its name by now. */
+  /** A short path. It leads to the checked folder even if another folder takes its name. */
   readonly path: string;
-  /** The path leads nowhere afterwards. */
+  /** Closes the folder. The path is invalid afterwards. */
   release(): void;
 }
 
-/** Holds the folder of a control socket. One where somebody else could put a socket is refused. */
+/** Opens the folder of a control socket. Refuses a folder in which somebody else could put a socket. */
 export function openSocketWay(socket: string): SocketWay {
   const folder = dirname(socket);
   const exposed = findExposureAbove(folder);

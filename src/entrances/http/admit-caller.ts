@@ -10,7 +10,7 @@ import type { Connections } from './connections.ts';
 import { isLoopback } from './guards.ts';
 import { createIsOwnPeer } from './peer-account.ts';
 
-/** By whom a request is that may do everything, for the journal; undefined when it may not. */
+/** Names the administrator who sent a request, for the journal. Undefined when it was no administrator. */
 export type AdminCheck = (request: IncomingMessage) => Promise<string | undefined>;
 
 interface CachedCredential {
@@ -18,10 +18,10 @@ interface CachedCredential {
   readonly credential: Credential;
 }
 
-/** A client says the same on every request of a connection: what it said is read and hashed once, and proven each time. */
+/** The last credential of each connection. It is parsed and hashed once, and verified for each request. */
 const lastCredentials = new WeakMap<Socket, CachedCredential>();
 
-/** Connections of this machine that belong to another account: they count as if they came from another machine. */
+/** Connections from other accounts of this machine. They count as connections from another machine. */
 const foreignSockets = new WeakSet<Socket>();
 
 /** A caller whose body is read. */
@@ -29,18 +29,21 @@ export interface AdmittedCaller {
   /** Names the owner of the connections and bytes, which are counted for each key. */
   readonly key: string;
   readonly isStranger: boolean;
-  /** For the journal. */
+  /** The names of the caller for the journal. */
   readonly names: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>;
 }
 
-/** Finds out who sent a request from its head alone, before anything else of it is read. */
+/** Identifies the sender of a request by its head alone, before its body is read. */
 export type AdmitCaller = (request: IncomingMessage, response: ServerResponse) => Promise<AdmittedCaller | AmbitError>;
 
-/** Nothing more is to be found out about these; of others the pipeline says more, in words of the protocol. */
+/** The errors that are final here. For other errors the pipeline gives the client a better answer. */
 const refusedCodes = new Set(['UNAUTHENTICATED', 'IDENTITY_UNAVAILABLE']);
 
 export function createAdmitCaller(gateway: Gateway, connections: Connections): AdmitCaller {
-  /** Requests that come on one connection at once are proven one after the other: each costs a look into the store. */
+  /**
+   * The verification in progress on each connection. Requests on one connection are verified one after the other,
+   * because each one reads the store.
+   */
   const proving = new WeakMap<Socket, Promise<unknown>>();
 
   function identify(request: IncomingMessage): Principal | Promise<Principal> {
@@ -59,7 +62,7 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
 
   const isOwnPeer = createIsOwnPeer();
 
-  /** Who has no place here may still be told why, if the token is good as such. */
+  /** Refuses an unproven caller, or lets the pipeline explain to a caller with a valid token why it is refused. */
   function handleUnproven(request: IncomingMessage, error: unknown): AdmittedCaller | AmbitError {
     connections.demote(request.socket);
     const refusal = asAmbitError(error);
@@ -68,8 +71,8 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
   }
 
   /**
-   * All who are anonymous are one user, so they must be one account. Whoever comes with a credential is looked at too: it
-   * may be revoked while the body comes in, and what does not verify may count as anonymous.
+   * Refuses anonymous requests from other accounts of this machine, because all anonymous callers are one user.
+   * Requests with a credential are checked too: it may be revoked while the body arrives, or count as anonymous.
    */
   async function checkAccount(request: IncomingMessage): Promise<void> {
     const { socket, headers } = request;
@@ -124,13 +127,13 @@ function journalNames(principal: Principal): AdmittedCaller['names'] {
   return principal.kind === 'user' ? { userId, keyId: principal.keyId } : { userId };
 }
 
-/** To be said before a credential of this connection is used. */
+/** Marks a connection as one of another account. Call it before a credential of the connection is used. */
 export function markForeign(socket: Socket): void {
   foreignSockets.add(socket);
   lastCredentials.delete(socket);
 }
 
-/** What the request carries to prove who sends it; proven is nothing yet. */
+/** Returns the credential of a request. It is not verified yet. */
 export function getCredential(request: IncomingMessage): Credential {
   const { authorization } = request.headers;
   const seen = lastCredentials.get(request.socket);
@@ -147,12 +150,12 @@ export function getCredential(request: IncomingMessage): Credential {
 
 function parseCredential(authorization: string | undefined, origin: Origin): Credential {
   if (authorization === undefined) return { kind: 'none', ...origin };
-  // Access tokens that list the groups of their user are long; Node bounds all headers together.
+  // Access tokens that list the groups of a user are long. Node limits the size of all headers together.
   const token = /^Bearer +([\x21-\x7e]{1,12288})$/i.exec(authorization)?.[1] ?? '';
   return { kind: 'bearer', presented: presentedToken(token), ...origin };
 }
 
-/** Who carries the admin token, or an access token with the role for it. */
+/** Recognises the admin token, and access tokens with the admin role. */
 export function createAdminCheck({ jwt }: Gateway, token: AdminToken): AdminCheck {
   return async function adminOf(request) {
     if (token.isCarriedBy(request.headers.authorization)) return 'admin-token';

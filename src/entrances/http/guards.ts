@@ -10,8 +10,8 @@ interface GuardRefusal {
 const loopbackNames = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 /**
- * The checks before the pipeline. A web page in the user's browser can reach a local port by a name of its own
- * (DNS rebinding): so the name a request was sent to, and the page it came from, must be ones we expect.
+ * Checks the Host and Origin headers before the pipeline. A web page can reach a local port under its own name (DNS
+ * rebinding), so both headers must be expected ones.
  */
 export function createGuards(listen: Config['listen']): (request: IncomingMessage) => GuardRefusal | undefined {
   const hosts = new Set(
@@ -19,12 +19,12 @@ export function createGuards(listen: Config['listen']): (request: IncomingMessag
   );
   if (listen.publicUrl !== undefined) hosts.add(new URL(listen.publicUrl).hostname.toLowerCase());
   const origins = new Set((listen.allowedOrigins ?? []).map(toLowerCase));
-  // Nearly every request names the host that the one before it named.
+  // Nearly all requests name the same host, so the last one is remembered.
   let lastHost: string | undefined;
 
   return function guard(request) {
     const { host, origin } = request.headers;
-    // HTTP/1.1 asks for one; older clients do not know it, and are not answered for.
+    // HTTP/1.1 requires the header. Older clients do not send it and get the error below.
     if (host === undefined && request.httpVersion === '1.1') {
       return { event: 'host', status: 400, message: 'The Host header is missing' };
     }
@@ -53,14 +53,14 @@ export function isLoopback(address: string | undefined): boolean {
   return address === '127.0.0.1' || address === '::1' || (address?.replace(/^::ffff:/, '').startsWith('127.') ?? false);
 }
 
-/** Whether a Host header names this machine in the way that only the machine itself is reached by. */
+/** Tells whether a Host header names this machine by a loopback name. */
 export function namesLoopback(host: string | undefined): boolean {
   return host !== undefined && loopbackNames.has(readHostName(host));
 }
 
 /**
- * Whether a form was sent by a page of `base` itself. Browsers name the page in `Origin`, and say in `Sec-Fetch-Site`
- * how near it is; the latter only to https and to this machine. What does not say so is taken for another page.
+ * Tells whether a form was sent by a page of `base`. Browsers send the page in `Origin` and how near it is in
+ * `Sec-Fetch-Site`, the latter only to https and to this machine. Without these headers the form counts as foreign.
  */
 export function isFromOwnPage({ headers }: IncomingMessage, base: URL): boolean {
   const isTold = base.protocol === 'https:' || loopbackNames.has(base.hostname) || isLoopback(base.hostname);
@@ -74,7 +74,7 @@ function toLowerCase(text: string): string {
 
 const hostAndPort = /^(\[[0-9a-f:.]+\]|[^\s:@/[\]]+)(?::\d{0,5})?$/;
 
-/** Empty for what is no host and port, or no part of a URL, so that nothing can hide behind a name we know. */
+/** Returns an empty string for anything but a host and port, so that nothing can hide behind a known name. */
 function readHostName(host: string): string {
   const name = hostAndPort.exec(host.toLowerCase())?.[1] ?? '';
   return URL.canParse(`http://${host}`) ? name : '';

@@ -4,20 +4,20 @@ import type { AdmitCaller } from './admit-caller.ts';
 import type { Connections } from './connections.ts';
 import type { ByteBudget } from './read-body.ts';
 
-/** What all addresses of the port share. */
+/** The parts that all addresses of the port share. */
 export interface HttpParts {
   readonly gateway: Gateway;
   readonly admitCaller: AdmitCaller;
   readonly bodies: ByteBudget;
-  /** Of answers that their clients have not read. */
+  /** The bytes of answers that clients have not read yet. */
   readonly answers: ByteBudget;
   readonly connections: Connections;
 }
 
-/** What a request says of a refusal by itself. */
+/** A refusal without the fields that are read from the request. */
 type RequestRefusal = Omit<Refusal, 'entrance' | 'method' | 'path' | 'address'>;
 
-/** Writes down that a request was refused, and by whom it was sent as far as that is known. */
+/** Records that a request was refused, and who sent it if that is known. */
 export function recordRefusal(gateway: Gateway, request: IncomingMessage, refusal: RequestRefusal): void {
   const { method, url = '', socket } = request;
   const path = pathWithoutQuery(url);
@@ -30,13 +30,13 @@ export function recordRefusal(gateway: Gateway, request: IncomingMessage, refusa
   });
 }
 
-/** The address without what was asked there. */
+/** Removes the query from an address. */
 export function pathWithoutQuery(url: string): string {
   const query = url.indexOf('?');
   return query === -1 ? url : url.slice(0, query);
 }
 
-/** A link to log in with is as good as a credential. */
+/** Removes the ticket from a login link, because the ticket works like a credential. */
 function hideLoginTicket(path: string): string {
   return path.startsWith('/login/') ? '/login/' : path;
 }

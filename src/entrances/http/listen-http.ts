@@ -27,15 +27,15 @@ const clientErrorStatuses: Readonly<Record<string, readonly [number, string]>> =
 
 export interface Listening {
   readonly url: string;
-  /** Where the credential of the control API is kept. */
+  /** The file with the credential of the control API. */
   readonly adminTokenFile: string;
-  /** Takes no new connections, lets requests under way finish for a while, then cuts what is left. */
+  /** Accepts no new connections, waits `graceMs` for running requests, then closes the other connections. */
   close(graceMs: number): Promise<void>;
 }
 
 const serverPath = /^\/mcp\/([a-z0-9-]{1,64})$/;
 
-/** A head that takes longer is refused; so is a body that takes longer. An idle connection is closed. */
+/** Requests whose head or body takes longer are refused. Idle connections are closed. */
 const timeouts = {
   headersTimeout: 10_000,
   requestTimeout: 60_000,
@@ -64,7 +64,7 @@ export async function listenHttp(
   let closing = false;
   const mayWarn = createRateLimit(10, 60_000);
 
-  /** A promise only where somebody has to be waited for. */
+  /** Returns a promise only if it has to wait. */
   function routeRequest(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
     const refusal = guard(request);
     if (refusal !== undefined) {
@@ -108,7 +108,7 @@ export async function listenHttp(
     return undefined;
   }
 
-  /** For whoever is refused before anything is known of them. */
+  /** Refuses a request before its sender is known. */
   function refuseRequest(
     request: IncomingMessage,
     response: ServerResponse,
@@ -121,7 +121,7 @@ export async function listenHttp(
   }
 
   let pinging: Promise<boolean> | undefined;
-  /** However many ask at once, the store is asked once. */
+  /** Asks the store once for all requests that wait. */
   function isReachable(): Promise<boolean> {
     pinging ??= gateway
       .ready()
@@ -150,18 +150,18 @@ export async function listenHttp(
     }
   }
 
-  /** A fault of ours must not end the gateway, nor fill the log of whoever runs it. */
+  /** Answers after an internal error, which must not end the gateway or fill the log. */
   function answerFailure(response: ServerResponse, error: unknown): void {
     if (mayWarn()) log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) });
     if (!response.headersSent) sendJson(response, 500, { error: 'Internal error' });
     else response.destroy();
   }
 
-  // A request without a Host is ours to refuse, so that it is written down.
+  // We refuse requests without a Host ourselves, so that the refusal is recorded.
   const http = createServer({ ...timeouts, requireHostHeader: false }, handleRequest);
   http.on('checkContinue', handleRequest);
   answerClientErrors(http, gateway, connections);
-  // Node drops the lines beyond a count without a word, an Origin among them; their size bounds them well enough.
+  // Node silently drops headers beyond a count, Origin among them. Their total size is limited anyway.
   http.maxHeadersCount = 0;
   queueConnections(http, timeouts.headersTimeout);
   http.prependListener('connection', (socket) => {
@@ -186,12 +186,15 @@ export async function listenHttp(
   };
 }
 
-/** Half of the connections are for one address: a program that opens a hundred at once is no flood. */
+/**
+ * Creates the connection limits. One address gets half of the connections, enough for a program that opens a hundred at
+ * once.
+ */
 function openConnections(gateway: Gateway, log: Log): Connections {
   const { maxConnections, behindProxy } = gateway.config.listen;
   const total = limitConnections(maxConnections);
   if (total < maxConnections) log.warn('fewer connections than configured', { connections: total });
-  // All that comes through a proxy has the proxy's address.
+  // Behind a proxy, all connections have its address.
   const limits = {
     total,
     perAddress: behindProxy ? total : Math.ceil(total / 2),
@@ -202,7 +205,7 @@ function openConnections(gateway: Gateway, log: Log): Connections {
   });
 }
 
-/** So many times in each stretch of time. */
+/** Returns true at most `maxPerWindow` times in each window. */
 function createRateLimit(maxPerWindow: number, windowMs: number): () => boolean {
   let [count, until] = [0, 0];
   return () => {
@@ -231,11 +234,11 @@ function sendJson(response: ServerResponse, status: number, body: unknown): void
   response.end(bytes);
 }
 
-/** Answers what is no request that could be served, as Node would without us, and writes it down. */
+/** Answers what Node cannot parse as Node itself would, and records it. */
 function answerClientErrors(http: Server, gateway: Gateway, connections: Connections): void {
   http.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
     const { remoteAddress } = socket as Socket;
-    // A client that went away was refused nothing.
+    // A client that went away was not refused.
     if (!socket.writable || error.code === 'ECONNRESET' || error.code === 'EPIPE') {
       socket.destroy();
       return;
@@ -243,7 +246,7 @@ function answerClientErrors(http: Server, gateway: Gateway, connections: Connect
     const [status, words] = clientErrorStatuses[error.code ?? ''] ?? [400, 'Bad Request'];
     gateway.metrics.httpRefused(status);
     gateway.recordRefusal({ event: 'request', entrance: 'http', status, code: error.code, address: remoteAddress });
-    // In the middle of an answer nothing else can be said.
+    // Nothing can be added to an answer that is being sent.
     const { _httpMessage: answering } = socket as Socket & { readonly _httpMessage?: ServerResponse | null };
     if (answering?.headersSent !== true) {
       socket.write(`HTTP/1.1 ${status} ${words}\r\nConnection: close\r\n\r\n`);

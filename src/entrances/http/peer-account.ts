@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { endianness } from 'node:os';
 
-/** The two ends of a connection, as our side names them. */
+/** The two ends of a connection, seen from our side. */
 interface SocketEnds {
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
@@ -10,15 +10,15 @@ interface SocketEnds {
   readonly localPort?: number | undefined;
 }
 
-/** Whether a connection of this machine was opened by the account of the gateway, or by root. */
+/** Tells whether a connection of this machine was opened by the account of the gateway, or by root. */
 type IsOwnPeer = (socket: Socket) => boolean | Promise<boolean>;
 
-/** `unknown` where the table does not describe our network, `gone` where it does and the other end is not there. */
+/** `unknown`: the table does not describe our network. `gone`: it does, and the other end is not in it. */
 type PeerAccount = 'own' | 'other' | 'gone' | 'unknown';
 
 /**
- * Looks once for each connection. Where the system does not say whose a connection is, as outside of Linux, everybody is
- * taken for the own account. Of somebody who has left already nothing is known, and nobody waits for the answer.
+ * Checks each connection once. Where the system does not tell the owner, as outside of Linux, every connection counts
+ * as own. A client that has left gets no answer anyway.
  */
 export function createIsOwnPeer(readTables: () => Promise<string> = readSocketTables): IsOwnPeer {
   const known = new WeakMap<Socket, boolean | Promise<boolean>>();
@@ -29,7 +29,7 @@ export function createIsOwnPeer(readTables: () => Promise<string> = readSocketTa
     const { remoteAddress, remotePort, localAddress, localPort } = socket;
     const ends = { remoteAddress, remotePort, localAddress, localPort };
     let found = findPeerAccount(await freshTables(), ends, trusted);
-    // The table is read in pieces while it changes, so that a line can be missed.
+    // The table is read in pieces while it changes, so a line can be missed.
     if (found === 'gone') found = findPeerAccount(await freshTables(), ends, trusted);
     const isOwn = found === 'own' || found === 'unknown';
     known.set(socket, isOwn);
@@ -46,7 +46,7 @@ export function createIsOwnPeer(readTables: () => Promise<string> = readSocketTa
   };
 }
 
-/** Undefined where accounts have no number, or the system has no such table. */
+/** Returns undefined if accounts have no number or the system has no such table. */
 function trustedAccounts(): ReadonlySet<string> | undefined {
   if (process.platform !== 'linux' || process.getuid === undefined) return undefined;
   const own = process.getuid();
@@ -54,7 +54,7 @@ function trustedAccounts(): ReadonlySet<string> | undefined {
   return new Set(['0', String(own), ...(own === 0 && sudo !== undefined ? [sudo] : [])]);
 }
 
-/** Reads for as many as ask at a time: one read that began before somebody asked does not count for them. */
+/** Shares one read among all that wait. A read that began earlier does not count. */
 function shareReads(read: () => Promise<string>): () => Promise<string> {
   let running: Promise<unknown> = Promise.resolve();
   let next: Promise<string> | undefined;
@@ -69,7 +69,7 @@ function shareReads(read: () => Promise<string>): () => Promise<string> {
   };
 }
 
-/** Empty where there are none, or they may not be read. */
+/** Returns an empty text if the tables cannot be read. */
 async function readSocketTables(): Promise<string> {
   const texts = await Promise.all(
     ['/proc/net/tcp', '/proc/net/tcp6'].map((file) => readFile(file, 'latin1').catch(() => '')),
@@ -77,7 +77,7 @@ async function readSocketTables(): Promise<string> {
   return texts.join('\n');
 }
 
-/** Whose the other end of a connection is, by the kernel's table of sockets. */
+/** Finds the account of the other end in the kernel's table of sockets. */
 export function findPeerAccount(
   tables: string,
   ends: SocketEnds,
@@ -97,7 +97,7 @@ export function findPeerAccount(
       .slice(start, start + lineLength)
       .trim()
       .split(/\s+/);
-    // A socket that its owner has closed is shown as one of root's, without a file.
+    // A socket that its owner has closed is listed for root, without an inode.
     if (inode === '0' || inode === '') return 'gone';
     return trusted.has(uid) ? 'own' : 'other';
   }
@@ -110,7 +110,7 @@ const lineLength = 300;
 
 const formatPort = (port: number): string => port.toString(16).toUpperCase().padStart(4, '0');
 
-/** The ways an address of this machine is written there: of IPv4 also as a socket of IPv6 has it. */
+/** Formats an address as the tables do; an IPv4 address also as an IPv6 socket has it. */
 function formatAddress(address: string): string[] {
   if (address === '::1') return [hexWords([...new Array<number>(15).fill(0), 1])];
   const four = address
@@ -120,7 +120,7 @@ function formatAddress(address: string): string[] {
   return [hexWords(four), hexWords([...new Array<number>(10).fill(0), 0xff, 0xff, ...four])];
 }
 
-/** In words of four bytes, each in the order of this machine. */
+/** Formats bytes as words of four in the byte order of this machine. */
 function hexWords(bytes: readonly number[]): string {
   const hex = bytes.map((byte) => byte.toString(16).toUpperCase().padStart(2, '0'));
   const found: string[] = [];

@@ -6,13 +6,13 @@ import { dropBody } from './read-body.ts';
 const wellKnown = '/.well-known/oauth-protected-resource';
 const resourcePaths = /^(?:\/mcp(?:\/[a-z0-9-]{1,64})?)?$/;
 
-/** Where clients reach us: as configured, else by the name they used, which the guards have let pass. */
+/** The base address for clients: the configured one, or the host that they used, which the guards have accepted. */
 function publicBase(gateway: Gateway, request: IncomingMessage): string {
   const { publicUrl } = gateway.config.listen;
   return (publicUrl ?? `http://${request.headers.host ?? ''}`).replace(/\/$/, '');
 }
 
-/** The address of the metadata for one address of ours, its path after the well-known part (RFC 9728). */
+/** The address of the metadata for one of our addresses (RFC 9728). */
 function metadataAddress(gateway: Gateway, request: IncomingMessage, server: string): string {
   const base = publicBase(gateway, request);
   return `${new URL(base).origin}${wellKnown}${basePath(base)}/mcp${server === allServers ? '' : `/${server}`}`;
@@ -23,7 +23,9 @@ function basePath(base: string): string {
   return pathname === '/' ? '' : pathname;
 }
 
-/** True when it was answered. Every server has the same metadata, so that nobody learns which there are. */
+/**
+ * Serves the metadata and returns true. All servers have the same metadata, so that nobody learns which servers exist.
+ */
 export function serveResourceMetadata(
   gateway: Gateway,
   path: string,
@@ -34,7 +36,7 @@ export function serveResourceMetadata(
   if (jwt === undefined || request.method !== 'GET' || !path.startsWith(wellKnown)) return false;
   const base = publicBase(gateway, request);
   const [under, within] = [path.slice(wellKnown.length), basePath(base)];
-  // A proxy may pass on the path it is reached by, or leave it out.
+  // A proxy may pass on its own path or remove it.
   const form = under === within || under.startsWith(`${within}/`) ? under.slice(within.length) : under;
   if (!resourcePaths.test(form)) return false;
   const { issuers, scopes } = jwt;
@@ -54,8 +56,8 @@ export function serveResourceMetadata(
 }
 
 /**
- * A client asks for a token for this, and it has to be one that is accepted: the address itself, or the one of all
- * servers where only that is.
+ * Finds the resource that a client asks a token for. It must be an accepted audience: the address itself, or the
+ * address of all servers.
  */
 function findResource(gateway: Gateway, address: string): string {
   const accepted = gateway.config.auth.jwt.flatMap(({ audience }) => audience);
@@ -64,8 +66,8 @@ function findResource(gateway: Gateway, address: string): string {
 }
 
 /**
- * What a client that needs a token, or a better one, is told (RFC 6750, RFC 9728): where tokens are to be had, and all
- * the scopes at once. `scopes` are those that a token lacked; without them, no token was good at all.
+ * Creates the header for a client that needs a token or a better one (RFC 6750, RFC 9728). It names the metadata and
+ * all scopes at once. `scopes` are those that the token lacked; undefined if no token was valid.
  */
 export function createChallenge(
   gateway: Gateway,

@@ -9,12 +9,12 @@ import { createHttpExchange, type HttpRequestBase, type PostRequest, refusePost,
 const maxElements = 64;
 
 /**
- * A JSON-RPC batch. Only revision 2025-03-26 had them, so only a client that negotiated it may send one; then every
- * element passes the pipeline by itself, as if it had come alone.
+ * Serves a JSON-RPC batch. Only revision 2025-03-26 has batches, so only clients that negotiated it may send one. Each
+ * message passes the pipeline on its own.
  */
 export async function serveBatch(post: PostRequest, base: HttpRequestBase, body: Buffer): Promise<void> {
   const { gateway, request, answer } = post;
-  // Asked through the pipeline: to anyone else, what a transport session negotiated would tell that it exists.
+  // The pipeline checks the caller first: a stranger must not learn that a transport session exists.
   const result = await gateway.handleTransport({
     ...base,
     era: 'handshake',

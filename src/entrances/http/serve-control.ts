@@ -10,7 +10,7 @@ import { dropBody } from './read-body.ts';
 
 const recheckMs = 1000;
 
-/** The control API over HTTP: who is no administrator learns nothing, not even what there is. */
+/** Serves the control API over HTTP. A caller who is no administrator learns nothing about it. */
 export async function serveControl(
   parts: HttpParts,
   api: ControlApi,
@@ -40,7 +40,7 @@ export async function serveControl(
   await api.answer(request, response, by);
 }
 
-/** An access token expires; whoever reads on has to show another. */
+/** Ends an event stream when the access token of its reader has expired. */
 function endWhenTokenExpires(adminOf: AdminCheck, request: IncomingMessage, response: ServerResponse): void {
   const timer = setInterval(async () => {
     if ((await adminOf(request)) === undefined) response.end();
@@ -48,7 +48,7 @@ function endWhenTokenExpires(adminOf: AdminCheck, request: IncomingMessage, resp
   response.on('close', () => clearInterval(timer));
 }
 
-/** Without a credential of an administrator, whatever else was sent. */
+/** Refuses a request without an administrator's credential. */
 function refuseRequest({ gateway, connections }: HttpParts, request: IncomingMessage, response: ServerResponse): void {
   connections.demote(request.socket);
   const { row, code } = new AmbitError('UNAUTHENTICATED');

@@ -9,17 +9,17 @@ import { dropBody } from './read-body.ts';
 interface LoginPage {
   readonly title: string;
   readonly paragraphs: readonly string[];
-  /** What the button says that posts to the same address; without it there is none. */
+  /** The text of the button that posts to the same address. No button if undefined. */
   readonly button?: string;
-  /** The answer to that post may lead to another host. */
+  /** True if the answer to that post redirects to another host. */
   readonly allowsRedirect?: boolean;
 }
 
 /** The cookie that ties a login to the browser it began in. */
 interface LoginCookie {
-  /** The header that sets it. */
+  /** Returns the header that sets the cookie. */
   set(value: string): string;
-  /** Undefined where there is none, or more than one: then somebody else has set one of them. */
+  /** Returns undefined if there is no cookie, or more than one: then somebody else has set one of them. */
   read(header: string | undefined): string | undefined;
 }
 
@@ -36,10 +36,10 @@ export function isLoginPath(path: string): boolean {
 }
 
 /**
- * Logins to servers, in a browser: the page behind a link, the way back from the authorization server, and what Ambit
- * is to it. Whoever opens a link says yes here first, for the user and server it names, and only that browser may come
- * back. Whoever comes back says yes once more: a browser can be led here without its person, with a cookie that
- * another page has set. Nothing of it is there without `listen.publicUrl`.
+ * Serves logins to servers in a browser: the page behind a link, the return from the authorization server, and the
+ * client metadata. The person confirms before and after the authorization, in the same browser. The second question is
+ * needed because a page can send a browser here with a cookie that another page has set. Available only with
+ * `listen.publicUrl`.
  */
 export async function serveLogins(gateway: Gateway, request: IncomingMessage, response: ServerResponse): Promise<void> {
   dropBody(request, response, true);
@@ -72,7 +72,7 @@ export async function serveLogins(gateway: Gateway, request: IncomingMessage, re
   refuse(404, notFoundPage);
 }
 
-/** Answers with a page that says why not, and writes it down. */
+/** Answers with a page that gives the reason, and records it. */
 type Refuse = (status: number, page: LoginPage, code?: string) => void;
 
 function createRefuse(gateway: Gateway, request: IncomingMessage, response: ServerResponse): Refuse {
@@ -84,7 +84,7 @@ function createRefuse(gateway: Gateway, request: IncomingMessage, response: Serv
 }
 
 const notFoundPage: LoginPage = { title: 'There is nothing here', paragraphs: [] };
-/** Only our own page may say yes in somebody's name. */
+/** Only our own page may confirm for a person. */
 const foreignFormPage: LoginPage = {
   title: 'This did not come from the page of this gateway',
   paragraphs: [
@@ -135,7 +135,7 @@ async function startLogin(
   response.writeHead(303, { location: authorizationUrl, 'referrer-policy': 'no-referrer', 'content-length': 0 }).end();
 }
 
-/** The way back: the code is not redeemed before the person says yes. Without a code there is only an error to tell. */
+/** Asks the person before the code is redeemed. A return without a code is an error, which `finishLogin` reports. */
 async function askToFinish(gateway: Gateway, login: LoginRequest): Promise<void> {
   const { callback, browser } = readCallback(login);
   if (!new URL(callback).searchParams.has('code')) return finishLogin(gateway, login);
@@ -170,8 +170,9 @@ function readCallback({ base, request }: LoginRequest): {
 }
 
 /**
- * Cookies are shared by all ports of a host, and a sibling domain can set them. Over https the prefix `__Host-` keeps
- * sibling domains and plain http from it. Other ports of the host can still plant one, so nothing is done on the cookie alone.
+ * Creates the cookie. Cookies are shared by all ports of a host, and sibling domains can set them. Over https, the
+ * prefix `__Host-` excludes sibling domains and plain http. Other ports can still set one, so nothing is done on the
+ * cookie alone.
  */
 export function createLoginCookie(base: URL): LoginCookie {
   const isSecure = base.protocol === 'https:';
@@ -192,7 +193,7 @@ export function createLoginCookie(base: URL): LoginCookie {
   };
 }
 
-/** A page without scripts, which no other page may show inside itself. */
+/** Sends a page without scripts that no other page may embed. */
 function sendPage(response: ServerResponse, status: number, page: LoginPage): void {
   const { title, paragraphs: words, button } = page;
   const text = words.map((each) => `<p>${escapeHtml(each)}</p>`).join('');
@@ -208,15 +209,15 @@ function sendPage(response: ServerResponse, status: number, page: LoginPage): vo
       'content-security-policy': `default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'${formActionPolicy(page)}`,
       'x-frame-options': 'DENY',
       'x-content-type-options': 'nosniff',
-      // The address is as good as the link; our own page needs it to be told where a form came from.
+      // The address contains the ticket. Our own page needs the referrer to prove where a form came from.
       'referrer-policy': 'same-origin',
     })
     .end(bytes);
 }
 
-/** Browsers hold the addresses that a form is redirected to against this as well. */
-function formActionPolicy({ button, allowsRedirect: leadsAway = false }: LoginPage): string {
-  if (leadsAway) return '';
+/** The policy for forms. Browsers also apply it to redirects of the form. */
+function formActionPolicy({ button, allowsRedirect = false }: LoginPage): string {
+  if (allowsRedirect) return '';
   return button === undefined ? "; form-action 'none'" : "; form-action 'self'";
 }
 

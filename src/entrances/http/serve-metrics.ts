@@ -6,7 +6,7 @@ import { isLoopback, namesLoopback } from './guards.ts';
 import { recordRefusal } from './http-parts.ts';
 import { dropBody } from './read-body.ts';
 
-/** GET /metrics: open to this machine; everybody else has to be an administrator. */
+/** Serves GET /metrics. It is open to this machine; others must be administrators. */
 export async function serveMetrics(
   gateway: Gateway,
   adminOf: AdminCheck,
@@ -31,7 +31,10 @@ export async function serveMetrics(
 
 const proxyHeaders = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'via'] as const;
 
-/** A proxy or tunnel on this machine makes strangers look like neighbours: its traces count, and so does its name. */
+/**
+ * Tells whether a request comes from this machine itself. A local proxy or tunnel makes strangers look local, so its
+ * headers and its host name are checked.
+ */
 function isLocalRequest(gateway: Gateway, request: IncomingMessage): boolean {
   if (gateway.config.listen.behindProxy || !isLoopback(request.socket.remoteAddress)) return false;
   return namesLoopback(request.headers.host) && proxyHeaders.every((name) => request.headers[name] === undefined);

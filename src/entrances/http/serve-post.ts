@@ -19,7 +19,7 @@ import { serveBatch } from './serve-batch.ts';
 
 const openBracket = 0x5b;
 
-/** What belongs to one POST of somebody who may send a body. */
+/** One POST of a caller who may send a body. */
 export interface PostRequest {
   readonly gateway: Gateway;
   readonly server: string;
@@ -29,7 +29,10 @@ export interface PostRequest {
   readonly answer: Answer;
 }
 
-/** POST /mcp/{server}: one message a body, its answer in the response. The body is read once it is known who sends it. */
+/**
+ * Serves POST /mcp/{server}: one message per body, its answer in the response. The body is read only when the sender is
+ * known.
+ */
 export async function servePost(
   { gateway, admitCaller, answers, bodies }: HttpParts,
   server: string,
@@ -67,7 +70,7 @@ export async function servePost(
   }
 }
 
-/** Answers whoever proved nothing, without reading what they send. */
+/** Refuses an unproven caller without reading the body. */
 export function refuseCaller(
   gateway: Gateway,
   server: string,
@@ -153,7 +156,7 @@ export function createHttpExchange(
     era,
     server: base.server,
     credential: base.credential,
-    // Modern traffic has no transport session: the header is ignored, not an error.
+    // Modern requests have no transport session, so the header is ignored.
     transportId: era === 'modern' ? undefined : base.transportId,
     headers: base.headers,
     traceHeaders: base.traceHeaders,
@@ -184,11 +187,11 @@ export function sendReply(
 interface PostRefusal extends EnvelopeFault {
   readonly event: 'type' | 'length' | 'message' | 'envelope' | 'batch';
   readonly status: number;
-  /** The id's own text, where it is known. */
+  /** The text of the message id, if known. */
   readonly id?: string;
 }
 
-/** Answers a request that is no message as the protocol wants it, and writes that down. */
+/** Refuses a request that is not a valid message, and records it. */
 export function refusePost(post: PostRequest, { event, status, rpc, message, data, id = 'null' }: PostRefusal): void {
   const { gateway, request, response, caller, answer } = post;
   recordRefusal(gateway, request, { event, status, code: String(rpc), detail: message, ...caller.names });
@@ -213,7 +216,7 @@ function readTraceHeaders({ headers }: IncomingMessage): TraceHeaders | undefine
   return parent === undefined ? undefined : { parent, state: joinHeader(headers['tracestate']) };
 }
 
-/** A message without a revision of its own belongs to the handshake era, unless its header claims otherwise. */
+/** Finds the era of a message. Without a revision it belongs to the handshake era, unless its header says otherwise. */
 function findEra(message: Message, request: IncomingMessage): Era {
   if (claimedVersion(message) !== undefined) return 'modern';
   const version = joinHeader(request.headers['mcp-protocol-version']);

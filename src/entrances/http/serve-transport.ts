@@ -9,7 +9,10 @@ import { type HttpParts, recordRefusal } from './http-parts.ts';
 import { dropBody } from './read-body.ts';
 import { refuseCaller, sendReply } from './serve-post.ts';
 
-/** GET and DELETE /mcp/{server}: the handshake era's stream and goodbye. The modern era has neither. */
+/**
+ * Serves GET and DELETE /mcp/{server}, which open the stream and end the transport session of the handshake era. The
+ * modern era has neither.
+ */
 export async function serveTransport(
   { gateway, admitCaller, answers }: HttpParts,
   server: string,

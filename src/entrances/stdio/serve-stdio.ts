@@ -29,7 +29,7 @@ type WriteLine = (bytes: Buffer, deliveries?: readonly Delivery[]) => boolean;
 const lingerMs = 10_000;
 const maxElements = 64;
 
-/** One client on stdin and stdout, one message a line, both eras. Resolves when the client has gone. */
+/** Serves one client on stdin and stdout, one message per line, in both eras. Resolves when the client has gone. */
 export async function serveStdio(options: StdioOptions): Promise<void> {
   const { gateway, server, sessionId, input, output } = options;
   const connection = {};
@@ -39,12 +39,12 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     resume: () => lines.resume(),
   });
   const underWay = new Set<Promise<void>>();
-  /** What each channel in use wants done when the client leaves. */
+  /** The listeners of each open channel, called when the client leaves. */
   const goneListeners = new Set<Set<() => void>>();
   let gone = false;
   let transportId: string | undefined;
   let lastEra: Era = 'handshake';
-  /** Messages that come before the handshake is answered wait for it. */
+  /** The handshake in progress. Other messages wait for its answer. */
   let pendingHandshake: Promise<unknown> = Promise.resolve();
 
   function createChannel(listeners: Set<() => void>): Channel {
@@ -53,7 +53,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       isGone: () => gone,
       emit: (message) => write(message),
       onDrain(listener) {
-        // It may have drained between the full write and the question.
+        // The stream may have drained since the write.
         if (!output.writableNeedDrain) listener();
         else output.once('drain', listener);
       },
@@ -115,7 +115,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     });
     const serving = gateway.serve(arrived).then((reply) => {
       if (reply.kind === 'message' && reply.transportId !== undefined) transportId = reply.transportId;
-      // The handshake's channel stays in use, as the way to this client; every other one has done its work.
+      // The channel of the handshake stays open for messages to this client.
       if (!isOpening) goneListeners.delete(listeners);
       return reply;
     });
@@ -125,7 +125,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
 
   function findEra(message: Message): Era {
     if (claimedVersion(message) !== undefined) return 'modern';
-    // Notifications carry no revision: they belong to the era the client last spoke.
+    // Notifications carry no revision, so they belong to the era of the last request.
     return message.kind === 'notification' && transportId === undefined ? lastEra : 'handshake';
   }
 
@@ -176,7 +176,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   });
   if (!input.readableEnded && !input.destroyed)
     await Promise.race([once(input, 'end'), once(input, 'close')]).catch(() => {});
-  // Someone who pipes requests in and closes the pipe still wants the answers.
+  // A client that pipes requests in and closes the pipe still wants the answers.
   await Promise.race([Promise.all([...underWay]), new Promise((resolve) => setTimeout(resolve, lingerMs).unref())]);
   closeClient();
 }
@@ -185,7 +185,10 @@ function isInitialize({ method }: Message): boolean {
   return method === 'initialize';
 }
 
-/** A client that does not read is not read either: the answers to more requests would only pile up here. */
+/**
+ * Creates the function that writes lines. While the client does not read, no more requests are read from it, because
+ * their answers would pile up.
+ */
 function createLineWriter(output: Writable, client: { isGone(): boolean; pause(): void; resume(): void }): WriteLine {
   let isPaused = false;
   return (bytes, deliveries = []) => {

@@ -19,7 +19,7 @@ const mergeRequest = z.strictObject({
   prefer: z.enum(['session', 'workspace']).optional().describe('Whose version counts where both changed the same.'),
 });
 
-/** The folders that sessions have for themselves. */
+/** The own folders of sessions. */
 export const folderRoutes = {
   'GET /api/v1/sessions/{id}/diff': defineRoute({
     summary: 'Shows what a session changed in the folder it has for itself, and was not merged',
@@ -65,7 +65,7 @@ async function mergeFolder(gateway: Operator, { parameter, body }: RouteRequest<
 
 async function discardFolder(gateway: Operator, { parameter, query }: RouteRequest<{ query: typeof folderQuery }>) {
   const which = await findFolder(gateway, parameter, query.workspace);
-  // Its servers would go on in a folder that is not there.
+  // The servers of the session would work in a folder that no longer exists.
   if ((await gateway.sessions.find(which.sessionId)) !== undefined) {
     throw new AmbitError('REQUEST_INVALID', {
       what: 'The session still works in its folder.',
@@ -76,7 +76,7 @@ async function discardFolder(gateway: Operator, { parameter, query }: RouteReque
   return { ...which, discarded: true as const };
 }
 
-/** The folder of a live session, or one that was kept when its session ended. */
+/** Finds the folder of a live session, or one that was kept when its session ended. */
 async function findFolder(gateway: Operator, reference: string, workspace: string | undefined): Promise<FolderName> {
   const { sessions, folders } = gateway;
   const record = await sessions.find(reference);

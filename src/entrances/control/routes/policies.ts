@@ -103,7 +103,7 @@ async function removePolicy(gateway: Operator, { body }: RouteRequest<{ body: ty
   return { scope, name, removed: await gateway.policies.remove(scope, name) };
 }
 
-/** Shows what a user in a workspace gets, and why. */
+/** Shows the policies that a user gets in a workspace, and why. */
 async function previewPolicies(gateway: Operator, { query }: RouteRequest<{ query: typeof effectiveQuery }>) {
   const { user: userId, workspace: workspaceId } = query;
   const { teams, policies, objectives, block } = await gateway.policies.preview({ userId, workspaceId });

@@ -12,7 +12,7 @@ import { defineRoute, type RouteRequest } from '../route.ts';
 
 const sessionParameter = 'The id, a unique name, or a unique prefix of the id.';
 
-/** Any spelling of a trust level, read as the one that counts. */
+/** A trust level in any accepted spelling, read as its normal form. */
 export const trustLevelInput = z.string().transform(readTrust).describe('"direct" or "sandboxed".');
 
 function readTrust(text: string): TrustLevel {
@@ -76,7 +76,7 @@ const via = z.strictObject({ via: z.literal('gateway') });
 
 const callToExplain = z.strictObject({
   tool: z.string().describe('As server__tool; one of Ambit\u2019s own by its bare name.'),
-  // It is judged as it was written, not as somebody has read it.
+  // Rules judge the text as it was sent, so it is not parsed here.
   args: z.string().optional().describe('The arguments, as JSON text.'),
 });
 
@@ -168,7 +168,7 @@ async function createSession(gateway: Operator, { body }: RouteRequest<{ body: t
   return { ...viewOf(record), token };
 }
 
-/** Oldest first; `next` names the page after, for `after`. */
+/** Lists the oldest sessions first. `next` is the value of `after` for the next page. */
 async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: typeof sessionsQuery }>) {
   const { user, workspace, parent, ...page } = query;
   const filter = {
@@ -199,7 +199,10 @@ async function restrictSession(gateway: Operator, { parameter, body }: RouteRequ
   return viewOf(await findRecord(gateway, id));
 }
 
-/** Newest first, from the journal of this gateway; of one that is gone too, for whoever knows its id. */
+/**
+ * Lists the newest calls first, from the journal of this gateway. The calls of a session that has ended are found by
+ * its whole id.
+ */
 async function listCalls(gateway: Operator, { parameter, query }: RouteRequest<{ query: typeof callsQuery }>) {
   const isGone = isGivenId(parameter) && (await gateway.sessions.whyGone(parameter)) !== undefined;
   const id = isGone ? parameter : (await findRecord(gateway, parameter)).id;
@@ -212,7 +215,7 @@ async function findRecord(gateway: Operator, reference: string): Promise<Session
   return record;
 }
 
-/** As this process holds it, for those who decide on it. */
+/** Finds a session as it is loaded in this process. */
 async function findLoadedSession(gateway: Operator, reference: string): Promise<Session> {
   const session = gateway.sessions.get((await findRecord(gateway, reference)).id);
   if (session === undefined) throw sessionNotFoundError();
@@ -225,7 +228,7 @@ export function sessionNotFoundError(what = 'No live session has that id, name o
 
 async function listSessionServers(gateway: Operator, { parameter }: RouteRequest) {
   const session = await findLoadedSession(gateway, parameter);
-  // Whoever is handed the servers starts them there.
+  // The servers will be started in the folder of the session.
   await gateway.folders.folderFor(session);
   const { explain, narrowsTools } = await gateway.openAccess();
   const resolved = explain(session);
@@ -235,7 +238,9 @@ async function listSessionServers(gateway: Operator, { parameter }: RouteRequest
   };
 }
 
-/** Gateway addresses with a further token of the session: each time another, so this is no GET. */
+/**
+ * Lists gateway addresses with a new token of the session. This is a POST because every request makes another token.
+ */
 async function listGatewayServers(gateway: Operator, { parameter, address }: RouteRequest<{ body: typeof via }>) {
   const { id } = await findLoadedSession(gateway, parameter);
   if (address === undefined) {
