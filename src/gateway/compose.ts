@@ -2,10 +2,10 @@ import type { Upstream } from '../upstreams/definition.ts';
 import { type Arrived, type IdentifiedExchange, isToolCall } from './exchange.ts';
 import type { ListedStage, Next, StageList, StageScope } from './stage.ts';
 
-/** Hears when an exchange enters a stage, is passed on by it, comes back to it and leaves it. */
+/** Is called when an exchange enters a stage, is passed on by it, comes back to it and leaves it. */
 export type StageWatch = (stage: string, step: 'in' | 'on' | 'back' | 'out') => void;
 
-/** Makes one function of a list. Everything passes all of its stages; `isNeeded` is not asked. */
+/** Makes one function of a list. Every request passes all stages; `isNeeded` is not used. */
 export function composeStages<Start, Out>({ stages, destination }: StageList<Start, Out>): Next<Start, Out> {
   return chainStages(stages, destination);
 }
@@ -44,7 +44,8 @@ function chooseStages<Out>(
   upstreamOf: (exchange: RoutableExchange) => Upstream | undefined,
 ): Next<RoutableExchange, Out> {
   let chosenAt: number | undefined;
-  // By the definition of the server, not by its name: a request may still carry the one from before a reload.
+  // The key is the definition of the server, not its name: a request may still carry the definition from before a
+  // reload.
   let chains = new Map<Upstream | undefined, Next<RoutableExchange, Out>[]>();
 
   function choose(
@@ -82,7 +83,7 @@ function chooseStages<Out>(
 
 const principals = ['session', 'user', 'local', 'anonymous'] as const;
 
-/** A number for everything in a scope except the server. */
+/** Returns a number for everything in a scope except the server. */
 function scopeIndex({ era, message, principal: { kind } }: RoutableExchange): number {
   return principals.indexOf(kind) * 4 + (era === 'modern' ? 2 : 0) + (isToolCall(message) ? 1 : 0);
 }
@@ -107,7 +108,7 @@ function connectStage<Out>(stage: ListedStage<Out>, next: Next<object, Out>): Ne
   };
 }
 
-/** The same stage as an `around` stage that tells the watch of each of its steps. */
+/** Wraps a stage so that the watch is called at each of its steps. */
 function watchStage<Out>(stage: ListedStage<Out>, watch: StageWatch): ListedStage<Out> {
   const { name, refuses, isNeeded, finds } = stage;
   const optional = { ...(isNeeded === undefined ? {} : { isNeeded }), ...(finds === undefined ? {} : { finds }) };

@@ -14,16 +14,16 @@ export type { KeyView, MintedKey, TeamView, UserView };
 
 export interface KeyRequest {
   readonly userId: string;
-  /** The most it may have; `direct` unless said. */
+  /** The highest trust level of the key; `direct` by default. */
   readonly trustLevel?: TrustLevel | undefined;
-  /** The only workspaces; all unless said. */
+  /** The only workspaces that the key may use; all by default. */
   readonly workspaces?: readonly string[] | undefined;
-  /** What the sessions opened with it may do; nothing that needs a permission unless said. */
+  /** The permissions of sessions that are opened with the key; none by default. */
   readonly scopes?: readonly string[] | undefined;
   readonly lifeSeconds?: number | undefined;
 }
 
-/** The directory as an operator handles it: what it says is done everywhere, and written down. */
+/** Users, teams and keys for an operator. Changes apply to all processes and are recorded. */
 export interface People {
   organisation(): string | undefined;
   readonly users: {
@@ -31,14 +31,14 @@ export interface People {
     setTeams(name: string, teams: readonly string[]): Promise<UserView>;
     get(name: string): Promise<UserView | undefined>;
     list(): Promise<UserView[]>;
-    /** With it go the keys, and the sessions that were opened with them. */
+    /** Removes a user with all keys and the sessions that were opened with them. */
     remove(name: string): Promise<{ readonly keys: number; readonly sessions: number } | undefined>;
   };
   teams(): Promise<TeamView[]>;
   readonly keys: {
     create(wish: KeyRequest): Promise<MintedKey>;
     list(filter?: { readonly userId?: string | undefined }): Promise<KeyView[]>;
-    /** By id, or by a beginning of it that fits only one. */
+    /** Finds a key by its id, or by a unique beginning of it. */
     get(reference: string): Promise<KeyView>;
     /** Ends the sessions that were opened with it, in every process. */
     revoke(reference: string): Promise<{ readonly view: KeyView; readonly sessions: number }>;
@@ -51,7 +51,7 @@ interface DirectoryAdminParts {
   readonly sessions: Sessions;
   readonly config: () => Config;
   readonly journal: Journal;
-  /** What was kept for the user goes too: whoever is added under this name later is somebody else. */
+  /** Removes everything that was kept for the user. Somebody added later under the same name is another person. */
   readonly onUserRemoved: (userId: string) => Promise<void>;
 }
 
@@ -72,7 +72,7 @@ export function createDirectoryAdmin({
     journal.record({ kind: 'gateway', event, userId, ...more });
   }
 
-  // Whoever revoked it ends them, and that is heard of here; unless it was stopped before it could.
+  // The process that revoked the key ends its sessions. This one does so if the other stopped before it could.
   directory.onRevoked((_, keyId) => void setTimeout(endLoadedSessions, graceMs, keyId).unref());
 
   function endLoadedSessions(keyId: string): void {
@@ -139,12 +139,12 @@ export function createDirectoryAdmin({
       async remove(name) {
         const known = await users.get(name);
         if (known === undefined) return undefined;
-        // First what is refused, so that nothing is revoked for a user who stays.
+        // The refusal of a declared user comes first, so that no keys are revoked for a user who stays.
         if (known.declared) await users.remove(name);
         const before = await revokeAll(name);
         await users.remove(name);
         recordChange('user-removed', name);
-        // Made while we were at it; from here on nobody can make more.
+        // Keys may have been made during the removal. From here on nobody can make more.
         const after = await revokeAll(name);
         await onUserRemoved(name);
         return { keys: before.keys + after.keys, sessions: before.sessions + after.sessions };

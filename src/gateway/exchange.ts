@@ -8,29 +8,29 @@ import type { Session } from '../sessions/session.ts';
 import type { ServerDefinition, Upstream } from '../upstreams/definition.ts';
 import type { Caller } from '../upstreams/links/caller.ts';
 
-/** The address that stands for all servers; no server can have this name. */
+/** The address of all servers. No server can have this name. */
 export const allServers = '*';
 
-/** What stages annotate for the journal; the rest of an exchange is read-only. */
+/** The fields that stages collect for the journal. The rest of an exchange is read-only. */
 export interface JournalDraft {
   sessionId: string | undefined;
   userId: string | undefined;
-  /** The API key it came with. */
+  /** The API key of the request. */
   keyId: string | undefined;
   rule: string | undefined;
-  /** A quota has counted it, or it has found its server: it has a line of its own, whatever becomes of it. */
+  /** True if a quota has counted the request or its server was found. Then it always has its own journal line. */
   admitted: boolean;
   /** The workspace, if the client has chosen it. */
   workspaceId: string | undefined;
   /** The workspace that the client announced and Ambit ignored. */
   ignoredWorkspace: string | undefined;
-  /** The server it went to, where it was sent to all. */
+  /** The server that got the request, if it was sent to the address of all servers. */
   upstream: string | undefined;
-  /** The process that served it. */
+  /** The process that answered. */
   pid: number | undefined;
-  /** The exchange whose result was given again. */
+  /** The exchange whose result was returned from the cache. */
   cached: string | undefined;
-  /** Which server was asked, and how long it took; only where tracing is on. */
+  /** The server and the time that it took; only with tracing. */
   upstreamTiming: { readonly server: string; readonly from: number; readonly until: number } | undefined;
 }
 
@@ -51,8 +51,8 @@ export function emptyJournalDraft(): JournalDraft {
 }
 
 /**
- * An exchange as an entrance makes it. There is room in it for all that the stages will add: an object that keeps one
- * shape from the first stage to the last is read and written much faster than one that grows.
+ * Creates an exchange for an entrance. It has all members that the stages will add: an object that keeps one shape is
+ * read and written much faster than one that grows.
  */
 export function createExchange(options: ExchangeOptions): Arrived {
   return {
@@ -80,31 +80,31 @@ export function createExchange(options: ExchangeOptions): Arrived {
 }
 
 type ExchangeOptions = Omit<Arrived, 'listAsSession' | 'entry' | 'correlationId' | 'trace'> & {
-  /** What the request's own headers say of a trace. */
+  /** The trace headers of the request. */
   readonly traceHeaders?: TraceHeaders | undefined;
 };
 
-/** A request as it comes in at an entrance: the address that it is for, and its credential. */
+/** A request at an entrance: its address and its credential. */
 export interface RequestBase {
   readonly entrance: 'http' | 'stdio';
   readonly era: Era;
   readonly server: string;
   readonly credential: Credential;
-  /** MCP's own session id, handshake era only. It never proves anything. */
+  /** The session id of MCP, only in the handshake era. It proves nothing. */
   readonly transportId: string | undefined;
   readonly entry: JournalDraft;
 }
 
 export interface Arrived extends RequestBase {
-  /** What this exchange is called wherever it is mentioned: journal, context, logs. */
+  /** The id of the exchange in the journal, in contexts and in logs. */
   readonly correlationId: string;
-  /** The trace it is part of, where the client says so. */
+  /** The trace of the client, if it sent one. */
   readonly trace: Trace | undefined;
   readonly message: Message;
   readonly channel: Channel;
   /** Request headers that belong to the message (`Mcp-Param-*`), for upstreams over HTTP. */
   readonly headers: () => Readonly<Record<string, string>>;
-  /** A session of the user that is only looked through, to list what it could use. */
+  /** A session of the user for which lists are made, without counting as use of it. */
   readonly listAsSession?: Session | undefined;
 }
 
@@ -112,28 +112,36 @@ export type IdentifiedExchange<E extends RequestBase = RequestBase> = E & { read
 export type SessionExchange<E extends RequestBase = RequestBase> = IdentifiedExchange<E> & {
   readonly session: Session;
 };
-/** `decidedAt` is the revision of configuration and approvals that the decisions about it rest on. */
+/**
+ * The exchange after `authorize`. `decidedAt` is the revision of configuration and approvals on which its decisions are
+ * based.
+ */
 export type DecidedExchange<E extends RequestBase = RequestBase> = SessionExchange<E> & { readonly decidedAt: number };
 export type AuthorizedExchange<E extends RequestBase = RequestBase> = DecidedExchange<E> & {
   /** The server that the request is for. Undefined at the address of all servers, until `routeTool` has found it. */
   readonly upstream: Upstream | undefined;
-  /** At the address of all servers: those that this session may use, in the order of the configuration. */
+  /** The servers that this session may use, in the order of the configuration. Only at the address of all servers. */
   readonly available: readonly ServerDefinition[];
 };
-/** `caller` is the handshake-era client behind the transport session; none on initialize and in the modern era. */
+/**
+ * The exchange after `bindTransport`. `caller` is the handshake-era client; undefined on initialize and in the modern
+ * era.
+ */
 type BoundExchange<E extends RequestBase = RequestBase> = AuthorizedExchange<E> & {
   readonly caller: Caller | undefined;
 };
 export type Prepared = BoundExchange<Arrived> & {
-  /** The message for the server: the client's own, or at the address of all servers one with the server's own names. */
+  /**
+   * The message for the server: the client's own or, at the address of all servers, one with the server's own names.
+   */
   readonly outgoing: Message;
-  /** The changes that are made to `outgoing` when it is sent. Everything else of it stays as it came. */
+  /** The changes that are applied to `outgoing` when it is sent. */
   readonly edits: readonly Edit[];
 };
 /** An exchange with one server. */
 export type ServerExchange = Prepared & { readonly upstream: Upstream };
 
-/** Only a call of a tool that is answered counts as one: as a notification, nothing is called. */
+/** Tells whether a message calls a tool. A notification of that name calls nothing. */
 export function isToolCall({ method, kind }: Message): boolean {
   return method === 'tools/call' && kind === 'request';
 }

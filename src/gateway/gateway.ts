@@ -29,45 +29,45 @@ import type { TransportRequest, TransportResult } from './stages/handle-transpor
 
 /** Tells which servers and tools a session may use, and why. */
 export interface ServerAccess {
-  /** Every server there is, as this session finds it. */
+  /** Lists every server and whether this session may use it. */
   explain(session: Session): Resolved[];
-  /** True when rules or lists narrow which tools of this server may be called. */
+  /** True when rules or lists restrict which tools of this server may be called. */
   narrowsTools(server: string): boolean;
-  /** Tells what a call of this tool with these arguments, JSON text, would get, and why. */
+  /** Tells what would happen to a call of this tool with these arguments (JSON text), and why. */
   explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
   /** True when a session may call any of Ambit's own tools. */
   hasOwnTools(session: Session): boolean;
 }
 
-/** The credentials and logins that servers are given on behalf of users, as an operator handles them. */
+/** The credentials and logins of users for servers, for an operator. */
 interface OperatorAuth {
   readonly credentials: GivenCredentials;
   readonly logins: GivenLogins;
 }
 
-/** The parts that the control API works on. A gateway has them, and a command without a gateway opens only these. */
+/** The parts behind the control API. A gateway has them, and a command without a gateway opens only these. */
 export interface Operator {
-  /** Shortens and scrubs whatever is said through it. */
+  /** A log that shortens texts and removes secrets. */
   readonly log: Log;
   readonly sessions: Sessions;
-  /** The directory for whoever runs Ambit: what is changed here is done everywhere, and written down. */
+  /** Users, teams and keys. Changes apply to all processes and are recorded. */
   readonly people: People;
   readonly policies: Policies;
-  /** Folders that sessions have for themselves. */
+  /** The own folders of sessions. */
   readonly folders: SessionFolders;
   readonly calls: Journal['calls'];
-  /** The configuration and the data, for another process to find. */
+  /** The paths of the configuration and the data, for other processes. */
   readonly paths: { readonly configFile: string; readonly dataDir: string };
   openSession(draft: SessionDraft): Promise<OpenedSession>;
-  /** Narrows a session, and ends what no longer fits. */
+  /** Restricts a session, and ends work that is no longer allowed. */
   restrictSession(id: string, change: Narrowing): Promise<Session>;
-  /** A further token for a session; that one was made is recorded. */
+  /** Issues another token for a session, and records it. */
   issueToken(id: string): Promise<string>;
-  /** Tells what a session has used of its quotas. */
+  /** Returns what a session has used of its quotas. */
   usage(id: string): Promise<Use | undefined>;
-  /** Examines what a sandboxed session's servers run in; null without a gateway, which alone does that. */
+  /** Examines the sandbox; null without a gateway. */
   sandbox(): Promise<SandboxState | null>;
-  /** Opens what few requests need; a command without a gateway loads it only for those. */
+  /** Opens parts that few requests need. A command without a gateway loads them only for those. */
   openAuth(): Promise<OperatorAuth>;
   openAccess(): Promise<ServerAccess>;
 }
@@ -77,60 +77,60 @@ export interface GatewayOptions {
   readonly configFile: string;
   readonly dataDir: string;
   readonly log: Log;
-  /** False where a server may not be what the configuration says: then it is given nobody's credential. */
+  /** False if a server may differ from the configuration. Then it gets no credentials. */
   readonly credentials?: boolean;
-  /** Instead of the one the configuration names; closed with the gateway. */
+  /** Replaces the configured store. It is closed with the gateway. */
   readonly store?: SessionStore;
-  /** Where a store that is a file lies, if not in the data directory. */
+  /** The folder of a file store; the data directory by default. */
   readonly storeDir?: string;
   readonly watchStages?: StageWatch | undefined;
-  /** Changes the list of the stages that every request passes. */
+  /** Changes the list of stages that every request passes. */
   readonly arrangeStages?: (list: StageList<Arrived, Reply>) => StageList<Arrived, Reply>;
-  /** Where OpenTelemetry's own names are looked for beside the configuration. */
+  /** Environment variables of OpenTelemetry, used beside the configuration. */
   readonly environment?: NodeJS.ProcessEnv;
 }
 
 export type { Refusal };
 
-/** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
+/** The gateway without entrances. They pass messages to `serve` and requests without a message to `handleTransport`. */
 export interface Gateway extends Operator, OperatorAuth, ServerAccess {
   readonly config: Config;
   readonly directory: Directory;
   readonly jwt: JwtIdentity | undefined;
   readonly serve: Next<Arrived, Reply>;
   readonly handleTransport: Next<TransportRequest, TransportResult>;
-  /** Finds who a credential proves: entrances ask before they read what else was sent. */
+  /** Finds the principal of a credential. Entrances use it before they read the body. */
   readonly identify: Identify;
-  /** For the journal: what an entrance refused by itself. Many of one kind are told as a number. */
+  /** Records what an entrance refused by itself. Many refusals of one kind are recorded as a count. */
   recordRefusal(refusal: Refusal): void;
   readonly metrics: Metrics;
-  /** What happens to the sessions of the store, for those outside who listen. */
+  /** The events of sessions, for event streams and webhooks. */
   readonly lifecycle: Lifecycle;
   servers(): ReadonlyMap<string, ServerDefinition>;
-  /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
+  /** Returns the revision that a transport session negotiated, which decides how a body is read. */
   transportVersion(transportId: string | undefined): string | undefined;
-  /** For the journal: who asked the control API for what, and how that went. */
+  /** Records a request to the control API and its result. */
   recordControl(what: {
     readonly by: string;
     readonly method: string;
     readonly path: string;
     readonly status: number;
   }): void;
-  /** What a sandboxed session's servers run in. */
+  /** Examines the sandbox of sandboxed sessions. */
   sandbox(): Promise<SandboxState>;
-  /** The public keys that its contexts verify with, as a JWK Set. */
+  /** Returns the public keys that verify contexts, as a JWK Set. */
   jwks(): string;
   /**
-   * Puts another configuration in place without dropping calls; returns the servers that changed. Bounds of sessions,
-   * identity and addresses keep what they were at the start.
+   * Applies another configuration without dropping calls and returns the changed servers. Limits of sessions, identity
+   * and addresses stay as they were at the start.
    */
   reload(next: Config): string[];
-  /** Starts in the background what the first call would wait for. Nothing is started before that. */
+  /** Starts in the background what the first call would wait for. Otherwise nothing is started before that call. */
   prepare(): void;
   /** Resolves when sessions can be read and written. */
   ready(): Promise<void>;
-  /** How many things are live here. */
+  /** Counts what is live in this process. */
   live(): { readonly sessions: number; readonly links: number; readonly transports: number };
-  /** Ends every process, and writes down what is still unwritten. Sessions live on where the store outlives us. */
+  /** Ends every process and writes what is still unwritten. Sessions stay if the store outlives the gateway. */
   close(): Promise<void>;
 }

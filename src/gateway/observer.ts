@@ -4,7 +4,7 @@ import type { Metrics } from '../observability/metrics/metrics.ts';
 import type { Session } from '../sessions/session.ts';
 import type { ProcessWatch } from '../upstreams/links/stdio/process-watch.ts';
 
-/** What logs and metrics are told of sessions and processes, so that both are told the same. */
+/** Reports sessions and processes to logs and metrics, so that both agree. */
 export interface Observer {
   sessionOpened(session: Session & { readonly metadata?: Readonly<Record<string, unknown>> }): void;
   sessionRestricted(session: Session): void;
@@ -12,7 +12,7 @@ export interface Observer {
   processOf(server: string, sessionId: string | undefined): ProcessWatch;
 }
 
-/** A process that nobody reads metrics from has none. */
+/** A command without a gateway has no metrics. */
 export function createObserver(log: Log, metrics?: Metrics): Observer {
   return {
     sessionOpened(session) {
@@ -56,7 +56,7 @@ function exitFields({ code, signal, reason }: Parameters<ProcessWatch['ended']>[
   return { code: code ?? undefined, signal: signal ?? undefined, reason };
 }
 
-/** Permissions are told at this level and at no other. */
+/** Permissions are logged only at debug level. */
 function sessionFields(session: Session) {
   return {
     session: session.id,

@@ -7,7 +7,7 @@ import type { Message } from '../protocol/message.ts';
 import type { Caller } from '../upstreams/links/caller.ts';
 import type { Arrived } from './exchange.ts';
 
-/** What the question is called between us and a modern client. */
+/** The key of the question to a modern client. */
 const loginQuestion = 'ambit/login';
 
 const firstVersionWithLinks = '2025-11-25';
@@ -18,14 +18,14 @@ export function asAmbitError(error: unknown): AmbitError {
   return isAmbitError(error) ? error : new AmbitError('INTERNAL', { cause: error });
 }
 
-/** Turns a refusal into what the caller's protocol makes of it. */
+/** Turns an error into a reply of the caller's protocol. */
 export function createRefusal(exchange: Arrived, error: AmbitError): Reply {
   const { message } = exchange;
   if (message.id === undefined || message.kind !== 'request') {
     const reply = rejectNotification(exchange, refusedRequest('null', error), error.row.http);
     return error.scopes === undefined || reply.kind === 'accepted' ? reply : { ...reply, scopes: error.scopes };
   }
-  // A caller without a credential has no business reading results: it gets the status its client acts on.
+  // A caller without a credential gets a status that its client understands, not a result.
   if (tokenErrorCodes.has(error.code)) return withHttpStatus(refusedRequest(message.id, error), error);
   const asked = error.link === undefined ? undefined : askToLogIn(exchange, error);
   if (asked !== undefined) return { kind: 'message', bytes: asked };
@@ -35,21 +35,21 @@ export function createRefusal(exchange: Arrived, error: AmbitError): Reply {
   return { kind: 'message', bytes: refusedRequest(message.id, error) };
 }
 
-/** What a client answers with another token, or by waiting for the identity provider. */
+/** The errors that a client answers with another token or by waiting for the identity provider. */
 const tokenErrorCodes = new Set(['UNAUTHENTICATED', 'INSUFFICIENT_SCOPE', 'IDENTITY_UNAVAILABLE']);
 
 function withHttpStatus(bytes: Buffer, { row, scopes }: AmbitError): Reply {
   return { kind: 'message', bytes, status: row.http, ...(scopes === undefined ? {} : { scopes }) };
 }
 
-/** Nobody waits for an answer to a notification; over HTTP the status still tells that it was not taken. */
+/** Rejects a notification. It has no answer, but over HTTP the status tells that it was rejected. */
 export function rejectNotification(exchange: Arrived, bytes: Buffer, status: number): Reply {
   return exchange.entrance === 'http' ? { kind: 'message', bytes, status: Math.max(status, 400) } : accepted;
 }
 
 /**
- * A login that is wanted, as a client that shows links to people is asked for it: by an error before 2026-07-28, by a
- * question since. Undefined where the client cannot, or was asked already: then the model reads what to do.
+ * Asks the person for a login through a client that can show links: with an error before 2026-07-28, with a question
+ * since then. Undefined if the client cannot show links or was asked already: then the model gets the text.
  */
 function askToLogIn(exchange: Arrived, { link, message: words }: AmbitError): Buffer | undefined {
   const { message, era } = exchange;
@@ -69,7 +69,7 @@ function askToLogIn(exchange: Arrived, { link, message: words }: AmbitError): Bu
   return errorMessage(message.id, elicitationRequired, words, { elicitations });
 }
 
-/** The answer to that question is ours; the server never asked. */
+/** Removes the answer to the login question, because the server did not ask it. */
 export function removeLoginAnswer(message: Message): readonly Edit[] {
   const params = message.params?.shape;
   if (params === undefined || findLoginAnswer(message) === undefined) return [];

@@ -27,9 +27,9 @@ const undelivered: Delivery = { delivered: false, full: undefined };
  */
 export function serverMessagePipeline(journal: Journal): Next<Sent, Delivery> {
   const stages = startPipeline<Sent, Delivery>()
-    // First, so that every refusal has its line in the journal.
+    // First, so that every refusal is written to the journal.
     .use(recordPush(journal))
-    // Before `permit`: a server that only asks whether anyone is there is answered without a client.
+    // Before `permit`: a ping of a server is answered without a client.
     .use(attribute())
     .use(permit())
     .end(deliver());
@@ -54,7 +54,7 @@ function recordPush(journal: Journal): AroundStage<Sent, unknown, Delivery> {
       }
       return undelivered;
     } finally {
-      // Progress that arrives is part of its call, which has an entry of its own.
+      // Delivered progress belongs to its call, which has its own line.
       if (sent.message.method !== 'notifications/progress' || outcome !== 'ok') {
         journal.record({
           kind: 'push',
@@ -69,7 +69,7 @@ function recordPush(journal: Journal): AroundStage<Sent, unknown, Delivery> {
   }
 }
 
-/** A server may say a thousand of these in a second, and make up the methods. */
+/** Shortens a method, because servers can send many messages with any method. */
 function shortenMethod(method: string): string {
   return method.length > maxMethodLength ? `${method.slice(0, maxMethodLength)}…` : method;
 }
@@ -85,7 +85,7 @@ function attribute(): AroundStage<Sent, Pick<AttributedMessage, 'targets'>, Deli
     const held = sent.hold !== undefined && sent.sole !== null && sent.message.method !== 'ping';
     const askable = targets.length > 0 || held;
     if (!askable && sent.message.kind === 'request' && sent.message.id !== undefined) {
-      // A server that only asks whether anyone is there must not be left waiting.
+      // A server that sends a ping must not wait for a client.
       if (sent.message.method === 'ping') {
         sent.respond(resultMessage(sent.message.id, '{}'));
         return undelivered;
@@ -96,7 +96,7 @@ function attribute(): AroundStage<Sent, Pick<AttributedMessage, 'targets'>, Deli
   }
 }
 
-/** Whom it reached, where the link itself belongs to nobody in particular. */
+/** Finds the session of the only receiver, for links that belong to no session. */
 function findSoleTarget(sent: Sent & { readonly targets?: readonly PushTarget[] }): string | undefined {
   const [target, ...more] = sent.targets ?? [];
   return more.length === 0 ? target?.binding.sessionId : undefined;
@@ -133,7 +133,7 @@ function deliver(): Next<PermittedMessage, Delivery> {
     for (const target of sent.targets) {
       if (target.channel.isGone() || sent.clogged?.has(target.channel)) continue;
       if (tellsOfForeignTask(sent.message, target.binding)) continue;
-      // A question, a progress message or a log line can reach the model as well.
+      // Questions, progress and log lines can also reach the model.
       const bytes = defused(
         sent.message.kind === 'request' ? createPush(sent, target) : createNotification(sent, target),
       );
@@ -148,7 +148,7 @@ function deliver(): Next<PermittedMessage, Delivery> {
 function createNotification(sent: PermittedMessage, target: PushTarget): Buffer {
   const { method, bytes, params } = sent.message;
   if (sent.sole === null && target.names.subscriptionId === undefined && announcementMethods.has(method)) {
-    // It goes to several sessions: nothing but what changed is for all of them.
+    // The message goes to several sessions, so it contains only what changed.
     const uri = stringAt(bytes, memberOf(params?.shape, 'uri'));
     return notificationMessage(method, uri === undefined ? undefined : { uri: target.names.uri ?? uri });
   }

@@ -7,16 +7,19 @@ import type { FilesOfSessions } from '../../workspaces/files-of-sessions.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
 import type { Observer } from '../observer.ts';
 
-/** The clearing up after sessions that have just ended, or were narrowed. */
+/** The cleanups after sessions that have ended or were restricted. */
 export interface SessionCleanups {
-  /** Adds one: `over` resolves when nothing of the session is left, `stopped` earlier, when its processes have ended. */
+  /**
+   * Adds a cleanup. `stopped` resolves when the processes of the session have ended, `finished` when nothing of it is
+   * left.
+   */
   add(finished: Promise<unknown>, stopped: Promise<unknown>): void;
-  /** Waits for the end of what processes left behind; once `over` was called, two seconds at most. */
+  /** Waits for what processes left behind; two seconds at most once `finished` was called. */
   waitFor(settled: Promise<unknown>): Promise<unknown>;
-  /** Resolves when the processes of all of them have ended. */
+  /** Resolves when the processes of all these sessions have ended. */
   stopped(): Promise<unknown>;
-  /** Resolves when nothing is left of any. */
-  over(): Promise<unknown>;
+  /** Resolves when all cleanups are done. */
+  finished(): Promise<unknown>;
 }
 
 const leftBehindMs = 2000;
@@ -31,18 +34,18 @@ interface CleanUpParts {
   readonly dataDir: string;
 }
 
-/** The work of this process for sessions, as it follows their lives. */
+/** The reactions of this process to the life of a session. */
 interface SessionHandlers {
   opened(session: Session): void;
   /** Resolves when the processes of the session have ended. */
   ended(session: Session, reason: LeaveReason): Promise<void>;
-  /** Resolves when what its processes left behind is gone too. */
+  /** Resolves when everything that processes left behind is gone too. */
   settled(): Promise<unknown>;
   /** Ends what no longer fits. */
   restricted(session: Session, before: Session): Promise<void>;
 }
 
-/** A command without a gateway serves nobody. */
+/** A command without a gateway runs nothing for sessions. */
 export const noSessionWork: SessionHandlers = {
   opened: () => {},
   ended: async () => {},
@@ -50,14 +53,14 @@ export const noSessionWork: SessionHandlers = {
   restricted: async () => {},
 };
 
-/** Records the lives of sessions, ends or narrows the work for them, and removes their files when they end. */
+/** Records when sessions open, end and are restricted, runs the handlers, and removes the files of ended sessions. */
 export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionHandlers): void {
   const { sessions, cleanups, journal, observer, files, folders, dataDir } = parts;
 
   async function removeSessionFiles({ id }: Session): Promise<void> {
     await files.forget(id);
     await removeFolder(join(dataDir, 'run', id));
-    // The next start tries again.
+    // A failure is ignored: the next start tries again.
     await folders.ended(id).catch(() => {});
   }
 
@@ -73,7 +76,7 @@ export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionHandlers)
       observer.sessionEnded(session, reason);
     }
     const stopped = work.ended(session, reason);
-    // A process that was left behind may still be writing there.
+    // A process that was left behind may still write there.
     const settled = stopped.then(() => cleanups.waitFor(work.settled()));
     cleanups.add(
       settled.then(() => (reason === 'unloaded' ? undefined : removeSessionFiles(session))),
@@ -84,8 +87,8 @@ export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionHandlers)
   sessions.onRestricted((session, before) => {
     journal.record({ kind: 'session', event: 'restricted', ...sessionFields(session) });
     observer.sessionRestricted(session);
-    const over = work.restricted(session, before);
-    cleanups.add(over, over);
+    const ended = work.restricted(session, before);
+    cleanups.add(ended, ended);
   });
 }
 
@@ -109,13 +112,13 @@ export function createSessionCleanups(): SessionCleanups {
     stopWaiting = accept;
   });
   return {
-    add(over, stopped) {
-      const removed: Promise<unknown> = over.finally(() => ending.delete(removed));
+    add(finished, stopped) {
+      const removed: Promise<unknown> = finished.finally(() => ending.delete(removed));
       ending.set(removed, stopped);
     },
     waitFor: (settled) => Promise.race([settled, waitedLongEnough]),
     stopped: () => Promise.all(ending.values()),
-    over() {
+    finished() {
       setTimeout(stopWaiting, leftBehindMs).unref();
       return Promise.all(ending.keys());
     },

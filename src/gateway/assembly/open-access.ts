@@ -8,7 +8,7 @@ import { type AuthParts, openAuth } from './open-auth.ts';
 import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';
 
-/** The parts that decide which servers and tools a session may use, and what those servers are given. */
+/** The parts that decide which servers and tools a session may use, and which credentials those servers get. */
 export interface AccessParts extends AuthParts {
   readonly pseudonyms: Pseudonyms;
   readonly resolution: Resolution;

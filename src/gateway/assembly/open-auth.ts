@@ -4,7 +4,7 @@ import type { FetchedPackage } from '../../upstreams/pins/pinned.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Storage } from './open-storage.ts';
 
-/** The approvals of servers, and what servers are given on behalf of users. */
+/** The approvals of servers, and the credentials that servers get on behalf of users. */
 export interface AuthParts {
   readonly approvals: Approvals;
   readonly auth: UpstreamAuth;
@@ -12,9 +12,9 @@ export interface AuthParts {
 
 interface AuthOptions {
   readonly storage: Storage;
-  /** Left out where no server that is started from a package is looked at. */
+  /** Needed only to check servers that are started from a package. */
   readonly fetchedPackage?: FetchedPackage;
-  /** False where a server may not be what the configuration says: then it is given nobody's credential. */
+  /** False if a server may differ from the configuration. Then it gets no credentials. */
   readonly credentials: boolean;
 }
 

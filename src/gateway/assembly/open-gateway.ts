@@ -28,7 +28,10 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
 }
 
-/** Folders without a session may belong to another process that has its sessions in its own memory. */
+/**
+ * Tells whether folders without a session may be removed. They may belong to another process whose sessions are in its
+ * memory.
+ */
 async function maySweepFolders({ storage, sandbox }: Pick<GatewayParts, 'storage' | 'sandbox'>): Promise<boolean> {
   return storage.store.capabilities.shared !== 'process' || (await sandbox.isAlone());
 }
@@ -65,7 +68,7 @@ function createGateway(parts: GatewayParts, more: Pick<Gateway, 'reload' | 'clos
     jwks: keys.jwks,
     prepare() {
       const hasPrograms = Object.values(settings.config().servers).some(({ command }) => command !== undefined);
-      // If it cannot be started, the first call says so.
+      // An error is ignored here: the first call reports it.
       if (hasPrograms) void sandbox.warden.start().catch(() => {});
     },
     ready: () => store.ping(),

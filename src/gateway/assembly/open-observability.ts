@@ -8,7 +8,7 @@ import type { ClosingStack } from './closing-stack.ts';
 import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';
 
-/** The parts that others watch the gateway by. */
+/** The parts that observe the gateway: refusals, metrics, logs, traces. */
 export interface Observability {
   readonly refusals: Refusals;
   readonly metrics: Metrics;
@@ -19,7 +19,7 @@ export interface Observability {
 interface ObservabilityOptions {
   readonly storage: Storage;
   readonly sessions: SessionParts;
-  /** OpenTelemetry's own names are looked for here, beside the configuration. */
+  /** Environment variables of OpenTelemetry, used beside the configuration. */
   readonly environment: NodeJS.ProcessEnv | undefined;
 }
 

@@ -16,8 +16,8 @@ interface OpenedOperator extends Operator {
 }
 
 /**
- * Opens what a command without a gateway works on. It starts no process, but for git where a session has a folder of its
- * own; what only some commands need is loaded when they ask for it.
+ * Opens the parts for a command without a gateway. It starts no process except git for sessions with their own folder.
+ * Parts that few commands need are loaded on first use.
  */
 export function openOperator(options: GatewayOptions): Promise<OpenedOperator> {
   return openOnStack(async (closing) => {
@@ -37,7 +37,7 @@ export function openOperator(options: GatewayOptions): Promise<OpenedOperator> {
     storage.recordOpened();
     return {
       ...createOperator(storage, sessions),
-      // A look would start programs; a gateway that runs says what its sessions are given.
+      // Examining the sandbox would start programs. Only a running gateway reports it.
       sandbox: async () => null,
       openAuth: async () => (await openAuth()).auth,
       openAccess,
@@ -88,7 +88,7 @@ function watchSessions(
   });
 }
 
-/** Opens a part on its first use. It keeps its place in the order of closing, however late it is opened. */
+/** Opens a part on first use. It closes in the order of this call, however late it is opened. */
 function openLazily<T>(closing: ClosingStack, open: (later: ClosingStack) => Promise<T>): () => Promise<T> {
   const later = createClosingStack();
   let opened: Promise<T> | undefined;

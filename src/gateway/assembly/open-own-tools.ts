@@ -14,9 +14,9 @@ import type { Storage } from './open-storage.ts';
 export interface OwnToolParts {
   readonly files: FilesOfSessions;
   readonly ownTools: OwnToolList;
-  /** The server in this process that runs them. */
+  /** The in-process server that runs the tools. */
   readonly ownServer: InProcessServer;
-  /** Tells what sessions may use, these tools included. */
+  /** Tells what sessions may use, including these tools. */
   readonly access: ServerAccess;
 }
 

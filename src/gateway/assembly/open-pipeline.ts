@@ -26,7 +26,7 @@ import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';
 import type { Upstreams } from './open-upstreams.ts';
 
-/** The way of a request, and what its stages keep. */
+/** The pipelines, and the state of their stages that other parts need. */
 export interface GatewayPipeline extends OwnToolParts, Pick<Gateway, 'serve' | 'handleTransport' | 'identify' | 'jwt'> {
   readonly aggregate: Aggregate;
   readonly cache: ResultCache;

@@ -10,9 +10,9 @@ import { packagesIn } from '../../upstreams/access/packages-in.ts';
 import { createGitRunner, type RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { type ClosingStack, createClosingStack } from './closing-stack.ts';
 
-/** The parts that start programs. Opening them starts none: each waits for its first need. */
+/** The parts that start programs. Opening them starts none. */
 export interface Sandbox {
-  /** The folder of this process in the data directory, where the warden finds the folders of programs. */
+  /** The temporary folder of this process in the data directory. The reaper finds the folders of programs there. */
   readonly tmpRoot: string;
   readonly warden: Warden;
   readonly runners: Runners;
@@ -22,7 +22,7 @@ export interface Sandbox {
   isAlone(): Promise<boolean>;
 }
 
-/** Opens the parts, and ends what earlier processes left behind when they were killed. */
+/** Opens the parts and ends processes that killed gateways left behind. */
 export async function openSandbox(dataDir: string, closing: ClosingStack): Promise<Sandbox> {
   const tmpParent = join(dataDir, 'tmp');
   await sweepLeftovers(tmpParent);
@@ -43,7 +43,7 @@ export async function openSandbox(dataDir: string, closing: ClosingStack): Promi
   };
 }
 
-/** Opens the parts for one piece of work, and closes them after it. */
+/** Opens the parts for one task and closes them afterwards. */
 export async function withSandbox<T>(dataDir: string, work: (sandbox: Sandbox) => Promise<T>): Promise<T> {
   const closing = createClosingStack();
   try {

@@ -17,23 +17,23 @@ import { createSessionCleanups, type SessionCleanups } from './clean-up-ended-se
 import type { ClosingStack } from './closing-stack.ts';
 import type { Storage } from './open-storage.ts';
 
-/** The part of an operator that is the same with and without a gateway. */
+/** The members of an operator that are the same with and without a gateway. */
 type CommonOperator = Omit<Operator, 'sandbox' | 'openAuth' | 'openAccess'>;
 
-/** Sessions, who they are for, and what belongs to them. */
+/** The sessions and what belongs to them. */
 export interface SessionParts {
   readonly sessions: Sessions;
-  /** The clearing up after sessions that is still under way. */
+  /** The cleanups that are still running. */
   readonly cleanups: SessionCleanups;
   readonly folders: SessionFolders;
   readonly directory: Directory;
-  /** The directory for whoever runs Ambit: what is changed here is done everywhere, and written down. */
+  /** Users, teams and keys for the operator. Changes apply to all processes and are recorded. */
   readonly people: People;
   readonly lifecycle: Lifecycle;
   readonly governance: Governance;
   readonly policies: Policies;
   open(draft: SessionDraft, bounds?: OpeningBounds): Promise<OpenedSession>;
-  /** Hears of each user who was removed; whoever removed it waits for the listener. */
+  /** Calls the listener for each removed user. The removal waits for it. */
   onUserRemoved(listener: (userId: string) => Promise<void>): void;
   /** Starts to deliver the last events to the webhook; closing waits for it. */
   deliverLastEvents(): void;
@@ -41,7 +41,7 @@ export interface SessionParts {
 
 interface SessionOptions {
   readonly storage: Storage;
-  /** Makes the folders of sessions. */
+  /** Creates the folders of sessions. */
   readonly git: RunGit;
 }
 
@@ -54,13 +54,13 @@ export async function openSessions({ storage, git }: SessionOptions, closing: Cl
   const webhook = await openWebhook(first.events.webhook, { dataDir, lifecycle, log });
   let delivering: Promise<void> | undefined;
   const deliverLast = () => {
-    // What was done last reaches the feed a moment later.
+    // The last changes reach the feed a moment later.
     if (webhook !== undefined) delivering ??= storage.feedFlushed().then(() => webhook.close());
     return delivering;
   };
   closing.push(deliverLast);
   const cleanups = createSessionCleanups();
-  closing.push(cleanups.over);
+  closing.push(cleanups.finished);
   const sessions = createSessions({ store, bounds: first.sessions, quotas: () => quotasOf(config()) });
   const folders = createSessionFolders({
     config,
@@ -73,7 +73,7 @@ export async function openSessions({ storage, git }: SessionOptions, closing: Cl
   const directory = createDirectory({ documents, watch, declared: () => config().governance });
   closing.push(directory.close);
   const { keys } = directory;
-  // An identity provider has more users than one, or will have.
+  // An identity provider has several users.
   const ofSeveralUsers = async () => config().auth.jwt.length > 0 || keys.areOfSeveralUsers();
   const removalListeners: ((userId: string) => Promise<void>)[] = [];
   const onUserRemoved = async (userId: string) =>

@@ -17,16 +17,16 @@ import type { ClosingStack } from './closing-stack.ts';
 export interface Storage {
   readonly paths: { readonly configFile: string; readonly dataDir: string };
   readonly settings: Settings;
-  /** The configuration as it was at the start; bounds, identity and addresses keep it. */
+  /** The configuration at the start. Limits, identity and addresses keep it after a reload. */
   readonly config: Config;
-  /** Shortens and scrubs whatever is said through it. */
+  /** A log that shortens texts and removes secrets. */
   readonly log: Log;
   readonly journal: Journal;
   readonly keys: SigningKeys;
   readonly store: SessionStore;
-  /** Records that everything is open; then its end is recorded too. */
+  /** Records that the gateway is open. Its end is recorded only after that. */
   recordOpened(): void;
-  /** Resolves when what was written before the first call has most likely been heard of. */
+  /** Resolves when earlier changes have most likely reached the feed. */
   feedFlushed(): Promise<void>;
 }
 

@@ -22,7 +22,7 @@ export interface GatewayParts {
   readonly pipeline: GatewayPipeline;
 }
 
-/** Every subscription of one part to another: what happens elsewhere when something changes. */
+/** Sets up every subscription of one part to another. */
 export function reactToChange(parts: GatewayParts, closing: ClosingStack): Pick<Gateway, 'reload'> {
   const { storage, sessions: own, upstreams, pipeline } = parts;
   const { sessions } = own;
@@ -33,7 +33,7 @@ export function reactToChange(parts: GatewayParts, closing: ClosingStack): Pick<
   watchCredentials(parts);
   watchUsers(parts);
   watchSessions(parts, bounds);
-  // Closes first: what ends now is still cleaned up by all the others.
+  // This closes first, so that the other parts still clean up after the sessions that end now.
   closing.push(async () => {
     await sessions.close();
     own.deliverLastEvents();
@@ -42,7 +42,7 @@ export function reactToChange(parts: GatewayParts, closing: ClosingStack): Pick<
   return { reload: createReload(parts, bounds) };
 }
 
-/** Ends what runs under an approval that is no longer given, with what is under way. Returns how to stop. */
+/** Ends the links of a server whose approval is withdrawn, with their calls. Returns a function that stops watching. */
 function watchApprovals({ storage, upstreams }: GatewayParts): () => void {
   const { approvals, vetting, links, catalog } = upstreams;
   return approvals.onChange((names) => {
@@ -54,7 +54,7 @@ function watchApprovals({ storage, upstreams }: GatewayParts): () => void {
   });
 }
 
-/** Ends what carries a credential that is another now or gone, and tells those whose lists may be others. */
+/** Closes links that use a changed or removed credential, and announces that lists may have changed. */
 function watchCredentials({ storage, sessions: own, upstreams }: GatewayParts): void {
   const { auth, callers, forgetLists, links } = upstreams;
   auth.onChange(async (server, concerns) => {
@@ -67,7 +67,7 @@ function watchCredentials({ storage, sessions: own, upstreams }: GatewayParts): 
   });
 }
 
-/** Removes what was kept for a user who was removed. */
+/** Removes the lists and credentials of a removed user. */
 function watchUsers({ sessions: own, upstreams }: GatewayParts): void {
   own.onUserRemoved((userId) => {
     upstreams.forgetLists.ofUser(userId);
@@ -75,7 +75,7 @@ function watchUsers({ sessions: own, upstreams }: GatewayParts): void {
   });
 }
 
-/** Ends or narrows what is at work for a session together with it. */
+/** Ends or restricts the work for a session together with the session. */
 function watchSessions(parts: GatewayParts, bounds: RestrictionEnforcer): void {
   const { storage, sandbox, sessions: own, observability, upstreams, pipeline } = parts;
   const { callers, catalog, links } = upstreams;
@@ -89,14 +89,14 @@ function watchSessions(parts: GatewayParts, bounds: RestrictionEnforcer): void {
     { ...own, journal, observer: observability.observer, files, dataDir: paths.dataDir },
     {
       opened({ trustLevel }) {
-        // Ahead of its first call, which then need not wait for it.
+        // The sandbox is examined ahead of the first call, which then need not wait.
         if (trustLevel === 'sandboxed') void sandbox.sandbox.look();
       },
       ended({ id }, reason) {
         callers.endSession(id);
         forget(id);
         const why = goneBecause(reason);
-        // The listen streams that stand on no link of the session.
+        // These listen streams belong to no link of the session.
         aggregate.endSession(id, why);
         ownServer.links.modern.leave(id, why);
         return links.endSession(id, why);

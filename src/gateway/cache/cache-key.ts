@@ -5,21 +5,21 @@ import type { ActingSession } from '../../rules/session-base.ts';
 
 export type CacheSharing = 'session' | 'user' | 'workspace';
 
-/** The part of a session that decides with whom it may share a result. */
+/** The fields of a session that decide with whom it may share a result. */
 export type PartitionSession = Omit<ActingSession, 'agentId'>;
 
 export interface CachePartition {
-  /** Equal for those who may share, and for nobody else. */
+  /** Equal for sessions that may share results, different for all others. */
   readonly name: string;
-  /** The session it ends with, where it is one session's own. */
+  /** The session that owns the partition, if it is not shared. */
   readonly owner: string | undefined;
   readonly severalUsers: boolean;
 }
 
-/** All that a call that can be answered from a cache may say; with more it is something else than a plain call. */
+/** The members of a call that can be answered from the cache. A call with other members is not cached. */
 const plainMembers: ReadonlySet<string> = new Set(['name', 'arguments', '_meta']);
 
-/** Keys of `_meta` that do not change what a tool answers: how the call is watched, and how the client is made. */
+/** The `_meta` keys that do not change the answer of a tool. */
 const ignoredMetaKeys: ReadonlySet<string> = new Set([
   'progressToken',
   'traceparent',
@@ -31,13 +31,13 @@ const ignoredMetaKeys: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What a call asks, equal for two calls that ask the same whatever order and spacing they were written in. Undefined
- * for what has no such form: an answer to a question, a task, values that RFC 8785 cannot hold.
+ * Returns a digest of a call that does not depend on order and spacing. Undefined for calls that cannot be cached:
+ * answers to questions, tasks, values that RFC 8785 cannot represent.
  */
 export function callDigest({ bytes, params, meta }: Message): string | undefined {
   const shape = params?.shape;
   const names = (shape?.members ?? []).map(({ key }) => key);
-  // Of a name met twice, the server may read the other one.
+  // The server may read the other one of two members with the same name.
   if (names.some((name, index) => !plainMembers.has(name) || names.indexOf(name) !== index)) return undefined;
   const given = memberOf(shape, 'arguments');
   const args = given === undefined ? noArgumentsDigest : argumentsDigest(bytes.subarray(given.start, given.end));
@@ -50,8 +50,8 @@ export function callDigest({ bytes, params, meta }: Message): string | undefined
 }
 
 /**
- * Who shares results. Whatever is chosen, only sessions of the same trust, the same permissions and the same workspace
- * do; and where a server is given something of a user (`personal`), only sessions of that user.
+ * Returns the partition of a session. Only sessions with the same trust level, permissions and workspace share results.
+ * If the server gets something personal of a user (`personal`), only sessions of that user share them.
  */
 export function partitionOf(per: CacheSharing, session: PartitionSession, personal: string): CachePartition {
   const { id, userId, workspaceId, trustLevel, permissions } = session;

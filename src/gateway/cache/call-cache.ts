@@ -16,30 +16,30 @@ import type { JournalDraft } from '../exchange.ts';
 import { type CachePartition, callDigest, partitionOf } from './cache-key.ts';
 import { type CachedResult, type ResultCache, readCacheable } from './result-cache.ts';
 
-/** A call of a tool on its way to its server, permitted and as the server will get it. */
+/** A permitted call of a tool, as its server will get it. */
 interface CachedCall {
   readonly session: Session;
   readonly upstream: ServerDefinition;
-  /** With the server's own name of the tool, and without what is not for the server. */
+  /** The message with the server's own tool name, without the keys that are not for the server. */
   readonly message: Message;
   readonly channel: Channel;
   readonly caller: Caller | undefined;
   readonly headers: () => Readonly<Record<string, string>>;
   readonly correlationId: string;
   readonly entry: JournalDraft;
-  /** How the client described itself. */
+  /** The capabilities of the client, as a key. */
   readonly capabilities: string;
-  /** All else that decides how the same result is told: the address, the era, the revision. */
+  /** Everything else that changes the form of the same result: address, era and revision. */
   readonly replyForm: string;
   readonly ask: AskServer;
 }
 
 export interface CallCache {
-  /** Whether results of any tool of this server may be given again. */
+  /** Tells whether results of any tool of this server may be cached. */
   cachesServer(server: string): boolean;
-  /** Whether results of this tool may be given again. */
+  /** Tells whether results of this tool may be cached. */
   cachesTool(server: ServerDefinition, message: Message): boolean;
-  /** The answer, from the cache or by `forward`, which is given the channel to use. */
+  /** Answers from the cache or by `forward`, which gets the channel to use. */
   answer(call: CachedCall, forward: (channel: Channel) => Promise<Reply>): Promise<Reply>;
 }
 
@@ -48,9 +48,9 @@ interface CallCacheParts {
   readonly config: () => Config;
   readonly catalog: Catalog;
   readonly resolution: Resolution;
-  /** Told of each look into the cache. */
+  /** Called for each lookup in the cache. */
   readonly onLookup: (server: string, found: boolean) => void;
-  /** Whether the session works in a folder of its own. */
+  /** Tells whether the session works in its own folder. */
   readonly hasOwnFolder: (session: Session) => boolean;
 }
 
@@ -71,7 +71,7 @@ export function createCallCache(parts: CallCacheParts): CallCache {
     return tool !== undefined && cached !== undefined && Object.hasOwn(cached, tool) ? cached[tool] : undefined;
   }
 
-  /** Of all that the configuration says about what a call to this server may do. */
+  /** Returns a digest of all settings that decide what a call to this server may do. */
   function rulesRevision(server: string): string {
     const now = config();
     const known = rules.get(now) ?? new Map<string, string>();
@@ -84,7 +84,7 @@ export function createCallCache(parts: CallCacheParts): CallCache {
     return revision;
   }
 
-  /** The tool as its server describes it; undefined when that is not known, and then nothing is kept. */
+  /** Returns a digest of the tool's definition; undefined if it is unknown, and then nothing is cached. */
   async function findDefinition({
     session,
     upstream,
@@ -107,7 +107,7 @@ export function createCallCache(parts: CallCacheParts): CallCache {
     const setting = findToolSetting(upstream, message);
     if (setting === undefined) return undefined;
     const now = resolution.admit(session, upstream);
-    // Those who are anonymous are not one person, and folders of their own hold different files.
+    // Anonymous callers are several people, and own folders contain different files.
     const alone = (setting.per === 'user' && now.userId === anonymousUser) || hasOwnFolder(now);
     const per = alone ? 'session' : setting.per;
     return partitionOf(per, now, resolution.personal(now, upstream));
@@ -132,7 +132,10 @@ export function createCallCache(parts: CallCacheParts): CallCache {
     return sha256(JSON.stringify([...facts, ...told]));
   }
 
-  /** A user may have been given something since, and the server have answered to that: it is not for those who share. */
+  /**
+   * Checks the key again after the call. The server may have answered with a credential that the user got meanwhile,
+   * and that result must not be shared.
+   */
   function isSameKey(key: string, call: CachedCall, digest: string, definition: string): boolean {
     try {
       return createKey(call, digest, definition, findPartition(call)) === key;
@@ -158,7 +161,7 @@ export function createCallCache(parts: CallCacheParts): CallCache {
       if (found !== undefined) {
         const kept = await found;
         if (call.channel.isGone()) return accepted;
-        // While it waited, the session may have been narrowed or the rules changed.
+        // The session or the rules may have changed while the call waited.
         if (kept !== undefined && createKey(call, digest, definition, findPartition(call)) === key) {
           onLookup(call.upstream.name, true);
           return replayResult(kept, call);
@@ -184,7 +187,10 @@ function replayResult(kept: CachedResult, { message, entry }: CachedCall): Reply
   return { kind: 'message', bytes, ...(kept.status === undefined ? {} : { status: kept.status }) };
 }
 
-/** The same channel, which remembers whether anything was said or asked before the answer: that cannot be said again. */
+/**
+ * Wraps the channel to find out whether messages were sent before the answer. Such messages cannot be repeated from the
+ * cache.
+ */
 function watchChannel({ channel, caller }: CachedCall): { readonly channel: Channel; silent(): boolean } {
   const asked = caller?.pushed();
   let said = false;

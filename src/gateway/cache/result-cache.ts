@@ -4,34 +4,34 @@ import { idMember, readMessage } from '../../protocol/message.ts';
 
 interface CachingTerms {
   readonly ttlMs: number;
-  /** Whether those who share a result may be several users. */
+  /** True if the sessions that share the result may belong to several users. */
   readonly severalUsers: boolean;
   readonly from: string;
 }
 
 const oneCallMeta = ['io.modelcontextprotocol/related-task', 'io.modelcontextprotocol/subscriptionId'];
 
-/** A result as it may be given again: its bytes as they were relayed, and where its id stands in them. */
+/** A result in the cache: its bytes as they were sent, and the position of its id. */
 export interface CachedResult {
   readonly bytes: Buffer;
   readonly id: { readonly start: number; readonly end: number };
   readonly status: number | undefined;
-  /** The exchange that brought it. */
+  /** The exchange that fetched the result. */
   readonly from: string;
 }
 
-/** What a call brought: what may be given again, and for how long; or nothing. */
+/** A result that may be cached, and for how long. Undefined if it may not. */
 export type CacheableResult = { readonly kept: CachedResult; readonly ttlMs: number } | undefined;
 
 export interface ResultCache {
   /**
-   * The result that is kept under this key, or that a call under way brings for it; undefined when there is neither, or
-   * that call failed: then whoever asked goes themselves, with `lead`.
+   * Returns the cached result of this key, or the result of a call in progress. Undefined if there is neither or the
+   * call failed: then the caller uses `load`.
    */
   find(key: string): Promise<CachedResult | undefined> | CachedResult | undefined;
-  /** Makes a call for all who ask for this key meanwhile. */
+  /** Makes a call for everyone who asks for this key meanwhile. */
   load(key: string, owner: string | undefined, call: () => Promise<CacheableResult>): Promise<void>;
-  /** What belongs to this owner alone is gone, and what is just being brought for it will not be kept. */
+  /** Drops all results of this owner, including those of calls in progress. */
   forget(owner: string): void;
   stats(): CacheStats;
   close(): void;
@@ -45,7 +45,7 @@ interface CacheStats {
 export interface CacheLimits {
   readonly bytes: number;
   readonly entries: number;
-  /** A longer result is not kept; those who wait for it get it all the same. */
+  /** A longer result is not cached. Callers that wait for it still get it. */
   readonly entryBytes: number;
 }
 
@@ -63,16 +63,19 @@ interface PendingCall {
   forgotten: boolean;
 }
 
-/** What an entry takes beside its bytes. */
+/** The memory of an entry beside its bytes. */
 const entryOverhead = 512;
 const sweepMs = 30_000;
 
-/** Results in the memory of this process: what was used longest ago makes room. */
+/** Creates a cache in memory. The least recently used entries are dropped first. */
 export function createResultCache(bounds: CacheLimits = defaultLimits, now: () => number = Date.now): ResultCache {
-  // In the order of their last use.
+  // Ordered by last use.
   const entries = new Map<string, CacheEntry>();
   const owned = new Map<string, Set<string>>();
-  /** Those that are waited for; and all calls under way, whose results must not be kept once they are forgotten. */
+  /**
+   * `flights` are the calls that others wait for, `underWay` all calls in progress, so that their results can be
+   * forgotten.
+   */
   const flights = new Map<string, PendingCall>();
   const underWay = new Set<PendingCall>();
   let bytes = 0;
@@ -94,7 +97,7 @@ export function createResultCache(bounds: CacheLimits = defaultLimits, now: () =
     { kept, ttlMs }: NonNullable<CacheableResult>,
   ): CachedResult {
     dropEntry(key);
-    // A part of a larger buffer would keep all of it.
+    // A slice would keep the whole buffer in memory.
     const own = { ...kept, bytes: Buffer.from(kept.bytes) };
     const cost = own.bytes.length + entryOverhead;
     if (ttlMs <= 0 || own.bytes.length > bounds.entryBytes) return own;
@@ -129,7 +132,7 @@ export function createResultCache(bounds: CacheLimits = defaultLimits, now: () =
         settle = resolve;
       });
       const flight: PendingCall = { owner, done, forgotten: false };
-      // Of several who went themselves after a call that failed, the first is waited for.
+      // If several callers retry after a failed call, others wait for the first.
       const leads = !flights.has(key);
       if (leads) flights.set(key, flight);
       underWay.add(flight);
@@ -160,8 +163,8 @@ export function createResultCache(bounds: CacheLimits = defaultLimits, now: () =
 }
 
 /**
- * Whether an answer may be given again, and for how long: a complete result that is no error and hands out nothing that
- * belongs to one call. What the server says about keeping it only narrows what the operator allows.
+ * Decides whether a reply may be cached, and for how long: it must be a complete result, no error, and contain nothing
+ * that belongs to one call. The server can only narrow what the operator allows.
  */
 export function readCacheable(reply: Reply, terms: CachingTerms): CacheableResult {
   if (reply.kind !== 'message') return undefined;
@@ -170,7 +173,7 @@ export function readCacheable(reply: Reply, terms: CachingTerms): CacheableResul
   const shape = result?.shape;
   if (shape === undefined) return undefined;
   const at = (key: string): Member | undefined => memberOf(shape, key);
-  // Of a name met twice, the client may read the other one.
+  // The client may read the other one of two members with the same name.
   if (new Set(shape.members.map(({ key }) => key)).size < shape.members.length) return undefined;
   const error = at('isError');
   if (error !== undefined && rawAt(bytes, error) !== 'false') return undefined;

@@ -7,14 +7,14 @@ import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
 import { splitName } from '../../upstreams/catalog/tool-names.ts';
 import { type OwnToolList, ownServer } from '../routing/own-tools.ts';
 
-/** Something a decision was made from, and who said it. */
+/** A value that a decision was based on, and its source. */
 interface ClaimView {
   readonly claim: string;
   readonly value: string | readonly string[];
   readonly source: string;
 }
 
-/** Whether a call would be let through, by which rule, from which claims. */
+/** The decision about a call: the rule and the claims behind it. */
 export interface CallExplanation {
   readonly sessionId: string;
   readonly server: string;
@@ -23,7 +23,7 @@ export interface CallExplanation {
   readonly rule: string;
   readonly reason: string;
   readonly claims: readonly ClaimView[];
-  /** Every rule that names the tool, and how it came out for these arguments. */
+  /** The rules that name the tool, with their results for these arguments. */
   readonly rules: readonly RuleOutcome[];
 }
 
@@ -89,7 +89,7 @@ function listClaims(
     }
     const key = claim.slice('session.'.length) as 'id' | 'userId' | 'agentId' | 'workspaceId' | 'trustLevel';
     const value = (session as unknown as Record<string, string | readonly string[] | undefined>)[key];
-    // A session without a list of its own is not bound by one.
+    // A session without a list of servers is not restricted by one.
     if (claim === 'session.servers' && value === undefined) return [];
     return [{ claim, value: value ?? '', source: fromRecord }];
   });

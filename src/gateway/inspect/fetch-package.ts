@@ -5,13 +5,13 @@ import type { StdioServer } from '../../upstreams/definition.ts';
 import type { FetchedPackage } from '../../upstreams/pins/pinned.ts';
 import { withSandbox } from '../assembly/open-sandbox.ts';
 
-/** What has been fetched into a data directory. */
+/** Finds packages that were fetched into a data directory. */
 export const fetchedInto =
   (dataDir: string): FetchedPackage =>
   (command, args) =>
     packagePin(packagesIn(dataDir), command, args);
 
-/** Fetches the package a server is started from, unless it is there or there is none; nothing of it is run. */
+/** Fetches the package of a server, if it has one and it is not there yet. Nothing of it is run. */
 export async function fetchPackage(dataDir: string, { command, args }: StdioServer): Promise<void> {
   takeDataDir(dataDir);
   await withSandbox(dataDir, ({ runners }) => runners.packages.ready(command, args));

@@ -23,9 +23,9 @@ import { askAsModern } from '../routing/server-callers.ts';
 
 interface ServerInspection {
   readonly era: 'modern' | 'handshake';
-  /** Everything its `tools/list` gives, all pages; of a server that needs an approval, what can be approved. */
+  /** All tools of the server. If it needs an approval, only the tools that can be approved. */
   readonly tools: readonly unknown[];
-  /** How many entries were left out, since readers take them differently. */
+  /** The number of tools that were left out because they can be read in several ways. */
   readonly unsound: number;
   readonly seconds: number;
 }
@@ -41,7 +41,9 @@ const discoverMessage = readMessage(
   Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${discoverParams}}`),
 );
 
-/** Starts or calls a server as a direct session would, lists its tools, and ends it. Only what is approved starts. */
+/**
+ * Starts or calls a server as a direct session would, lists its tools, and ends it. Only an approved server is started.
+ */
 export async function inspectServer(options: InspectOptions): Promise<ServerInspection> {
   takeDataDir(options.dataDir);
   return withSandbox(options.dataDir, (sandbox) => inspectInSandbox(sandbox, options));
@@ -89,7 +91,7 @@ async function inspectInSandbox(
   }
 }
 
-/** As a modern client would; a server of the other era is reached over the bridge. */
+/** Lists tools as a modern client. A server of the other era is reached over the bridge. */
 async function listTools(links: Links, server: ServerDefinition): Promise<Pick<ServerInspection, 'tools' | 'unsound'>> {
   const ask = askAsModern(links, createInspectionSession(), server, discoverMessage);
   // A server without tools need not know the method.
@@ -121,7 +123,7 @@ function createInspectionSession(): Session {
   };
 }
 
-/** Keeps what the server said on stderr, for whoever wants to know why it failed. */
+/** Keeps the last lines of stderr to explain a failure. */
 function createStderrJournal(said: string[]): Journal {
   return {
     record(entry) {

@@ -14,7 +14,7 @@ export type McpServer =
 
 export type McpServers = Readonly<Record<string, McpServer>>;
 
-/** How a session finds a server: in use, with where each of its variables comes from; or why not. */
+/** A server as a session sees it: available, with the source of each variable, or the reason why not. */
 export type ServerView =
   | { readonly name: string; readonly available: true; readonly env: Readonly<Record<string, Provenance>> }
   | { readonly name: string; readonly available: false; readonly rule: string; readonly reason: string };
@@ -24,7 +24,10 @@ export interface SessionServers {
   readonly servers: readonly ServerView[];
 }
 
-/** `narrowed` where a server is handed over as it is: then a rule can only hold where Ambit stands in between. */
+/**
+ * Describes a server for a session. `narrowed` is given if the session uses servers directly: then rules cannot be
+ * enforced.
+ */
 export function serverViewOf(resolved: Resolved, narrowed?: (server: string) => boolean): ServerView {
   const { name } = resolved;
   if (resolved.server === undefined) return { name, available: false, ...resolved.removal };
@@ -45,8 +48,8 @@ interface GatewayPaths {
 }
 
 /**
- * The servers of a session for an agent SDK that starts and calls them itself. Of those whose tools are `narrowed`, and
- * of those that are given a credential, only what Ambit stands in front of is handed over: no credential is shown.
+ * Creates the entries for an agent SDK that starts and calls the servers itself. Servers with restricted tools or
+ * credentials are handed over only behind Ambit, so no credential is shown.
  */
 export function mcpServersOf(
   session: Session,
@@ -60,12 +63,12 @@ export function mcpServersOf(
     if (launch === undefined) return undefined;
     if (session.trustLevel === 'direct' && !narrowed(name) && !credentials)
       return { command: server.command, args: server.args, env: launch.env };
-    // Whoever starts it must not be able to start it outside of its bounds.
+    // The SDK must not be able to start the server outside of its limits.
     return { command: process.execPath, args: createRunArguments(session, server, launch, paths), env: launch.env };
   });
 }
 
-/** The same servers, each at its own address of the gateway; beside them Ambit's own tools, where there are any for it. */
+/** Creates entries with the addresses of the gateway, and one for Ambit's own tools if the session may use any. */
 export function createGatewayServers(
   resolved: readonly Resolved[],
   address: string,
@@ -94,11 +97,14 @@ function mapAvailable(
   return Object.fromEntries(pairs);
 }
 
-/** `ambit run --session …`: it finds context and credentials by itself; what the configuration says is passed on by name. */
+/**
+ * Creates the arguments of `ambit run --session …`. That command finds context and credentials itself; configured
+ * variables are passed on by name.
+ */
 function createRunArguments(session: Session, server: StdioServer, launch: Launch, paths: GatewayPaths): string[] {
   const found: readonly string[] = ['injected', 'credential'];
   const named = Object.entries(launch.provenance).filter(([, origin]) => !found.includes(origin));
-  // Whoever starts it may do so from another folder.
+  // The SDK may start it in another folder.
   const [configFile, dataDir] = [resolve(paths.configFile), resolve(paths.dataDir)];
   const own = ['--config', configFile, '--data-dir', dataDir, '--name', server.name];
   const passed = named.flatMap(([variable]) => ['--env', variable]);

@@ -12,10 +12,12 @@ import type { Sent } from '../../upstreams/links/sent.ts';
 import { type Arrived, allServers, type SessionExchange } from '../exchange.ts';
 import type { Next } from '../stage.ts';
 
-/** Modern listen streams of single servers: the server says what changes there, we say what changes by our bounds. */
+/**
+ * The modern listen streams of single servers. The server announces its changes, Ambit those of the session's limits.
+ */
 export interface ToolListeners {
   listen<E extends SessionExchange<Arrived>>(exchange: E, server: string, next: Next<E, Reply>): Promise<Reply>;
-  /** The session is shown other tools of these servers than before. */
+  /** Announces that the session sees other tools of these servers. */
   announce(sessionId: string, servers: readonly string[]): void;
 }
 
@@ -33,7 +35,7 @@ interface AnnounceParts {
   readonly resolution: Resolution;
 }
 
-/** Tells the clients whose lists Ambit found to have changed. A server tells of a change by itself. */
+/** Tells clients about list changes that Ambit found. Servers announce their own changes. */
 export function announceCatalogChanges({ catalog, callers, sessions, servers, resolution }: AnnounceParts): void {
   catalog.onChange(({ server: name, byOurselves, concerns }) => {
     if (!byOurselves) return;
@@ -47,7 +49,7 @@ export function announceCatalogChanges({ catalog, callers, sessions, servers, re
   });
 }
 
-/** Notes for whom the lists of a server have changed, when the server says so. */
+/** Marks the lists of a server as changed when the server says so. */
 export function markListsChanged(sent: Sent, links: Links, { catalog, resolution }: AnnounceParts): void {
   if (!/^notifications\/\w+\/list_changed$/.test(sent.message.method)) return;
   const { upstream, link } = sent;
@@ -56,8 +58,8 @@ export function markListsChanged(sent: Sent, links: Links, { catalog, resolution
 }
 
 /**
- * Tells handshake-era clients of these servers, and of all servers, that the lists are others now; modern ones hear it
- * on their stream. Where it concerns only some, the others hear nothing: what one tenant does is not theirs to know.
+ * Tells handshake-era clients of these servers and of all servers that their lists changed. Modern clients hear it on
+ * their stream. Clients that are not concerned hear nothing: they must not learn what other tenants do.
  */
 export function announceListChange(
   callers: Callers,
@@ -79,7 +81,7 @@ export function createToolListeners(): ToolListeners {
       const { channel, message, session } = exchange;
       const _meta = { [subscriptionKey]: JSON.parse(message.id as string) as unknown };
       const changed = notificationMessage('notifications/tools/list_changed', { _meta });
-      // Nothing may come before the acknowledgement, which is the first that the server says.
+      // The acknowledgement, the server's first message, must come first.
       let acknowledged = false;
       const heard: Channel = {
         owner: channel.owner,

@@ -5,14 +5,14 @@ import { userCollection } from '../../identity/users.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 
-/** Forgets the lists of servers together with what they were made from. */
+/** Forgets lists of servers when their workspace, user or credential is gone. */
 export interface ForgetLists {
   ofLostWorkspaces(): void;
-  /** The user is gone from the directory. */
+  /** Forgets the lists of a user who was removed. */
   ofUser(userId: string): void;
-  /** A server was given something of a user that is another now, or gone. */
+  /** Forgets lists that were made with a changed or removed credential. */
   ofCredentials(concerns: (userId: string, server: string) => boolean): void;
-  /** Resolves when all that was found out is forgotten; from then on nothing is. */
+  /** Waits for the checks in progress and stops. */
   close(): Promise<unknown>;
 }
 
@@ -24,8 +24,8 @@ interface ForgetListsParts {
 }
 
 /**
- * Users who were added are gone when they are removed. All others are there as long as a session of theirs. Whichever
- * process ends it, the store tells.
+ * Creates the part. Added users are gone when they are removed. All other users exist as long as they have a session.
+ * The store reports the end of sessions of all processes.
  */
 export function createForgetLists({ catalog, config, users, store }: ForgetListsParts): ForgetLists {
   const underWay = new Set<Promise<void>>();
@@ -47,7 +47,7 @@ export function createForgetLists({ catalog, config, users, store }: ForgetLists
   async function forgetGoneUsers(some?: string): Promise<void> {
     for (const userId of listedUsers()) {
       if (some !== undefined && userId !== some) continue;
-      // A list that was forgotten too early is asked for again.
+      // A list that was forgotten too early is fetched again.
       if (await isUserGone(userId).catch(() => true)) forgetUser(userId);
     }
   }

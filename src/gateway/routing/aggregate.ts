@@ -52,11 +52,11 @@ interface AggregateParts {
 export interface Aggregate {
   request(exchange: Prepared): Promise<Reply>;
   notify(exchange: Prepared): Reply;
-  /** The lists of each server that the session may use. */
+  /** Fetches the lists of each server that the session may use. */
   fetchLists(exchange: Prepared): Promise<readonly Listed[]>;
-  /** A session may use other servers than before: those who listen in it are told. */
+  /** Tells the listen streams of a session that it may use other servers than before. */
   announceChange(sessionId: string): void;
-  /** A session has ended: its listen streams fail for that reason. */
+  /** Fails the listen streams of an ended session. */
   endSession(sessionId: string, reason: AmbitError): void;
 }
 
@@ -66,7 +66,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     fetchLists,
     askOf: (exchange) => (server) => serverCallers.ask(exchange, server),
   });
-  /** Listen streams, which on stdio end by being cancelled. */
+  /** The open listen streams. On stdio they end when they are cancelled. */
   const listening = new Set<ListenStream>();
 
   async function initialize(exchange: Prepared): Promise<Reply> {
@@ -82,7 +82,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200, transportId: caller.id };
   }
 
-  /** Sends the message to one server, as if it had come to that server's own address. */
+  /** Sends the message to one server, as if it had come to the server's own address. */
   function sendToServer(exchange: Prepared, upstream: ServerDefinition, edit: Edit, shown?: string): Promise<Reply> {
     exchange.entry.upstream = upstream.name;
     const { message, edits } = exchange;
@@ -101,7 +101,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     }));
   }
 
-  /** Of the tools, only those that some call of this session could be allowed for. */
+  /** Leaves out the tools that no call of this session could use. */
   async function fetchVisibleLists(exchange: Prepared): Promise<Listed[]> {
     return (await fetchLists(exchange)).map((listed) => {
       const { server, offer } = listed;
@@ -111,7 +111,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     });
   }
 
-  /** The servers' tools, and Ambit's own, whose names no server's can have. */
+  /** Lists the tools of the servers and Ambit's own tools. Their names cannot clash. */
   async function listTools(exchange: Prepared): Promise<Reply> {
     const { texts, unavailable } = collectEntries(await fetchVisibleLists(exchange), 'tools');
     return createListReply(exchange, 'tools', { texts: [...texts, ...ownTools.texts(exchange.session)], unavailable });
@@ -228,7 +228,7 @@ function createReply(message: Message, result: string): Reply {
   return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
 }
 
-/** Tells the servers that the client has used so far. Others are told when they are first used. */
+/** Sets the log level of the servers that the client has used. Other servers get it when they are first used. */
 async function setLogLevel(exchange: Prepared): Promise<Reply> {
   const { message, caller } = exchange;
   if (caller !== undefined) {

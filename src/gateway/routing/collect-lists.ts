@@ -31,7 +31,7 @@ interface CollectedList {
   readonly unavailable: readonly UnavailableServer[];
 }
 
-/** What each server offers, at once and within the deadline. */
+/** Fetches the lists of all servers at once, within a deadline. */
 export function fetchAllLists(
   exchange: Prepared,
   catalog: Catalog,
@@ -52,7 +52,7 @@ function listUnavailable(listed: readonly Listed[]): UnavailableServer[] {
   return listed.flatMap(({ server, reason }) => (reason === undefined ? [] : [{ server: server.name, reason }]));
 }
 
-/** Templates as clients are shown them: what they make of one names its server where it must. */
+/** Collects templates as clients see them, with the name of the server where it is needed. */
 export function collectTemplates(listed: readonly Listed[], { claims }: ResourceRoutes): CollectedList {
   const all = mergeClaims(listed, claims);
   const texts = listed.flatMap(({ server, offer }) =>
@@ -75,13 +75,13 @@ export interface ResourceList extends CollectedList {
 interface ServerResources {
   readonly server: ServerDefinition;
   readonly entries: readonly { readonly text: string; readonly uri: string; readonly origin: UriOrigin }[];
-  /** Undefined where the server could not be asked. */
+  /** Undefined if the server did not answer. */
   readonly claims: UriClaims | undefined;
 }
 
 /**
- * Resources are the session's own: they are asked for each time, of the servers that have any. `before` is what they
- * listed the last time: a server that does not answer now still uses the same addresses.
+ * Collects the resources of all servers. They belong to the session and are fetched each time. `before` is the last
+ * result: a server that does not answer now still uses the same addresses.
  */
 export async function collectResources(
   listed: readonly Listed[],
@@ -127,7 +127,7 @@ async function fetchResources(server: ServerDefinition, ask: AskServer): Promise
   return { server, entries, claims: collectClaims(entries.map(({ origin }) => origin)) };
 }
 
-/** One page of a list, with what is missing from it and why. */
+/** Creates one page of a list, with the servers that are missing and why. */
 export function createListReply(
   exchange: Pick<Prepared, 'message' | 'era'>,
   member: string,

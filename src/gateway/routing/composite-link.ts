@@ -10,13 +10,16 @@ import type { Link } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import { allServers } from '../exchange.ts';
 
-/** A handshake-era client of all servers: behind it, a client of each server it has used. */
+/** The link of a handshake-era client of all servers. It has a child client for each server that was used. */
 export interface CompositeLink extends Link {
   readonly initialize: Message;
-  /** On behalf of the session as it is at this call; since the handshake it may have been narrowed. */
+  /**
+   * Returns the child client of a server. `session` is the session at this call, which may have been restricted since
+   * the handshake.
+   */
   child(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller>;
   readonly children: ReadonlyMap<string, Promise<Caller>>;
-  /** The level the client asked for, told to servers as they come. */
+  /** The log level that the client asked for. Servers get it when they are first used. */
   logLevel: string | undefined;
 }
 
@@ -59,7 +62,7 @@ export function createCompositeLink(
       if (known !== undefined) {
         return known.then((child) => {
           if (!links.isRetired(child.link, sessionId)) return child;
-          // The server was described anew: the client is introduced to what there is now, once.
+          // The definition of the server has changed: the child is opened again, once.
           if (children.get(server.name) === known) {
             children.delete(server.name);
             callers.forget(child);
@@ -91,7 +94,7 @@ export function createCompositeLink(
   return composite;
 }
 
-/** A link that does nothing: no server is behind it. Links of which Ambit answers something itself are made from it. */
+/** A link without a server that does nothing. Other links are built on it. */
 export function nullLink(of: Pick<Link, 'sessionId' | 'place' | 'server' | 'era'>): Link {
   let closed = false;
   return {

@@ -16,33 +16,33 @@ import {
   type UriClaims,
 } from './resource-addresses.ts';
 
-/** The work that one request may make, with turns for others in between. */
+/** Limits the work of one request and lets others run in between. */
 interface WorkBudget {
-  /** Throws when it is more than one request may make. */
+  /** Throws if the request takes too much work. */
   spend(steps: number): void;
-  /** Lets others have a turn, where enough has been done since the last one. */
+  /** Lets others run if enough work was done since the last time. */
   yieldTurn(): Promise<void> | undefined;
 }
 
-/** A few milliseconds. */
+/** About a few milliseconds of work. */
 const stepsPerTurn = 500_000;
 
 const maxSteps = 50_000_000;
 
 /** The resource addresses that servers list. */
 export interface ResourceRoutes {
-  /** By the address that clients are shown, where it names no server: the name of the only server that it can be of. */
+  /** The only server that can have an address, by the address that clients see. */
   readonly plain: ReadonlyMap<string, string>;
-  /** By the name of the server. */
+  /** The claims by the name of the server. */
   readonly claims: ReadonlyMap<string, UriClaims>;
 }
 
-/** Nobody has been asked yet. */
+/** The routes before any server was asked. */
 export const noResourceRoutes: ResourceRoutes = { plain: new Map(), claims: new Map() };
 
 export interface FoundUris {
   readonly found: ReadonlyMap<string, RouteTarget>;
-  /** Addresses that several servers may have, each with the names of these servers. */
+  /** The addresses that several servers may have, with the names of these servers. */
   readonly ambiguous: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -53,15 +53,13 @@ interface SearchContext {
   readonly budget: WorkBudget;
 }
 
-/** The least number of steps that one address and one template cost. */
+/** The minimum steps for one address and one template. */
 const [stepsForUri, stepsForTemplate] = [500, 10];
 
 /**
- * Which server each URI belongs to, with room for others in between. Stops when nobody waits for it any more, and refuses
- * what takes too much work. It belongs
- * to the only server that uses its scheme and authority, if that server lists it or has a template for it. Where several
- * use them, the address must name the server: else one server could read what is asked of another by saying more of the
- * address, or by being asked first.
+ * Finds the server of each URI. Stops when the client has gone, and refuses what takes too much work. A URI belongs to
+ * the only server that uses its scheme and authority, if that server lists it or has a template for it. If several
+ * servers use them, the URI must name the server: otherwise one server could get requests that are meant for another.
  */
 export async function findUris(
   exchange: Prepared,
@@ -94,7 +92,7 @@ export async function findUris(
   return { found, ambiguous };
 }
 
-/** One that names the server it is meant for, or that clients are shown as the only server's that can have it. */
+/** Finds the server of a URI that names it or that was listed as one server's only. */
 export function findListed({ available }: Prepared, uri: string, routes: ResourceRoutes): RouteTarget | undefined {
   const named = readNamedUri(available, uri);
   const name = routes.plain.get(uri);
@@ -102,7 +100,10 @@ export function findListed({ available }: Prepared, uri: string, routes: Resourc
   return server === undefined ? undefined : { server, name: named?.uri ?? uri };
 }
 
-/** The refusal of an address that several servers may have. The rest of an address may be a secret, and errors are kept. */
+/**
+ * Creates the error for an address that several servers may have. Errors are stored, so the rest of the address, which
+ * may be secret, is left out.
+ */
 export function ambiguousUriError(uri: string, servers: readonly string[]): AmbitError {
   const { scheme, authority } = readOrigin(uri);
   const start = authority === '' ? `${scheme}:` : `${scheme}://${authority}`;
@@ -112,7 +113,7 @@ export function ambiguousUriError(uri: string, servers: readonly string[]): Ambi
   });
 }
 
-/** The servers that an address without the name of one may be of. */
+/** Finds the servers that may have an address without a server name. */
 async function findUnnamed(uri: string, known: SearchContext): Promise<readonly ServerDefinition[]> {
   const { routes, offers, claims, budget } = known;
   const origin = readOrigin(uri);
@@ -136,7 +137,7 @@ async function findUnnamed(uri: string, known: SearchContext): Promise<readonly 
 
 async function fitsTemplate(uri: string, templates: readonly UriTemplate[], budget: WorkBudget): Promise<boolean> {
   for (const template of templates) {
-    // A template itself is named where its words are completed.
+    // Completion names the template itself.
     if (uri === template.text) return true;
     const { fits, steps } = template.compare(uri);
     if (fits) return true;
@@ -146,14 +147,14 @@ async function fitsTemplate(uri: string, templates: readonly UriTemplate[], budg
   return false;
 }
 
-/** Finds the only server that has resources. A server whose lists are unknown may have some, so then there is no answer. */
+/** Finds the only server with resources. A server with unknown lists may have some, so then there is no answer. */
 function findOnlyServer(offers: readonly Listed[]): ServerDefinition[] {
   if (offers.some(({ offer }) => offer === undefined)) return [];
   const having = offers.filter(({ offer }) => offer?.hasResources).map(({ server }) => server);
   return having.length === 1 ? having : [];
 }
 
-/** The work of comparing addresses with templates: clients write the ones and servers the others. */
+/** The budget for comparing addresses of clients with templates of servers. */
 function createWorkBudget(): WorkBudget {
   let spent = 0;
   let sinceTurn = 0;

@@ -13,7 +13,7 @@ import type { RouteTarget } from '../stages/route-tool.ts';
 import { addServerName } from './resource-addresses.ts';
 import { createDescribedCall } from './server-callers.ts';
 
-/** A server that is not listening by then may still come to it. */
+/** The acknowledgement waits this long. A server that is slower is still listened to. */
 const deadlineMs = 5000;
 const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 const listNotifications = {
@@ -26,13 +26,15 @@ interface ListenParts {
   readonly links: Links;
   readonly catalog: Catalog;
   readonly resolution: Resolution;
-  /** Which server each of the URIs belongs to; those that belong to none are left out. */
+  /** Finds the server of each URI; URIs without a server are left out. */
   findAll(uris: readonly string[]): Promise<ReadonlyMap<string, RouteTarget>>;
   onCancel(end: () => void): void;
   onBoundsChange(tellAll: () => void): void;
 }
 
-/** A modern client's listen stream over all servers. Servers that have not been used are not started for it. */
+/**
+ * Serves the listen stream of a modern client over all servers. Servers that have not been used are not started for it.
+ */
 export async function listenToAll(exchange: Prepared, parts: ListenParts): Promise<Reply> {
   const { message, channel, session } = exchange;
   const asked = memberOf(message.params?.shape, 'notifications');
@@ -59,7 +61,7 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
   });
 
   const honoured: Record<string, unknown> = Object.fromEntries(wanted.map(([name]) => [name, true]));
-  /** By the name of the server and its own address, what the client calls the resource. */
+  /** The client's names of a resource, by server and by the server's own address. */
   const byServer = new Map<string, Map<string, string[]>>();
   const found = uris.length === 0 ? new Map<string, RouteTarget>() : await parts.findAll(uris);
   for (const [uri, { server, name }] of found) {
@@ -69,7 +71,7 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
   if (over) return ended;
   if (found.size > 0) honoured.resourceSubscriptions = [...found.keys()];
 
-  // The acknowledgement comes first of all, and only when every server listens: what comes after it is not missed.
+  // The acknowledgement comes first, and only when every server listens, so that no later change is missed.
   let early: (() => void)[] | undefined = [];
   const notify = (method: string, params: Record<string, unknown>) => {
     if (early === undefined) return emitNotification(method, params);
@@ -84,7 +86,7 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
       if (said.method === 'notifications/subscriptions/acknowledged') listening();
       if (said.method === 'notifications/resources/updated') {
         const uri = stringAt(said.bytes, memberOf(said.params?.shape, 'uri')) ?? '';
-        // A server may tell of a part of what was subscribed to.
+        // A server may report a part of what was subscribed to.
         const shown = byServer.get(server)?.get(uri) ?? [addServerName(server, uri)];
         return shown.map((each) => notify(said.method, { uri: each })).every((taken) => taken);
       }
@@ -96,7 +98,7 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
     close() {},
   });
 
-  /** The servers that tell of their changes themselves, each with the stream they do it on. */
+  /** The servers that report their changes on a stream. */
   const attached = new Map<string, ServerDefinition>();
   const attachServer = (server: ServerDefinition) =>
     new Promise<void>((listening) => {
@@ -130,7 +132,7 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
     else if (!gone) return;
     if (attached.has(name) && !byOurselves) return;
     for (const [, method] of wanted) notify(method, {});
-    // The stream of a server that is another now ends; the new one is listened to in its place.
+    // The stream of a replaced server ends; the new server is listened to instead.
     const replaced = attached.has(name) && attached.get(name) !== server;
     if (replaced) attached.delete(name);
     if (replaced && server !== undefined) void attachServer(server);

@@ -45,12 +45,12 @@ const ownDescription: SelfDescription = {
   instructions: ownInstructions,
 };
 
-/** What Ambit says of itself where it stands for all its servers. */
+/** The description of Ambit at the address of all servers. */
 export const discoverAll = () => createDiscoverResult(aggregateDescription);
 
 export const initializeAll = (requested: string | undefined) => createInitializeResult(aggregateDescription, requested);
 
-/** What it says where only its own tools are. */
+/** The description of the server of Ambit's own tools. */
 const discoverOwn = () => createDiscoverResult(ownDescription);
 
 const initializeOwn = (requested: string | undefined) => createInitializeResult(ownDescription, requested);
@@ -83,7 +83,9 @@ function createOwnLink(tools: Toolset, era: Era): Link {
     return createReply(message, JSON.stringify(era === 'modern' ? { resultType: 'complete', ...result } : result));
   }
 
-  /** Acknowledges a listen stream. The tools never change; `enforceToolRules` tells when the session may use others. */
+  /**
+   * Acknowledges a listen stream. The tools never change; `enforceToolRules` announces when the session may use others.
+   */
   function openListenStream({ message, channel, acting }: Call): Promise<Reply> {
     const id = message.id as string;
     const notifications = asksForToolChanges({ era, message }) ? { toolsListChanged: true } : {};
@@ -120,7 +122,7 @@ function createOwnLink(tools: Toolset, era: Era): Link {
     leave(sessionId, reason) {
       for (const stream of listening) if (stream.sessionId === sessionId) stream.fail(reason);
     },
-    // The sessions share it: that one of its clients leaves does not close it.
+    // All sessions share the link, so it stays open when a client leaves.
     detach() {},
     isClosed: () => false,
   };
@@ -130,7 +132,7 @@ function createReply(message: Message, result: string): Reply {
   return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
 }
 
-/** Refuses arguments that would not be kept as they were sent: a number beyond a double, a name that is there twice. */
+/** Reads arguments and refuses those that would change: numbers beyond a double, names that occur twice. */
 function readArguments({ bytes, params }: Message): unknown {
   const member = memberOf(params?.shape, 'arguments');
   if (member === undefined) return {};

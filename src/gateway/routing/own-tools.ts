@@ -5,10 +5,10 @@ import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
 /** The name of the server of Ambit's own tools. No other server can have it. */
 export const ownServer = 'ambit';
 
-/** Ambit's own tools, as they are listed among those of all servers. */
+/** Ambit's own tools in the list of all servers. */
 export interface OwnToolList {
   has(name: string): boolean;
-  /** The definitions, as `tools/list` has them, of the tools that this session could be allowed to call. */
+  /** Returns the definitions, as JSON texts, of the tools that this session could call. */
   texts(session: Session): readonly string[];
 }
 

@@ -5,17 +5,17 @@ import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
 import { type Binding, boundTo } from '../../upstreams/links/relay/towards-upstream.ts';
 import type { Asking, Sent } from '../../upstreams/links/sent.ts';
 
-/** One way to one caller, and what the message must be called there. */
+/** A caller that gets a server message, its channel, and the names to use there. */
 export interface PushTarget {
   readonly channel: Channel;
   readonly caller: Caller | undefined;
-  /** Whose eyes it is for. */
+  /** The session that may read the message. */
   readonly binding: Binding;
   readonly names: {
     readonly subscriptionId?: string;
     readonly progressToken?: string;
     readonly requestId?: string;
-    /** What the caller calls the resource that was updated. */
+    /** The caller's name of the updated resource. */
     readonly uri?: string;
   };
 }
@@ -23,8 +23,8 @@ export interface PushTarget {
 const noTargets: readonly PushTarget[] = [];
 
 /**
- * Whom a message from an upstream is for. Only callers of the link's own session can come out of this; of a process that
- * has served several sessions, what names no call of theirs is for nobody, unless it says nothing but that a list changed.
+ * Finds the receivers of a server message. They always belong to the session of the link. If a process has served
+ * several sessions, a message that names no call has no receiver, unless it only says that a list changed.
  */
 export function findTargets(sent: Sent): readonly PushTarget[] {
   const { message } = sent;
@@ -40,7 +40,7 @@ export function findTargets(sent: Sent): readonly PushTarget[] {
 function findProgressTargets({ message, pending }: Sent): readonly PushTarget[] {
   const token = memberOf(message.params?.shape, 'progressToken');
   const call = token === undefined ? undefined : pending.get(Number(rawAt(message.bytes, token)));
-  // A token nobody gave, or of a call already answered: strict clients drop the connection over it.
+  // Strict clients drop the connection over an unknown token or one of an answered call.
   if (call?.progressToken === undefined) return noTargets;
   if (!call.lost) call.lastHeardAt = Date.now();
   return [{ ...createCallTarget(call), names: { progressToken: call.progressToken } }];
@@ -52,7 +52,7 @@ function findSubscriptionTargets({ message, pending }: Sent, subscription: Membe
   return [{ ...createCallTarget(call), caller: undefined, names: { subscriptionId: call.clientId } }];
 }
 
-/** In the modern era these are heard on a listen stream and nowhere else. */
+/** The notifications that modern clients get only on a listen stream. */
 export const announcementMethods: ReadonlySet<string> = new Set([
   'notifications/tools/list_changed',
   'notifications/prompts/list_changed',
@@ -90,7 +90,7 @@ function findCallerTargets(sent: Sent): readonly PushTarget[] {
   });
 }
 
-/** The id named here is the upstream's: whoever is told must find its own in its place. */
+/** Replaces the server's request id by the client's. */
 function findCancelledTargets(sent: Sent): readonly PushTarget[] {
   const { message, link, pending, callers } = sent;
   const member = memberOf(message.params?.shape, 'requestId');
@@ -133,7 +133,7 @@ function createCallerTarget({ binding }: Sent, caller: Caller, channel: Channel)
   return { channel, caller, binding: boundTo(binding, caller.sessionId), names: {} };
 }
 
-/** Of several sessions that could be meant, the one that the process has served. */
+/** Finds the callers of the only session that the process has served. */
 function findSoleCallers({ callers, sole }: Sent): readonly Caller[] {
   return sole === undefined ? callers : callers.filter(({ sessionId }) => sessionId === sole);
 }

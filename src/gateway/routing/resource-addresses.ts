@@ -3,43 +3,43 @@ import { templateOf } from '../../upstreams/catalog/merge.ts';
 import { readUriTemplate, type UriTemplate } from '../../upstreams/catalog/uri-template.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 
-/** The resource templates of a server, read. */
+/** The parsed resource templates of a server. */
 interface ResourceTemplates {
-  /** Those that say their scheme. */
+  /** The templates that contain a scheme. */
   readonly withScheme: readonly UriTemplate[];
-  /** Those that do not. */
+  /** The templates without a scheme. */
   readonly withoutScheme: readonly UriTemplate[];
   readonly claims: UriClaims;
 }
 
 const noTemplates: ResourceTemplates = { withScheme: [], withoutScheme: [], claims: collectClaims([]) };
 
-/** Lists are kept for a while, and each is read once. */
+/** The templates of each cached list, so that each list is parsed once. */
 const templatesByList = new WeakMap<readonly string[], ResourceTemplates>();
 
 /** The scheme and the authority of an address. */
 export interface UriOrigin {
-  /** Empty for an address without one. */
+  /** Empty if the address has none. */
   readonly scheme: string;
-  /** Undefined for a template that leaves it open. */
+  /** Undefined for a template with a variable authority. */
   readonly authority: string | undefined;
 }
 
 /** The origins of the addresses that a server uses. */
 export interface UriClaims {
   readonly schemes: ReadonlySet<string>;
-  /** The schemes of templates that leave the authority open. */
+  /** The schemes of templates with a variable authority. */
   readonly wideSchemes: ReadonlySet<string>;
   readonly origins: ReadonlySet<string>;
 }
 
-/** By the name of the server: what it lists, and what its templates say. */
+/** The claims of each server: by its list, and by its templates. */
 export type ClaimsByServer = ReadonlyMap<string, readonly UriClaims[]>;
 
-/** No authority is longer, and servers write addresses of any length. */
+/** Longer addresses are cut before they are read, because servers write addresses of any length. */
 const maxOriginLength = 1024;
 
-/** The origin of an address. Spellings that a server may take for the same origin have the same one. */
+/** Reads the origin of an address. Spellings that a server may treat as equal have the same origin. */
 export function readOrigin(uri: string): UriOrigin {
   const text = cleanUri(uri);
   const scheme = readScheme(text);
@@ -48,7 +48,7 @@ export function readOrigin(uri: string): UriOrigin {
   return { scheme, authority: normalizeAuthority(scheme, authority) };
 }
 
-/** The origin of all addresses that a template can make; undefined where it does not even say the scheme. */
+/** Reads the origin of all addresses of a template; undefined if it has no scheme. */
 export function readTemplateOrigin(template: string): UriOrigin | undefined {
   const prefix = cleanUri(template.split('{', 1)[0] ?? '');
   const scheme = readScheme(prefix);
@@ -58,7 +58,7 @@ export function readTemplateOrigin(template: string): UriOrigin | undefined {
   return isOpen ? { scheme, authority: undefined } : readOrigin(prefix);
 }
 
-/** Collects the schemes and authorities that a server claims by these origins. */
+/** Collects the claims of these origins. */
 export function collectClaims(origins: Iterable<UriOrigin>): UriClaims {
   const claims = { schemes: new Set<string>(), wideSchemes: new Set<string>(), origins: new Set<string>() };
   for (const origin of origins) {
@@ -69,19 +69,19 @@ export function collectClaims(origins: Iterable<UriOrigin>): UriClaims {
   return claims;
 }
 
-/** The names of the servers that use an origin, or a part of it. */
+/** Finds the servers that use an origin, or a part of it. */
 export function findClaimants(all: ClaimsByServer, origin: UriOrigin): string[] {
   return [...all].filter(([, claims]) => claims.some((each) => claimsOrigin(each, origin))).map(([server]) => server);
 }
 
-/** Whether any other server uses the origin, or a part of it. */
+/** Tells whether another server uses the origin, or a part of it. */
 function isClaimedByOther(all: ClaimsByServer, origin: UriOrigin, server: string): boolean {
   for (const [name, claims] of all)
     if (name !== server && claims.some((each) => claimsOrigin(each, origin))) return true;
   return false;
 }
 
-/** The names of the servers that use a scheme with whatever authority. */
+/** Finds the servers that use a scheme. */
 export function findSchemeUsers(all: ClaimsByServer, scheme: string): string[] {
   return findClaimants(all, { scheme, authority: undefined });
 }
@@ -95,7 +95,7 @@ function originKey({ scheme, authority }: UriOrigin): string {
   return `${scheme}://${authority}`;
 }
 
-/** As lenient readers take it: without blanks, with slashes only. */
+/** Cleans an address as lenient parsers do: no blanks, only slashes. */
 function cleanUri(uri: string): string {
   return uri
     .slice(0, maxOriginLength)
@@ -107,7 +107,7 @@ function readScheme(text: string): string | undefined {
   return /^([a-z][a-z0-9+.-]*):/i.exec(text)?.[1]?.toLowerCase();
 }
 
-/** Without the user and the usual ports, decoded, in small letters. */
+/** Removes the user and default ports, decodes, and lowers the case. */
 function normalizeAuthority(scheme: string, authority: string): string {
   const host = decodePart(authority.slice(authority.lastIndexOf('@') + 1))
     .toLowerCase()
@@ -140,12 +140,12 @@ function readTemplates(entries: readonly string[]): ResourceTemplates {
   return read;
 }
 
-/** The templates that a server offers. */
+/** Returns the templates of a server. */
 export function findTemplates({ offer }: Listed): ResourceTemplates {
   return offer === undefined ? noTemplates : readTemplates(offer.templates);
 }
 
-/** What each server with resources claims: by its templates, and by what it lists. */
+/** Merges the claims of each server with resources: by its templates, and by its list. */
 export function mergeClaims(offers: readonly Listed[], lists: ReadonlyMap<string, UriClaims>): ClaimsByServer {
   const all = new Map<string, UriClaims[]>();
   for (const { server, offer } of offers) {
@@ -157,14 +157,14 @@ export function mergeClaims(offers: readonly Listed[], lists: ReadonlyMap<string
   return all;
 }
 
-/** An address or a template as it names the server it is meant for. */
+/** Puts the name of the server in front of an address or a template. */
 export function addServerName(server: string, uri: string): string {
   return `ambit+${server}:${uri}`;
 }
 
 /**
- * Reads an address with `ambit+NAME:` in front: the server, where it is available, and the server's own address.
- * Undefined for any other address. No server can have such an address itself.
+ * Reads an address that begins with `ambit+NAME:`: the server, if available, and its own address. Undefined for any
+ * other address. No server can have such an address itself.
  */
 export function readNamedUri(
   available: readonly ServerDefinition[],
@@ -177,8 +177,8 @@ export function readNamedUri(
 }
 
 /**
- * The address or template of a server as clients are shown it: with the server's name in front where another server uses
- * the same origin. A template that does not say its origin could mean anything of the others.
+ * Creates the address or template that clients see. It names the server if another server uses the same origin. A
+ * template without an origin could match addresses of any server.
  */
 export function createPublicUri(
   server: string,

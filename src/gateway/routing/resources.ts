@@ -15,13 +15,13 @@ import {
   type ResourceRoutes,
 } from './find-resource.ts';
 
-/** The resources of all servers, as each session is shown them. */
+/** The resources of all servers, as each session sees them. */
 interface Resources {
   list(exchange: Prepared): Promise<Reply>;
   listTemplates(exchange: Prepared): Promise<Reply>;
-  /** The server that an address belongs to; throws where several may have it. */
+  /** Finds the server of an address. Throws if several servers may have it. */
   find(exchange: Prepared, uri: string): Promise<RouteTarget | undefined>;
-  /** However many they are, the servers are asked for their resources once. */
+  /** Finds the servers of several addresses and asks each server for its list at most once. */
   findAll(exchange: Prepared, uris: readonly string[]): Promise<FoundUris>;
 }
 
@@ -30,17 +30,17 @@ interface ResourcesParts {
   askOf(exchange: Prepared): (server: ServerDefinition) => AskServer;
 }
 
-/** What a session was told about resources, and when. */
+/** The last routes that a session was given, and when. */
 interface KnownRoutes {
   readonly routes: ResourceRoutes;
   readonly at: number;
 }
 
-/** So long what servers listed stands for what they list. */
+/** The time for which a list of resources is not fetched again. */
 const routesTtlMs = 10_000;
 
 export function createResources({ fetchLists, askOf }: ResourcesParts): Resources {
-  /** What each session was last told about resources, where it stands; a narrowed one has another record. */
+  /** The last routes of each session record. A restricted session has another record. */
   const knownRoutes = new WeakMap<Session, KnownRoutes>();
 
   async function collectAll(exchange: Prepared, offers: readonly Listed[]): Promise<ResourceList> {
@@ -54,7 +54,7 @@ export function createResources({ fetchLists, askOf }: ResourcesParts): Resource
     const known = knownRoutes.get(exchange.session);
     const routes = known?.routes ?? noResourceRoutes;
     const { channel } = exchange;
-    // An address with the name of its server needs nobody else; one that was listed a moment ago is known.
+    // An address that names its server, or was listed a moment ago, needs no requests.
     const recent = isFresh(known) ? routes : noResourceRoutes;
     const found = new Map(uris.flatMap((uri) => toEntries(uri, findListed(exchange, uri, recent))));
     if (found.size === uris.length) return { found, ambiguous: new Map() };
@@ -62,7 +62,7 @@ export function createResources({ fetchLists, askOf }: ResourcesParts): Resource
     const areListed = uris.every((uri) => found.has(uri) || routes.plain.has(uri));
     if (isFresh(known) || areListed || channel.isGone()) {
       const all = await findUris(exchange, uris, routes, offers);
-      // What nobody has may be new.
+      // An address that was not found may be new.
       if (all.found.size + all.ambiguous.size === uris.length || channel.isGone()) return all;
     }
     return findUris(exchange, uris, (await collectAll(exchange, offers)).routes, offers);
@@ -72,7 +72,7 @@ export function createResources({ fetchLists, askOf }: ResourcesParts): Resource
     async list(exchange) {
       return createListReply(exchange, 'resources', await collectAll(exchange, await fetchLists(exchange)));
     },
-    // The client expands templates itself: they name their server where an address from a list would.
+    // The client expands templates itself, so they name their server where listed addresses do.
     async listTemplates(exchange) {
       const offers = await fetchLists(exchange);
       const known = knownRoutes.get(exchange.session);

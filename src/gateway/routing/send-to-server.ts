@@ -19,7 +19,7 @@ import type { ServerCallers } from './server-callers.ts';
 
 const [mark, escaped] = [Buffer.from('inputRequests'), Buffer.from('\\u')];
 
-/** Makes the check that is asked when an admitted request is sent. See `Acting.confirm`. */
+/** Creates the check that runs when an admitted request is sent. See `Acting.confirm`. */
 type RecheckCall = (decided: DecidedExchange, server: ServerDefinition, message: Message) => () => Session;
 
 interface SendParts {
@@ -29,7 +29,7 @@ interface SendParts {
   readonly recheckCall: RecheckCall;
 }
 
-/** Sends a request to its server and returns the answer. `shown` is what the client calls the resource. */
+/** Sends a request to its server and returns the answer. `shown` is the client's name of the resource. */
 export type SendToServer = (exchange: ServerExchange, shown?: string) => Promise<Reply>;
 
 export function createSendToServer({ links, callers, serverCallers, recheckCall }: SendParts): SendToServer {
@@ -55,7 +55,7 @@ export function createSendToServer({ links, callers, serverCallers, recheckCall 
   };
 }
 
-/** The exchange as its link takes it. `caller` is the client of that very server. */
+/** Creates the call for a link. `caller` is the client of that server. */
 export function createCall(exchange: Prepared, caller: Caller | undefined, confirm?: Acting['confirm']): Call {
   const { outgoing, edits, channel, headers, session, principal, correlationId, trace, entry } = exchange;
   return {
@@ -71,8 +71,8 @@ export function createCall(exchange: Prepared, caller: Caller | undefined, confi
 }
 
 /**
- * A request may wait between the decision about it and the moment its server gets it: for a process, a handshake, a list.
- * Where anything that the decision rests on has changed meanwhile, the stages check the request again.
+ * Creates the recheck. A request may wait for a process, a handshake or a list after it was decided. If the session,
+ * the configuration or an approval has changed since, the stages check it again.
  */
 export function createRecheckCall(resolution: Resolution, stages: () => readonly StageInfo[]): RecheckCall {
   return ({ session, decidedAt }, { name }, message) =>
@@ -84,7 +84,7 @@ export function createRecheckCall(resolution: Resolution, stages: () => readonly
     };
 }
 
-/** Notes when a server was asked and when it answered, where that becomes a span of its own. */
+/** Records the time of a request to a server, for its span. */
 export async function timeUpstream(
   { entry }: Pick<Arrived, 'entry'>,
   server: string,
@@ -98,7 +98,7 @@ export async function timeUpstream(
   }
 }
 
-/** In an answer that asks for input, each question to a person says which server asks. */
+/** Adds the name of the server to each question for a person in an answer that asks for input. */
 export function nameAskers(reply: Reply, server: string): Reply {
   if (reply.kind !== 'message' || !(reply.bytes.includes(mark) || reply.bytes.includes(escaped))) return reply;
   const { bytes, result } = readMessage(reply.bytes);
@@ -114,14 +114,14 @@ export function nameAskers(reply: Reply, server: string): Reply {
   return { ...reply, bytes: applyEdits(bytes, edits) };
 }
 
-/** Whether a handshake-era request changes what its client is subscribed to. */
+/** Tells whether a handshake-era request changes the subscriptions of its client. */
 export function changesSubscription(method: string): boolean {
   return method === 'resources/subscribe' || method === 'resources/unsubscribe';
 }
 
 /**
- * Passes on such a request of a client, at whatever address it came in. Clients of one process share its subscriptions:
- * the last one to leave says goodbye. `shown` is what the client calls the resource.
+ * Sends a subscribe or unsubscribe request. Clients of one process share its subscriptions, so only the last client
+ * unsubscribes at the server. `shown` is the client's name of the resource.
  */
 async function requestSubscription(callers: Callers, call: Call, caller: Caller, shown?: string): Promise<Reply> {
   const { message } = call;
@@ -136,7 +136,7 @@ async function requestSubscription(callers: Callers, call: Call, caller: Caller,
 async function subscribe(call: Call, caller: Caller, uri: string, shown: string): Promise<Reply> {
   const before = caller.subscriptions.get(uri);
   assertCanSubscribe(caller, uri);
-  // Before the answer: the first update may come together with it.
+  // Set before the answer, because the first update may come together with it.
   caller.subscriptions.set(uri, shown);
   let isTaken = false;
   try {

@@ -15,14 +15,14 @@ import type { Links } from '../../upstreams/links/links.ts';
 import { allServers, type Prepared } from '../exchange.ts';
 import type { CompositeLink } from './composite-link.ts';
 
-/** The way from a client to one of its servers, at whichever address the client is. */
+/** Finds the client of a server for a request, at the server's own address and at the address of all servers. */
 export interface ServerCallers {
   /**
-   * The handshake-era client of the server that a request goes through: the client itself at the server's own address, a
-   * client behind it at the address of all servers. Its link is opened again first, where it must be.
+   * Finds the handshake-era client for a request: the client itself at the server's own address, a child of it at the
+   * address of all servers. Its link is opened again if necessary.
    */
   find(exchange: Prepared, server: ServerDefinition): Caller | Promise<Caller>;
-  /** Asks the server on the client's behalf. The client is described as it described itself. */
+  /** Asks the server on behalf of the client, with the client's own description. */
   ask(exchange: Prepared, server: ServerDefinition): AskServer;
 }
 
@@ -30,8 +30,8 @@ export function createServerCallers(links: Links): ServerCallers {
   const reconnecting = new WeakMap<Caller, Promise<Caller>>();
 
   /**
-   * Introduces a client again, with its own words: its server was described anew since the handshake, or the client is
-   * known only from before a restart.
+   * Repeats the handshake of a client, because the definition of its server has changed or the client is known only
+   * from before a restart.
    */
   async function reconnect(exchange: Prepared, caller: Caller, server: ServerDefinition): Promise<Caller> {
     const { channel, headers, session, correlationId, trace, entry } = exchange;
@@ -39,7 +39,7 @@ export function createServerCallers(links: Links): ServerCallers {
     const again = { message: caller.initialize, edits: [], channel, headers, caller, acting, cancelOnGone: false };
     const { link, version } = await links.handshake(session, server, again);
     if (version === undefined) throw new AmbitError('UPSTREAM_FAILED');
-    // The old link is left to finish what is under way.
+    // The old link finishes its calls.
     caller.link = link;
     link.attach(caller);
     const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
@@ -53,7 +53,7 @@ export function createServerCallers(links: Links): ServerCallers {
     if (caller === undefined) throw new AmbitError('INTERNAL');
     if (exchange.server === allServers) return (caller.link as CompositeLink).child(caller, server, session);
     if (!links.isRetired(caller.link, caller.sessionId)) return caller;
-    // However many calls notice it, a client is introduced once.
+    // Several calls share one handshake.
     const running =
       reconnecting.get(caller) ?? reconnect(exchange, caller, server).finally(() => reconnecting.delete(caller));
     reconnecting.set(caller, running);
@@ -72,7 +72,7 @@ export function createServerCallers(links: Links): ServerCallers {
   };
 }
 
-/** A call of ours that describes the client as it described itself in its own modern request. */
+/** Creates a call with the client description of a modern request. */
 export function createDescribedCall(request: Message, method: string, params: string, channel?: Channel): Call {
   const call = ownCall(method, params, channel);
   const members = (request.meta?.members ?? []).filter(({ key }) => key.startsWith('io.modelcontextprotocol/'));

@@ -24,18 +24,18 @@ interface RestrictionParts {
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
 }
 
-/** What is live of a session follows its bounds when they change. */
+/** Ends running work of sessions that their limits no longer allow. */
 export interface RestrictionEnforcer {
-  /** The session was narrowed: what no longer fits ends at once, calls under way included. */
+  /** Ends at once what a restricted session may no longer use, including running calls. */
   enforceRestriction(session: Session, before: Session): Promise<void>;
-  /** To be called before another configuration is in place; the function returned, after. */
+  /** Compares sessions before and after a reload. Call it before the reload and the returned function after it. */
   beforeReload(sessions: readonly Session[], config: Config): (next: Config) => void;
 }
 
 export function createRestrictionEnforcer(parts: RestrictionParts): RestrictionEnforcer {
   const { links, callers, aggregate, resolution, tools, listeners, servers } = parts;
 
-  /** Those of all servers, and those of the servers that show other tools now. */
+  /** Announces the change to clients of all servers, and of the servers whose visible tools changed. */
   function announceToClients(sessionId: string, shownAnew: readonly string[]): void {
     announceListChange(callers, shownAnew, (caller) => caller.sessionId === sessionId);
     aggregate.announceChange(sessionId);
@@ -49,13 +49,13 @@ export function createRestrictionEnforcer(parts: RestrictionParts): RestrictionE
       return links.endSession(id, notAvailableError(server.name), server.name);
     }
     if (trustLevel === before.trustLevel) return undefined;
-    // What was started or opened with more trust than the session has now must not serve it any longer.
+    // A process or connection that was opened with more trust must not serve the session any longer.
     if (server.kind === 'stdio') return links.endSession(id, trustLoweredError(server.name), server.name);
     links.retire(server.name, ({ users }) => users.has(id));
     return undefined;
   }
 
-  /** A session's record, and how it stands in each workspace it works in. */
+  /** Lists the session record and its view in each workspace where it works. */
   function listWorkspaceViews(session: Session): Session[] {
     if (session.workspaceId !== undefined) return [session];
     return [session, ...[...links.workspacesOf(session.id)].map((id) => inWorkspace(session, id))];
@@ -66,7 +66,7 @@ export function createRestrictionEnforcer(parts: RestrictionParts): RestrictionE
       const ended = [...servers().values()].map((server) => endServerWork(session, server, before));
       const names = [...servers().keys(), ownServer];
       const [were, are] = [before, session].map((each) => tools.outlook(each, names));
-      // Where its clients choose the workspace, the record alone does not say what each of them is shown.
+      // If clients choose the workspace, the record alone does not tell what they see.
       const roams = session.workspaceId === undefined;
       const narrowed = roams ? names.filter((name) => tools.of(name) !== undefined) : findChangedNames(were, are);
       announceToClients(session.id, narrowed);
@@ -87,7 +87,7 @@ export function createRestrictionEnforcer(parts: RestrictionParts): RestrictionE
               launchSettings(session, scope, config),
               launchSettings(session, scope, next),
             );
-            // What others use too stays for them: this session is refused before its call gets there.
+            // A shared link stays for others. Calls of this session are refused before they reach it.
             const gone = !now.has(server.name) && !isWide(scope);
             if (elsewhere || gone) links.retire(server.name, matchUser(session, scope));
           }
@@ -115,7 +115,7 @@ function serverNames(servers: readonly ServerDefinition[]): string[] {
   return servers.map(({ name }) => name);
 }
 
-/** All of the configuration that a process finds in its environment or its sandbox, beside its own server's. */
+/** Returns the settings that a process gets in its environment or sandbox, beside those of its server. */
 function launchSettings({ workspaceId, trustLevel }: Session, scope: Scope, { context, workspaces }: Config): unknown {
   const workspace = workspaceId === undefined || scope === 'shared' ? undefined : workspaces[workspaceId];
   const guarded = trustLevel === 'direct' ? [] : [workspace?.git, workspace?.files.keep, workspace?.files.open];

@@ -7,17 +7,20 @@ import { type Caller, type Callers, seatOf } from '../../upstreams/links/caller.
 import type { Link } from '../../upstreams/links/link.ts';
 
 /**
- * Handshake-era clients, written down beside their session: after a restart, or in another process on the same store,
- * a client goes on without shaking hands again. There are as many places as a session may have clients; whoever comes
- * later may take the place of one nobody here knows.
+ * Stores handshake-era clients with their session. After a restart, or in another process on the same store, a client
+ * continues without a new handshake. There are as many slots as a session may have clients; a new client may replace
+ * one that is unknown here.
  */
 export interface TransportStore {
-  /** Resolves when it is written. A client that cannot be remembered has to shake hands again. */
+  /** Saves a client. A client that cannot be saved has to repeat the handshake after a restart. */
   save(caller: Caller): Promise<void>;
-  /** Opens the client that this very session had under this id, if it is written down. */
+  /** Restores the client that this session had under this id. */
   restore(session: Session, transportId: string): Promise<Caller | undefined>;
   delete(caller: Caller): Promise<void>;
-  /** Which session of this user has a client under this id written down. A user has few, so they are looked through. */
+  /**
+   * Finds the session of this user that has stored a client under this id. All sessions of the user are searched,
+   * because a user has few.
+   */
   findSession(userId: string, transportId: string): Promise<string | undefined>;
 }
 
@@ -25,9 +28,9 @@ interface TransportStoreOptions {
   readonly marks: SessionMarks;
   readonly callers: Callers;
   readonly sessions: Sessions;
-  /** A link for a client that is known but not connected. */
+  /** Creates a link for a client that is not connected. */
   linkFor(session: Session, server: string, initialize: Message): Link;
-  /** One that will not come back: what else is written about it can go. */
+  /** Called for a client that will not come back, so that other data about it can be removed. */
   onForgotten?(sessionId: string, transportId: string): Promise<void>;
 }
 
@@ -54,7 +57,7 @@ export function createTransportStore(options: TransportStoreOptions): TransportS
 
   async function reopenTransport(session: Session, transportId: string): Promise<Caller | undefined> {
     const found = await readTransport(session.id, transportId);
-    // The session may have gone meanwhile, and nobody would end what is opened for it then.
+    // If the session has ended meanwhile, nobody would end the restored client.
     const live = found === undefined ? undefined : (sessions.get(session.id) ?? (await sessions.load(session.id)));
     if (found === undefined || live === undefined || sessions.get(session.id) === undefined) return undefined;
     const { id, server, version, workspaceId } = found;
@@ -85,7 +88,7 @@ export function createTransportStore(options: TransportStoreOptions): TransportS
         await marks.delete(sessionId, key);
         await marks.put(sessionId, key, value);
       } catch {
-        // The store is away; the next call will say so.
+        // The store is not available; the next call reports it.
       }
     },
 

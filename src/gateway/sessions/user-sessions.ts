@@ -8,14 +8,17 @@ import type { Session, SessionDraft } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { isWithinCeiling } from '../../sessions/within-ceiling.ts';
 
-/** Sessions of those who are not bound to one. `workspaceId` is the one they mean, where they may use only some. */
+/**
+ * Finds and opens sessions for callers whose credential is not bound to one session. `workspaceId` is the chosen
+ * workspace, if the credential is limited to some.
+ */
 export interface UserSessions {
   openFor(principal: Principal, workspaceId?: string): Promise<Session>;
-  /** The one session of a user who names none. Kept by name: found again after a restart, and by every process here. */
+  /** Finds or opens the default session of a user. It has a name, so all processes find it, also after a restart. */
   defaultFor(principal: Principal, workspaceId?: string): Promise<Session>;
-  /** The one session of a user for what a host calls a conversation. */
+  /** Finds or opens the session for one conversation of a host. */
   hintedFor(principal: UserPrincipal, hint: string, workspaceId?: string): Promise<Session>;
-  /** One that the user owns; whatever else has that id is as unknown as what never was. */
+  /** Finds a session of the user by its id. Sessions of others look as if they did not exist. */
   chosenBy(principal: UserPrincipal, id: string): Promise<Session>;
 }
 
@@ -26,7 +29,10 @@ interface UserSessionsOptions {
   readonly log: Log;
 }
 
-/** A session found by name counts as found for this long: with each request it is used, so it does not expire. */
+/**
+ * A session that was found by name is used for this long without a new search. It cannot expire in that time, because
+ * each request uses it.
+ */
 const recentMs = 750;
 const maxRecent = 10_000;
 const maxTries = 16;
@@ -50,7 +56,7 @@ export function createUserSessions({ sessions, keys, open, log }: UserSessionsOp
       ...(keyId === undefined ? {} : { keyId }),
     };
     const { session } = await open(draft, { ceiling });
-    // Revoked in between: whoever revoked the key may have looked for its sessions just before this one was there.
+    // If the key was revoked meanwhile, its sessions may have been ended just before this one was opened.
     if (keyId !== undefined && !(await keys.isGood(keyId))) {
       await sessions.end(session.id, 'revoked');
       throw new AmbitError('UNAUTHENTICATED');
@@ -85,7 +91,7 @@ export function createUserSessions({ sessions, keys, open, log }: UserSessionsOp
       try {
         return rememberSession(key, await openSession(principal, name, workspaceId), at);
       } catch (error) {
-        // Somebody else was faster: theirs is found in the next round.
+        // Another request was faster: the next round finds its session.
         if (!isAmbitError(error) || error.code !== 'SESSION_EXISTS') throw error;
       }
     }
@@ -111,21 +117,21 @@ export function createUserSessions({ sessions, keys, open, log }: UserSessionsOp
   };
 }
 
-/** Whether a session may be used by whoever this is. */
+/** Tells whether a principal may use a session. */
 export function mayUseSession(session: Session, principal: Principal): boolean {
   if (session.userId !== principal.userId) return false;
-  // Whoever opened it in the name of nobody: those who prove nothing are given nothing more.
+  // Anonymous callers get nothing more, whoever opened the session.
   if (principal.kind === 'anonymous') return session.trustLevel === 'sandboxed' && session.permissions.length === 0;
   return principal.kind !== 'user' || isWithinCeiling(session, principal.ceiling);
 }
 
-/** Credentials with the same bounds share one; a narrower one has another, since it may not use the wider's. */
+/** Returns the name of the default session. Credentials with the same limits share one; others must not use it. */
 function defaultSessionName(principal: Principal, workspaceId: string | undefined): string {
   const bounds = principal.kind === 'user' ? ceilingKey(principal, workspaceId) : '';
   return bounds === '' ? 'default' : `default:${digestParts([bounds])}`;
 }
 
-/** Empty for a credential that bounds nothing. */
+/** Returns an empty key for a credential without limits. */
 function ceilingKey({ ceiling }: UserPrincipal, workspaceId: string | undefined): string {
   if (isUnbounded(ceiling)) return '';
   const { trustLevel, directIn, workspaces, scopes } = ceiling;

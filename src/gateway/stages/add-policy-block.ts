@@ -17,12 +17,12 @@ export function addPolicyBlock(governance: Governance, callers: Callers): AfterS
     if (session === undefined) return cleanReply;
     const { id: sessionId, userId, workspaceId } = session;
     const transportId = findTransport(exchange, sessionId);
-    // A handshake-era client that has not initialized is not a client yet.
+    // A handshake-era client must initialize first.
     if (transportId === undefined && exchange.era === 'handshake') return cleanReply;
     return governance.carry({ sessionId, userId, workspaceId, transportId }, cleanReply);
   }
 
-  /** A transport session that is another session's, or that has ended, does not count. */
+  /** Ignores transport sessions of other sessions and those that have ended. */
   function findTransport({ era, transportId, server }: Arrived, sessionId: string): string | undefined {
     const caller = era === 'modern' || transportId === undefined ? undefined : callers.get(transportId);
     return caller?.sessionId === sessionId && caller.server === server ? caller.id : undefined;
@@ -47,18 +47,18 @@ export function addPolicyBlock(governance: Governance, callers: Callers): AfterS
   };
 }
 
-/** An exchange grows in place: once it has found its session, it is there whatever came of it. */
+/** Returns the session, also if a later stage failed, because exchanges are changed in place. */
 function findSession(exchange: Arrived): Session | undefined {
   return (exchange as Arrived & { readonly session?: Session | undefined }).session;
 }
 
-/** Marks blocks that a server has forged. Results of Ambit's own tools, files among them, stay as they are. */
+/** Marks forged blocks of a server. Results of Ambit's own tools, including files, stay as they are. */
 function markServerReply({ server, entry }: Arrived, reply: Reply): Reply {
   const isOwn = (entry.upstream ?? server) === ownServer;
   return isOwn && !isRefusal(reply) ? reply : markReply(reply);
 }
 
-/** Whether the reply is a refusal by Ambit, which may quote a server. */
+/** Tells whether the reply is a refusal by Ambit, which may quote a server. */
 function isRefusal(reply: Reply): boolean {
   if (reply.kind !== 'message' || !reply.bytes.includes('ambit/error')) return false;
   return memberOf(readMessage(reply.bytes).meta, 'ambit/error') !== undefined;

@@ -26,7 +26,7 @@ export function admit(sessions: Sessions): AroundStage<SessionExchange<Arrived>,
       async function runAdmitted(given: Grant): Promise<Reply> {
         if (isCounted) entry.admitted = true;
         let bytes = isCounted ? message.bytes.length : 0;
-        // A stream that only listens is no activity: it must not keep a session alive.
+        // A listen stream is no activity and must not keep a session alive.
         const listens = message.method === 'subscriptions/listen';
         if (listens) void given.of.leave(given, isCounted, 0);
         try {
@@ -35,7 +35,7 @@ export function admit(sessions: Sessions): AroundStage<SessionExchange<Arrived>,
           return reply;
         } finally {
           const left = listens ? undefined : given.of.leave(given, isCounted, bytes);
-          // A finished answer does not wait long for a store that is away.
+          // A finished answer does not wait long for an unavailable store.
           if (left !== undefined) await waitFor(left, maxWaitMs).catch(() => {});
         }
       }

@@ -52,7 +52,7 @@ export function isListenStream(exchange: SessionExchange<Arrived> | SessionExcha
   return 'intent' in exchange ? exchange.intent === 'stream' : exchange.message.method === 'subscriptions/listen';
 }
 
-/** Undefined where a further scope would not help. */
+/** Creates the error that names the missing scopes. Undefined if more scopes would not help. */
 function createScopeError(error: unknown, { scopes, permissions }: AccessToken): AmbitError | undefined {
   if (!isAmbitError(error) || error.code !== 'PERMISSION_DENIED' || error.needs === undefined) return undefined;
   const { brought, governed } = permissions;

@@ -18,14 +18,17 @@ import type { BeforeStage } from '../stage.ts';
 export interface IdentifyOptions {
   readonly sessions: Sessions;
   readonly keys: Pick<Keys, 'verify'>;
-  /** The user that a JWT proves; UNAUTHENTICATED when it proves none. Absent where no issuer is configured. */
+  /** Verifies a JWT and returns its user. Absent if no issuer is configured. */
   readonly verifyJwt?: ((presented: PresentedToken) => UserPrincipal | Promise<UserPrincipal>) | undefined;
   readonly anonymous: 'off' | 'loopback';
   readonly onInvalidKey: 'refuse' | 'anonymous';
   readonly log: Log;
 }
 
-/** Finds who a credential proves. A promise only where something has to be asked; UNAUTHENTICATED when it proves nobody. */
+/**
+ * Finds the principal of a credential; throws UNAUTHENTICATED if there is none. Returns a promise only if something has
+ * to be asked.
+ */
 export type Identify = (credential: Credential) => Principal | Promise<Principal>;
 
 const warnEveryMs = 60_000;
@@ -33,8 +36,8 @@ const warnEveryMs = 60_000;
 const anonymous = { kind: 'anonymous', userId: anonymousUser } as const;
 
 /**
- * Finds the principal that a credential proves. An entrance may have asked already. A credential that was revoked while
- * the body came in is found here.
+ * Finds the principal of the credential. The entrance may have done it already, but a credential can be revoked while
+ * the body arrives.
  */
 export function authenticate(identify: Identify): BeforeStage<RequestBase, { readonly principal: Principal }> {
   return {
@@ -54,16 +57,16 @@ export function authenticate(identify: Identify): BeforeStage<RequestBase, { rea
   };
 }
 
-/** The one place where a credential becomes a principal: entrances ask it before they read a body, the pipeline again. */
+/** Creates the function that turns credentials into principals, for entrances and for the pipeline. */
 export function createIdentify(options: IdentifyOptions): Identify {
   const { sessions, keys, verifyJwt, log } = options;
   let warnedAt = -Infinity;
 
-  /** Anonymous where a token that does not verify counts as none. */
+  /** Returns the anonymous principal if the configuration lets invalid tokens count as none. */
   function allowAnonymous(error: unknown, loopback: boolean): Principal {
     const passes = options.onInvalidKey === 'anonymous' && options.anonymous === 'loopback' && loopback;
     if (!passes || !isAmbitError(error) || error.code !== 'UNAUTHENTICATED') throw error;
-    // A client sends the same with each request; whoever runs Ambit is told once in a while.
+    // A client repeats its credential with each request, so the warning is limited.
     if (performance.now() - warnedAt >= warnEveryMs) {
       warnedAt = performance.now();
       log.warn('a credential that does not verify is served as anonymous', { reason: error.message });

@@ -31,7 +31,7 @@ export function authorize(
         return { decidedAt, upstream: found.server, available: noServers };
       }
       if (!resolution.holds(session)) throw new StaleSession();
-      // The journal says why; the caller is not told.
+      // The reason goes to the journal only, not to the caller.
       entry.rule = found.removal?.rule;
       throw notAvailable(server);
     },

@@ -12,12 +12,12 @@ const markName = 'address';
  * hash of the address is kept.
  */
 export function bindAddress(isBound: boolean, marks: SessionMarks): BeforeStage<SessionExchange, void> {
-  /** As each copy of a session was found; another copy is asked for again. */
+  /** The address of each session copy. Another copy is looked up again. */
   const known = new WeakMap<Session, string>();
 
   async function bindSession(session: Session, digest: string): Promise<string> {
     const put = await marks.put(session.id, markName, digest);
-    // Where it can no longer be written down nobody is let in; where it is gone, the next stages say why.
+    // If the address cannot be stored, the request is refused. If the session is gone, a later stage reports it.
     if (put.outcome === 'full') throw foreignAddressError();
     const first = put.outcome === 'present' ? put.value : digest;
     known.set(session, first);
@@ -30,7 +30,7 @@ export function bindAddress(isBound: boolean, marks: SessionMarks): BeforeStage<
     isNeeded: () => isBound,
     before(exchange) {
       const { credential, session } = exchange;
-      // The parent process owns both ends of a pipe, and looking through a session is not a use of it.
+      // The parent process owns both ends of a pipe, and making lists does not count as use.
       if (
         !isBound ||
         credential.kind === 'pipe' ||
@@ -48,7 +48,7 @@ export function bindAddress(isBound: boolean, marks: SessionMarks): BeforeStage<
   };
 }
 
-/** The same address, written in two ways, is one. */
+/** Returns one digest for all spellings of an address. */
 function digestAddress(sessionId: string, address: string): string {
   const plain = address
     .toLowerCase()

@@ -4,8 +4,8 @@ import type { BeforeStage } from '../stage.ts';
 import { missingTransportError, unknownTransportError } from './resolve-session.ts';
 
 /**
- * Finds the handshake-era client behind a transport session. This very session must have opened it for this very server,
- * whatever the credential is: the id of a transport session is checked and never trusted.
+ * Finds the handshake-era client of a transport session. The same session must have opened it for the same server,
+ * whatever the credential is: the id of a transport session proves nothing.
  */
 export function bindTransport<E extends SessionExchange>(
   callers: Callers,

@@ -6,7 +6,7 @@ import { allServers, type Prepared } from '../exchange.ts';
 import type { ServerCallers } from '../routing/server-callers.ts';
 import { type AroundStage, addToExchange } from '../stage.ts';
 
-/** Answers a call with a kept result, where the operator allows it for the tool. */
+/** Answers a call with a cached result, if the operator allows it for the tool. */
 export function cacheResults(cache: CallCache, serverCallers: ServerCallers): AroundStage<Prepared, unknown, Reply> {
   return {
     name: 'cacheResults',

@@ -3,10 +3,7 @@ import { assertParamTypes } from '../../protocol/param-types.ts';
 import type { Arrived } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 
-/**
- * Refuses a request whose tool, prompt or resource cannot be read in exactly one way, and one that says more about its
- * client than is kept.
- */
+/** Refuses a request whose tool, prompt or resource is ambiguous, and one whose client description is too large. */
 export function checkParams(): BeforeStage<Arrived, void> {
   return {
     name: 'checkParams',

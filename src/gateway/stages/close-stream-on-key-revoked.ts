@@ -33,7 +33,7 @@ export function closeStreamOnKeyRevoked(options: KeyRevocation): BeforeStage<Str
     };
     const checkKey = () => {
       if (channel.isGone()) return stopWatching();
-      // A store that is away says nothing about the key.
+      // An unavailable store says nothing about the key.
       Promise.resolve(options.keys.verify(presented)).catch((error: unknown) => {
         if (isAmbitError(error) && error.code === 'UNAUTHENTICATED') channel.close();
       });

@@ -2,7 +2,7 @@ import type { Governance } from '../../context/for-models/governance.ts';
 import type { Arrived, SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 
-/** Finds out how long a modern session has been idle, which decides whether the policy block is due again. */
+/** Measures how long a modern session was idle, which decides whether the policy block is due again. */
 export function detectIdleSession(governance: Governance): BeforeStage<SessionExchange<Arrived>, void> {
   return {
     name: 'detectIdleSession',

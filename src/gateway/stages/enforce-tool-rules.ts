@@ -7,10 +7,10 @@ import type { Prepared } from '../exchange.ts';
 import type { ToolListeners } from '../lists/announce-lists.ts';
 import type { AroundStage } from '../stage.ts';
 
-/** How a session is shown the tools of a server. Undefined where nothing of it differs from what the server says. */
+/** The changes to a server's tool list for one session. Undefined members change nothing. */
 interface ToolView {
   readonly shown: ((tool: string) => boolean) | undefined;
-  /** The tool of our own to be used in place of one. */
+  /** Returns the own tool that should be used instead. */
   readonly replaced: ((tool: string) => string | undefined) | undefined;
 }
 
@@ -42,7 +42,9 @@ export function enforceToolRules(tools: ToolBounds, listeners: ToolListeners): A
   };
 }
 
-/** The same answer to `tools/list`, with only these tools in it; what has no name cannot be called and goes too. */
+/**
+ * Removes tools that are not visible from an answer to `tools/list`, and tools without a name, which cannot be called.
+ */
 function filterToolList(bytes: Buffer, view: ToolView): Buffer {
   const { result } = readMessage(bytes);
   const list = memberOf(result?.shape, 'tools');
@@ -51,13 +53,13 @@ function filterToolList(bytes: Buffer, view: ToolView): Buffer {
   const seen = seenThrough(view, texts);
   const same = seen.length === texts.length && seen.every((text, index) => text === texts[index]);
   const edits = same ? [] : [replaceValue(list, `[${seen.join(',')}]`)];
-  // The list is this session's own, whatever the server said of its own.
+  // The list belongs to this session, whatever the server says.
   const scope = memberOf(result?.shape, 'cacheScope');
   if (scope !== undefined) edits.push(replaceValue(scope, '"private"'));
   return edits.length === 0 ? bytes : applyEdits(bytes, edits);
 }
 
-/** Tools as JSON texts, those left out that are not shown, those described that have a better one beside them. */
+/** Filters tools, given as JSON texts. A tool that has a better replacement gets a hint in its description. */
 export function seenThrough({ shown, replaced }: ToolView, texts: readonly string[]): readonly string[] {
   if (shown === undefined && replaced === undefined) return texts;
   return texts.flatMap((text) => {
@@ -70,7 +72,7 @@ export function seenThrough({ shown, replaced }: ToolView, texts: readonly strin
   });
 }
 
-/** First in the description, where a model reads it before it has chosen. */
+/** Puts the advice first, so that a model reads it before it chooses. */
 function addAdvice(bytes: Buffer, shape: Shape, better: string): string {
   const advice = `Use ${better} instead: it works in the workspace of the session.`;
   const member = memberOf(shape, 'description');

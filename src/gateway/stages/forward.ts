@@ -19,7 +19,7 @@ interface ForwardParts {
   readonly links: Links;
   readonly saveTransport: TransportStore['save'];
   readonly send: SendToServer;
-  /** Answers what is for all servers at once. */
+  /** Answers requests to all servers. */
   readonly aggregate: Aggregate;
 }
 
@@ -41,7 +41,7 @@ export const forwardRefuses: readonly Refusal[] = [
 export function forward({ callers, links, saveTransport, send, aggregate }: ForwardParts): Next<Prepared, Reply> {
   async function initialize(exchange: ServerExchange): Promise<Reply> {
     const { session, upstream, outgoing, edits, entrance, channel } = exchange;
-    // A handshake does nothing for the session and may be shared, so it is not checked again.
+    // A handshake does nothing for the session and may be shared, so it is not rechecked.
     const { reply, link, version } = await links.handshake(session, upstream, createCall(exchange, undefined));
     if (version === undefined) return reply;
     const { id: sessionId, workspaceId } = session;
@@ -89,7 +89,7 @@ export function forward({ callers, links, saveTransport, send, aggregate }: Forw
   };
 }
 
-/** An answer to a push. Only the caller that was asked can give it, once. */
+/** Passes on the answer to a push. Only the caller that was asked can answer, once. */
 function answerPush(exchange: CallerExchange): Reply {
   const { message, caller } = exchange;
   const push = caller?.pushes.get(message.id ?? '');
@@ -99,7 +99,7 @@ function answerPush(exchange: CallerExchange): Reply {
   return accepted;
 }
 
-/** Progress on something the upstream asked for: it goes on under the name the upstream gave it. */
+/** Passes on progress of a push, with the server's own token. */
 function forwardPushProgress(exchange: CallerExchange): Reply {
   const { message, caller, channel, headers } = exchange;
   const token = memberOf(message.params?.shape, 'progressToken');

@@ -12,10 +12,10 @@ import type { TransportStore } from '../sessions/transport-store.ts';
 import type { AroundStage, Next } from '../stage.ts';
 import { retryWhenStale } from './record.ts';
 
-/** Someone at the door without a message: the handshake era's GET and DELETE, and whoever brings several at once. */
+/** A request without a message: GET and DELETE of the handshake era, and the check before a batch. */
 export interface TransportRequest extends RequestBase {
   readonly intent: 'stream' | 'goodbye' | 'batch';
-  /** Where the stream would go. */
+  /** The channel for the stream. */
   readonly channel: Channel;
 }
 
@@ -31,7 +31,7 @@ export type TransportResult =
       readonly scopes?: readonly string[];
     };
 
-/** Writes the journal's line of a request and gives its refusal the form on the wire. */
+/** Writes the journal line of a request without a message, and turns errors into its result. */
 export function recordTransport(
   journal: Journal,
   refusals: Refusals,
@@ -84,14 +84,14 @@ export function handleTransport(
     const { caller, channel } = request;
     if (caller === undefined) throw new AmbitError('REQUEST_INVALID');
     if (request.intent === 'goodbye') {
-      // First where it would come back from.
+      // The stored copy is deleted first, so that the client cannot be restored.
       await transports.delete(caller);
       callers.end(caller);
       if (isOpenedByHandshake(request)) await sessions.end(request.session.id, 'closed');
       return { kind: 'gone' };
     }
     if (request.intent === 'batch') return { kind: 'known', version: caller.version };
-    // A second stream must not take the first one's place: it would be a way to steal a session's messages.
+    // A second stream must not replace the first, because it could steal the messages of a session.
     if (caller.stream !== undefined && !caller.stream.isGone()) {
       throw new ProtocolFault(-32000, 409, 'Conflict: this transport session already has a stream');
     }
@@ -104,7 +104,10 @@ export function handleTransport(
   };
 }
 
-/** A session that a handshake opened for somebody who named none ends with that client: nobody else knows of it. */
+/**
+ * Tells whether the handshake opened the session for a caller who named none. It ends with that client, because nobody
+ * else knows it.
+ */
 function isOpenedByHandshake({ principal, session }: SessionExchange<TransportRequest>): boolean {
   if (principal.kind !== 'user') return principal.kind === 'anonymous' && session.name === undefined;
   return session.name === undefined && session.keyId === principal.keyId;

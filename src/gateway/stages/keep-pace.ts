@@ -3,7 +3,7 @@ import type { Arrived, SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 import type { TransportRequest } from './handle-transport.ts';
 
-/** Limits how fast a session sends what is not a call of a tool. No quota counts that; `admit` counts calls of tools. */
+/** Limits the rate of all requests except calls of tools, which `admit` counts. */
 export function keepPace(
   pace: RequestPace,
 ): BeforeStage<SessionExchange<Arrived> | SessionExchange<TransportRequest>, void> {
@@ -12,7 +12,7 @@ export function keepPace(
     refuses: ['QUOTA_EXCEEDED'],
     isNeeded: ({ isToolCall }) => !isToolCall,
     before(exchange) {
-      // Requests that look through all sessions of a user are counted once, in `listForUser`.
+      // Lists over all sessions of a user are counted once, in `listForUser`.
       if ('listAsSession' in exchange && exchange.listAsSession !== undefined) return;
       pace.take(exchange.session.id);
     },

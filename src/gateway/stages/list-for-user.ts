@@ -12,16 +12,16 @@ import { type Arrived, emptyJournalDraft, type IdentifiedExchange } from '../exc
 import type { UserSessions } from '../sessions/user-sessions.ts';
 import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
-/** More than these are hardly ever different from all of them. */
+/** More sessions hardly ever add anything to a list. */
 const maxAccessKinds = 8;
 
-/** What a list calls its entries, and what tells one of them from another. */
+/** The member that holds the entries of a list, and the member that identifies an entry. */
 interface ListForm {
   readonly member: string;
   readonly name: string;
 }
 
-/** Lists that are the same for every session that could use the same. Resources are each session's own. */
+/** The lists that can be merged. Resources belong to one session and cannot. */
 const listForms: ReadonlyMap<string, ListForm> = new Map([
   ['tools/list', { member: 'tools', name: 'name' }],
   ['prompts/list', { member: 'prompts', name: 'name' }],
@@ -40,13 +40,13 @@ const maxPages = 50;
 const listMethods = /^(?:server\/discover|(?:tools|prompts|resources|resources\/templates)\/list)$/;
 
 /**
- * Shows a user what any of the user's sessions could use, whichever session the request means: in the modern era lists
- * vary with the credential only. Looking through a session is not a use of it.
+ * Lists what any session of a user could use. In the modern era a list depends only on the credential. Listing does not
+ * count as use of a session.
  */
 export function listForUser(options: ListForUserOptions): AroundStage<UserRequest, unknown, Reply> {
   const { sessions } = options;
 
-  /** All pages of one session's list, as they came; the refusal where it is refused. */
+  /** Fetches all pages of one session's list, or the refusal. */
   async function fetchPages<Here extends UserRequest>(
     exchange: Here,
     listAsSession: Session,
@@ -74,13 +74,13 @@ export function listForUser(options: ListForUserOptions): AroundStage<UserReques
     const others = await findDistinctAccess(sessions, principal, own);
     entry.sessionId = own.id;
     const form = listForms.get(message.method);
-    // A cursor is of a list that was not gathered.
+    // A cursor belongs to a list that was not merged.
     const plain = others.length === 0 || memberOf(message.params?.shape, 'cursor') !== undefined;
     if (plain) return next(addToExchange(exchange, { listAsSession: own }));
     const found = await Promise.allSettled([own, ...others].map((session) => fetchPages(exchange, session, next)));
     const pages = found.flatMap((each) => (each.status === 'fulfilled' ? each.value : [])).filter(isResult);
     const [first, ...rest] = pages;
-    // All were refused: the refusal of the default session is returned.
+    // If all are refused, the refusal of the default session is returned.
     if (first === undefined) return next(addToExchange(exchange, { listAsSession: own }));
     return form === undefined ? first : mergeLists(first, rest, form);
   }
@@ -97,18 +97,18 @@ export function listForUser(options: ListForUserOptions): AroundStage<UserReques
   };
 }
 
-/** The cursor of the next page, where there is one. */
+/** Returns the cursor of the next page. */
 function nextCursor(reply: Reply): string | undefined {
   const page = readPage(reply);
   return page && stringAt(page.bytes, memberOf(page.result?.shape, 'nextCursor'));
 }
 
-/** Whether it is a result at all. */
+/** Tells whether the reply is a result. */
 function isResult(reply: Reply): boolean {
   return readPage(reply)?.result !== undefined;
 }
 
-/** The same question for another page. */
+/** Returns the same request for another page. */
 function withCursor(message: Message, cursor: string): Message {
   const { params, bytes } = message;
   if (params?.shape === undefined) return message;
@@ -121,7 +121,7 @@ function withCursor(message: Message, cursor: string): Message {
   return readMessage(applyEdits(bytes, [edit]));
 }
 
-/** The first of these pages with the entries of all, each once and as it was sent, and nothing to ask for after it. */
+/** Merges pages into the first one: each entry once, unchanged, and no next page. */
 function mergeLists(first: Reply, others: readonly Reply[], { member, name }: ListForm): Reply {
   const page = readPage(first);
   const list = memberOf(page?.result?.shape, member);
@@ -155,10 +155,7 @@ function readEntryName(text: string, name: string): string {
   return stringAt(bytes, memberOf(scanEntry(bytes), name)) ?? text;
 }
 
-/**
- * Sessions of a user that may differ in what they could use, one of each kind, as many as there are beside the one
- * given. What its server, rules and workspace go by makes a kind.
- */
+/** Finds other sessions of a user that may have different access, one for each kind. */
 async function findDistinctAccess(sessions: Sessions, principal: UserPrincipal, own: Session): Promise<Session[]> {
   const { userId, ceiling } = principal;
   const kinds = new Map<string, string>([[accessKey(own), own.id]]);

@@ -20,7 +20,7 @@ const maxTries = 5;
 
 const sessionKey = 'ambit/session';
 
-/** Errors are short; a long answer is not read once more to find out that it is none. */
+/** Longer replies are not parsed to look for an error. */
 const maxErrorBytes = 65_536;
 
 export interface RecordOptions {
@@ -28,13 +28,13 @@ export interface RecordOptions {
   readonly refusals: Refusals;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Whether results name the session to the client. */
+  /** True if results tell the client the session. */
   readonly includeMeta: () => boolean;
-  /** Undefined where tracing is off. */
+  /** Undefined without tracing. */
   readonly tracer: Tracer | undefined;
 }
 
-/** Writes the journal's line, counts and spans of every request, and gives every refusal its form on the wire. */
+/** Writes the journal line, metrics and spans of every request, and turns every error into a reply. */
 export function record(options: RecordOptions): AroundStage<Arrived, unknown, Reply> {
   const { journal, refusals, log, metrics, tracer } = options;
   /** Requests that were admitted have a line each. Lines of other refusals are limited, because no quota limits those. */
@@ -141,13 +141,13 @@ function endSpans(tracer: Tracer, exchange: Arrived, { method, name, outcome, re
   });
 }
 
-/** The rule of such a refusal is the key of the quota. */
+/** Reads the scope of a quota from the rule of its refusal. */
 function readQuotaScope({ rule = '' }: AmbitError): QuotaScope {
   const scope = rule.split('.')[1];
   return scope === 'user' || scope === 'workspace' ? scope : 'session';
 }
 
-/** What joins the lines about one exchange. */
+/** The ids that connect the log lines of one exchange. */
 function logNames({ entry, correlationId, trace }: Arrived) {
   return { session: entry.sessionId, user: entry.userId, correlation: correlationId, trace: trace?.traceId };
 }
@@ -174,7 +174,7 @@ function createProtocolReply(exchange: Arrived, fault: ProtocolFault): Reply {
   };
 }
 
-/** What a reply says went wrong, in the words of OpenTelemetry's conventions; nothing where it is a result. */
+/** Returns the error type of a reply by OpenTelemetry's conventions; undefined for a result. */
 function findErrorType(reply: Reply): string | undefined {
   if (reply.kind !== 'message' || reply.bytes.length > maxErrorBytes) return undefined;
   const { bytes, error, result } = readMessage(reply.bytes);
@@ -186,7 +186,7 @@ function findErrorType(reply: Reply): string | undefined {
   return isError !== undefined && rawAt(bytes, isError) === 'true' ? 'tool_error' : undefined;
 }
 
-/** Tells the client, in the `_meta` of a result, which session and which exchange it was; the rest stays as it is. */
+/** Adds the ids of the session and the exchange to the `_meta` of a result. */
 function addSessionMeta(reply: Reply, sessionId: string, correlationId: string): Reply {
   if (reply.kind !== 'message') return reply;
   const facts = JSON.stringify({ sessionId, correlationId });
@@ -195,8 +195,8 @@ function addSessionMeta(reply: Reply, sessionId: string, correlationId: string):
 }
 
 /**
- * When the session was changed elsewhere just before, or made room for others meanwhile, everything is decided once
- * more, on what it is now.
+ * Repeats the stages if the session was changed elsewhere or unloaded meanwhile, so that they decide on its latest
+ * record.
  */
 export async function retryWhenStale<Here, Out>(exchange: Here, next: Next<Here, Out>): Promise<Out> {
   for (let tries = 1; ; tries++) {

@@ -14,7 +14,7 @@ import { createListReply } from '../routing/collect-lists.ts';
 import type { ServerCallers } from '../routing/server-callers.ts';
 import type { AroundStage } from '../stage.ts';
 
-/** Lets a session call only the approved tools of a server that needs an approval. To the session, only they exist. */
+/** Lets a session see and call only the approved tools of a server that needs an approval. */
 export function requireApprovedTools(
   approvals: Approvals,
   catalog: Catalog,
@@ -56,7 +56,7 @@ export function requireApprovedTools(
   };
 }
 
-/** Only a tool that the server lists, and that was approved as it is listed, can be called. */
+/** Throws unless the server lists the tool and it was approved as it is listed. */
 function assertToolApproved({ server, offer, withheld }: Listed, tool: string | undefined): void {
   if (tool !== undefined && offer !== undefined && readToolNames(offer).has(tool)) return;
   const changed = tool !== undefined && withheld.includes(tool);

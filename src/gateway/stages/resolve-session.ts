@@ -14,23 +14,20 @@ import type { BeforeStage } from '../stage.ts';
 export interface ResolveSessionOptions extends UserSessions {
   readonly sessions: Sessions;
   readonly callers: Callers;
-  /** The workspace that a session is opened in for this caller, if that is not left open. */
+  /** Chooses the workspace of a new session for this caller; undefined if it stays open. */
   chooseWorkspace(principal: Principal, message: Message): string | undefined;
-  /** The session of this user that has a transport session which is not known here. */
+  /** Finds the user's session of a transport session that is unknown here. */
   findTransportSession(userId: string, transportId: string): Promise<string | undefined>;
 }
 
-/**
- * Finds the one session that the request of a principal belongs to. With `strictly`, the store is always asked: that is
- * for requests that do not pass `admit`.
- */
+/** Finds the session of a request. With `strictly` the store is always asked, for requests that do not pass `admit`. */
 export function resolveSession(
   options: ResolveSessionOptions,
   strictly = false,
 ): BeforeStage<IdentifiedExchange, { readonly session: Session }> {
   const { sessions, callers } = options;
 
-  /** One that is not this caller's does not exist for this caller. */
+  /** Finds the session of a transport session. One of another caller is treated as unknown. */
   async function findByTransport(principal: Principal, transportId: string): Promise<Session> {
     const id =
       callers.get(transportId)?.sessionId ?? (await options.findTransportSession(principal.userId, transportId));
@@ -60,7 +57,7 @@ export function resolveSession(
     return options.defaultFor(principal, workspaceId);
   }
 
-  /** What is held here is answered at once: that is the path of almost every call. */
+  /** Returns a loaded session synchronously, which is the case for almost every call. */
   function findSession(exchange: IdentifiedExchange): Session | Promise<Session> {
     const { principal, credential } = exchange;
     const id =

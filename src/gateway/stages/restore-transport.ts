@@ -17,7 +17,7 @@ export function restoreTransport(callers: Callers, transports: TransportStore): 
       const { era, transportId, session } = exchange;
       if (era === 'modern' || transportId === undefined || callers.get(transportId) !== undefined) return;
       return transports.restore(session, transportId).then((caller) => {
-        // On stdio the one connection also carries the messages that no request waits for.
+        // On stdio the connection also carries the messages that belong to no request.
         if (caller !== undefined && exchange.entrance === 'stdio' && 'channel' in exchange) {
           caller.stream = (exchange as SessionExchange & { readonly channel: Channel }).channel;
         }

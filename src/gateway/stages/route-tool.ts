@@ -40,7 +40,7 @@ export function routeTool(parts: RouteParts): BeforeStage<Prepared, RouteResult 
     const { message, edits, entry, session } = exchange;
     const member = memberOf(message.params?.shape, 'name');
     if (found === undefined || member === undefined) {
-      // The journal says why; the caller is not told.
+      // The reason goes to the journal only, not to the caller.
       const meant = resolution.find(session, splitName(name)?.server ?? '');
       if (meant.server === undefined) entry.rule = meant.removal?.rule;
       throw unknownNameError(message.method, name);

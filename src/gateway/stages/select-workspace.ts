@@ -14,7 +14,7 @@ import type { BeforeStage } from '../stage.ts';
 
 const slugsByPath = new WeakMap<Config['workspaces'], ReadonlyMap<string, readonly string[]>>();
 
-/** What a request announces, by the keys that are configured now; throws when it announces more than one. */
+/** Reads the announced workspace by the configured keys. Throws if the request announces more than one. */
 type ReadAnnouncedWorkspace = (message: Message) => string | undefined;
 
 export interface SelectOptions {
@@ -41,7 +41,7 @@ export function selectWorkspace(
   const loggedNames = new WeakMap<Session, Set<string>>();
   const readAnnounced = createReadAnnouncedWorkspace(config);
 
-  /** A client may repeat itself with each call; whoever runs Ambit is told once. */
+  /** Logs each ignored workspace once per session, because clients repeat it with each call. */
   function logIgnoredWorkspaceOnce(session: Session, shown: string): void {
     const known = loggedNames.get(session) ?? new Set();
     loggedNames.set(session, known);
@@ -91,7 +91,7 @@ export function useTransportWorkspace(
   };
 }
 
-/** What was announced in the handshake holds for that client, as long as the workspace still admits its session. */
+/** Uses the workspace of the handshake, as long as the session may still use it. */
 function useOpenedWorkspace(
   { callers, config }: SelectOptions,
   exchange: SessionExchange,
@@ -125,8 +125,8 @@ function createReadAnnouncedWorkspace(config: () => Config): ReadAnnouncedWorksp
 }
 
 /**
- * Where a session for this caller is to be opened: for a credential that may use only some workspaces the one that is
- * announced, else the first of them. Any other caller's session stands nowhere, and may be used in each.
+ * Creates the function that chooses the workspace of a new session. A credential that is limited to some workspaces
+ * gets the announced one, or the first. Other sessions have no workspace and may be used in each.
  */
 export function createChooseWorkspace(
   config: () => Config,
@@ -136,7 +136,7 @@ export function createChooseWorkspace(
     const { workspaces: allowed = null, directIn } = principal.kind === 'user' ? principal.ceiling : {};
     if (allowed === null && directIn === undefined) return undefined;
     const asked = announced(message);
-    // Where it may have more trust than elsewhere, its session has to stand there.
+    // The session must be in the workspace where the credential allows more trust.
     if (allowed === null) return findSlugs(config().workspaces, asked ?? '').find((slug) => directIn?.includes(slug));
     if (asked === undefined) return allowed[0];
     const meant = findSlugs(config().workspaces, asked).find((slug) => allowed.includes(slug));
@@ -145,7 +145,7 @@ export function createChooseWorkspace(
   };
 }
 
-/** To the agent, a workspace it may not use and one that is not there look alike. */
+/** The error is the same for a forbidden and for a missing workspace. */
 function workspaceNotFoundError(shown: string): AmbitError {
   return new AmbitError('WORKSPACE_NOT_FOUND', {
     what: `No workspace "${shown}" is available to this session.`,
@@ -154,8 +154,8 @@ function workspaceNotFoundError(shown: string): AmbitError {
 }
 
 /**
- * The workspace that a name means, if this session may work there. The name is a slug, or the absolute path of a
- * configured workspace: paths are compared as they are written, so that nobody learns from it which files exist.
+ * Finds the workspace that a name means, if the session may use it. The name is a slug or the absolute path of a
+ * configured workspace. Paths are compared as text, so that nobody learns which files exist.
  */
 function findAllowedWorkspace({ workspaces }: Config, session: Session, name: string): string | undefined {
   return findSlugs(workspaces, name).find((slug) =>

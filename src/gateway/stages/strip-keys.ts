@@ -9,8 +9,8 @@ import type { BeforeStage } from '../stage.ts';
 const noEdits: readonly Edit[] = [];
 
 /**
- * Takes every copy of our `_meta` keys out of the message. The trace that a client is part of goes on with our span in
- * it; one that cannot be read does not.
+ * Removes our `_meta` keys from the message. A readable trace of the client continues with our span; an unreadable one
+ * is removed.
  */
 export function stripKeys(keys: () => OurKeys): BeforeStage<Arrived, Pick<Prepared, 'message' | 'outgoing' | 'edits'>> {
   return {
@@ -21,7 +21,7 @@ export function stripKeys(keys: () => OurKeys): BeforeStage<Arrived, Pick<Prepar
       const answered = removeLoginAnswer(message);
       const stripped = answered.length === 0 ? ours : [...ours, ...answered];
       const edits = trace?.from === 'meta' ? [...stripped, ...traceEdits(message, trace)] : stripped;
-      // A handshake is remembered and repeated, so the keys must not be in the copy that is kept either.
+      // A handshake is stored and repeated, so the stored copy must not contain the keys either.
       if (message.method === 'initialize' && edits.length > 0) {
         const clean = readMessage(applyEdits(message.bytes, edits));
         return { message: clean, outgoing: clean, edits: noEdits };
