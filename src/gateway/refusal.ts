@@ -9,9 +9,7 @@ import type { Arrived } from './exchange.ts';
 
 /** The key of the question to a modern client. */
 const loginQuestion = 'ambit/login';
-
 const firstVersionWithLinks = '2025-11-25';
-
 const elicitationRequired = -32042;
 
 export function asAmbitError(error: unknown): AmbitError {

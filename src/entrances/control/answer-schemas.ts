@@ -185,7 +185,6 @@ export const merge = folderName.extend({
 
 export const mergeConflict = problem.and(z.object({ files: mergedFiles }));
 export const discardedFolder = folderName.extend({ discarded: z.literal(true) });
-
 const declared = z.boolean().describe('Written in the configuration, and changed only there.');
 export const user = z
   .object({ name: z.string(), teams: texts, declared, createdAt: instant.nullable() })

@@ -16,7 +16,6 @@ interface EventTimes {
 }
 
 const defaultEventTimes: EventTimes = { heartbeatMs: 15_000, stuckMs: 30_000 };
-
 const bodyLimit = 256 * 1024;
 const maxReaders = 64;
 

@@ -107,7 +107,6 @@ export function findPeerAccount(
 const listenState = '0A';
 const anyAddress = ['0'.repeat(8), '0'.repeat(32)];
 const lineLength = 300;
-
 const formatPort = (port: number): string => port.toString(16).toUpperCase().padStart(4, '0');
 
 /** Formats an address as the tables do; an IPv4 address also as an IPv6 socket has it. */

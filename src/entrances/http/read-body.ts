@@ -17,7 +17,6 @@ export interface ByteBudget {
 }
 
 const maxBodies = 16;
-
 const maxBodiesPerCaller = 8;
 
 /** The reason why there is no body. */

@@ -24,9 +24,7 @@ interface LoginCookie {
 }
 
 const cookieName = 'ambit-login';
-
 const cookieSeconds = 600;
-
 const linkPath = /^\/login\/([\w-]{1,4096})$/;
 const callbackPath = /^\/oauth\/callback(?:\/[0-9a-f]{16})?$/;
 const clientPath = /^\/oauth\/client\/([0-9a-f]{16})\.json$/;

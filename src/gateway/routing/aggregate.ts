@@ -1,9 +1,8 @@
 import type { AmbitError } from '../../errors.ts';
 import { accepted, type Reply } from '../../protocol/channel.ts';
-import { resultMessage } from '../../protocol/compose.ts';
 import { applyEdits, type Edit, replaceValue } from '../../protocol/json/edit.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../protocol/json/scan.ts';
-import { type Message, readMessage } from '../../protocol/message.ts';
+import { readMessage } from '../../protocol/message.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
@@ -18,7 +17,7 @@ import { allServers, type Prepared } from '../exchange.ts';
 import type { TransportStore } from '../sessions/transport-store.ts';
 import { seenThrough } from '../stages/enforce-tool-rules.ts';
 import { findNamed } from '../stages/route-tool.ts';
-import { collectEntries, createListReply, fetchAllLists } from './collect-lists.ts';
+import { collectEntries, createListReply, createResultReply } from './collect-lists.ts';
 import { type CompositeLink, createCompositeLink } from './composite-link.ts';
 import { listenToAll } from './listen-to-all.ts';
 import { discoverAll, initializeAll } from './own-server.ts';
@@ -62,10 +61,7 @@ export interface Aggregate {
 
 export function createAggregate(parts: AggregateParts): Aggregate {
   const { links, callers, catalog, resolution, tools, ownTools, serverCallers, send } = parts;
-  const resources = createResources({
-    fetchLists,
-    askOf: (exchange) => (server) => serverCallers.ask(exchange, server),
-  });
+  const resources = createResources({ fetchLists, ask: serverCallers.ask });
   /** The open listen streams. On stdio they end when they are cancelled. */
   const listening = new Set<ListenStream>();
 
@@ -79,7 +75,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const caller = callers.open({ sessionId, workspaceId, server: allServers, version, link, initialize: clean });
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
     await parts.saveTransport(caller);
-    return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200, transportId: caller.id };
+    return { ...createResultReply(message, result), transportId: caller.id };
   }
 
   /** Sends the message to one server, as if it had come to the server's own address. */
@@ -91,14 +87,14 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   }
 
   function fetchLists(exchange: Prepared): Promise<Listed[]> {
-    const { session } = exchange;
+    const { session, available } = exchange;
     const capabilities = readCapabilities(exchange);
-    return fetchAllLists(exchange, catalog, (server) => ({
-      capabilities,
-      owner: resolution.listOwner(session, server),
-      place: placeOf(session),
-      ask: serverCallers.ask(exchange, server),
-    }));
+    const place = placeOf(session);
+    const fetchFrom = (server: ServerDefinition) => {
+      const owner = resolution.listOwner(session, server);
+      return catalog.look(server, { capabilities, owner, place, ask: serverCallers.ask(exchange, server) });
+    };
+    return Promise.all(available.map(fetchFrom));
   }
 
   /** Leaves out the tools that no call of this session could use. */
@@ -151,15 +147,9 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const failed = new Promise<never>((_, fail) => {
       stream.fail = fail;
     });
-    const onCancel = (end: () => void) => {
-      stream.end = end;
-    };
-    const onBoundsChange = (tellAll: () => void) => {
-      stream.announceChange = tellAll;
-    };
     const findAll = async (uris: readonly string[]) => (await resources.findAll(exchange, uris)).found;
-    const parts = { links, catalog, resolution, findAll, onCancel, onBoundsChange };
-    return Promise.race([failed, listenToAll(exchange, parts)]).finally(() => {
+    const replied = listenToAll(exchange, { links, catalog, resolution, findAll, stream });
+    return Promise.race([failed, replied]).finally(() => {
       listening.delete(stream);
       stream.end();
     });
@@ -182,12 +172,10 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       case 'completion/complete':
         return completeArgument(exchange);
     }
-    if (modern && message.method === 'server/discover') return createReply(message, discoverAll());
-    if (modern && message.method === 'subscriptions/listen') {
-      return openListenStream(exchange);
-    }
+    if (modern && message.method === 'server/discover') return createResultReply(message, discoverAll());
+    if (modern && message.method === 'subscriptions/listen') return openListenStream(exchange);
     if (!modern && message.method === 'initialize') return initialize(exchange);
-    if (!modern && message.method === 'ping') return createReply(message, '{}');
+    if (!modern && message.method === 'ping') return createResultReply(message, '{}');
     if (!modern && message.method === 'logging/setLevel') return setLogLevel(exchange);
     if (!modern && changesSubscription(message.method)) return sendByUri(exchange);
     throw new ProtocolFault(-32601, modern ? 404 : 200, 'Method not found');
@@ -224,10 +212,6 @@ function readCapabilities({ caller, message }: Prepared): string {
   return capabilitiesKey(caller === undefined ? message : (caller.link as CompositeLink).initialize);
 }
 
-function createReply(message: Message, result: string): Reply {
-  return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
-}
-
 /** Sets the log level of the servers that the client has used. Other servers get it when they are first used. */
 async function setLogLevel(exchange: Prepared): Promise<Reply> {
   const { message, caller } = exchange;
@@ -244,7 +228,7 @@ async function setLogLevel(exchange: Prepared): Promise<Reply> {
       ),
     );
   }
-  return { kind: 'message', bytes: resultMessage(message.id as string, '{}'), status: 200 };
+  return createResultReply(message, '{}');
 }
 
 /** Cancels a request wherever it may have been sent: the client does not say to which server. */

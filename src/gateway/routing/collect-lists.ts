@@ -2,7 +2,8 @@ import { within } from '../../lib/async/within.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import { resultMessage } from '../../protocol/compose.ts';
 import { memberOf, stringAt } from '../../protocol/json/scan.ts';
-import type { Catalog, Listed, Looking } from '../../upstreams/catalog/catalog.ts';
+import type { Message } from '../../protocol/message.ts';
+import type { Listed } from '../../upstreams/catalog/catalog.ts';
 import { named, templateOf, uriOf, withTemplate, withUri } from '../../upstreams/catalog/merge.ts';
 import { type AskServer, listAll, reasonOf } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
@@ -29,15 +30,6 @@ interface UnavailableServer {
 interface CollectedList {
   readonly texts: readonly string[];
   readonly unavailable: readonly UnavailableServer[];
-}
-
-/** Fetches the lists of all servers at once, within a deadline. */
-export function fetchAllLists(
-  exchange: Prepared,
-  catalog: Catalog,
-  lookingFor: (server: ServerDefinition) => Looking,
-): Promise<Listed[]> {
-  return Promise.all(exchange.available.map((server) => catalog.look(server, lookingFor(server))));
 }
 
 export function collectEntries(listed: readonly Listed[], what: 'tools' | 'prompts'): CollectedList {
@@ -142,5 +134,10 @@ export function createListReply(
   if (next !== undefined) parts.push(`"nextCursor":${JSON.stringify(next)}`);
   if (exchange.era === 'modern') parts.push(`"resultType":"complete","ttlMs":${ttlMs},"cacheScope":"private"`);
   if (unavailable.length > 0) parts.push(`"_meta":${JSON.stringify({ 'ambit/unavailable': unavailable })}`);
-  return { kind: 'message', bytes: resultMessage(message.id as string, `{${parts.join(',')}}`), status: 200 };
+  return createResultReply(message, `{${parts.join(',')}}`);
+}
+
+/** Creates the reply with a result, given as JSON text. */
+export function createResultReply(message: Message, result: string): Extract<Reply, { kind: 'message' }> {
+  return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
 }

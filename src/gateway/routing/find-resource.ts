@@ -26,7 +26,6 @@ interface WorkBudget {
 
 /** About a few milliseconds of work. */
 const stepsPerTurn = 500_000;
-
 const maxSteps = 50_000_000;
 
 /** The resource addresses that servers list. */

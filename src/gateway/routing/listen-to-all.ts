@@ -28,8 +28,8 @@ interface ListenParts {
   readonly resolution: Resolution;
   /** Finds the server of each URI; URIs without a server are left out. */
   findAll(uris: readonly string[]): Promise<ReadonlyMap<string, RouteTarget>>;
-  onCancel(end: () => void): void;
-  onBoundsChange(tellAll: () => void): void;
+  /** The stream as others control it. Its functions are set here. */
+  readonly stream: { end(): void; announceChange(): void };
 }
 
 /**
@@ -57,7 +57,7 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
       settle({ kind: 'accepted' });
     };
     channel.onGone(end);
-    parts.onCancel(end);
+    parts.stream.end = end;
   });
 
   const honoured: Record<string, unknown> = Object.fromEntries(wanted.map(([name]) => [name, true]));
@@ -137,10 +137,10 @@ export async function listenToAll(exchange: Prepared, parts: ListenParts): Promi
     if (replaced) attached.delete(name);
     if (replaced && server !== undefined) void attachServer(server);
   });
-  parts.onBoundsChange(() => {
+  parts.stream.announceChange = () => {
     for (const name of names) if (parts.resolution.find(session, name).server === undefined) names.delete(name);
     for (const [, method] of wanted) notify(method, {});
-  });
+  };
   onOver(stop);
   await Promise.race([Promise.all(used.map(attachServer)), ended, pause(deadlineMs, undefined, { ref: false })]);
   if (over) return ended;

@@ -1,6 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import { accepted, type Era, type Reply } from '../../protocol/channel.ts';
-import { notificationMessage, resultMessage } from '../../protocol/compose.ts';
+import { notificationMessage } from '../../protocol/compose.ts';
 import { memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
 import { readJudged } from '../../protocol/judged-value.ts';
 import type { Message } from '../../protocol/message.ts';
@@ -11,7 +11,7 @@ import { toolOf } from '../../upstreams/access/tool-bounds.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import type { Call, Link } from '../../upstreams/links/link.ts';
 import { asksForToolChanges, subscriptionKey } from '../lists/announce-lists.ts';
-import { createListReply } from './collect-lists.ts';
+import { createListReply, createResultReply } from './collect-lists.ts';
 import { nullLink } from './composite-link.ts';
 import { ownServer } from './own-tools.ts';
 
@@ -47,12 +47,10 @@ const ownDescription: SelfDescription = {
 
 /** The description of Ambit at the address of all servers. */
 export const discoverAll = () => createDiscoverResult(aggregateDescription);
-
 export const initializeAll = (requested: string | undefined) => createInitializeResult(aggregateDescription, requested);
 
 /** The description of the server of Ambit's own tools. */
 const discoverOwn = () => createDiscoverResult(ownDescription);
-
 const initializeOwn = (requested: string | undefined) => createInitializeResult(ownDescription, requested);
 
 interface ListenStream {
@@ -80,7 +78,10 @@ function createOwnLink(tools: Toolset, era: Era): Link {
     const { session, principal, correlationId } = acting;
     const caller = { session, principal, correlationId };
     const result = await tools.run(toolOf(message) ?? '', readArguments(message), caller);
-    return createReply(message, JSON.stringify(era === 'modern' ? { resultType: 'complete', ...result } : result));
+    return createResultReply(
+      message,
+      JSON.stringify(era === 'modern' ? { resultType: 'complete', ...result } : result),
+    );
   }
 
   /**
@@ -107,13 +108,13 @@ function createOwnLink(tools: Toolset, era: Era): Link {
       if (method === 'tools/call') return callTool(call);
       if (method === 'tools/list')
         return createListReply({ message, era }, 'tools', { texts: listed, unavailable: [] });
-      if (era === 'modern' && method === 'server/discover') return createReply(message, discoverOwn());
+      if (era === 'modern' && method === 'server/discover') return createResultReply(message, discoverOwn());
       if (era === 'modern' && method === 'subscriptions/listen') return openListenStream(call);
       if (era === 'handshake' && method === 'initialize') {
         const requested = stringAt(message.bytes, memberOf(message.params?.shape, 'protocolVersion'));
-        return createReply(message, initializeOwn(requested).result);
+        return createResultReply(message, initializeOwn(requested).result);
       }
-      if (era === 'handshake' && method === 'ping') return createReply(message, '{}');
+      if (era === 'handshake' && method === 'ping') return createResultReply(message, '{}');
       throw new ProtocolFault(-32601, era === 'modern' ? 404 : 200, 'Method not found');
     },
     cancel(from, requestId) {
@@ -126,10 +127,6 @@ function createOwnLink(tools: Toolset, era: Era): Link {
     detach() {},
     isClosed: () => false,
   };
-}
-
-function createReply(message: Message, result: string): Reply {
-  return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
 }
 
 /** Reads arguments and refuses those that would change: numbers beyond a double, names that occur twice. */

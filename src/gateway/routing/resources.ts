@@ -27,7 +27,7 @@ interface Resources {
 
 interface ResourcesParts {
   fetchLists(exchange: Prepared): Promise<Listed[]>;
-  askOf(exchange: Prepared): (server: ServerDefinition) => AskServer;
+  ask(exchange: Prepared, server: ServerDefinition): AskServer;
 }
 
 /** The last routes that a session was given, and when. */
@@ -39,13 +39,13 @@ interface KnownRoutes {
 /** The time for which a list of resources is not fetched again. */
 const routesTtlMs = 10_000;
 
-export function createResources({ fetchLists, askOf }: ResourcesParts): Resources {
+export function createResources({ fetchLists, ask }: ResourcesParts): Resources {
   /** The last routes of each session record. A restricted session has another record. */
   const knownRoutes = new WeakMap<Session, KnownRoutes>();
 
   async function collectAll(exchange: Prepared, offers: readonly Listed[]): Promise<ResourceList> {
     const before = knownRoutes.get(exchange.session)?.routes ?? noResourceRoutes;
-    const list = await collectResources(offers, askOf(exchange), before);
+    const list = await collectResources(offers, (server) => ask(exchange, server), before);
     knownRoutes.set(exchange.session, { routes: list.routes, at: performance.now() });
     return list;
   }

@@ -1,6 +1,5 @@
 import { AmbitError } from '../../errors.ts';
 import type { Reply } from '../../protocol/channel.ts';
-import { resultMessage } from '../../protocol/compose.ts';
 import { applyEdits, type Edit, replaceValue } from '../../protocol/json/edit.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../protocol/json/scan.ts';
 import { type Message, readMessage } from '../../protocol/message.ts';
@@ -15,6 +14,7 @@ import { nameAsker } from '../../upstreams/links/relay/name-asker.ts';
 import type { Acting } from '../../upstreams/links/relay/teller.ts';
 import { type Arrived, allServers, type DecidedExchange, type Prepared, type ServerExchange } from '../exchange.ts';
 import type { StageInfo } from '../stage.ts';
+import { createResultReply } from './collect-lists.ts';
 import type { ServerCallers } from './server-callers.ts';
 
 const [mark, escaped] = [Buffer.from('inputRequests'), Buffer.from('\\u')];
@@ -129,7 +129,7 @@ async function requestSubscription(callers: Callers, call: Call, caller: Caller,
   if (message.method === 'resources/subscribe') return subscribe(call, caller, uri, shown ?? uri);
   caller.subscriptions.delete(uri);
   const isShared = callers.ofLink(caller.link).some((other) => other !== caller && other.subscriptions.has(uri));
-  if (isShared) return { kind: 'message', bytes: resultMessage(message.id as string, '{}'), status: 200 };
+  if (isShared) return createResultReply(message, '{}');
   return caller.link.request(call);
 }
 

@@ -1,9 +1,8 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { UserPrincipal } from '../../identity/principal.ts';
 import { asTokenSays } from '../../sessions/as-token-says.ts';
-import type { Arrived, SessionExchange } from '../exchange.ts';
 import { type AroundStage, addToExchange } from '../stage.ts';
-import type { TransportRequest } from './handle-transport.ts';
+import type { SessionRequest } from './handle-transport.ts';
 
 type AccessToken = NonNullable<UserPrincipal['token']>;
 
@@ -13,11 +12,7 @@ const maxTimerMs = 2_147_483_647;
  * Narrows the session to the permissions of the user's access token. A refusal for which only a scope is missing names
  * the scope, so that the client can ask for it. Streams close when the token expires.
  */
-export function applyTokenScopes<Out>(): AroundStage<
-  SessionExchange<Arrived> | SessionExchange<TransportRequest>,
-  unknown,
-  Out
-> {
+export function applyTokenScopes<Out>(): AroundStage<SessionRequest, unknown, Out> {
   return {
     name: 'applyTokenScopes',
     refuses: ['INSUFFICIENT_SCOPE'],
@@ -37,10 +32,7 @@ export function applyTokenScopes<Out>(): AroundStage<
 }
 
 /** Closes listen streams when the token expires. Running calls finish. */
-function closeAtExpiry(
-  { until }: AccessToken,
-  exchange: SessionExchange<Arrived> | SessionExchange<TransportRequest>,
-): void {
+function closeAtExpiry({ until }: AccessToken, exchange: SessionRequest): void {
   if (!isListenStream(exchange)) return;
   const { channel } = exchange;
   const timer = setTimeout(() => channel.close(), Math.min(Math.max(0, until - Date.now()), maxTimerMs)).unref();
@@ -48,7 +40,7 @@ function closeAtExpiry(
 }
 
 /** Tells whether the request opens a stream that listens, rather than one for a single answer. */
-export function isListenStream(exchange: SessionExchange<Arrived> | SessionExchange<TransportRequest>): boolean {
+export function isListenStream(exchange: SessionRequest): boolean {
   return 'intent' in exchange ? exchange.intent === 'stream' : exchange.message.method === 'subscriptions/listen';
 }
 

@@ -32,7 +32,6 @@ export interface IdentifyOptions {
 export type Identify = (credential: Credential) => Principal | Promise<Principal>;
 
 const warnEveryMs = 60_000;
-
 const anonymous = { kind: 'anonymous', userId: anonymousUser } as const;
 
 /**

@@ -1,10 +1,9 @@
 import { isAmbitError } from '../../errors.ts';
 import type { Keys } from '../../identity/keys.ts';
 import type { PresentedToken } from '../../identity/token.ts';
-import type { Arrived, SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 import { isListenStream } from './apply-token-scopes.ts';
-import type { TransportRequest } from './handle-transport.ts';
+import type { SessionRequest } from './handle-transport.ts';
 
 export interface KeyRevocation {
   readonly keys: Pick<Keys, 'verify'>;
@@ -14,19 +13,17 @@ export interface KeyRevocation {
 /** A revoked key is reported at once. Expiry, rotation and removed users are polled. */
 const checkEveryMs = 2000;
 
-type StreamRequest = SessionExchange<Arrived> | SessionExchange<TransportRequest>;
-
 /**
  * Closes the open streams of a key that is no longer accepted. The session may go on, when another key of the same user
  * has opened it.
  */
-export function closeStreamOnKeyRevoked(options: KeyRevocation): BeforeStage<StreamRequest, void> {
+export function closeStreamOnKeyRevoked(options: KeyRevocation): BeforeStage<SessionRequest, void> {
   const checks = new Map<() => void, string>();
   options.onRevoked((_, revoked) => {
     for (const [look, keyId] of checks) if (keyId === revoked) look();
   });
 
-  function watchKey(presented: PresentedToken, keyId: string, { channel }: StreamRequest): void {
+  function watchKey(presented: PresentedToken, keyId: string, { channel }: SessionRequest): void {
     const stopWatching = () => {
       clearInterval(timer);
       checks.delete(checkKey);

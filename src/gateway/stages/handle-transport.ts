@@ -6,7 +6,7 @@ import { errorMessage, refusedRequest } from '../../protocol/compose.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
-import type { RequestBase, SessionExchange } from '../exchange.ts';
+import type { Arrived, RequestBase, SessionExchange } from '../exchange.ts';
 import { asAmbitError } from '../refusal.ts';
 import type { TransportStore } from '../sessions/transport-store.ts';
 import type { AroundStage, Next } from '../stage.ts';
@@ -18,6 +18,9 @@ export interface TransportRequest extends RequestBase {
   /** The channel for the stream. */
   readonly channel: Channel;
 }
+
+/** A request of a session, with or without a message. */
+export type SessionRequest = SessionExchange<Arrived | TransportRequest>;
 
 export type TransportResult =
   | { readonly kind: 'streaming' }
@@ -80,7 +83,7 @@ export function handleTransport(
   transports: TransportStore,
   sessions: Pick<Sessions, 'end'>,
 ): Next<SessionExchange<TransportRequest> & { readonly caller: Caller | undefined }, TransportResult> {
-  return async function welcome(request) {
+  return async function handleTransport(request) {
     const { caller, channel } = request;
     if (caller === undefined) throw new AmbitError('REQUEST_INVALID');
     if (request.intent === 'goodbye') {

@@ -1,12 +1,9 @@
 import type { RequestPace } from '../../sessions/request-pace.ts';
-import type { Arrived, SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
-import type { TransportRequest } from './handle-transport.ts';
+import type { SessionRequest } from './handle-transport.ts';
 
 /** Limits the rate of all requests except calls of tools, which `admit` counts. */
-export function keepPace(
-  pace: RequestPace,
-): BeforeStage<SessionExchange<Arrived> | SessionExchange<TransportRequest>, void> {
+export function keepPace(pace: RequestPace): BeforeStage<SessionRequest, void> {
   return {
     name: 'keepPace',
     refuses: ['QUOTA_EXCEEDED'],

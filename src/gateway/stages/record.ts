@@ -17,7 +17,6 @@ import { asAmbitError, createRefusal, rejectNotification } from '../refusal.ts';
 import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
 const maxTries = 5;
-
 const sessionKey = 'ambit/session';
 
 /** Longer replies are not parsed to look for an error. */

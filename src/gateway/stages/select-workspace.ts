@@ -23,9 +23,7 @@ export interface SelectOptions {
   readonly log: Log;
 }
 
-interface WorkspaceSession {
-  readonly session: Session;
-}
+type SelectedSession = { readonly session: Session } | undefined;
 
 const maxShownLength = 100;
 const maxLoggedNames = 16;
@@ -34,9 +32,7 @@ const maxLoggedNames = 16;
  * Puts the session into the workspace that its client announces. The client chooses among the workspaces that the session
  * may use. A workspace that the orchestrator has set stays, whatever the client says.
  */
-export function selectWorkspace(
-  options: SelectOptions,
-): BeforeStage<SessionExchange<Arrived>, WorkspaceSession | undefined> {
+export function selectWorkspace(options: SelectOptions): BeforeStage<SessionExchange<Arrived>, SelectedSession> {
   const { config, log } = options;
   const loggedNames = new WeakMap<Session, Set<string>>();
   const readAnnounced = createReadAnnouncedWorkspace(config);
@@ -81,9 +77,7 @@ export function selectWorkspace(
 }
 
 /** Puts the session into the workspace in which its transport session was opened. It is for requests without a message. */
-export function useTransportWorkspace(
-  options: SelectOptions,
-): BeforeStage<SessionExchange, WorkspaceSession | undefined> {
+export function useTransportWorkspace(options: SelectOptions): BeforeStage<SessionExchange, SelectedSession> {
   return {
     name: 'useTransportWorkspace',
     refuses: ['WORKSPACE_NOT_FOUND'],
@@ -92,10 +86,7 @@ export function useTransportWorkspace(
 }
 
 /** Uses the workspace of the handshake, as long as the session may still use it. */
-function useOpenedWorkspace(
-  { callers, config }: SelectOptions,
-  exchange: SessionExchange,
-): WorkspaceSession | undefined {
+function useOpenedWorkspace({ callers, config }: SelectOptions, exchange: SessionExchange): SelectedSession {
   const { session, transportId, entry } = exchange;
   const caller = transportId === undefined ? undefined : callers.get(transportId);
   const workspaceId = caller?.sessionId === session.id ? caller.workspaceId : undefined;
@@ -108,7 +99,7 @@ function useOpenedWorkspace(
 function createReadAnnouncedWorkspace(config: () => Config): ReadAnnouncedWorkspace {
   let keys: readonly string[] = [];
   let read: (message: Message) => Announced = () => undefined;
-  return function announced(message) {
+  return function readAnnounced(message) {
     if (message.meta === undefined) return undefined;
     const { announceKeys } = config().context;
     if (announceKeys !== keys) {
@@ -131,11 +122,11 @@ function createReadAnnouncedWorkspace(config: () => Config): ReadAnnouncedWorksp
 export function createChooseWorkspace(
   config: () => Config,
 ): (principal: Principal, message: Message) => string | undefined {
-  const announced = createReadAnnouncedWorkspace(config);
-  return function workspaceMeant(principal, message) {
+  const readAnnounced = createReadAnnouncedWorkspace(config);
+  return function chooseWorkspace(principal, message) {
     const { workspaces: allowed = null, directIn } = principal.kind === 'user' ? principal.ceiling : {};
     if (allowed === null && directIn === undefined) return undefined;
-    const asked = announced(message);
+    const asked = readAnnounced(message);
     // The session must be in the workspace where the credential allows more trust.
     if (allowed === null) return findSlugs(config().workspaces, asked ?? '').find((slug) => directIn?.includes(slug));
     if (asked === undefined) return allowed[0];

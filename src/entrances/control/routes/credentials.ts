@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import type { Operator } from '../../../gateway/gateway.ts';
-import { defineRoute, type RouteRequest } from '../route.ts';
+import { defineRoute } from '../route.ts';
 
 export const credentialName = z.strictObject({
   userId: z.string(),
@@ -10,7 +9,6 @@ export const credentialName = z.strictObject({
 });
 
 const newCredential = credentialName.extend({ value: z.string().describe('Never shown again.') });
-
 export const loginName = z.strictObject({ userId: z.string(), server: z.string() });
 
 const newLogin = loginName.extend({
@@ -35,21 +33,28 @@ export const credentialRoutes = {
     summary: 'Lists what servers are given on behalf of users; never the values',
     returns: 'The credentials',
     answer: 'credentials',
-    handle: listCredentials,
+    handle: async (gateway) => ({ credentials: (await gateway.openAuth()).credentials.list() }),
   }),
   'POST /api/v1/credentials': defineRoute({
     summary: 'Keeps a value for a user and a server, sealed',
     body: newCredential,
     returns: 'Which one was set',
     answer: 'setCredential',
-    handle: setCredential,
+    async handle(gateway, { body }) {
+      const { value, ...which } = body;
+      await (await gateway.openAuth()).credentials.set(which, value);
+      return { ...which, set: true as const };
+    },
   }),
   'DELETE /api/v1/credentials': defineRoute({
     summary: 'Forgets a value',
     body: credentialName,
     returns: 'Whether there was one',
     answer: 'removedCredential',
-    handle: removeCredential,
+    handle: async (gateway, { body }) => ({
+      ...body,
+      removed: await (await gateway.openAuth()).credentials.remove(body),
+    }),
   }),
 };
 
@@ -59,7 +64,7 @@ export const loginRoutes = {
     summary: 'Lists who is logged in to which server',
     returns: 'The logins; never tokens',
     answer: 'logins',
-    handle: listLogins,
+    handle: async (gateway) => ({ logins: (await gateway.openAuth()).logins.list() }),
   }),
   'POST /api/v1/logins': defineRoute({
     summary: 'Starts a login; the browser of the user goes to the address in the answer',
@@ -67,52 +72,26 @@ export const loginRoutes = {
     status: 201,
     returns: 'Where the browser goes, and where it comes back to',
     answer: 'startedLogin',
-    handle: startLogin,
+    async handle(gateway, { body }) {
+      const { port, ...which } = body;
+      return (await gateway.openAuth()).logins.start(which, port);
+    },
   }),
   'DELETE /api/v1/logins': defineRoute({
     summary: 'Ends a login, here and at the authorization server',
     body: loginName,
     returns: 'Whether there was one',
     answer: 'removedLogin',
-    handle: removeLogin,
+    handle: async (gateway, { body }) => ({ ...body, removed: await (await gateway.openAuth()).logins.remove(body) }),
   }),
   'POST /api/v1/logins/complete': defineRoute({
     summary: 'Completes a login with the address that the browser was sent back to',
     body: loginCallback,
     returns: 'The login',
     answer: 'login',
-    handle: completeLogin,
+    async handle(gateway, { body }) {
+      const { callback, ...which } = body;
+      return (await gateway.openAuth()).logins.complete(callback, which);
+    },
   }),
 };
-
-async function listCredentials(gateway: Operator) {
-  return { credentials: (await gateway.openAuth()).credentials.list() };
-}
-
-async function setCredential(gateway: Operator, { body }: RouteRequest<{ body: typeof newCredential }>) {
-  const { value, ...which } = body;
-  await (await gateway.openAuth()).credentials.set(which, value);
-  return { ...which, set: true as const };
-}
-
-async function removeCredential(gateway: Operator, { body }: RouteRequest<{ body: typeof credentialName }>) {
-  return { ...body, removed: await (await gateway.openAuth()).credentials.remove(body) };
-}
-
-async function listLogins(gateway: Operator) {
-  return { logins: (await gateway.openAuth()).logins.list() };
-}
-
-async function startLogin(gateway: Operator, { body }: RouteRequest<{ body: typeof newLogin }>) {
-  const { port, ...which } = body;
-  return (await gateway.openAuth()).logins.start(which, port);
-}
-
-async function completeLogin(gateway: Operator, { body }: RouteRequest<{ body: typeof loginCallback }>) {
-  const { callback, ...which } = body;
-  return (await gateway.openAuth()).logins.complete(callback, which);
-}
-
-async function removeLogin(gateway: Operator, { body }: RouteRequest<{ body: typeof loginName }>) {
-  return { ...body, removed: await (await gateway.openAuth()).logins.remove(body) };
-}

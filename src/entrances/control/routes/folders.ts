@@ -27,7 +27,8 @@ export const folderRoutes = {
     query: folderQuery,
     returns: 'The files and a patch',
     answer: 'folderDiff',
-    handle: diffFolder,
+    handle: async (gateway, { parameter, query }) =>
+      gateway.folders.diff(await findFolder(gateway, parameter, query.workspace)),
   }),
   'POST /api/v1/sessions/{id}/merge': defineRoute({
     summary: 'Brings what a session changed into its workspace: all of it or, where anything conflicts, nothing',
@@ -47,10 +48,6 @@ export const folderRoutes = {
     handle: discardFolder,
   }),
 };
-
-async function diffFolder(gateway: Operator, { parameter, query }: RouteRequest<{ query: typeof folderQuery }>) {
-  return gateway.folders.diff(await findFolder(gateway, parameter, query.workspace));
-}
 
 async function mergeFolder(gateway: Operator, { parameter, body }: RouteRequest<{ body: typeof mergeRequest }>) {
   const { workspace, ...request } = body;

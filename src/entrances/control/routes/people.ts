@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { AmbitError } from '../../../errors.ts';
-import type { Operator } from '../../../gateway/gateway.ts';
 import { texts } from '../../../sessions/session-schema.ts';
-import { defineRoute, type RouteRequest } from '../route.ts';
+import { defineRoute } from '../route.ts';
 import { trustLevelInput } from './sessions.ts';
 
 const userParameter = 'The name of the user.';
@@ -37,21 +36,25 @@ export const peopleRoutes = {
     summary: 'Lists the users there are, declared or added',
     returns: 'The organisation and its users',
     answer: 'users',
-    handle: listUsers,
+    handle: async ({ people }) => ({ organisation: people.organisation() ?? null, users: await people.users.list() }),
   }),
   'POST /api/v1/users': defineRoute({
     summary: 'Adds a user; one who is there joins the teams named',
     body: newUser,
     returns: 'The user',
     answer: 'user',
-    handle: addUser,
+    handle: ({ people }, { body }) => people.users.add(body.name, body.teams),
   }),
   'GET /api/v1/users/{id}': defineRoute({
     summary: 'Shows a user',
     parameter: userParameter,
     returns: 'The user',
     answer: 'user',
-    handle: showUser,
+    async handle({ people }, { parameter }) {
+      const user = await people.users.get(parameter);
+      if (user === undefined) throw new AmbitError('USER_NOT_FOUND');
+      return user;
+    },
   }),
   'PATCH /api/v1/users/{id}': defineRoute({
     summary: 'Puts a user into these teams and no others',
@@ -59,27 +62,31 @@ export const peopleRoutes = {
     body: teamsOfUser,
     returns: 'The user',
     answer: 'user',
-    handle: changeUser,
+    handle: ({ people }, { parameter, body }) => people.users.setTeams(parameter, body.teams),
   }),
   'DELETE /api/v1/users/{id}': defineRoute({
     summary: 'Removes a user, revokes the keys, and ends the sessions opened with them',
     parameter: userParameter,
     returns: 'How many keys and sessions that were',
     answer: 'removedUser',
-    handle: removeUser,
+    async handle({ people }, { parameter }) {
+      const removed = await people.users.remove(parameter);
+      if (removed === undefined) throw new AmbitError('USER_NOT_FOUND');
+      return { name: parameter, removed: true as const, ...removed };
+    },
   }),
   'GET /api/v1/teams': defineRoute({
     summary: 'Lists the teams there are, and who is in them',
     returns: 'The teams',
     answer: 'teams',
-    handle: listTeams,
+    handle: async ({ people }) => ({ teams: await people.teams() }),
   }),
   'GET /api/v1/keys': defineRoute({
     summary: 'Lists the keys there are; never what proves them',
     query: keysQuery,
     returns: 'The keys',
     answer: 'keys',
-    handle: listKeys,
+    handle: async ({ people }, { query }) => ({ keys: await people.keys.list({ userId: query.user }) }),
   }),
   'POST /api/v1/keys': defineRoute({
     summary: 'Makes a key for a user; it is shown only here',
@@ -87,21 +94,27 @@ export const peopleRoutes = {
     status: 201,
     returns: 'The key',
     answer: 'mintedKey',
-    handle: createKey,
+    async handle({ people }, { body }) {
+      const { view, key } = await people.keys.create(body);
+      return { ...view, key };
+    },
   }),
   'GET /api/v1/keys/{id}': defineRoute({
     summary: 'Shows a key',
     parameter: keyParameter,
     returns: 'The key',
     answer: 'key',
-    handle: showKey,
+    handle: ({ people }, { parameter }) => people.keys.get(parameter),
   }),
   'DELETE /api/v1/keys/{id}': defineRoute({
     summary: 'Revokes a key for good, and ends the sessions opened with it',
     parameter: keyParameter,
     returns: 'The key, and how many sessions that were',
     answer: 'revokedKey',
-    handle: revokeKey,
+    async handle({ people }, { parameter }) {
+      const { view, sessions } = await people.keys.revoke(parameter);
+      return { ...view, sessions };
+    },
   }),
   'POST /api/v1/keys/{id}/rotate': defineRoute({
     summary: 'Makes another secret for the same key; the one before is taken for as long as is said',
@@ -110,57 +123,9 @@ export const peopleRoutes = {
     status: 201,
     returns: 'The key',
     answer: 'mintedKey',
-    handle: rotateKey,
+    async handle({ people }, { parameter, body }) {
+      const { view, key } = await people.keys.rotate(parameter, body.overlapSeconds);
+      return { ...view, key };
+    },
   }),
 };
-
-async function listUsers({ people }: Operator) {
-  return { organisation: people.organisation() ?? null, users: await people.users.list() };
-}
-
-async function addUser({ people }: Operator, { body }: RouteRequest<{ body: typeof newUser }>) {
-  return people.users.add(body.name, body.teams);
-}
-
-async function showUser({ people }: Operator, { parameter }: RouteRequest) {
-  const user = await people.users.get(parameter);
-  if (user === undefined) throw new AmbitError('USER_NOT_FOUND');
-  return user;
-}
-
-async function changeUser({ people }: Operator, { parameter, body }: RouteRequest<{ body: typeof teamsOfUser }>) {
-  return people.users.setTeams(parameter, body.teams);
-}
-
-async function removeUser({ people }: Operator, { parameter }: RouteRequest) {
-  const removed = await people.users.remove(parameter);
-  if (removed === undefined) throw new AmbitError('USER_NOT_FOUND');
-  return { name: parameter, removed: true as const, ...removed };
-}
-
-async function listTeams({ people }: Operator) {
-  return { teams: await people.teams() };
-}
-
-async function listKeys({ people }: Operator, { query }: RouteRequest<{ query: typeof keysQuery }>) {
-  return { keys: await people.keys.list({ userId: query.user }) };
-}
-
-async function createKey({ people }: Operator, { body }: RouteRequest<{ body: typeof newKey }>) {
-  const { view, key } = await people.keys.create(body);
-  return { ...view, key };
-}
-
-async function showKey({ people }: Operator, { parameter }: RouteRequest) {
-  return people.keys.get(parameter);
-}
-
-async function revokeKey({ people }: Operator, { parameter }: RouteRequest) {
-  const { view, sessions } = await people.keys.revoke(parameter);
-  return { ...view, sessions };
-}
-
-async function rotateKey({ people }: Operator, { parameter, body }: RouteRequest<{ body: typeof rotation }>) {
-  const { view, key } = await people.keys.rotate(parameter, body.overlapSeconds);
-  return { ...view, key };
-}

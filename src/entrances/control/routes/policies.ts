@@ -4,7 +4,6 @@ import type { Operator } from '../../../gateway/gateway.ts';
 import { defineRoute, type RouteRequest } from '../route.ts';
 
 export const scope = z.string().describe('org, team:T, user:U or workspace:W.');
-
 export const mode = z.enum(['prepend', 'append']).describe('Before or after the prompts of a server.');
 
 const placement = {
@@ -22,9 +21,7 @@ const newPolicy = z.strictObject({
 });
 
 export const policyName = z.strictObject({ scope, name: z.string() });
-
 const newObjective = z.strictObject({ scope, ...placement, text: z.string() });
-
 export const objectiveId = z.strictObject({ id: z.string() });
 
 const userMissing = {
@@ -44,21 +41,24 @@ export const policyRoutes = {
     summary: 'Lists the policies there are; those declared in the configuration are changed only there',
     returns: 'The policies',
     answer: 'policies',
-    handle: listPolicies,
+    handle: async (gateway) => ({ policies: await gateway.policies.list() }),
   }),
   'POST /api/v1/policies': defineRoute({
     summary: 'Sets a policy, in place of one of the same name in the same scope',
     body: newPolicy,
     returns: 'The policy',
     answer: 'policy',
-    handle: setPolicy,
+    handle: (gateway, { body }) => gateway.policies.set(body),
   }),
   'DELETE /api/v1/policies': defineRoute({
     summary: 'Removes a policy',
     body: policyName,
     returns: 'Whether there was one',
     answer: 'removedPolicy',
-    handle: removePolicy,
+    async handle(gateway, { body }) {
+      const { scope, name } = body;
+      return { scope, name, removed: await gateway.policies.remove(scope, name) };
+    },
   }),
   'GET /api/v1/policies/effective': defineRoute({
     summary: 'Shows what a user in a workspace gets, and why: every policy weighed, and the block',
@@ -71,7 +71,7 @@ export const policyRoutes = {
     summary: 'Lists the objectives there are',
     returns: 'The objectives',
     answer: 'objectives',
-    handle: listObjectives,
+    handle: async (gateway) => ({ objectives: await gateway.policies.objectives() }),
   }),
   'POST /api/v1/objectives': defineRoute({
     summary: 'Adds an objective',
@@ -79,29 +79,16 @@ export const policyRoutes = {
     status: 201,
     returns: 'The objective, with its id',
     answer: 'objective',
-    handle: addObjective,
+    handle: (gateway, { body }) => gateway.policies.addObjective(body),
   }),
   'DELETE /api/v1/objectives': defineRoute({
     summary: 'Removes an objective',
     body: objectiveId,
     returns: 'Whether there was one',
     answer: 'removedObjective',
-    handle: removeObjective,
+    handle: async (gateway, { body: { id } }) => ({ id, removed: await gateway.policies.removeObjective(id) }),
   }),
 };
-
-async function listPolicies(gateway: Operator) {
-  return { policies: await gateway.policies.list() };
-}
-
-async function setPolicy(gateway: Operator, { body }: RouteRequest<{ body: typeof newPolicy }>) {
-  return gateway.policies.set(body);
-}
-
-async function removePolicy(gateway: Operator, { body }: RouteRequest<{ body: typeof policyName }>) {
-  const { scope, name } = body;
-  return { scope, name, removed: await gateway.policies.remove(scope, name) };
-}
 
 /** Shows the policies that a user gets in a workspace, and why. */
 async function previewPolicies(gateway: Operator, { query }: RouteRequest<{ query: typeof effectiveQuery }>) {
@@ -109,16 +96,4 @@ async function previewPolicies(gateway: Operator, { query }: RouteRequest<{ quer
   const { teams, policies, objectives, block } = await gateway.policies.preview({ userId, workspaceId });
   const judged = policies.map(({ policy, outcome, by }) => ({ ...policy, outcome, by: by ?? null }));
   return { userId, workspaceId: workspaceId ?? null, teams, policies: judged, objectives, block };
-}
-
-async function listObjectives(gateway: Operator) {
-  return { objectives: await gateway.policies.objectives() };
-}
-
-async function addObjective(gateway: Operator, { body }: RouteRequest<{ body: typeof newObjective }>) {
-  return gateway.policies.addObjective(body);
-}
-
-async function removeObjective(gateway: Operator, { body: { id } }: RouteRequest<{ body: typeof objectiveId }>) {
-  return { id, removed: await gateway.policies.removeObjective(id) };
 }

@@ -54,7 +54,6 @@ const sessionsQuery = z.object({
 });
 
 const maxCalls = 200;
-
 const callsLimit = { error: `a whole number from 1 to ${maxCalls}` };
 
 const callsQuery = z.object({
@@ -103,7 +102,12 @@ export const sessionRoutes = {
     parameter: sessionParameter,
     returns: 'The session',
     answer: 'sessionDetails',
-    handle: showSession,
+    async handle(gateway, { parameter }) {
+      const record = await findRecord(gateway, parameter);
+      const usage = await gateway.usage(record.id);
+      const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
+      return { ...viewOf(record), ...(usage === undefined ? {} : { usage }), sandbox };
+    },
   }),
   'PATCH /api/v1/sessions/{id}': defineRoute({
     summary: 'Narrows a session, and ends what no longer fits',
@@ -112,14 +116,22 @@ export const sessionRoutes = {
     body: restriction,
     returns: 'The session as it is now',
     answer: 'session',
-    handle: restrictSession,
+    async handle(gateway, { parameter, body }) {
+      const { id } = await findRecord(gateway, parameter);
+      await gateway.restrictSession(id, body);
+      return viewOf(await findRecord(gateway, id));
+    },
   }),
   'DELETE /api/v1/sessions/{id}': defineRoute({
     summary: 'Ends a session, and those it opened',
     parameter: sessionParameter,
     returns: 'The session as it was',
     answer: 'endedSession',
-    handle: endSession,
+    async handle(gateway, { parameter }) {
+      const record = await findRecord(gateway, parameter);
+      if (!(await gateway.sessions.end(record.id))) throw sessionNotFoundError();
+      return { ...viewOf(record), ended: true as const };
+    },
   }),
   'GET /api/v1/sessions/{id}/servers': defineRoute({
     summary: 'Lists the servers a session may use, for an agent SDK, and why others are out',
@@ -146,7 +158,11 @@ export const sessionRoutes = {
     query: callsQuery,
     returns: 'A page of calls; it may be empty and not the last',
     answer: 'callsPage',
-    handle: listCalls,
+    async handle(gateway, { parameter, query }) {
+      const isGone = isGivenId(parameter) && (await gateway.sessions.whyGone(parameter)) !== undefined;
+      const id = isGone ? parameter : (await findRecord(gateway, parameter)).id;
+      return gateway.calls(id, query);
+    },
   }),
   'POST /api/v1/sessions/{id}/explain': defineRoute({
     summary: 'Says what a call would get, by which rule, from which claims',
@@ -154,7 +170,10 @@ export const sessionRoutes = {
     body: callToExplain,
     returns: 'The decision',
     answer: 'callExplanation',
-    handle: explainCall,
+    async handle(gateway, { parameter, body }) {
+      const session = await findLoadedSession(gateway, parameter);
+      return (await gateway.openAccess()).explainCall(session, body.tool, body.args);
+    },
   }),
 };
 
@@ -180,34 +199,10 @@ async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: 
   return { sessions: sessions.map(viewOf), next };
 }
 
-async function showSession(gateway: Operator, { parameter }: RouteRequest) {
-  const record = await findRecord(gateway, parameter);
-  const usage = await gateway.usage(record.id);
-  const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
-  return { ...viewOf(record), ...(usage === undefined ? {} : { usage }), sandbox };
-}
-
-async function endSession(gateway: Operator, { parameter }: RouteRequest) {
-  const record = await findRecord(gateway, parameter);
-  if (!(await gateway.sessions.end(record.id))) throw sessionNotFoundError();
-  return { ...viewOf(record), ended: true as const };
-}
-
-async function restrictSession(gateway: Operator, { parameter, body }: RouteRequest<{ body: typeof restriction }>) {
-  const { id } = await findRecord(gateway, parameter);
-  await gateway.restrictSession(id, body);
-  return viewOf(await findRecord(gateway, id));
-}
-
 /**
  * Lists the newest calls first, from the journal of this gateway. The calls of a session that has ended are found by
  * its whole id.
  */
-async function listCalls(gateway: Operator, { parameter, query }: RouteRequest<{ query: typeof callsQuery }>) {
-  const isGone = isGivenId(parameter) && (await gateway.sessions.whyGone(parameter)) !== undefined;
-  const id = isGone ? parameter : (await findRecord(gateway, parameter)).id;
-  return gateway.calls(id, query);
-}
 
 async function findRecord(gateway: Operator, reference: string): Promise<SessionRecord> {
   const record = await gateway.sessions.find(reference);
@@ -254,9 +249,4 @@ async function listGatewayServers(gateway: Operator, { parameter, address }: Rou
     mcpServers: createGatewayServers(resolved, address, token, hasOwnTools(session)),
     servers: resolved.map((each) => serverViewOf(each)),
   };
-}
-
-async function explainCall(gateway: Operator, { parameter, body }: RouteRequest<{ body: typeof callToExplain }>) {
-  const session = await findLoadedSession(gateway, parameter);
-  return (await gateway.openAccess()).explainCall(session, body.tool, body.args);
 }
