@@ -112,10 +112,7 @@ export type IdentifiedExchange<E extends RequestBase = RequestBase> = E & { read
 export type SessionExchange<E extends RequestBase = RequestBase> = IdentifiedExchange<E> & {
   readonly session: Session;
 };
-/**
- * The exchange after `authorize`. `decidedAt` is the revision of configuration and approvals on which its decisions are
- * based.
- */
+/** The exchange after `authorize`. `decidedAt` is the revision of configuration and approvals it used. */
 export type DecidedExchange<E extends RequestBase = RequestBase> = SessionExchange<E> & { readonly decidedAt: number };
 export type AuthorizedExchange<E extends RequestBase = RequestBase> = DecidedExchange<E> & {
   /** The server that the request is for. Undefined at the address of all servers, until `routeTool` has found it. */
@@ -123,10 +120,7 @@ export type AuthorizedExchange<E extends RequestBase = RequestBase> = DecidedExc
   /** The servers that this session may use, in the order of the configuration. Only at the address of all servers. */
   readonly available: readonly ServerDefinition[];
 };
-/**
- * The exchange after `bindTransport`. `caller` is the handshake-era client; undefined on initialize and in the modern
- * era.
- */
+/** The exchange after `bindTransport`. `caller` is the handshake-era client, except on initialize. */
 type BoundExchange<E extends RequestBase = RequestBase> = AuthorizedExchange<E> & {
   readonly caller: Caller | undefined;
 };

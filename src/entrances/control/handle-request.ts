@@ -17,10 +17,7 @@ interface ControlRequest {
   readonly body: Buffer | undefined;
 }
 
-/**
- * Answers a request of the control API, the same for the control socket and for HTTP. `address` is the address of the
- * gateway, if it listens.
- */
+/** Answers a request to the control API. `address` is the address of the gateway, if it listens. */
 export async function handleAdmin(
   gateway: Operator,
   request: ControlRequest,

@@ -24,10 +24,7 @@ export function controlSocketPath(dataDir: string, env: NodeJS.ProcessEnv): stri
   return join(env.XDG_RUNTIME_DIR || tmpdir(), `ambit-${uid}-${hash}`, 'control.sock');
 }
 
-/**
- * The path of the lock socket of a data directory, independent of the environment. Undefined if the system allows no
- * path that long.
- */
+/** The path of the lock socket of a data directory; undefined if the system allows no path that long. */
 export function lockSocketPath(dataDir: string): string | undefined {
   const usual = join(dataDir, 'control.sock');
   return hasHandlePaths || Buffer.byteLength(usual) <= maxPathBytes ? usual : undefined;

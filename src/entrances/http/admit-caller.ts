@@ -40,10 +40,7 @@ export type AdmitCaller = (request: IncomingMessage, response: ServerResponse) =
 const refusedCodes = new Set(['UNAUTHENTICATED', 'IDENTITY_UNAVAILABLE']);
 
 export function createAdmitCaller(gateway: Gateway, connections: Connections): AdmitCaller {
-  /**
-   * The verification in progress on each connection. Requests on one connection are verified one after the other,
-   * because each one reads the store.
-   */
+  /** The verification in progress on each connection. Each one reads the store, so they run one by one. */
   const proving = new WeakMap<Socket, Promise<unknown>>();
 
   function identify(request: IncomingMessage): Principal | Promise<Principal> {

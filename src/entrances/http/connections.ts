@@ -15,10 +15,7 @@ interface ConnectionLimits {
 export interface Connections {
   /** Counts a connection until it closes. At the limit, another connection is closed for it. */
   add(socket: Socket): void;
-  /**
-   * Adds a request. Returns false if it must not be answered: the connection is closed, or has too many unanswered
-   * requests.
-   */
+  /** Adds a request. Returns false if the connection is closed or has too many unanswered requests. */
   startRequest(socket: Socket, response: ServerResponse): boolean;
   /**
    * Assigns a verified credential. Returns false if the credential has too many connections and all of them are in use.
@@ -92,10 +89,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
     if (oldest !== undefined) closeConnection(oldest);
   }
 
-  /**
-   * Closes surplus connections of an address after two turns of the event loop, so that data that has already arrived
-   * is read first.
-   */
+  /** Closes surplus connections of an address, after data that has already arrived was read. */
   function limitAddress(address: string): void {
     if (crowded.has(address)) return;
     crowded.add(address);
@@ -197,10 +191,7 @@ function stopParsing(socket: Socket): void {
   if (typeof parser?.onIncoming === 'function') parser.onIncoming = () => parserStop;
 }
 
-/**
- * Returns an IPv4 address as it is and the first half of an IPv6 address, because one owner has all addresses of that
- * half.
- */
+/** Returns an IPv4 address, or the half of an IPv6 address that identifies its owner. */
 export function networkOf(address: string): string {
   if (address.includes('.')) return address.replace(/^::ffff:/i, '');
   const [before = '', after] = address.toLowerCase().replace(/%.*$/s, '').split('::', 2);

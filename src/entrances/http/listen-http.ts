@@ -186,10 +186,7 @@ export async function listenHttp(
   };
 }
 
-/**
- * Creates the connection limits. One address gets half of the connections, enough for a program that opens a hundred at
- * once.
- */
+/** Half of the connections are for one address, enough for a program that opens a hundred at once. */
 function openConnections(gateway: Gateway, log: Log): Connections {
   const { maxConnections, behindProxy } = gateway.config.listen;
   const total = limitConnections(maxConnections);

@@ -101,10 +101,7 @@ export function dropBody(request: IncomingMessage, response: ServerResponse, isS
   request.once('close', () => clearTimeout(cut));
 }
 
-/**
- * Keeps the connection open for a moment after the answer. Node closes it at once; with unread bytes that is a reset,
- * which can overtake the answer.
- */
+/** Closes the connection a moment later than Node, whose reset could overtake the answer. */
 function lingerAfterAnswer(socket: Socket): void {
   socket.destroySoon = () => {
     socket.end();

@@ -29,10 +29,7 @@ export interface PostRequest {
   readonly answer: Answer;
 }
 
-/**
- * Serves POST /mcp/{server}: one message per body, its answer in the response. The body is read only when the sender is
- * known.
- */
+/** Serves POST /mcp/{server}: one message per body. The body is read only when the sender is known. */
 export async function servePost(
   { gateway, admitCaller, answers, bodies }: HttpParts,
   server: string,

@@ -9,10 +9,7 @@ import { type HttpParts, recordRefusal } from './http-parts.ts';
 import { dropBody } from './read-body.ts';
 import { refuseCaller, sendReply } from './serve-post.ts';
 
-/**
- * Serves GET and DELETE /mcp/{server}, which open the stream and end the transport session of the handshake era. The
- * modern era has neither.
- */
+/** Serves GET and DELETE /mcp/{server}: the stream and the end of a handshake-era transport session. */
 export async function serveTransport(
   { gateway, admitCaller, answers }: HttpParts,
   server: string,

@@ -185,10 +185,7 @@ function isInitialize({ method }: Message): boolean {
   return method === 'initialize';
 }
 
-/**
- * Creates the function that writes lines. While the client does not read, no more requests are read from it, because
- * their answers would pile up.
- */
+/** Creates the writer. A client that does not read is not read either, or its answers would pile up. */
 function createLineWriter(output: Writable, client: { isGone(): boolean; pause(): void; resume(): void }): WriteLine {
   let isPaused = false;
   return (bytes, deliveries = []) => {

@@ -9,10 +9,7 @@ import type { Observer } from '../observer.ts';
 
 /** The cleanups after sessions that have ended or were restricted. */
 export interface SessionCleanups {
-  /**
-   * Adds a cleanup. `stopped` resolves when the processes of the session have ended, `finished` when nothing of it is
-   * left.
-   */
+  /** Adds a cleanup. `stopped` resolves when the processes have ended, `finished` when nothing is left. */
   add(finished: Promise<unknown>, stopped: Promise<unknown>): void;
   /** Waits for what processes left behind; two seconds at most once `finished` was called. */
   waitFor(settled: Promise<unknown>): Promise<unknown>;

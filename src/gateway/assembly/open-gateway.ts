@@ -28,10 +28,7 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
 }
 
-/**
- * Tells whether folders without a session may be removed. They may belong to another process whose sessions are in its
- * memory.
- */
+/** Folders without a session may belong to another process that keeps its sessions in memory. */
 async function maySweepFolders({ storage, sandbox }: Pick<GatewayParts, 'storage' | 'sandbox'>): Promise<boolean> {
   return storage.store.capabilities.shared !== 'process' || (await sandbox.isAlone());
 }

@@ -132,10 +132,7 @@ export function createCallCache(parts: CallCacheParts): CallCache {
     return sha256(JSON.stringify([...facts, ...told]));
   }
 
-  /**
-   * Checks the key again after the call. The server may have answered with a credential that the user got meanwhile,
-   * and that result must not be shared.
-   */
+  /** Checks the key again: a result that depends on a new credential of the user must not be shared. */
   function isSameKey(key: string, call: CachedCall, digest: string, definition: string): boolean {
     try {
       return createKey(call, digest, definition, findPartition(call)) === key;
@@ -187,10 +184,7 @@ function replayResult(kept: CachedResult, { message, entry }: CachedCall): Reply
   return { kind: 'message', bytes, ...(kept.status === undefined ? {} : { status: kept.status }) };
 }
 
-/**
- * Wraps the channel to find out whether messages were sent before the answer. Such messages cannot be repeated from the
- * cache.
- */
+/** Wraps the channel to notice messages before the answer, which the cache could not repeat. */
 function watchChannel({ channel, caller }: CachedCall): { readonly channel: Channel; silent(): boolean } {
   const asked = caller?.pushed();
   let said = false;

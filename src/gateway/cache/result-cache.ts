@@ -72,10 +72,7 @@ export function createResultCache(bounds: CacheLimits = defaultLimits, now: () =
   // Ordered by last use.
   const entries = new Map<string, CacheEntry>();
   const owned = new Map<string, Set<string>>();
-  /**
-   * `flights` are the calls that others wait for, `underWay` all calls in progress, so that their results can be
-   * forgotten.
-   */
+  /** The calls that others wait for. `underWay` has all calls in progress. */
   const flights = new Map<string, PendingCall>();
   const underWay = new Set<PendingCall>();
   let bytes = 0;

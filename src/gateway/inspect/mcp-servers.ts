@@ -24,10 +24,7 @@ export interface SessionServers {
   readonly servers: readonly ServerView[];
 }
 
-/**
- * Describes a server for a session. `narrowed` is given if the session uses servers directly: then rules cannot be
- * enforced.
- */
+/** Describes a server. `narrowed` is given if it is used directly, where rules cannot be enforced. */
 export function serverViewOf(resolved: Resolved, narrowed?: (server: string) => boolean): ServerView {
   const { name } = resolved;
   if (resolved.server === undefined) return { name, available: false, ...resolved.removal };

@@ -13,10 +13,7 @@ import { allServers } from '../exchange.ts';
 /** The link of a handshake-era client of all servers. It has a child client for each server that was used. */
 export interface CompositeLink extends Link {
   readonly initialize: Message;
-  /**
-   * Returns the child client of a server. `session` is the session at this call, which may have been restricted since
-   * the handshake.
-   */
+  /** Returns the child client of a server. `session` may have been restricted since the handshake. */
   child(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller>;
   readonly children: ReadonlyMap<string, Promise<Caller>>;
   /** The log level that the client asked for. Servers get it when they are first used. */

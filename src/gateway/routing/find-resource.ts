@@ -99,10 +99,7 @@ export function findListed({ available }: Prepared, uri: string, routes: Resourc
   return server === undefined ? undefined : { server, name: named?.uri ?? uri };
 }
 
-/**
- * Creates the error for an address that several servers may have. Errors are stored, so the rest of the address, which
- * may be secret, is left out.
- */
+/** Creates the error for an ambiguous address, without the part of it that may be secret. */
 export function ambiguousUriError(uri: string, servers: readonly string[]): AmbitError {
   const { scheme, authority } = readOrigin(uri);
   const start = authority === '' ? `${scheme}:` : `${scheme}://${authority}`;

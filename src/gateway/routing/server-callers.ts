@@ -29,10 +29,7 @@ export interface ServerCallers {
 export function createServerCallers(links: Links): ServerCallers {
   const reconnecting = new WeakMap<Caller, Promise<Caller>>();
 
-  /**
-   * Repeats the handshake of a client, because the definition of its server has changed or the client is known only
-   * from before a restart.
-   */
+  /** Repeats the handshake of a client after a restart or a change of its server. */
   async function reconnect(exchange: Prepared, caller: Caller, server: ServerDefinition): Promise<Caller> {
     const { channel, headers, session, correlationId, trace, entry } = exchange;
     const acting = { session, correlationId, trace, entry };

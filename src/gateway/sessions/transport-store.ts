@@ -17,10 +17,7 @@ export interface TransportStore {
   /** Restores the client that this session had under this id. */
   restore(session: Session, transportId: string): Promise<Caller | undefined>;
   delete(caller: Caller): Promise<void>;
-  /**
-   * Finds the session of this user that has stored a client under this id. All sessions of the user are searched,
-   * because a user has few.
-   */
+  /** Finds the user's session that has stored a client under this id. A user has few sessions. */
   findSession(userId: string, transportId: string): Promise<string | undefined>;
 }
 

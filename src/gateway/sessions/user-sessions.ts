@@ -29,10 +29,7 @@ interface UserSessionsOptions {
   readonly log: Log;
 }
 
-/**
- * A session that was found by name is used for this long without a new search. It cannot expire in that time, because
- * each request uses it.
- */
+/** A session is not searched by name again for this long. It is in use, so it cannot expire. */
 const recentMs = 750;
 const maxRecent = 10_000;
 const maxTries = 16;

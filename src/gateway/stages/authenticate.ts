@@ -25,19 +25,13 @@ export interface IdentifyOptions {
   readonly log: Log;
 }
 
-/**
- * Finds the principal of a credential; throws UNAUTHENTICATED if there is none. Returns a promise only if something has
- * to be asked.
- */
+/** Finds the principal of a credential or throws UNAUTHENTICATED. Returns a promise only if it must ask. */
 export type Identify = (credential: Credential) => Principal | Promise<Principal>;
 
 const warnEveryMs = 60_000;
 const anonymous = { kind: 'anonymous', userId: anonymousUser } as const;
 
-/**
- * Finds the principal of the credential. The entrance may have done it already, but a credential can be revoked while
- * the body arrives.
- */
+/** Finds the principal. The credential may have been revoked since the entrance checked it. */
 export function authenticate(identify: Identify): BeforeStage<RequestBase, { readonly principal: Principal }> {
   return {
     name: 'authenticate',

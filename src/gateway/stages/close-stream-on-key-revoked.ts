@@ -13,10 +13,7 @@ export interface KeyRevocation {
 /** A revoked key is reported at once. Expiry, rotation and removed users are polled. */
 const checkEveryMs = 2000;
 
-/**
- * Closes the open streams of a key that is no longer accepted. The session may go on, when another key of the same user
- * has opened it.
- */
+/** Closes the streams of a key that is no longer accepted. The session may go on with another key. */
 export function closeStreamOnKeyRevoked(options: KeyRevocation): BeforeStage<SessionRequest, void> {
   const checks = new Map<() => void, string>();
   options.onRevoked((_, revoked) => {

@@ -107,10 +107,7 @@ export function handleTransport(
   };
 }
 
-/**
- * Tells whether the handshake opened the session for a caller who named none. It ends with that client, because nobody
- * else knows it.
- */
+/** Tells whether the handshake opened the session for this client alone. Then it ends with the client. */
 function isOpenedByHandshake({ principal, session }: SessionExchange<TransportRequest>): boolean {
   if (principal.kind !== 'user') return principal.kind === 'anonymous' && session.name === undefined;
   return session.name === undefined && session.keyId === principal.keyId;

@@ -193,10 +193,7 @@ function addSessionMeta(reply: Reply, sessionId: string, correlationId: string):
   return edit === undefined ? reply : { ...reply, bytes: applyEdits(reply.bytes, [edit]) };
 }
 
-/**
- * Repeats the stages if the session was changed elsewhere or unloaded meanwhile, so that they decide on its latest
- * record.
- */
+/** Repeats the stages on the latest record if the session was changed or unloaded meanwhile. */
 export async function retryWhenStale<Here, Out>(exchange: Here, next: Next<Here, Out>): Promise<Out> {
   for (let tries = 1; ; tries++) {
     try {

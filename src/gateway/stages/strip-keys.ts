@@ -8,10 +8,7 @@ import type { BeforeStage } from '../stage.ts';
 
 const noEdits: readonly Edit[] = [];
 
-/**
- * Removes our `_meta` keys from the message. A readable trace of the client continues with our span; an unreadable one
- * is removed.
- */
+/** Removes our `_meta` keys. A readable trace of the client continues with our span. */
 export function stripKeys(keys: () => OurKeys): BeforeStage<Arrived, Pick<Prepared, 'message' | 'outgoing' | 'edits'>> {
   return {
     name: 'stripKeys',

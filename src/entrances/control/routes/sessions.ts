@@ -199,10 +199,7 @@ async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: 
   return { sessions: sessions.map(viewOf), next };
 }
 
-/**
- * Lists the newest calls first, from the journal of this gateway. The calls of a session that has ended are found by
- * its whole id.
- */
+/** Lists the newest calls first. The calls of an ended session are found by its whole id. */
 
 async function findRecord(gateway: Operator, reference: string): Promise<SessionRecord> {
   const record = await gateway.sessions.find(reference);
