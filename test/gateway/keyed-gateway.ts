@@ -3,7 +3,7 @@ import { callModern, modernHeaders, modernRequest, outcome, post, type Said } fr
 import type { ServedGateway } from './shared-data.ts';
 
 /** A user with a key, added where there is none yet. */
-export async function keyFor(
+export async function createKeyFor(
   { gateway }: ServedGateway,
   userId: string,
   wish: Partial<KeyRequest> = {},
@@ -13,7 +13,7 @@ export async function keyFor(
   return { id: view.id, key };
 }
 
-export interface Stood {
+export interface FoundSession {
   readonly id: string;
   readonly userId: string;
   readonly name: string | null;
@@ -22,27 +22,27 @@ export interface Stood {
 }
 
 /** The session that a modern call with this key finds, or the code of the refusal. */
-export async function standing(
+export async function findSessionOrCode(
   served: ServedGateway,
   key: string,
   meta: Record<string, unknown> = {},
   session = 'current',
-): Promise<Stood | string> {
-  return sessionIn(await callModern(served.mcp('ambit'), key, 'session_info', { session }, { meta }));
+): Promise<FoundSession | string> {
+  return readSession(await callModern(served.mcp('ambit'), key, 'session_info', { session }, { meta }));
 }
 
-export function sessionIn(said: Said): Stood | string {
+export function readSession(said: Said): FoundSession | string {
   const { structuredContent } = said.messages.at(-1)?.result ?? {};
-  return (structuredContent as { session: Stood } | undefined)?.session ?? outcome(said);
+  return (structuredContent as { session: FoundSession } | undefined)?.session ?? outcome(said);
 }
 
-export async function stands(...given: Parameters<typeof standing>): Promise<Stood> {
-  const found = await standing(...given);
+export async function findSession(...given: Parameters<typeof findSessionOrCode>): Promise<FoundSession> {
+  const found = await findSessionOrCode(...given);
   if (typeof found === 'string') throw new Error(found);
   return found;
 }
 
-export async function toolsFor(url: string, key: string, meta: Record<string, unknown> = {}): Promise<string[]> {
+export async function listToolsFor(url: string, key: string, meta: Record<string, unknown> = {}): Promise<string[]> {
   const body = modernRequest(1, 'tools/list', { _meta: meta });
   const said = await post(url, key, JSON.stringify(body), modernHeaders('tools/list'));
   const { tools = [] } = (said.messages.at(-1)?.result ?? {}) as { tools?: { name: string }[] };

@@ -26,7 +26,7 @@ const session: Session = {
 };
 const metadata = { ticket: 'GARDEN-12', owner: 'bob@example.com', deploy_token: 'anything', note: 'password=hunter22' };
 
-function heard(debug: boolean) {
+function collectLines(debug: boolean) {
   const lines: string[] = [];
   const say = (event: string, fields?: LogFields) => void lines.push(textLine(event, fields));
   const log = safeLog({ info: say, warn: say, ...(debug ? { debug: say } : {}) });
@@ -34,7 +34,7 @@ function heard(debug: boolean) {
 }
 
 test('L9: at debug a session’s bounds and metadata are told, without what is secret or somebody’s', () => {
-  const { lines, observer } = heard(true);
+  const { lines, observer } = collectLines(true);
   observer.sessionOpened({ ...session, metadata });
   expect(lines).toEqual([
     `session opened: session=d41d8cd9 user=${opaqueUser('ada@example.com')} workspace=garden trust=direct ttl=60 ` +
@@ -44,7 +44,7 @@ test('L9: at debug a session’s bounds and metadata are told, without what is s
 });
 
 test('L9: above debug nothing is told of sessions', () => {
-  const { lines, observer } = heard(false);
+  const { lines, observer } = collectLines(false);
   observer.sessionOpened({ ...session, metadata });
   observer.sessionRestricted(session);
   observer.sessionEnded(session, 'ended');

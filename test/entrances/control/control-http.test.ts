@@ -29,7 +29,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-interface Told {
+interface ApiAnswer {
   readonly status: number;
   readonly type: string | undefined;
   readonly body: Record<string, unknown>;
@@ -39,10 +39,10 @@ async function ask(
   method: string,
   path: string,
   { body, headers = {} }: { readonly body?: unknown; readonly headers?: Record<string, string> } = {},
-): Promise<Told> {
+): Promise<ApiAnswer> {
   const own = { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers };
   const given = Object.fromEntries(Object.entries(own).filter(([, value]) => value !== ''));
-  const told = await new Promise<Told>((resolve, reject) => {
+  const told = await new Promise<ApiAnswer>((resolve, reject) => {
     const sent = request(url + path, { method, headers: given, agent: false }, async (response) => {
       const text = (await response.toArray()).join('');
       const parsed = text === '' ? {} : (JSON.parse(text) as Record<string, unknown>);

@@ -35,7 +35,7 @@ test('a gateway does not judge the socket of another that is just being made', a
 });
 
 /** A folder of ours, and the one it lies in. */
-function scene(): { readonly above: string; readonly folder: string } {
+function createFolders(): { readonly above: string; readonly folder: string } {
   const above = mkdtempSync(join(tmpdir(), 'ambit-control-'));
   onTestFinished(() => rmSync(above, { recursive: true, force: true }));
   const folder = join(above, 'data');
@@ -44,19 +44,19 @@ function scene(): { readonly above: string; readonly folder: string } {
 }
 
 /** A server that says its name to whoever connects. */
-async function speaker(path: string, name: string): Promise<void> {
+async function startNamedServer(path: string, name: string): Promise<void> {
   const server = createServer((socket) => socket.end(name));
   onTestFinished(() => void server.close());
   await new Promise<void>((resolve) => server.listen(path, resolve));
 }
 
 test('S2: whoever looked at the folder of a control socket reaches the socket in it, whatever takes its name', async () => {
-  const { above, folder } = scene();
-  await speaker(join(folder, 'control.sock'), 'ours');
+  const { above, folder } = createFolders();
+  await startNamedServer(join(folder, 'control.sock'), 'ours');
   const way = openSocketWay(join(folder, 'control.sock'));
   renameSync(folder, join(above, 'moved'));
   mkdirSync(folder);
-  await speaker(join(folder, 'control.sock'), 'theirs');
+  await startNamedServer(join(folder, 'control.sock'), 'theirs');
   const heard = await new Promise<string>((resolve, reject) => {
     connect(way.path)
       .on('data', (chunk) => resolve(chunk.toString()))
@@ -67,7 +67,7 @@ test('S2: whoever looked at the folder of a control socket reaches the socket in
 });
 
 test('S2: a control socket where others could put another is neither made nor asked', async () => {
-  const { above, folder } = scene();
+  const { above, folder } = createFolders();
   const path = join(folder, 'control.sock');
   for (const exposed of [above, folder]) {
     chmodSync(exposed, 0o777);
@@ -90,7 +90,7 @@ test('where its path is too long, the socket lies in the runtime folder of the u
 });
 
 test('one data directory has one gateway, wherever the socket of each would lie', async () => {
-  const { above } = scene();
+  const { above } = createFolders();
   const dataDir = join(above, ...Array.from({ length: 8 }, () => 'a-rather-long-name'));
   const runtimes = ['one', 'two'].map((name) => join(above, name));
   for (const folder of [dataDir, ...runtimes]) mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -41,7 +41,7 @@ async function ask(
   checkAnswer(method, base + path, status, answer);
   return { status, body: answer };
 }
-const open = async (draft: Record<string, unknown> = {}) =>
+const openSession = async (draft: Record<string, unknown> = {}) =>
   (await ask('POST', '', { servers: ['a', 'b'], ttlSeconds: 60, ...draft })).body as { id: string; token: string };
 
 test.each([
@@ -66,7 +66,7 @@ test.each([
   ['x', 400],
   [{}, 400],
 ])('P14: PATCH with %j is refused whole', async (body, status) => {
-  const { id } = await open();
+  const { id } = await openSession();
   expect((await ask('PATCH', `/${id}`, body)).status).toBe(status);
   expect((await ask('GET', `/${id}`)).body).toMatchObject({
     trustLevel: 'sandboxed',
@@ -76,12 +76,12 @@ test.each([
 });
 
 test('a sandboxed session shows its sandbox and who keeps it within its limits; a direct one has none', async () => {
-  const shownFor = async (draft: Record<string, unknown>) => {
-    const { body } = await ask('GET', `/${(await open(draft)).id}`);
+  const showSession = async (draft: Record<string, unknown>) => {
+    const { body } = await ask('GET', `/${(await openSession(draft)).id}`);
     return body as SessionView & { sandbox: SandboxState | null };
   };
-  expect((await shownFor({ trustLevel: 'direct' })).sandbox).toBeNull();
-  const view = await shownFor({});
+  expect((await showSession({ trustLevel: 'direct' })).sandbox).toBeNull();
+  const view = await showSession({});
   if (hasBwrap()) {
     const limits = { fileMb: 'rlimit', wallSeconds: 'timer' };
     expect(view.sandbox).toMatchObject({ runner: 'bwrap', refusal: null, limits });
@@ -93,7 +93,7 @@ test('a sandboxed session shows its sandbox and who keeps it within its limits; 
 });
 
 test('P14: PATCH narrows, and the token keeps working', async () => {
-  const { id, token } = await open({ trustLevel: 'trusted' });
+  const { id, token } = await openSession({ trustLevel: 'trusted' });
   const change = { trustLevel: 'untrusted', ttlSeconds: 5, servers: ['b'] };
   const expected = { id, trustLevel: 'sandboxed', ttlSeconds: 5, servers: ['b'] };
   expect(await ask('PATCH', `/${id}`, change)).toMatchObject({ status: 200, body: expected });
@@ -111,7 +111,7 @@ test.each([{ servers: ['c'] }, { servers: 'a' }, { servers: [null] }, { permissi
 );
 
 test('the servers of a session; addresses only from a gateway that has one, and then with a token of their own', async () => {
-  const { id, token } = await open({ trustLevel: 'direct', servers: ['a'] });
+  const { id, token } = await openSession({ trustLevel: 'direct', servers: ['a'] });
   const { mcpServers, servers } = (await ask('GET', `/${id}/servers`)).body as SessionServers;
   expect(Object.keys(mcpServers)).toEqual(['a']);
   expect(servers).toMatchObject([
@@ -140,7 +140,7 @@ test('the servers of a session; addresses only from a gateway that has one, and 
 });
 
 test('Ambit’s own address is named only to whom a rule leaves one of its tools', async () => {
-  const { id } = await open();
+  const { id } = await openSession();
   const names = async () => {
     const { body } = await ask('POST', `/${id}/servers`, { via: 'gateway' }, 'http://127.0.0.1:1');
     return Object.keys((body as SessionServers).mcpServers);

@@ -9,9 +9,9 @@ import {
 import { readMessage } from '../../../src/protocol/message.ts';
 import { counts } from '../../proof.ts';
 
-const digestOf = (params: string) =>
+const digestParams = (params: string) =>
   callDigest(readMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`)));
-const plain = digestOf('{"name":"t","arguments":{"a":1,"b":[true,null]}}');
+const plain = digestParams('{"name":"t","arguments":{"a":1,"b":[true,null]}}');
 
 describe('what a call asks', () => {
   test.each([
@@ -21,11 +21,11 @@ describe('what a call asks', () => {
     '{"name":"t","arguments":{"a":1,"b":[true,null]},"_meta":{"progressToken":7,"traceparent":"00-x"}}',
   ])('is the same however it is written: %s', (params) => {
     expect(plain).toBeDefined();
-    expect(digestOf(params)).toBe(plain);
+    expect(digestParams(params)).toBe(plain);
   });
 
   test('a call without arguments asks what one with none does', () => {
-    expect(digestOf('{"name":"t"}')).toBe(digestOf('{"name":"t","arguments":{}}'));
+    expect(digestParams('{"name":"t"}')).toBe(digestParams('{"name":"t","arguments":{}}'));
   });
 
   test.each([
@@ -36,8 +36,8 @@ describe('what a call asks', () => {
     '{"name":"t","arguments":{"a":1,"b":[true,null]},"_meta":{"tenant":"x"}}',
     '{"name":"t","arguments":{"a":1,"b":[true,null],"__proto__":{}}}',
   ])('is another with anything else: %s', (params) => {
-    expect(digestOf(params)).toBeDefined();
-    expect(digestOf(params)).not.toBe(plain);
+    expect(digestParams(params)).toBeDefined();
+    expect(digestParams(params)).not.toBe(plain);
   });
 
   test.each([
@@ -54,7 +54,7 @@ describe('what a call asks', () => {
   ])('has no digest with %s', (_what, params) => {
     let digest: string | undefined;
     try {
-      digest = digestOf(params);
+      digest = digestParams(params);
     } catch {
       // Then it is no message at all.
     }
@@ -67,7 +67,7 @@ describe('what a call asks', () => {
         fc.dictionary(fc.string(), fc.jsonValue()),
         fc.dictionary(fc.string(), fc.jsonValue()),
         (one, two) => {
-          const [a, b] = [one, two].map((args) => digestOf(`{"name":"t","arguments":${JSON.stringify(args)}}`));
+          const [a, b] = [one, two].map((args) => digestParams(`{"name":"t","arguments":${JSON.stringify(args)}}`));
           if (a !== undefined && a === b)
             expect(JSON.parse(JSON.stringify(one))).toEqual(JSON.parse(JSON.stringify(two)));
         },
@@ -88,8 +88,8 @@ const personal = fc.constantFrom('', 'ada 1', 'eve 1');
 
 describe('L7: who shares a result', () => {
   test('only those of equal trust, permissions and workspace, and of the one thing that was chosen', () => {
-    const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
-    const held = ({ permissions }: PartitionSession) => [...new Set(permissions)].sort();
+    const isSameJson = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
+    const sortPermissions = ({ permissions }: PartitionSession) => [...new Set(permissions)].sort();
     fc.assert(
       fc.property(pers, session, session, personal, personal, (per, a, b, x, y) => {
         const [one, two] = [partitionOf(per, a, x), partitionOf(per, b, y)];
@@ -97,7 +97,7 @@ describe('L7: who shares a result', () => {
         const may =
           a.workspaceId === b.workspaceId &&
           a.trustLevel === b.trustLevel &&
-          same(held(a), held(b)) &&
+          isSameJson(sortPermissions(a), sortPermissions(b)) &&
           x === y &&
           (alone ? a.id === b.id : per === 'user' || x !== '' ? a.userId === b.userId : true);
         expect(one.name === two.name).toBe(may);

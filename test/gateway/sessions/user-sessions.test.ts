@@ -13,7 +13,7 @@ import {
   post,
 } from '../../journeys/hostile/mcp-calls.ts';
 import { connectV1 } from '../../public/sdk-clients.ts';
-import { keyFor, sessionIn, standing, stands, toolsFor } from '../keyed-gateway.ts';
+import { createKeyFor, findSession, findSessionOrCode, listToolsFor, readSession } from '../keyed-gateway.ts';
 import { type ServedGateway, sharedData } from '../shared-data.ts';
 
 let upstream: Upstream;
@@ -47,7 +47,7 @@ const serve = (more: object = {}): Promise<ServedGateway> => data.serve({ ...con
 describe('G2: a user is known by a key', () => {
   test('to a real client of the handshake era, in one session for each handshake', async () => {
     const own = await serve();
-    const { id: keyId, key } = await keyFor(own, 'ada');
+    const { id: keyId, key } = await createKeyFor(own, 'ada');
     const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
     const connect = () =>
       connectV1(
@@ -67,7 +67,7 @@ describe('G2: a user is known by a key', () => {
 
   test('to a real client of the modern era, in the session of that user', async () => {
     const own = await serve();
-    const { key } = await keyFor(own, 'ada');
+    const { key } = await createKeyFor(own, 'ada');
     const seen = [];
     for (let i = 0; i < 2; i++) {
       const client = new ClientV2({ name: 'v2', version: '1' }, { versionNegotiation: { mode: 'auto' } });
@@ -83,7 +83,7 @@ describe('G2: a user is known by a key', () => {
 
   test('whatever else the request says; and the upstream is told that user', async () => {
     const own = await serve();
-    const { key } = await keyFor(own, 'ada');
+    const { key } = await createKeyFor(own, 'ada');
     const meta = { 'ambit/context': { userId: 'eve' }, userId: 'eve' };
     expect(outcome(await callModern(own.mcp('it'), key, 'say', { userId: 'eve' }, { meta }))).toBe('right');
     await own.close();
@@ -96,9 +96,9 @@ describe('G2: a user is known by a key', () => {
 describe('L12: a transport session belongs to its user', () => {
   test('to anybody else, and to a narrower key, it is unknown: POST, GET and DELETE', async () => {
     const own = await serve();
-    const [ada, eve] = [await keyFor(own, 'ada'), await keyFor(own, 'eve')];
-    const narrow = await keyFor(own, 'ada', { trustLevel: 'sandboxed' });
-    const shop = await keyFor(own, 'ada', { workspaces: ['shop'] });
+    const [ada, eve] = [await createKeyFor(own, 'ada'), await createKeyFor(own, 'eve')];
+    const narrow = await createKeyFor(own, 'ada', { trustLevel: 'sandboxed' });
+    const shop = await createKeyFor(own, 'ada', { workspaces: ['shop'] });
     const victim = await openClient(own.mcp('it'), ada.key);
     for (const { key } of [eve, narrow, shop]) {
       const headers = { authorization: `Bearer ${key}`, ...victim.headers };
@@ -110,14 +110,14 @@ describe('L12: a transport session belongs to its user', () => {
       }
     }
     expect(outcome(await victim.call('say'))).toBe('right');
-    const another = await keyFor(own, 'ada');
+    const another = await createKeyFor(own, 'ada');
     const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'say', arguments: {} } };
     expect(outcome(await post(own.mcp('it'), another.key, JSON.stringify(call), victim.headers))).toBe('right');
   });
 
   test('without one, only a handshake opens a session', async () => {
     const own = await serve();
-    const { key } = await keyFor(own, 'ada');
+    const { key } = await createKeyFor(own, 'ada');
     const versions = { 'mcp-protocol-version': handshake };
     for (const body of ['{"jsonrpc":"2.0","id":1,"method":"tools/list"}', '[{"jsonrpc":"2.0","method":"x"}]']) {
       expect((await post(own.mcp(), key, body, versions)).status).toBe(400);
@@ -127,7 +127,7 @@ describe('L12: a transport session belongs to its user', () => {
 
   test('goes on in another process, and its session ends with its goodbye', async () => {
     const [here, there] = [await serve(), await serve()];
-    const { key } = await keyFor(here, 'ada');
+    const { key } = await createKeyFor(here, 'ada');
     const client = await openClient(here.mcp('ambit'), key);
     const call = {
       jsonrpc: '2.0',
@@ -135,7 +135,7 @@ describe('L12: a transport session belongs to its user', () => {
       method: 'tools/call',
       params: { name: 'session_info', arguments: { session: 'current' } },
     };
-    const told = sessionIn(await post(there.mcp('ambit'), key, JSON.stringify(call), client.headers));
+    const told = readSession(await post(there.mcp('ambit'), key, JSON.stringify(call), client.headers));
     expect(told).toMatchObject({ userId: 'ada' });
     await client.leave();
     expect((await here.gateway.sessions.list({ userId: 'ada' })).sessions).toEqual([]);
@@ -146,59 +146,62 @@ describe('L12: a transport session belongs to its user', () => {
 describe('a modern request of a user', () => {
   test('finds the one default session, in every process', async () => {
     const [here, there] = [await serve(), await serve()];
-    const { key } = await keyFor(here, 'ada');
-    const found = await Promise.all([here, there, here, there].map((each) => stands(each, key)));
+    const { key } = await createKeyFor(here, 'ada');
+    const found = await Promise.all([here, there, here, there].map((each) => findSession(each, key)));
     expect(new Set(found.map(({ id }) => id)).size).toBe(1);
     expect(found[0]).toMatchObject({ name: 'default', userId: 'ada' });
     await here.gateway.sessions.end(found[0]?.id ?? '');
-    expect((await stands(here, key)).id).not.toBe(found[0]?.id);
+    expect((await findSession(here, key)).id).not.toBe(found[0]?.id);
   });
 
   test('chooses among the sessions of that user, and nothing else exists', async () => {
     const own = await serve();
-    const [ada, eve] = [await keyFor(own, 'ada'), await keyFor(own, 'eve')];
+    const [ada, eve] = [await createKeyFor(own, 'ada'), await createKeyFor(own, 'eve')];
     const mine = await own.open({ userId: 'ada', name: 'mine' });
     const theirs = await own.open({ userId: 'eve' });
     const ended = await own.open({ userId: 'ada' });
     await own.gateway.sessions.end(ended.id);
-    const use = (id: unknown) => standing(own, ada.key, { 'ambit/use-session': id });
+    const use = (id: unknown) => findSessionOrCode(own, ada.key, { 'ambit/use-session': id });
     expect(await use(mine.id)).toMatchObject({ id: mine.id });
     for (const id of [theirs.id, ended.id, 'f'.repeat(32), 'mine', '', '../x']) {
       expect(await use(id)).toBe('!SESSION_NOT_FOUND');
     }
     for (const id of [7, null, { id: mine.id }]) expect(await use(id)).toBe('!REQUEST_INVALID');
-    expect(await standing(own, eve.key, { 'ambit/use-session': theirs.id })).toMatchObject({ id: theirs.id });
+    expect(await findSessionOrCode(own, eve.key, { 'ambit/use-session': theirs.id })).toMatchObject({ id: theirs.id });
   });
 
   test('gets a session for each conversation its host names', async () => {
     const own = await serve();
-    const [ada, eve] = [await keyFor(own, 'ada'), await keyFor(own, 'eve')];
-    const one = await stands(own, ada.key, { 'openai/session': 'conversation-one' });
-    expect((await stands(own, ada.key, { 'openai/session': 'conversation-one' })).id).toBe(one.id);
+    const [ada, eve] = [await createKeyFor(own, 'ada'), await createKeyFor(own, 'eve')];
+    const one = await findSession(own, ada.key, { 'openai/session': 'conversation-one' });
+    expect((await findSession(own, ada.key, { 'openai/session': 'conversation-one' })).id).toBe(one.id);
     const others = [
-      await stands(own, ada.key),
-      await stands(own, ada.key, { 'openai/session': 'conversation-two' }),
-      await stands(own, ada.key, { sessionID: 'conversation-one' }),
-      await stands(own, eve.key, { 'openai/session': 'conversation-one' }),
+      await findSession(own, ada.key),
+      await findSession(own, ada.key, { 'openai/session': 'conversation-two' }),
+      await findSession(own, ada.key, { sessionID: 'conversation-one' }),
+      await findSession(own, eve.key, { 'openai/session': 'conversation-one' }),
     ];
     expect(new Set([one, ...others].map(({ id }) => id)).size).toBe(5);
     expect(others.map(({ userId }) => userId)).toEqual(['ada', 'ada', 'ada', 'eve']);
     expect(JSON.stringify([one, ...others])).not.toContain('conversation-one');
     // What names a session outright goes before.
     const meta = { 'ambit/use-session': others[0]?.id, 'openai/session': 'conversation-one' };
-    expect((await stands(own, ada.key, meta)).id).toBe(others[0]?.id);
+    expect((await findSession(own, ada.key, meta)).id).toBe(others[0]?.id);
   });
 
   test('lists vary with the credential only: what any session of the user could use, within the ceiling', async () => {
     const { url } = upstream;
     const servers = { it: { url, trust: ['direct', 'sandboxed'] }, only: { url, trust: 'direct' } };
     const own = await serve({ servers, sessions: { defaultTrust: 'sandboxed', allowDirect: 'always' } });
-    const [wide, narrow] = [await keyFor(own, 'ada'), await keyFor(own, 'ada', { trustLevel: 'sandboxed' })];
+    const [wide, narrow] = [
+      await createKeyFor(own, 'ada'),
+      await createKeyFor(own, 'ada', { trustLevel: 'sandboxed' }),
+    ];
     const both = ['it__more', 'it__say'];
     const ofServers = (names: string[]) => names.filter((name) => name.includes('__'));
-    const lists = async (key: string, meta = {}) => ofServers(await toolsFor(own.mcp(), key, meta));
+    const lists = async (key: string, meta = {}) => ofServers(await listToolsFor(own.mcp(), key, meta));
     expect(await lists(wide.key)).toEqual(both);
-    expect(await toolsFor(own.mcp('only'), wide.key)).toEqual([]);
+    expect(await listToolsFor(own.mcp('only'), wide.key)).toEqual([]);
     const direct = await own.open({ userId: 'ada', trustLevel: 'direct' });
     const bare = await own.open({ userId: 'ada', servers: [] });
     const before = await own.gateway.sessions.record(direct.id);
@@ -207,8 +210,8 @@ describe('a modern request of a user', () => {
       expect(await lists(wide.key, meta)).toEqual(all);
       expect(await lists(narrow.key, meta)).toEqual(both);
     }
-    expect(await toolsFor(own.mcp('only'), wide.key)).toEqual(['more', 'say']);
-    expect(await toolsFor(own.mcp('only'), narrow.key)).toEqual([]);
+    expect(await listToolsFor(own.mcp('only'), wide.key)).toEqual(['more', 'say']);
+    expect(await listToolsFor(own.mcp('only'), narrow.key)).toEqual([]);
     const whole = await post(
       own.mcp('only'),
       wide.key,
@@ -228,17 +231,22 @@ describe('a modern request of a user', () => {
 describe('no key goes above its ceiling', () => {
   test('the default trust is lowered to it, and it does not use what a wider key has opened', async () => {
     const own = await serve();
-    const [wide, narrow] = [await keyFor(own, 'ada'), await keyFor(own, 'ada', { trustLevel: 'sandboxed' })];
-    const direct = await stands(own, wide.key);
+    const [wide, narrow] = [
+      await createKeyFor(own, 'ada'),
+      await createKeyFor(own, 'ada', { trustLevel: 'sandboxed' }),
+    ];
+    const direct = await findSession(own, wide.key);
     expect(direct.trustLevel).toBe('direct');
-    const sandboxed = await stands(own, narrow.key);
+    const sandboxed = await findSession(own, narrow.key);
     expect(sandboxed).toMatchObject({ trustLevel: 'sandboxed', userId: 'ada' });
-    expect(await standing(own, narrow.key, { 'ambit/use-session': direct.id })).toBe('!SESSION_NOT_FOUND');
-    expect(await standing(own, wide.key, { 'ambit/use-session': sandboxed.id })).toMatchObject({ id: sandboxed.id });
+    expect(await findSessionOrCode(own, narrow.key, { 'ambit/use-session': direct.id })).toBe('!SESSION_NOT_FOUND');
+    expect(await findSessionOrCode(own, wide.key, { 'ambit/use-session': sandboxed.id })).toMatchObject({
+      id: sandboxed.id,
+    });
     for (const reference of [direct.id, direct.id.slice(0, 12), 'default']) {
-      expect(await standing(own, narrow.key, {}, reference)).toBe('!SESSION_NOT_FOUND');
+      expect(await findSessionOrCode(own, narrow.key, {}, reference)).toBe('!SESSION_NOT_FOUND');
     }
-    expect(await standing(own, wide.key, {}, sandboxed.id)).toMatchObject({ id: sandboxed.id });
+    expect(await findSessionOrCode(own, wide.key, {}, sandboxed.id)).toMatchObject({ id: sandboxed.id });
     const listed = await callModern(own.mcp('ambit'), narrow.key, 'session_list', { session: 'current' });
     expect(listed.text).toContain(sandboxed.id);
     expect(listed.text).not.toContain(direct.id);
@@ -246,31 +254,31 @@ describe('no key goes above its ceiling', () => {
 
   test('it stands in its workspaces, and nowhere else exists for it', async () => {
     const own = await serve();
-    const shop = await keyFor(own, 'ada', { workspaces: ['shop'] });
-    const both = await keyFor(own, 'ada', { workspaces: ['yard', 'shop'] });
-    expect(await stands(own, shop.key)).toMatchObject({ workspaceId: 'shop' });
-    expect(await stands(own, both.key)).toMatchObject({ workspaceId: 'yard' });
+    const shop = await createKeyFor(own, 'ada', { workspaces: ['shop'] });
+    const both = await createKeyFor(own, 'ada', { workspaces: ['yard', 'shop'] });
+    expect(await findSession(own, shop.key)).toMatchObject({ workspaceId: 'shop' });
+    expect(await findSession(own, both.key)).toMatchObject({ workspaceId: 'yard' });
     const announcing = (name: string) => ({ 'ambit.workspace': name });
-    expect(await stands(own, both.key, announcing('shop'))).toMatchObject({ workspaceId: 'shop' });
-    expect(await standing(own, shop.key, announcing('yard'))).toBe('!WORKSPACE_NOT_FOUND');
-    expect(await standing(own, shop.key, announcing('nowhere'))).toBe('!WORKSPACE_NOT_FOUND');
+    expect(await findSession(own, both.key, announcing('shop'))).toMatchObject({ workspaceId: 'shop' });
+    expect(await findSessionOrCode(own, shop.key, announcing('yard'))).toBe('!WORKSPACE_NOT_FOUND');
+    expect(await findSessionOrCode(own, shop.key, announcing('nowhere'))).toBe('!WORKSPACE_NOT_FOUND');
     const [inYard, nowhere] = [
       await own.open({ userId: 'ada', workspaceId: 'yard' }),
       await own.open({ userId: 'ada' }),
     ];
     for (const { id } of [inYard, nowhere]) {
-      expect(await standing(own, shop.key, { 'ambit/use-session': id })).toBe('!SESSION_NOT_FOUND');
-      expect(await standing(own, shop.key, {}, id)).toBe('!SESSION_NOT_FOUND');
+      expect(await findSessionOrCode(own, shop.key, { 'ambit/use-session': id })).toBe('!SESSION_NOT_FOUND');
+      expect(await findSessionOrCode(own, shop.key, {}, id)).toBe('!SESSION_NOT_FOUND');
     }
   });
 
   test('its sessions hold its scopes, and those with more are beyond it', async () => {
     const own = await serve();
-    const writer = await keyFor(own, 'ada', { scopes: ['notes:write'] });
-    const { id } = await stands(own, writer.key);
+    const writer = await createKeyFor(own, 'ada', { scopes: ['notes:write'] });
+    const { id } = await findSession(own, writer.key);
     expect(own.gateway.sessions.get(id)?.permissions).toEqual(['notes:write']);
     const more = await own.open({ userId: 'ada', permissions: ['notes:write', 'notes:delete'] });
-    expect(await standing(own, writer.key, { 'ambit/use-session': more.id })).toBe('!SESSION_NOT_FOUND');
+    expect(await findSessionOrCode(own, writer.key, { 'ambit/use-session': more.id })).toBe('!SESSION_NOT_FOUND');
   });
 
   test('what is asked for above it is refused', async () => {
@@ -293,9 +301,9 @@ describe('no key goes above its ceiling', () => {
   test('direct sessions are refused once keys of several users exist, unless always allowed', async () => {
     const own = await serve({ sessions: { allowDirect: 'auto' } });
     const direct = () => own.open({ trustLevel: 'direct' });
-    const { id } = await keyFor(own, 'ada');
+    const { id } = await createKeyFor(own, 'ada');
     await direct();
-    await keyFor(own, 'eve');
+    await createKeyFor(own, 'eve');
     await expect(direct()).rejects.toMatchObject({
       code: 'TRUST_REQUIRED',
       rule: 'sessions.allowDirect',
