@@ -22,7 +22,7 @@ export interface FoundSession {
 }
 
 /** The session that a modern call with this key finds, or the code of the refusal. */
-export async function findSessionOrCode(
+export async function trySession(
   served: ServedGateway,
   key: string,
   meta: Record<string, unknown> = {},
@@ -36,8 +36,8 @@ export function readSession(said: Said): FoundSession | string {
   return (structuredContent as { session: FoundSession } | undefined)?.session ?? outcome(said);
 }
 
-export async function findSession(...given: Parameters<typeof findSessionOrCode>): Promise<FoundSession> {
-  const found = await findSessionOrCode(...given);
+export async function findSession(...given: Parameters<typeof trySession>): Promise<FoundSession> {
+  const found = await trySession(...given);
   if (typeof found === 'string') throw new Error(found);
   return found;
 }

@@ -13,7 +13,7 @@ import {
   post,
 } from '../../journeys/hostile/mcp-calls.ts';
 import { connectV1 } from '../../public/sdk-clients.ts';
-import { createKeyFor, findSession, findSessionOrCode, listToolsFor, readSession } from '../keyed-gateway.ts';
+import { createKeyFor, findSession, listToolsFor, readSession, trySession } from '../keyed-gateway.ts';
 import { type ServedGateway, sharedData } from '../shared-data.ts';
 
 let upstream: Upstream;
@@ -161,13 +161,13 @@ describe('a modern request of a user', () => {
     const theirs = await own.open({ userId: 'eve' });
     const ended = await own.open({ userId: 'ada' });
     await own.gateway.sessions.end(ended.id);
-    const use = (id: unknown) => findSessionOrCode(own, ada.key, { 'ambit/use-session': id });
+    const use = (id: unknown) => trySession(own, ada.key, { 'ambit/use-session': id });
     expect(await use(mine.id)).toMatchObject({ id: mine.id });
     for (const id of [theirs.id, ended.id, 'f'.repeat(32), 'mine', '', '../x']) {
       expect(await use(id)).toBe('!SESSION_NOT_FOUND');
     }
     for (const id of [7, null, { id: mine.id }]) expect(await use(id)).toBe('!REQUEST_INVALID');
-    expect(await findSessionOrCode(own, eve.key, { 'ambit/use-session': theirs.id })).toMatchObject({ id: theirs.id });
+    expect(await trySession(own, eve.key, { 'ambit/use-session': theirs.id })).toMatchObject({ id: theirs.id });
   });
 
   test('gets a session for each conversation its host names', async () => {
@@ -239,14 +239,14 @@ describe('no key goes above its ceiling', () => {
     expect(direct.trustLevel).toBe('direct');
     const sandboxed = await findSession(own, narrow.key);
     expect(sandboxed).toMatchObject({ trustLevel: 'sandboxed', userId: 'ada' });
-    expect(await findSessionOrCode(own, narrow.key, { 'ambit/use-session': direct.id })).toBe('!SESSION_NOT_FOUND');
-    expect(await findSessionOrCode(own, wide.key, { 'ambit/use-session': sandboxed.id })).toMatchObject({
+    expect(await trySession(own, narrow.key, { 'ambit/use-session': direct.id })).toBe('!SESSION_NOT_FOUND');
+    expect(await trySession(own, wide.key, { 'ambit/use-session': sandboxed.id })).toMatchObject({
       id: sandboxed.id,
     });
     for (const reference of [direct.id, direct.id.slice(0, 12), 'default']) {
-      expect(await findSessionOrCode(own, narrow.key, {}, reference)).toBe('!SESSION_NOT_FOUND');
+      expect(await trySession(own, narrow.key, {}, reference)).toBe('!SESSION_NOT_FOUND');
     }
-    expect(await findSessionOrCode(own, wide.key, {}, sandboxed.id)).toMatchObject({ id: sandboxed.id });
+    expect(await trySession(own, wide.key, {}, sandboxed.id)).toMatchObject({ id: sandboxed.id });
     const listed = await callModern(own.mcp('ambit'), narrow.key, 'session_list', { session: 'current' });
     expect(listed.text).toContain(sandboxed.id);
     expect(listed.text).not.toContain(direct.id);
@@ -260,15 +260,15 @@ describe('no key goes above its ceiling', () => {
     expect(await findSession(own, both.key)).toMatchObject({ workspaceId: 'yard' });
     const announcing = (name: string) => ({ 'ambit.workspace': name });
     expect(await findSession(own, both.key, announcing('shop'))).toMatchObject({ workspaceId: 'shop' });
-    expect(await findSessionOrCode(own, shop.key, announcing('yard'))).toBe('!WORKSPACE_NOT_FOUND');
-    expect(await findSessionOrCode(own, shop.key, announcing('nowhere'))).toBe('!WORKSPACE_NOT_FOUND');
+    expect(await trySession(own, shop.key, announcing('yard'))).toBe('!WORKSPACE_NOT_FOUND');
+    expect(await trySession(own, shop.key, announcing('nowhere'))).toBe('!WORKSPACE_NOT_FOUND');
     const [inYard, nowhere] = [
       await own.open({ userId: 'ada', workspaceId: 'yard' }),
       await own.open({ userId: 'ada' }),
     ];
     for (const { id } of [inYard, nowhere]) {
-      expect(await findSessionOrCode(own, shop.key, { 'ambit/use-session': id })).toBe('!SESSION_NOT_FOUND');
-      expect(await findSessionOrCode(own, shop.key, {}, id)).toBe('!SESSION_NOT_FOUND');
+      expect(await trySession(own, shop.key, { 'ambit/use-session': id })).toBe('!SESSION_NOT_FOUND');
+      expect(await trySession(own, shop.key, {}, id)).toBe('!SESSION_NOT_FOUND');
     }
   });
 
@@ -278,7 +278,7 @@ describe('no key goes above its ceiling', () => {
     const { id } = await findSession(own, writer.key);
     expect(own.gateway.sessions.get(id)?.permissions).toEqual(['notes:write']);
     const more = await own.open({ userId: 'ada', permissions: ['notes:write', 'notes:delete'] });
-    expect(await findSessionOrCode(own, writer.key, { 'ambit/use-session': more.id })).toBe('!SESSION_NOT_FOUND');
+    expect(await trySession(own, writer.key, { 'ambit/use-session': more.id })).toBe('!SESSION_NOT_FOUND');
   });
 
   test('what is asked for above it is refused', async () => {

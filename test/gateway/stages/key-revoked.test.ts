@@ -8,7 +8,7 @@ import { callModern } from '../../journeys/hostile/mcp-calls.ts';
 import { proof } from '../../proof.ts';
 import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
 import { findRedis, type RedisServer, startRedis } from '../../stores/redis-server.ts';
-import { createKeyFor, findSession, findSessionOrCode } from '../keyed-gateway.ts';
+import { createKeyFor, findSession, trySession } from '../keyed-gateway.ts';
 import { type ServedGateway, sharedData } from '../shared-data.ts';
 
 const program = join(import.meta.dirname, '../../journeys/abandoned/fixtures/upstream.js');
@@ -76,7 +76,7 @@ describe.each(kinds)('L12: a key that is revoked, on one %s store', (kind) => {
     const { id, key } = await createKeyFor(here, user);
     await findSession(there, key);
     // Many at once, some before and some after.
-    const opening = Array.from({ length: 8 }, (_, at) => findSessionOrCode(there, key, { 'openai/session': `c${at}` }));
+    const opening = Array.from({ length: 8 }, (_, at) => trySession(there, key, { 'openai/session': `c${at}` }));
     await here.gateway.people.keys.revoke(id);
     await Promise.all(opening);
     await expect.poll(() => refused(there, key), patience).toBe(true);
@@ -167,7 +167,7 @@ describe('a key that does not verify', () => {
     async (more) => {
       const own = await data.serve({ servers, auth: { anonymous: 'loopback', onInvalidKey: 'anonymous' } });
       await own.open({ userId: 'anonymous', name: 'default', ...more });
-      expect(await findSessionOrCode(own, 'nonsense')).toContain('SESSION_NOT_FOUND');
+      expect(await trySession(own, 'nonsense')).toContain('SESSION_NOT_FOUND');
     },
   );
 });
