@@ -29,9 +29,7 @@ const placed = { name: 'own-files', file: join(source, 'own-files.ts') };
  * a command without a gateway would open sixty of them.
  */
 const together = {
-  command: ['main', 'io/log-flags', ...['create', 'list', 'show', 'end'].map((name) => `commands/session/${name}`)].map(
-    (name) => `cli/${name}`,
-  ),
+  command: ['cli/main', 'cli/io/log-flags', 'cli/commands/session'],
   offline: [
     'config/load/load',
     'entrances/control/handle',

@@ -1,10 +1,12 @@
+import { readFileSync } from 'node:fs';
 import { isAmbitError } from '../errors.ts';
 import { escapeControls } from '../lib/text/escape-controls.ts';
-import { type Command, type Invocation, UsageFault } from './command.ts';
-import { version } from './commands/version.ts';
+import { manifest } from '../own-files.ts';
+import { type Command, globalFlags, type Invocation, UsageFault } from './command.ts';
+import { verbs } from './commands.ts';
 import { readInvocation } from './read-invocation.ts';
-import { usage } from './usage.ts';
-import { verbs } from './verbs.ts';
+
+const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
 
 /** Finds the command and gives back the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
@@ -47,4 +49,22 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
 function complain(text: string): void {
   const lines = text.split('\n').map((line) => `ambit: ${escapeControls(line)}\n`);
   process.stderr.write(lines.join(''));
+}
+
+/** The help text, within 80 columns. */
+function usage(commands: readonly Command[]): string {
+  const lines = ['Ambit, the session layer for MCP.', '', 'Usage:'];
+  for (const command of commands) {
+    const operands = command.operands === undefined ? '' : ` ${command.operands}`;
+    lines.push(`  ambit ${command.path.join(' ')}${operands}`, `      ${command.help}`);
+    for (const [name, flag] of Object.entries(command.flags)) lines.push(flagLine(name, flag));
+  }
+  lines.push('', 'Everywhere:');
+  for (const [name, flag] of Object.entries(globalFlags)) lines.push(flagLine(name, flag));
+  return `${lines.join('\n')}\n`;
+}
+
+function flagLine(name: string, flag: { readonly value?: string; readonly help: string }): string {
+  const spelled = `--${name}${flag.value === undefined ? '' : ` ${flag.value}`}`;
+  return `        ${spelled.padEnd(22)} ${flag.help}`;
 }

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { type Command, globalFlags, type Invocation, UsageFault } from './command.ts';
-import type { Verb } from './verbs.ts';
+import type { Verb } from './commands.ts';
 
 /** Which command is meant, and what it was given. Global flags may stand anywhere before `--`. */
 export async function readInvocation(

@@ -1,7 +1,7 @@
 import type { Governance } from '../context/for-models/governance.ts';
 import type { Reply } from '../protocol/channel.ts';
 import type { OurKeys } from '../protocol/our-keys.ts';
-import type { RequestPace } from '../sessions/request-pace.ts';
+import type { RequestPace } from '../sessions/request-rate.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionMarks } from '../stores/state.ts';
 import type { Resolution } from '../upstreams/access/resolution.ts';

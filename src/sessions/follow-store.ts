@@ -1,5 +1,5 @@
 import type { SessionStore } from '../stores/store.ts';
-import type { HeldSessions } from './held-sessions.ts';
+import type { HeldSessions } from './loaded-sessions.ts';
 
 const againMs = 500;
 

@@ -2,8 +2,7 @@ import type { AmbitError } from '../errors.ts';
 import type { Admission } from '../stores/admission.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { SessionStore } from '../stores/store.ts';
-import { type GrantSize, mostAtOnce, mostFor, nothing, type Quotas, single } from './grant-size.ts';
-import { quotaExceeded } from './quota-exceeded.ts';
+import { type GrantSize, mostAtOnce, mostFor, nothing, type Quotas, quotaExceeded, single } from './quotas.ts';
 import type { Session } from './session.ts';
 
 /**

@@ -2,15 +2,11 @@ import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { type Ceiling, localUser } from '../identity/principal.ts';
 import { userName } from '../lib/text/people-names.ts';
-import { checkMetadata } from './check-metadata.ts';
-import { checkPermissions } from './check-permissions.ts';
-import { checkServers } from './check-servers.ts';
-import { isGivenId } from './given-id.ts';
-import type { Session, SessionDraft } from './session.ts';
+import { checkMetadata, checkPermissions, checkServers } from './check-draft.ts';
+import { draftWithin, noParent } from './parent-bounds.ts';
+import { isGivenId, type Session, type SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
-import { directBound, type TrustBound, trustWithin } from './trust-bounds.ts';
-import { mostTrustIn } from './within-ceiling.ts';
-import { draftWithin, noParent } from './within-parent.ts';
+import { directBound, mostTrustIn, type TrustBound, trustWithin } from './trust-bounds.ts';
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
 

@@ -1,3 +1,4 @@
+import { AmbitError } from '../errors.ts';
 import type { TokenPermissions } from '../identity/principal.ts';
 import type { Loaded, NonNull } from '../rules/session-base.ts';
 import type { SessionRecord, EndReason as StoredEndReason } from '../stores/record.ts';
@@ -80,4 +81,16 @@ export function viewOf(record: SessionRecord): SessionView {
     endsAt: new Date(record.endsAt).toISOString(),
     ttlSeconds: record.ttlSeconds,
   };
+}
+
+/** An id that whoever opens a session may give it; ids of our own have 128 random bits. It proves nothing. */
+export function isGivenId(id: string): boolean {
+  return /^[a-z0-9][a-z0-9-]{7,63}$/.test(id);
+}
+
+/** What someone who may know is told about a session that is no longer there. */
+export function goneBecause(reason: LeaveReason | undefined): AmbitError {
+  if (reason === 'expired') return new AmbitError('SESSION_EXPIRED');
+  if (reason === 'unloaded') return new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' });
+  return new AmbitError('SESSION_ENDED');
 }

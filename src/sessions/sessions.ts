@@ -6,20 +6,20 @@ import type { NewSession, SessionChange, SessionRecord } from '../stores/record.
 import type { SessionFilter, SessionStore, Updated } from '../stores/store.ts';
 import { descendantsOf } from './descendants.ts';
 import { followStore } from './follow-store.ts';
-import { goneBecause } from './gone-because.ts';
-import type { Quotas } from './grant-size.ts';
 import type { Grant } from './grants.ts';
-import { createHeldSessions } from './held-sessions.ts';
-import { narrowed } from './narrow.ts';
+import { createHeldSessions } from './loaded-sessions.ts';
+import { fitInto, noParent } from './parent-bounds.ts';
+import type { Quotas } from './quotas.ts';
+import { narrowed } from './restrict.ts';
 import {
   type EndReason,
+  goneBecause,
   type LeaveReason,
   type Narrowing,
   type Session,
   type SessionDraft,
   sessionOf,
 } from './session.ts';
-import { fitInto, noParent } from './within-parent.ts';
 
 export interface SessionBounds {
   readonly ttlSeconds: number;

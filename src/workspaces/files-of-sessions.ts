@@ -7,7 +7,7 @@ import { createContainerBackends } from './backends/container/container-backends
 import { openBackend } from './backends/open-backend.ts';
 import { createRipgrep } from './search/ripgrep.ts';
 import type { SessionFolders } from './session-folders/session-folders.ts';
-import type { FilesForTools } from './tools/session-file-access.ts';
+import type { FilesForTools } from './tools/file-access.ts';
 import { createWorkspaces } from './workspaces.ts';
 import { createWrittenSoFar } from './written-so-far.ts';
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Quotas } from '../../src/sessions/grant-size.ts';
 import { type Grant, StaleSession } from '../../src/sessions/grants.ts';
+import type { Quotas } from '../../src/sessions/quotas.ts';
 import type { Session } from '../../src/sessions/session.ts';
 import { createSessions, type Sessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';

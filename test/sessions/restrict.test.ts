@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load/load.ts';
 import type { Config } from '../../src/config/schema/schema.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
-import { restrictSession } from '../../src/sessions/restrict-session.ts';
+import { restrictSession } from '../../src/sessions/restrict.ts';
 import { type Narrowing, type Session, type SessionDraft, viewOf } from '../../src/sessions/session.ts';
 import { createSessions, mostTokens, type Sessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';

@@ -13,7 +13,7 @@ const allowed: Readonly<Record<string, string>> = {
   'stores/': 'the database',
   'context/for-tools/': 'the key that signs',
   'config/load/': 'the configuration and the files that it includes',
-  'sessions/events/waiting-events.ts': 'events that wait to be delivered, in the data directory',
+  'sessions/events/webhook-queue.ts': 'events that wait to be delivered, in the data directory',
   'sandbox/': 'the files that a sandbox is made of; workspaces are mounted, by a descriptor that was opened safely',
   'workspaces/saferoot/': 'the one place where a path of a session meets the system',
   'workspaces/backends/container/': 'programs that Ambit starts',

@@ -10,7 +10,7 @@ import type { RefusalEvent } from '../../src/observability/journal/refusals.ts';
 import type { LeaveReason } from '../../src/sessions/session.ts';
 import type { LoginEvent } from '../../src/upstreams/auth/logins/logins.ts';
 import type { FolderEvent } from '../../src/workspaces/session-folders/session-folders.ts';
-import type { ToldResolution } from '../../src/workspaces/tools/session-file-access.ts';
+import type { ToldResolution } from '../../src/workspaces/tools/file-access.ts';
 import { ambitInProcess } from '../cli/in-process.ts';
 import { rawClient } from '../gateway/raw-client.ts';
 import { hasJq } from '../needs/jq.ts';

@@ -1,7 +1,11 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { type Command, jsonFlag, text, UsageFault } from '../command.ts';
-import { controlRequest } from '../io/control-client.ts';
-import { showResolved } from '../io/show-resolved.ts';
+import { controlRequest } from '../io/control-request.ts';
+import { columns, cut, table, wrap } from '../io/output.ts';
+
+const widestName = 30;
+
+const widestVariable = 34;
 
 export const resolveCommand: Command = {
   path: ['resolve'],
@@ -24,14 +28,37 @@ export const resolveCommand: Command = {
     const answer = needsToken
       ? await controlRequest(invocation, 'POST /api/v1/sessions/{id}/servers', { id: reference, body: { via } })
       : await controlRequest(invocation, 'GET /api/v1/sessions/{id}/servers', { id: reference });
-    process.stdout.write(`${shown(answer, explain, json)}\n`);
+    process.stdout.write(`${renderServers(answer, explain, json)}\n`);
     return 0;
   },
 };
 
 type Servers = AnswerOf<'GET /api/v1/sessions/{id}/servers'>;
 
-function shown({ mcpServers, servers }: Servers, explain: boolean, json: boolean): string {
+function renderServers({ mcpServers, servers }: Servers, explain: boolean, json: boolean): string {
   if (explain && !json) return showResolved(servers);
   return JSON.stringify(explain ? { mcpServers, servers } : { mcpServers }, undefined, json ? 0 : 2);
+}
+
+/** Which servers a session may use and why not the others, then where each variable comes from. No values. */
+function showResolved(servers: AnswerOf<'GET /api/v1/sessions/{id}/servers'>['servers']): string {
+  if (servers.length === 0) return 'No servers.';
+  const width = Math.max('SERVER'.length, ...servers.map(({ name }) => cut(name, widestName).length));
+  const room = columns - width - '  STATE  '.length;
+  const states = servers.flatMap((server) => {
+    if (server.available) return [[cut(server.name, widestName), 'in', '']];
+    const lines = wrap(`${server.reason} (${server.rule})`, room);
+    return lines.map((line, i) => (i === 0 ? [cut(server.name, widestName), 'out', line] : ['', '', line]));
+  });
+  const variables = servers.flatMap((server) =>
+    server.available
+      ? Object.entries(server.env).map(([name, from]) => [
+          cut(server.name, widestName),
+          cut(name, widestVariable),
+          from,
+        ])
+      : [],
+  );
+  const told = variables.length === 0 ? '' : `\n\n${table(['SERVER', 'VARIABLE', 'FROM'], variables)}`;
+  return `${table(['SERVER', 'STATE', 'WHY'], states)}${told}`;
 }

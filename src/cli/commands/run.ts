@@ -8,9 +8,9 @@ import { isForOneUser } from '../../upstreams/auth/credential.ts';
 import { defineServers } from '../../upstreams/definition.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
 import { type Command, text, UsageFault } from '../command.ts';
+import { configOf, type Places, placesOf } from '../io/config-paths.ts';
 import { logOf } from '../io/log-flags.ts';
-import { serveOnPipes, sessionFlags } from '../io/on-pipes.ts';
-import { configOf, type Places, placesOf } from '../io/places.ts';
+import { serveOnPipes, sessionFlags } from './stdio.ts';
 
 export const runCommand: Command = {
   path: ['run'],

@@ -1,8 +1,20 @@
-import { dirname, resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { type ForeignServer, readMcpServers } from '../../config/load/mcp-servers-file.ts';
 import { readConfigFile } from '../../config/load/read-config-file.ts';
 import { resolveArgs, resolveCommand } from '../../config/load/resolve-args.ts';
 import { isAmbitError } from '../../errors.ts';
+
+export const clients = ['claude-code', 'claude-desktop', 'cursor', 'vscode'] as const;
+
+type Client = (typeof clients)[number];
+
+interface Place {
+  readonly client: Client;
+  readonly file: string;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Found {
   readonly file: string;
@@ -71,4 +83,26 @@ function entryOf({ written, server }: ForeignServer, file: string, origin: strin
         }
       : {};
   return { ...written, ...where, imported: origin };
+}
+
+/** Where these clients keep the servers of a user, whether or not there is such a file. */
+export function knownPlaces(env: Environment, platform: NodeJS.Platform = process.platform): Place[] {
+  const folder = (name: string, otherwise: string): string => {
+    const value = env[name];
+    return value !== undefined && isAbsolute(value) ? value : otherwise;
+  };
+  const home = folder(platform === 'win32' ? 'USERPROFILE' : 'HOME', homedir());
+  const apps =
+    platform === 'darwin'
+      ? join(home, 'Library', 'Application Support')
+      : platform === 'win32'
+        ? folder('APPDATA', join(home, 'AppData', 'Roaming'))
+        : folder('XDG_CONFIG_HOME', join(home, '.config'));
+  return [
+    { client: 'claude-code', file: join(folder('CLAUDE_CONFIG_DIR', home), '.claude.json') },
+    { client: 'claude-desktop', file: join(apps, 'Claude', 'claude_desktop_config.json') },
+    { client: 'cursor', file: join(home, '.cursor', 'mcp.json') },
+    { client: 'vscode', file: join(apps, 'Code', 'User', 'mcp.json') },
+    { client: 'vscode', file: join(apps, 'Code', 'User', 'settings.json') },
+  ];
 }

@@ -94,3 +94,15 @@ export function wrap(text: string, width: number): string[] {
   }
   return lines.filter((line) => line !== '');
 }
+
+/** How long from now, in the unit a person would use. */
+export function fromNow(iso: string, now = Date.now()): string {
+  return Date.parse(iso) < now ? `${howLong(iso, now)} ago` : `in ${howLong(iso, now)}`;
+}
+
+export function howLong(iso: string, now = Date.now()): string {
+  const seconds = Math.abs(Math.round((Date.parse(iso) - now) / 1000));
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)}m`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)}h` : `${Math.round(seconds / 86_400)}d`;
+}

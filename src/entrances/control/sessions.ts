@@ -1,8 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import type { Operator } from '../../gateway/operator/operator.ts';
 import { anonymousUser } from '../../identity/principal.ts';
-import { isGivenId } from '../../sessions/given-id.ts';
-import { type Session, viewOf } from '../../sessions/session.ts';
+import { isGivenId, type Session, viewOf } from '../../sessions/session.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import type { callsQuery, draft, narrowing, sessionsQuery } from './requests.ts';
 import type { Asked } from './route.ts';

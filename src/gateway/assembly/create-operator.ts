@@ -1,4 +1,4 @@
-import { restrictSession } from '../../sessions/restrict-session.ts';
+import { restrictSession } from '../../sessions/restrict.ts';
 import type { Operator } from '../operator/operator.ts';
 import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';

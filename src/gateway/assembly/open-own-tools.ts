@@ -1,6 +1,6 @@
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import { createFilesOfSessions, type FilesOfSessions } from '../../workspaces/files-of-sessions.ts';
-import { createSessionTools } from '../../workspaces/tools/session-tools.ts';
+import { createSessionTools } from '../../workspaces/tools/create-session-tools.ts';
 import { explainCall } from '../inspect/explain-call.ts';
 import type { ServerAccess } from '../operator/operator.ts';
 import { createOwnServer } from '../routing/own-link.ts';

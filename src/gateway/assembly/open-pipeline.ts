@@ -1,6 +1,6 @@
 import { createJwtIdentity } from '../../identity/jwt/jwt-identity.ts';
-import { placeOf } from '../../sessions/in-workspace.ts';
-import { createRequestPace } from '../../sessions/request-pace.ts';
+import { createRequestPace } from '../../sessions/request-rate.ts';
+import { placeOf } from '../../sessions/session-views.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import { absentLink } from '../../upstreams/links/absent-link.ts';
 import { createCachedCalls } from '../cache/cached-calls.ts';

@@ -4,7 +4,7 @@ import { createDirectory, type Directory } from '../../identity/directory.ts';
 import { createLifecycle, type Lifecycle } from '../../sessions/events/lifecycle.ts';
 import { openWebhook } from '../../sessions/events/open-webhook.ts';
 import type { OpenedSession, OpeningBounds } from '../../sessions/open-session.ts';
-import { quotasOf } from '../../sessions/quotas-of.ts';
+import { quotasOf } from '../../sessions/quotas.ts';
 import type { SessionDraft } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
 import { openInFolder } from '../../workspaces/open-in-folder.ts';

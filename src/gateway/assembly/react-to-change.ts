@@ -1,5 +1,5 @@
 import { assertOutOfReach } from '../../config/load/protect.ts';
-import { goneBecause } from '../../sessions/gone-because.ts';
+import { goneBecause } from '../../sessions/session.ts';
 import { closeLinksUsing } from '../../upstreams/auth/given-credentials.ts';
 import type { Gateway } from '../gateway.ts';
 import { announceChange } from '../lists/announce.ts';

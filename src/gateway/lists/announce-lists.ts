@@ -1,4 +1,4 @@
-import { inWorkspace, placeOf } from '../../sessions/in-workspace.ts';
+import { inWorkspace, placeOf } from '../../sessions/session-views.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';

@@ -1,7 +1,7 @@
 import type { UserPrincipal } from '../../identity/principal.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import { isWithinCeiling } from '../../sessions/within-ceiling.ts';
+import { isWithinCeiling } from '../../sessions/trust-bounds.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 
 /** More than these are hardly ever different from all of them. */

@@ -5,7 +5,7 @@ import { applyEdits, type Edit, replaceValue } from '../../protocol/json/edit.ts
 import { memberOf, rawAt, shapeAt, stringAt } from '../../protocol/json/scan.ts';
 import { type Message, readMessage } from '../../protocol/message.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
-import { placeOf } from '../../sessions/in-workspace.ts';
+import { placeOf } from '../../sessions/session-views.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';

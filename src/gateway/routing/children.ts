@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import { type Message, readMessage } from '../../protocol/message.ts';
-import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
+import { placeOf } from '../../sessions/session-views.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { ownCall } from '../../upstreams/links/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';

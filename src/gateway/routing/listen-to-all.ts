@@ -3,7 +3,7 @@ import type { Channel, Reply } from '../../protocol/channel.ts';
 import { notificationMessage } from '../../protocol/compose.ts';
 import { memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
-import { placeOf } from '../../sessions/in-workspace.ts';
+import { placeOf } from '../../sessions/session-views.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
-import { inWorkspace } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
+import { inWorkspace } from '../../sessions/session-views.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';

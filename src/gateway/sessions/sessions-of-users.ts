@@ -6,7 +6,7 @@ import type { Log } from '../../observability/log/log.ts';
 import type { OpenedSession, OpeningBounds } from '../../sessions/open-session.ts';
 import type { Session, SessionDraft } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import { isWithinCeiling } from '../../sessions/within-ceiling.ts';
+import { isWithinCeiling } from '../../sessions/trust-bounds.ts';
 
 /** Sessions of those who are not bound to one. `workspaceId` is the one they mean, where they may use only some. */
 export interface SessionsOfUsers {

@@ -1,6 +1,6 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { UserPrincipal } from '../../identity/principal.ts';
-import { asTokenSays } from '../../sessions/as-token-says.ts';
+import { asTokenSays } from '../../sessions/session-views.ts';
 import type { Arrived, InSession } from '../exchange.ts';
 import { type AroundStage, widen } from '../stage.ts';
 import type { Visit } from '../visit.ts';

@@ -1,4 +1,4 @@
-import type { RequestPace } from '../../sessions/request-pace.ts';
+import type { RequestPace } from '../../sessions/request-rate.ts';
 import type { Arrived, InSession } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 import type { Visit } from '../visit.ts';

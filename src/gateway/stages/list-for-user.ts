@@ -1,7 +1,7 @@
 import type { UserPrincipal } from '../../identity/principal.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import { memberOf } from '../../protocol/json/scan.ts';
-import type { RequestPace } from '../../sessions/request-pace.ts';
+import type { RequestPace } from '../../sessions/request-rate.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { type Arrived, blankEntry, type Identified } from '../exchange.ts';

@@ -1,6 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import type { Reply } from '../../protocol/channel.ts';
-import { placeOf } from '../../sessions/in-workspace.ts';
+import { placeOf } from '../../sessions/session-views.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import { toolOf } from '../../upstreams/access/tool-bounds.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';

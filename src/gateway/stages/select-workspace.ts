@@ -1,7 +1,7 @@
 import type { Config } from '../../config/schema/schema.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { inWorkspace } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
+import { inWorkspace } from '../../sessions/session-views.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Arrived, InSession } from '../exchange.ts';
 import { createReadAnnounced, notAdmitted } from '../sessions/announced-workspace.ts';

@@ -1,6 +1,5 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { goneBecause } from '../../sessions/gone-because.ts';
-import type { Session } from '../../sessions/session.ts';
+import { goneBecause, type Session } from '../../sessions/session.ts';
 import type { Entrance, House } from './entrance.ts';
 import { ownContext } from './own-context.ts';
 

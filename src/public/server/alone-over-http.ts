@@ -1,10 +1,8 @@
 import { createHash } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
-import { checkPermissions } from '../../sessions/check-permissions.ts';
-import { isGivenId } from '../../sessions/given-id.ts';
-import { goneBecause } from '../../sessions/gone-because.ts';
-import type { Session } from '../../sessions/session.ts';
+import { checkPermissions } from '../../sessions/check-draft.ts';
+import { goneBecause, isGivenId, type Session } from '../../sessions/session.ts';
 import type { CheckedDraft } from '../../sessions/sessions.ts';
 import { isObject } from '../sdk/call.ts';
 import type { Visit } from '../sdk/wrap-handlers.ts';

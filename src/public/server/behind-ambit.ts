@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { goneBecause } from '../../sessions/gone-because.ts';
-import type { Session } from '../../sessions/session.ts';
+import { goneBecause, type Session } from '../../sessions/session.ts';
 import { frozen, type InheritedContext, type VerifiedContext } from '../sdk/context.ts';
 import type { Entrance, House } from './entrance.ts';
 

@@ -1,6 +1,6 @@
 import type { ActingSession, Optional } from '../../rules/session-base.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
-import type { Quotas } from '../../sessions/grant-size.ts';
+import type { Quotas } from '../../sessions/quotas.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { ContextOptions } from '../sdk/options.ts';
 

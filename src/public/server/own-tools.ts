@@ -1,7 +1,7 @@
 import type { Session } from '../../sessions/session.ts';
-import type { ContextOf } from '../../sessions/tools/session-context.ts';
+import type { ContextOf } from '../../sessions/tools/session-tools.ts';
 import type { ToolResult } from '../../sessions/tools/toolset.ts';
-import { createSessionTools } from '../../workspaces/tools/session-tools.ts';
+import { createSessionTools } from '../../workspaces/tools/create-session-tools.ts';
 import { isObject } from '../sdk/call.ts';
 import type { Entrance, House } from './entrance.ts';
 

@@ -1,8 +1,6 @@
 import { AmbitError } from '../../errors.ts';
-import { checkMetadata } from '../../sessions/check-metadata.ts';
-import { checkPermissions } from '../../sessions/check-permissions.ts';
-import { isGivenId } from '../../sessions/given-id.ts';
-import type { Narrowing, SessionDraft } from '../../sessions/session.ts';
+import { checkMetadata, checkPermissions } from '../../sessions/check-draft.ts';
+import { isGivenId, type Narrowing, type SessionDraft } from '../../sessions/session.ts';
 import type { Around } from '../sdk/wrap-handlers.ts';
 import { aroundCalls } from './around-calls.ts';
 import { closeAtExit } from './close-at-exit.ts';

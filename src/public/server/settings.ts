@@ -1,8 +1,8 @@
 import { AmbitError } from '../../errors.ts';
 import { localUser } from '../../identity/principal.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
-import { checkPermissions } from '../../sessions/check-permissions.ts';
-import { readNamed } from '../../sessions/named-by-environment.ts';
+import { checkPermissions } from '../../sessions/check-draft.ts';
+import { readNamed } from '../../sessions/session-environment.ts';
 import type { SessionBounds } from '../../sessions/sessions.ts';
 import { type Environment, startEnvironment } from '../sdk/environment.ts';
 import type { ServerSessionsOptions } from './options.ts';

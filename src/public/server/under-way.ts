@@ -1,6 +1,5 @@
 import { AmbitError } from '../../errors.ts';
-import { goneBecause } from '../../sessions/gone-because.ts';
-import type { LeaveReason } from '../../sessions/session.ts';
+import { goneBecause, type LeaveReason } from '../../sessions/session.ts';
 import { type Handling, store as handlings } from '../sdk/current-session.ts';
 
 /**

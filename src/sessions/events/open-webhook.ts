@@ -16,10 +16,9 @@ export async function openWebhook(
   { dataDir, lifecycle, log }: OpenWebhookOptions,
 ): Promise<Webhook | undefined> {
   if (settings === undefined) return undefined;
-  const [{ openWaitingEvents }, { createWebhook }, { openWebhookKey }] = await Promise.all([
-    import('./waiting-events.ts'),
+  const [{ openWaitingEvents }, { createWebhook, openWebhookKey }] = await Promise.all([
+    import('./webhook-queue.ts'),
     import('./webhook.ts'),
-    import('./webhook-secret.ts'),
   ]);
   const key = await openWebhookKey(join(dataDir, 'webhook-secret'), settings.secretFile);
   const waiting = openWaitingEvents(join(dataDir, 'webhook'), log);

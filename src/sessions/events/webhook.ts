@@ -1,10 +1,18 @@
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
+import { AmbitError } from '../../errors.ts';
 import { within } from '../../lib/async/within.ts';
+import { privateSecret, readSecret } from '../../lib/fs/private-secret.ts';
 import { postJson } from '../../lib/net/post-json.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { Lifecycle, Step } from './lifecycle.ts';
-import type { WaitingEvent, WaitingEvents } from './waiting-events.ts';
-import type { WebhookKey } from './webhook-secret.ts';
+import type { WaitingEvent, WaitingEvents } from './webhook-queue.ts';
+
+const prefix = 'whsec_';
+
+/** What a webhook is signed with, as Standard Webhooks has it: `v1,` and the HMAC over id, time and body. */
+interface WebhookKey {
+  sign(id: string, seconds: number, body: string): string;
+}
 
 /** Posts what this process did to sessions, one event after the other, for as long as each is worth it. */
 export interface Webhook {
@@ -138,5 +146,26 @@ export function createWebhook(options: WebhookOptions): Webhook {
       await working;
       kept?.close();
     },
+  };
+}
+
+export async function openWebhookKey(own: string, given: string | undefined): Promise<WebhookKey> {
+  const text =
+    given === undefined
+      ? await privateSecret(own, () => prefix + randomBytes(32).toString('base64'))
+      : readSecret(given);
+  if (text === undefined) {
+    throw new AmbitError('CONFIG_INVALID', { what: `events.webhook.secretFile: there is no file ${given}.` });
+  }
+  const base64 = text.startsWith(prefix) ? text.slice(prefix.length) : '';
+  const key = Buffer.from(base64, 'base64');
+  if (key.length < 24 || key.toString('base64').replace(/(?<!=)=+$/, '') !== base64.replace(/(?<!=)=+$/, '')) {
+    throw new AmbitError('CONFIG_INVALID', {
+      what: `The secret of the webhook in ${given ?? own} must be "${prefix}" and the base64 of 24 bytes or more.`,
+      hint: 'Leave out events.webhook.secretFile, and one is made.',
+    });
+  }
+  return {
+    sign: (id, seconds, body) => `v1,${createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64')}`,
   };
 }

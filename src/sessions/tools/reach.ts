@@ -4,8 +4,8 @@ import type { SessionRecord } from '../../stores/record.ts';
 import { bestMatches, isReference } from '../../stores/references.ts';
 import type { Page, SessionFilter, SessionStore } from '../../stores/store.ts';
 import { descendantsOf } from '../descendants.ts';
-import { goneBecause } from '../gone-because.ts';
-import { isWithinCeiling } from '../within-ceiling.ts';
+import { goneBecause } from '../session.ts';
+import { isWithinCeiling } from '../trust-bounds.ts';
 import type { ToolCaller } from './tool.ts';
 
 /**

@@ -3,11 +3,11 @@ import { AmbitError } from '../../errors.ts';
 import type { JsonValue } from '../../stores/record.ts';
 import type { SessionState, StateKey } from '../../stores/state.ts';
 import type { Gone, StateLimits } from '../../stores/store.ts';
-import { goneBecause } from '../gone-because.ts';
-import { assertShallow } from './assert-shallow.ts';
+import { goneBecause } from '../session.ts';
 import { notFound, type Reach } from './reach.ts';
-import { sessionArgument } from './shown-session.ts';
-import { type Tool, type ToolCaller, tool } from './tool.ts';
+import { sessionArgument, type Tool, type ToolCaller, tool } from './tool.ts';
+
+const deepest = 128;
 
 const key = z.string().min(1).max(256).describe('At most 256 bytes.');
 const version = z.number().int();
@@ -145,4 +145,15 @@ function full(limit: keyof StateLimits): AmbitError {
 function gone(how: Gone, id: string, { session }: ToolCaller): AmbitError {
   if (id !== session.id || how.outcome === 'missing') return notFound();
   return goneBecause(how.outcome === 'expired' ? 'expired' : how.reason);
+}
+
+/** Deeper values cannot be written down again without risk of running out of stack. */
+function assertShallow(value: unknown): void {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > deepest) {
+      throw new AmbitError('REQUEST_INVALID', { what: `The value is nested more than ${deepest} levels deep.` });
+    }
+    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? Object.values(each) : []));
+  }
 }

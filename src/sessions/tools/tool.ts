@@ -1,7 +1,20 @@
 import * as z from 'zod';
+import { AmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
 import type { Session } from '../session.ts';
-import { readArguments } from './read-arguments.ts';
+
+const longestWords = 300;
+
+const mostIssues = 5;
+
+/** The argument that every tool has. */
+export const sessionArgument = z
+  .string()
+  .min(1)
+  .optional()
+  .describe(
+    'The session: its id, a unique name or prefix of the id, or "current" (the default) for the one of this call.',
+  );
 
 /** Who calls: the session the call belongs to, and what was proven to get there. */
 export interface ToolCaller {
@@ -125,4 +138,18 @@ function schemaOf(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['
   };
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, override: withoutFormat });
   return { ...rest, type: 'object' };
+}
+
+/** The arguments as the schema has them; what is wrong with them is said in words a model can act on. */
+function readArguments<S extends z.ZodType>(schema: S, args: unknown): z.output<S> {
+  const read = schema.safeParse(args ?? {});
+  if (read.success) return read.data;
+  const words = read.error.issues
+    .slice(0, mostIssues)
+    .map(({ path, message }) => (path.length === 0 ? message : `"${path.join('.')}": ${message}`))
+    .join('; ');
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The arguments do not fit: ${words.slice(0, longestWords)}.`,
+    hint: 'Correct them as the schema of the tool says.',
+  });
 }

@@ -7,8 +7,8 @@ import type { Decision, ReadArguments } from '../../rules/decision.ts';
 import { createPolicy, type Policy, type ToolPolicy } from '../../rules/policy.ts';
 import type { SessionClaims } from '../../rules/session-base.ts';
 import { replacements } from '../../rules/tool-filters.ts';
-import { standingAs } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
+import { standingAs } from '../../sessions/session-views.ts';
 
 /** Which tools of a server a session may call, once it may use the server. */
 export interface ToolBounds {

@@ -1,8 +1,7 @@
 import { quotedName, unifiedDiff } from '../../lib/text/unified-diff.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
-import { asText } from './as-text.ts';
-import { mostTextBytes, type ReadBefore } from './base-content.ts';
 import type { Change } from './changes.ts';
+import { asText, mostTextBytes, type ReadBefore } from './original-content.ts';
 import type { Content } from './snapshot.ts';
 import { unlessGone } from './walk-tree.ts';
 

@@ -3,11 +3,11 @@
 export { createPathGuard } from '../path-guard.ts';
 export { pathRules } from '../path-rules.ts';
 export { openRoot } from '../saferoot/open-root.ts';
-export { withBefore } from './base-content.ts';
-export { changesOf, missingFrom } from './folder-changes.ts';
+export { changesOf, missingFrom } from './changes.ts';
+export { sweepKept } from './content-cache.ts';
 export { diffOf } from './folder-diff.ts';
-export { sweepKept } from './kept-content.ts';
 export { makeFolder } from './make-folder.ts';
 export { mergeFolder } from './merge-folder.ts';
+export { withBefore } from './original-content.ts';
 export { removeSessionFolder } from './remove-folder.ts';
 export { readBase } from './snapshot.ts';

@@ -1,13 +1,44 @@
+import { createHash } from 'node:crypto';
+import { setImmediate as others } from 'node:timers/promises';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { createTurns } from '../../lib/async/turns.ts';
+import { applyEdit, replaceWhole, type TextEdit } from '../../lib/text/apply-edit.ts';
+import { decodeFile, type Encoding, encode, encodingOf, withMark } from '../../lib/text/encoding.ts';
+import type { Strategy } from '../../lib/text/find-text.ts';
 import { countLines, lineEndingOf } from '../../lib/text/line-endings.ts';
 import { shownDiff } from '../../lib/text/unified-diff.ts';
 import type { FoundFile, Resolved, WriteOptions } from '../backends/backend.ts';
 import { tooLargeToWrite } from '../backends/refusals.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { changedSince, leadsNowhere, tooLargeToEdit } from './edit-refusals.ts';
-import { type Change, type Current, currentOf, newContent, sha256 } from './new-content.ts';
-import { sha256Of, withFile } from './pieces-of.ts';
+import { changedSince, editRefusal, leadsNowhere, notText, tooLargeToEdit } from './edit-refusals.ts';
+import { sha256Of, withFile } from './file-chunks.ts';
+
+export type Change = { readonly content: string } | { readonly edits: readonly TextEdit[] };
+
+/** What a file holds; its text where it is one. */
+interface Current {
+  readonly bytes: Uint8Array;
+  readonly decoded: { readonly text: string; readonly encoding: Encoding } | undefined;
+}
+
+interface EditMade {
+  readonly strategy: Strategy;
+  readonly replacements: number;
+  /** Where the first is, in the file as the edits before left it. */
+  readonly line: number;
+}
+
+interface NewContent {
+  readonly text: string;
+  readonly bytes: Uint8Array;
+  readonly encoding: Encoding;
+  readonly edits: readonly EditMade[];
+}
+
+const utf8 = encodingOf(new Uint8Array()) as Encoding;
+
+/** Above this, each edit lets others have their turn. */
+const yieldAboveLength = 256 * 1024;
 
 export interface EditFile {
   readonly path: string;
@@ -120,4 +151,38 @@ function notThere({ message }: AmbitError): AmbitError {
     what: message,
     hint: 'Look with session_list_dir or session_file_search; give "content" to create it.',
   });
+}
+
+function currentOf(bytes: Uint8Array): Current {
+  return { bytes, decoded: decodeFile(bytes) };
+}
+
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+/** All of the change or nothing. What the file has of encoding, mark and line endings stays. */
+async function newContent(
+  path: string,
+  current: Current | undefined,
+  change: Change,
+  fileBytes: number,
+): Promise<NewContent> {
+  const encoding = current?.decoded?.encoding ?? utf8;
+  if ('content' in change) {
+    const given = withMark(change.content, encoding);
+    const text = replaceWhole(current?.decoded?.text ?? '', given.text);
+    return { text, bytes: encode(text, given.encoding), encoding: given.encoding, edits: [] };
+  }
+  if (current !== undefined && current.decoded === undefined) throw notText(path);
+  let text = current?.decoded?.text ?? '';
+  const edits: EditMade[] = [];
+  for (const [i, edit] of change.edits.entries()) {
+    if (text.length > yieldAboveLength) await others();
+    const outcome = applyEdit(text, edit, fileBytes);
+    if (outcome.kind !== 'applied') throw editRefusal(outcome, `edits[${i}]`, path, text, edit);
+    edits.push({ strategy: outcome.strategy, replacements: outcome.lines.length, line: outcome.lines[0] ?? 1 });
+    text = outcome.text;
+  }
+  return { text, bytes: encode(text, encoding), encoding, edits };
 }

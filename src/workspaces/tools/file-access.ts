@@ -1,5 +1,10 @@
+import { type Session, sessionOf } from '../../sessions/session.ts';
+import { standingAs } from '../../sessions/session-views.ts';
+import type { Reach } from '../../sessions/tools/reach.ts';
 import type { ToolCaller } from '../../sessions/tools/tool.ts';
+import type { Resolution } from '../resolutions.ts';
 import type { SessionFiles } from '../session-files.ts';
+import type { Workspaces } from '../workspaces.ts';
 
 /** How a file tool comes to the files of the session that its caller names, or that the call belongs to. */
 export interface FileAccess {
@@ -9,4 +14,37 @@ export interface FileAccess {
     tool: string,
     work: (files: SessionFiles) => Promise<T>,
   ): Promise<T>;
+}
+
+/** One path that a tool was asked for, where it led, and what was decided. */
+export interface ToldResolution extends Resolution {
+  readonly tool: string;
+  readonly sessionId: string;
+  readonly workspaceId: string | undefined;
+  /** The call it was part of. */
+  readonly correlationId: string | undefined;
+}
+
+/** What the file tools stand on. */
+export interface FilesForTools {
+  readonly workspaces: Pick<Workspaces, 'in'>;
+  readonly tell: (resolution: ToldResolution) => void;
+}
+
+export function createFileAccess(reach: Reach, { workspaces, tell }: FilesForTools): FileAccess {
+  async function named(reference: string | undefined, caller: ToolCaller): Promise<Session> {
+    // The one it belongs to was found to be live on the way in, and stands in the workspace that its client chose.
+    if (reference === 'current' || reference === caller.session.id) return caller.session;
+    const record = sessionOf(await reach.find(reference, caller));
+    return record.id === caller.session.id ? standingAs(record, caller.session) : record;
+  }
+
+  return {
+    async in(reference, caller, tool, work) {
+      const session = await named(reference, caller);
+      const { id: sessionId, workspaceId } = session;
+      const { correlationId } = caller;
+      return workspaces.in(session, (each) => tell({ ...each, tool, sessionId, workspaceId, correlationId }), work);
+    },
+  };
 }

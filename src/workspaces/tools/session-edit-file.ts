@@ -1,13 +1,11 @@
 import * as z from 'zod';
 import { isWhole } from '../../lib/text/encoding.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
-import { editFile } from './edit-file.ts';
+import { sessionArgument, shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import { type Change, editFile } from './edit-file.ts';
 import { halfCharacter, sameText, sayWhat } from './edit-refusals.ts';
 import type { FileAccess } from './file-access.ts';
-import type { Change } from './new-content.ts';
-import { pathArgument } from './path-argument.ts';
+import { pathArgument } from './file-schemas.ts';
 
 const mostEdits = 100;
 

@@ -2,14 +2,12 @@ import * as z from 'zod';
 import { type ErrorCode, isAmbitError } from '../../errors.ts';
 import { encodingOf, headBytes } from '../../lib/text/encoding.ts';
 import { imageType, mediaType } from '../../lib/text/media-type.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { type Tool, tool } from '../../sessions/tools/tool.ts';
+import { sessionArgument, type Tool, tool } from '../../sessions/tools/tool.ts';
 import type { OpenedFile } from '../backends/backend.ts';
 import type { SessionFiles } from '../session-files.ts';
 import type { FileAccess } from './file-access.ts';
-import { shownTime } from './found-entry.ts';
-import { pathArgument, sha256Shown } from './path-argument.ts';
-import { mostWhole, sha256Of, withFile } from './pieces-of.ts';
+import { mostWhole, sha256Of, withFile } from './file-chunks.ts';
+import { pathArgument, sha256Shown, shownTime } from './file-schemas.ts';
 import { readLines } from './read-lines.ts';
 
 const kind = z.enum(['file', 'folder', 'link', 'special']);

@@ -3,11 +3,10 @@ import { AmbitError } from '../../errors.ts';
 import { GlobError } from '../../lib/text/braces.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { compileGlob, type Glob } from '../../lib/text/glob.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import { sessionArgument, shown, type Tool, tool } from '../../sessions/tools/tool.ts';
 import { findFiles } from '../search/find-files.ts';
 import type { FileAccess } from './file-access.ts';
-import { folderArgument, foundEntry, showEntry, truncated, whyTruncated } from './found-entry.ts';
+import { folderArgument, foundEntry, showEntry, truncated, whyTruncated } from './file-schemas.ts';
 
 const most = 1000;
 const usual = 100;

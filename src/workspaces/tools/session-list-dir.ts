@@ -1,14 +1,14 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import { sessionArgument, shown, type Tool, tool } from '../../sessions/tools/tool.ts';
 import { createBudget } from '../search/bounds.ts';
 import { below } from '../search/ignore-levels.ts';
 import { type WalkedEntry, walkFiles } from '../search/walk-files.ts';
 import type { FileAccess } from './file-access.ts';
-import { folderArgument, foundEntry, showEntry, truncated, whyTruncated } from './found-entry.ts';
-import { treeText } from './tree-text.ts';
+import { folderArgument, foundEntry, showEntry, truncated, whyTruncated } from './file-schemas.ts';
+
+const marks = { file: '', folder: '/', link: ' (link)', special: ' (device, pipe or socket)' } as const;
 
 const pageEntries = 500;
 const usualDepth = 2;
@@ -74,4 +74,40 @@ function readCursor(cursor: string): string {
     what: 'The cursor is none that this tool gave.',
     hint: 'Give "next" of the page before as it is, or none for the first page.',
   });
+}
+
+/**
+ * Entries as an indented tree, as people draw it. A name is one line whatever it contains: what is read here is taken for
+ * what lies there.
+ */
+function treeText(start: string, entries: readonly WalkedEntry[]): string {
+  const shown = new Set<string>();
+  const lines: string[] = [];
+  for (const entry of entries) {
+    const path = below(start, entry.path);
+    const names = path.split('/');
+    const depth = names.length - 1;
+    // A page may begin in the middle of a folder, whose name it then needs.
+    for (let above = 0; above < depth; above++) {
+      const folder = names.slice(0, above + 1).join('/');
+      if (shown.has(folder)) continue;
+      shown.add(folder);
+      lines.push(`${'  '.repeat(above)}${escapeControls(names[above] as string)}/`);
+    }
+    if (entry.kind === 'folder') shown.add(path);
+    lines.push(`${'  '.repeat(depth)}${lineOf(entry, names[depth] as string)}`);
+  }
+  return lines.join('\n');
+}
+
+function lineOf({ kind, bytes, ignored, closed }: WalkedEntry, name: string): string {
+  const size = kind === 'file' && bytes !== undefined ? ` (${sizeText(bytes)})` : '';
+  return `${escapeControls(name)}${marks[kind]}${size}${closed ? ' (closed)' : ''}${ignored ? ' (ignored)' : ''}`;
+}
+
+function sizeText(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  const units = ['KiB', 'MiB', 'GiB', 'TiB'];
+  const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10));
+  return `${(bytes / 1024 ** power).toFixed(1)} ${units[power - 1]}`;
 }

@@ -1,9 +1,8 @@
 import * as z from 'zod';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import { sessionArgument, shown, type Tool, tool } from '../../sessions/tools/tool.ts';
 import type { FileAccess } from './file-access.ts';
-import { pathArgument } from './path-argument.ts';
+import { pathArgument } from './file-schemas.ts';
 
 export function sessionMoveFile(access: FileAccess): Tool {
   return tool({

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { readSecret } from '../../../src/cli/io/read-secret.ts';
+import { readSecret } from '../../../src/cli/commands/credential.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { listenControl } from '../../../src/entrances/control/listen.ts';
 import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { showOne } from '../../../src/cli/commands/session/show-session.ts';
+import { showSession } from '../../../src/cli/commands/session.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import type { Config } from '../../../src/config/schema/schema.ts';
 import { handleAdmin } from '../../../src/entrances/control/handle.ts';
@@ -85,8 +85,8 @@ test('a sandboxed session shows its sandbox and who keeps it within its limits; 
   if (hasBwrap()) {
     const limits = { fileMb: 'rlimit', wallSeconds: 'timer' };
     expect(view.sandbox).toMatchObject({ runner: 'bwrap', refusal: null, limits });
-    expect(showOne(view)).toMatch(/^sandbox +bwrap$/m);
-    expect(showOne(view)).toMatch(/^by rlimit +fileMb, openFiles$/m);
+    expect(showSession(view)).toMatch(/^sandbox +bwrap$/m);
+    expect(showSession(view)).toMatch(/^by rlimit +fileMb, openFiles$/m);
   } else {
     expect(view.sandbox).toMatchObject({ limits: null, refusal: expect.stringContaining('no sandbox') });
   }

@@ -7,7 +7,7 @@ import { afterAll, expect, test } from 'vitest';
 import { differences, linesOf } from '../../../src/lib/text/line-diff.ts';
 import { mergeLines } from '../../../src/lib/text/merge-lines.ts';
 import { unifiedDiff } from '../../../src/lib/text/unified-diff.ts';
-import { asText } from '../../../src/workspaces/session-folders/as-text.ts';
+import { asText } from '../../../src/workspaces/session-folders/original-content.ts';
 import { counts } from '../../proof.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-lines-'));

@@ -5,7 +5,7 @@ import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import type { ToolResult, Toolset } from '../../../src/sessions/tools/toolset.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import type { SessionStore, StoreOptions } from '../../../src/stores/store.ts';
-import { createSessionTools } from '../../../src/workspaces/tools/session-tools.ts';
+import { createSessionTools } from '../../../src/workspaces/tools/create-session-tools.ts';
 
 const bounds = { ttlSeconds: 60, maxLifetimeSeconds: 300, maxSessions: 500, maxPerUser: 200 };
 

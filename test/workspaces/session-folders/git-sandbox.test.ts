@@ -4,8 +4,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { createContainerRunner } from '../../../src/sandbox/container/container.ts';
-import { createGitRunner } from '../../../src/workspaces/session-folders/git/git.ts';
-import { GitError } from '../../../src/workspaces/session-folders/git/git-error.ts';
+import { createGitRunner, GitError } from '../../../src/workspaces/session-folders/git/git.ts';
 import { everythingIn } from '../../fixtures/hostile/linked-repository.ts';
 import { pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'v
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { editFile } from '../../../src/workspaces/tools/edit-file.ts';
 import { counts } from '../../proof.ts';
-import { type SomeFiles, someFiles } from './some-files.ts';
+import { type SomeFiles, someFiles } from './file-tool-fixture.ts';
 
 let all: SomeFiles;
 

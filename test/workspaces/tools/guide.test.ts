@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { repository } from '../../structure/source-files.ts';
-import { searching } from './searching.ts';
-import { someFiles } from './some-files.ts';
+import { someFiles } from './file-tool-fixture.ts';
+import { searching } from './search-files.ts';
 
 function blocksOf(page: string) {
   const text = readFileSync(join(repository, page), 'utf8');

@@ -1,8 +1,8 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { fileTools } from '../../../src/workspaces/tools/file-tools.ts';
-import { type SomeFiles, someFiles } from './some-files.ts';
+import { fileTools } from '../../../src/workspaces/tools/create-session-tools.ts';
+import { type SomeFiles, someFiles } from './file-tool-fixture.ts';
 
 let all: SomeFiles;
 

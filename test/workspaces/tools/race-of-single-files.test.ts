@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
 import { sceneOfTest, secret, snapshot } from '../saferoot/scene.ts';
 import { startSwapping } from '../saferoot/start-swapping.ts';
-import { someFiles } from './some-files.ts';
+import { someFiles } from './file-tool-fixture.ts';
 
 // The races of all tools together, in the journeys, run for a minute each.
 const ms = counts(50, 15_000);

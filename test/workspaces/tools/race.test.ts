@@ -9,7 +9,7 @@ import { counts, proof } from '../../proof.ts';
 import { sceneOfTest, secret } from '../saferoot/scene.ts';
 import { startSwapping } from '../saferoot/start-swapping.ts';
 import { filesIn, ripgrepOfFile } from '../search/searched.ts';
-import { searching, textOf } from './searching.ts';
+import { searching, textOf } from './search-files.ts';
 
 const run = promisify(execFile);
 const ripgrep = ripgrepOfFile();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { type SomeFiles, someFiles } from './some-files.ts';
+import { type SomeFiles, someFiles } from './file-tool-fixture.ts';
 
 let all: SomeFiles;
 

@@ -8,7 +8,7 @@ import { counts } from '../../proof.ts';
 import { codeIn } from '../../sessions/tools/some-sessions.ts';
 import { filesIn } from '../search/searched.ts';
 import { fill, folderWith } from '../search/some-files.ts';
-import { searching, textOf } from './searching.ts';
+import { searching, textOf } from './search-files.ts';
 
 interface Entry {
   readonly path: string;

@@ -7,7 +7,7 @@ import { memberOf, rawAt } from '../../../protocol/json/scan.ts';
 import { oneLine, onOneLine } from '../../../protocol/lines/one-line.ts';
 import { type Message, MessageFault } from '../../../protocol/message.ts';
 import type { Exit } from '../../../sandbox/runner.ts';
-import { placeOf } from '../../../sessions/in-workspace.ts';
+import { placeOf } from '../../../sessions/session-views.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
 import type { Tenancy } from '../kept-links.ts';

@@ -3,11 +3,9 @@ import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { removeFolder } from '../../../lib/fs/remove-folder.ts';
 import type { FolderPlace, WorktreeOrigin } from '../folder-record.ts';
-import { openUnmoved } from '../open-unmoved.ts';
-import type { RunGit } from './git.ts';
-import { GitError } from './git-error.ts';
+import { GitError, type RunGit } from './git.ts';
 import { pointerIn, type Repository, readNote } from './repository.ts';
-import { checkOut, makeShadow, throughShadow } from './shadow.ts';
+import { checkOut, makeShadow, openUnmoved, throughShadow } from './shadow-repository.ts';
 
 /** Enough where nothing is checked out. A pipe in the repository makes git wait for ever. */
 const briefMs = 60_000;

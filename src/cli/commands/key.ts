@@ -1,0 +1,123 @@
+import type { AnswerOf } from '../../entrances/control/routes.ts';
+import { type Command, type Invocation, jsonFlag, onlyWord, text, texts, UsageFault } from '../command.ts';
+import { controlRequest } from '../io/control-request.ts';
+import { fromNow, print, table } from '../io/output.ts';
+
+export const keyCreate: Command = {
+  path: ['key', 'create'],
+  help: 'make a key by which a user is known; it is shown only here',
+  flags: {
+    user: { type: 'string', value: 'U', help: 'whose' },
+    expires: { type: 'string', value: 'D', help: 'after a time such as 30d, or with a day' },
+    trust: { type: 'string', value: 'T', help: 'the most it may have; direct unless said' },
+    workspace: { type: 'string', value: 'W', help: 'only in this workspace; repeatable', multiple: true },
+    scope: { type: 'string', value: 'P', help: 'its sessions hold this permission; repeatable', multiple: true },
+    json: jsonFlag,
+  },
+  async run(invocation) {
+    const userId = text(invocation, 'user');
+    if (userId === undefined) throw new UsageFault('--user U is missing');
+    const { id, key } = await controlRequest(invocation, 'POST /api/v1/keys', {
+      body: {
+        userId,
+        trustLevel: text(invocation, 'trust'),
+        workspaces: texts(invocation, 'workspace'),
+        scopes: texts(invocation, 'scope'),
+        lifeSeconds: durationOrDay(invocation, 'expires'),
+      },
+    });
+    showKey(id, key);
+    return 0;
+  },
+};
+
+export const keyList: Command = {
+  path: ['key', 'list'],
+  help: 'the keys there are; never what proves them',
+  flags: { user: { type: 'string', value: 'U', help: 'only of this user' }, json: jsonFlag },
+  async run(invocation) {
+    const query = { user: text(invocation, 'user') };
+    const listed = await controlRequest(invocation, 'GET /api/v1/keys', { query });
+    print(invocation, listed, () =>
+      listed.keys.length === 0 ? 'No keys. Make one with "ambit key create --user U".' : showKeys(listed),
+    );
+    return 0;
+  },
+};
+
+export const keyRevoke: Command = {
+  path: ['key', 'revoke'],
+  help: 'make a key worthless for good, and end its sessions',
+  operands: 'ID',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const view = await controlRequest(invocation, 'DELETE /api/v1/keys/{id}', { id: onlyWord(invocation, 'ID') });
+    print(invocation, view, () => `Revoked ${view.id.slice(0, 8)} of ${view.userId}; ${view.sessions} sessions ended.`);
+    return 0;
+  },
+};
+
+const unitSeconds: ReadonlyMap<string, number> = new Map([
+  ['s', 1],
+  ['m', 60],
+  ['h', 3600],
+  ['d', 86_400],
+  ['w', 604_800],
+  ['y', 31_536_000],
+]);
+
+export const keyRotate: Command = {
+  path: ['key', 'rotate'],
+  help: 'another secret for the same key; it is shown only here',
+  operands: 'ID',
+  flags: {
+    overlap: { type: 'string', value: 'D', help: 'the old one works this long, as 24h; not at all unless said' },
+    json: jsonFlag,
+  },
+  async run(invocation) {
+    const { id, key } = await controlRequest(invocation, 'POST /api/v1/keys/{id}/rotate', {
+      id: onlyWord(invocation, 'ID'),
+      body: { overlapSeconds: duration(invocation, 'overlap') },
+    });
+    showKey(id, key);
+    return 0;
+  },
+};
+
+/** A time such as "90s", "12h", "30d"; undefined when the flag was not given. */
+function duration(invocation: Invocation, name: string): number | undefined {
+  const value = text(invocation, name);
+  if (value === undefined) return undefined;
+  const [, count, unit] = /^([1-9][0-9]{0,8})([smhdwy])$/.exec(value) ?? [];
+  const seconds = unit === undefined ? undefined : unitSeconds.get(unit);
+  if (seconds === undefined) throw new UsageFault(`--${name} takes a time such as "12h" or "30d"`);
+  return Number(count) * seconds;
+}
+
+/** The same, or a day such as "2027-01-31", at whose end it is over. */
+export function durationOrDay(invocation: Invocation, name: string): number | undefined {
+  const value = text(invocation, name);
+  if (value === undefined || !/^\d{4}-\d\d-\d\d$/.test(value)) return duration(invocation, name);
+  const end = Date.parse(`${value}T23:59:59Z`);
+  const left = Math.ceil((end - Date.now()) / 1000);
+  if (!(left > 0)) throw new UsageFault(`--${name} names a day that is over, or none`);
+  return left;
+}
+
+function showKeys({ keys }: AnswerOf<'GET /api/v1/keys'>): string {
+  const rows = keys.map(({ id, userId, state, trustLevel, workspaces, lastUsedAt, expiresAt }) => [
+    id.slice(0, 8),
+    userId,
+    state,
+    trustLevel,
+    workspaces === null ? 'all' : workspaces.join(', '),
+    lastUsedAt === null ? 'never' : fromNow(lastUsedAt),
+    expiresAt === null ? 'never' : fromNow(expiresAt),
+  ]);
+  return table(['ID', 'USER', 'STATE', 'TRUST', 'WORKSPACES', 'USED', 'EXPIRES'], rows);
+}
+
+/** As JSON either way: whoever asks for a key hands it on. */
+function showKey(id: string, key: string): void {
+  process.stdout.write(`${JSON.stringify({ id, key })}\n`);
+}

@@ -1,0 +1,151 @@
+import type { AnswerOf } from '../../entrances/control/routes.ts';
+import { AmbitError } from '../../errors.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { type Command, type Flag, type Invocation, jsonFlag, text, UsageFault } from '../command.ts';
+import { controlRequest } from '../io/control-request.ts';
+import { print, table } from '../io/output.ts';
+
+export const scopeFlag: Flag = {
+  type: 'string',
+  value: 'S',
+  help: 'org, team:T, user:U or workspace:W',
+};
+
+export const placeFlags = {
+  order: { type: 'string', value: 'N', help: 'lower ones come first in their scope' },
+  disabled: { type: 'boolean', help: 'kept, and given to nobody' },
+} as const satisfies Readonly<Record<string, Flag>>;
+
+export const policyAdd: Command = {
+  path: ['policy', 'add'],
+  operands: 'TEXT',
+  help: 'what the model must keep to; one of the same name there gives way',
+  flags: {
+    scope: scopeFlag,
+    name: { type: 'string', value: 'N', help: 'what it is called' },
+    mode: { type: 'string', value: 'M', help: 'prepend or append, around prompts' },
+    locked: { type: 'boolean', help: 'no nearer scope may replace it' },
+    ...placeFlags,
+    json: jsonFlag,
+  },
+  async run(invocation) {
+    const [name, mode = 'prepend'] = [text(invocation, 'name'), text(invocation, 'mode')];
+    if (name === undefined) throw new UsageFault('--name N is missing');
+    if (mode !== 'prepend' && mode !== 'append') throw new UsageFault('--mode is prepend or append');
+    const policy = await controlRequest(invocation, 'POST /api/v1/policies', {
+      body: {
+        scope: scopeOf(invocation),
+        name,
+        mode,
+        text: textOf(invocation),
+        locked: invocation.flags['locked'] === true,
+        ...placeOf(invocation),
+      },
+    });
+    print(invocation, policy, () =>
+      policy.enabled
+        ? `Policy ${policy.name} holds for ${policy.scope}.`
+        : `Policy ${policy.name} is kept for ${policy.scope}, and disabled.`,
+    );
+    return 0;
+  },
+};
+
+type Policy = AnswerOf<'GET /api/v1/policies'>['policies'][number];
+
+type JudgedPolicy = AnswerOf<'GET /api/v1/policies/effective'>['policies'][number];
+
+export const policyList: Command = {
+  path: ['policy', 'list'],
+  help: 'the policies there are; or what a user in a workspace gets, and why',
+  flags: {
+    effective: { type: 'boolean', help: 'what somebody gets' },
+    user: { type: 'string', value: 'U', help: 'for whom (with --effective)' },
+    workspace: { type: 'string', value: 'W', help: 'in which workspace' },
+    json: jsonFlag,
+  },
+  run: (invocation) =>
+    invocation.flags['effective'] === true ? listEffectivePolicies(invocation) : listPolicies(invocation),
+};
+
+export const policyRemove: Command = {
+  path: ['policy', 'remove'],
+  operands: '[NAME]',
+  help: 'give it to nobody any more',
+  flags: { scope: scopeFlag, name: { type: 'string', value: 'N', help: 'what it is called' }, json: jsonFlag },
+  async run(invocation) {
+    const name = text(invocation, 'name') ?? invocation.words[0];
+    if (name === undefined) throw new UsageFault('--name N is missing');
+    const which = { scope: scopeOf(invocation), name };
+    const { removed } = await controlRequest(invocation, 'DELETE /api/v1/policies', { body: which });
+    if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such policy.' });
+    print(invocation, { ...which, removed }, () => `Policy ${name} is gone from ${which.scope}.`);
+    return 0;
+  },
+};
+
+async function listPolicies(invocation: Invocation): Promise<number> {
+  const found = await controlRequest(invocation, 'GET /api/v1/policies');
+  const { policies } = found;
+  print(invocation, found, () =>
+    policies.length === 0 ? 'No policies. Add one with "ambit policy add".' : showPolicies(policies, noteOn),
+  );
+  return 0;
+}
+
+async function listEffectivePolicies(invocation: Invocation): Promise<number> {
+  const [user, workspace] = [text(invocation, 'user'), text(invocation, 'workspace')];
+  if (user === undefined) throw new UsageFault('--user U is missing');
+  const found = await controlRequest(invocation, 'GET /api/v1/policies/effective', { query: { user, workspace } });
+  const { policies, objectives, block } = found;
+  print(invocation, found, () => {
+    const plain = block.split('\n').map(escapeControls).join('\n');
+    const why = policies.length === 0 ? [] : [showPolicies(policies, (each) => reasonOf(each)), ''];
+    const from = objectives.map((each) => [each.scope, each.id, each.text]);
+    return [
+      ...why,
+      ...(from.length === 0
+        ? []
+        : [table(['FROM', 'OBJECTIVE', 'TEXT'], from, { precious: ['FROM', 'OBJECTIVE'] }), '']),
+      plain,
+    ].join('\n');
+  });
+  return 0;
+}
+
+function showPolicies<P extends Policy>(policies: readonly P[], note: (policy: P) => string): string {
+  const rows = policies.map((each) => [each.scope, each.name, each.mode, note(each), each.text]);
+  return table(['FROM', 'POLICY', 'MODE', 'NOTE', 'TEXT'], rows, { precious: ['FROM', 'POLICY', 'NOTE'] });
+}
+
+function noteOn({ declared, enabled, locked }: Policy): string {
+  const notes = [enabled ? '' : 'disabled', locked ? 'locked' : '', declared ? 'in the configuration' : ''];
+  return notes.filter((note) => note !== '').join(', ');
+}
+
+function reasonOf({ outcome, by, locked }: JudgedPolicy): string {
+  if (outcome === 'given') return locked ? 'given, locked' : 'given';
+  return by === null ? outcome : `${outcome} by ${by}`;
+}
+
+export function scopeOf(invocation: Invocation): string {
+  const scope = text(invocation, 'scope');
+  if (scope === undefined) throw new UsageFault('--scope S is missing: org, team:T, user:U or workspace:W');
+  return scope;
+}
+
+/** Where it stands among the others, as far as that was said. */
+export function placeOf(invocation: Invocation): { readonly order?: number; readonly enabled?: boolean } {
+  const order = text(invocation, 'order');
+  if (order !== undefined && !/^-?[0-9]{1,7}$/.test(order)) throw new UsageFault('--order takes a whole number');
+  return {
+    ...(order === undefined ? {} : { order: Number(order) }),
+    ...(invocation.flags['disabled'] === true ? { enabled: false } : {}),
+  };
+}
+
+/** The words of a policy or objective; several are one text. */
+export function textOf(invocation: Invocation): string {
+  if (invocation.words.length === 0) throw new UsageFault('TEXT is missing');
+  return invocation.words.join(' ');
+}

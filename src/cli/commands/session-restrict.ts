@@ -1,0 +1,31 @@
+import { type Command, jsonFlag, onlyWord, seconds, text, texts } from '../command.ts';
+import { controlRequest } from '../io/control-request.ts';
+import { print } from '../io/output.ts';
+import { showSession } from './session.ts';
+
+export const sessionRestrict: Command = {
+  path: ['session', 'restrict'],
+  operands: 'ID',
+  help: 'narrow a session; ends what no longer fits',
+  flags: {
+    trust: { type: 'string', value: 'T', help: 'sandboxed' },
+    ttl: { type: 'string', value: 'SECONDS', help: 'a shorter idle time' },
+    server: { type: 'string', value: 'S', help: 'keep only this server; repeatable', multiple: true },
+    permission: { type: 'string', value: 'P', help: 'keep only this permission; repeatable', multiple: true },
+    'no-permissions': { type: 'boolean', help: 'keep no permission' },
+    json: jsonFlag,
+  },
+  async run(invocation) {
+    const view = await controlRequest(invocation, 'PATCH /api/v1/sessions/{id}', {
+      id: onlyWord(invocation, 'ID'),
+      body: {
+        trustLevel: text(invocation, 'trust'),
+        ttlSeconds: seconds(invocation, 'ttl'),
+        servers: texts(invocation, 'server'),
+        permissions: invocation.flags['no-permissions'] === true ? [] : texts(invocation, 'permission'),
+      },
+    });
+    print(invocation, view, () => showSession(view));
+    return 0;
+  },
+};

@@ -1,0 +1,166 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Config } from '../../config/schema/schema.ts';
+import { serveStdio } from '../../entrances/stdio/serve-stdio.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { openGateway } from '../../gateway/assembly/open-gateway.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+import { allServers } from '../../gateway/routing/for-all.ts';
+import { normalizeTrust, type TrustLevel } from '../../rules/trust-level.ts';
+import { goneBecause } from '../../sessions/session.ts';
+import { type Named, readNamed } from '../../sessions/session-environment.ts';
+import { type Command, type Flag, type Invocation, text, UsageFault } from '../command.ts';
+import { configOf, type Places, placesOf } from '../io/config-paths.ts';
+import { logFlags, logOf } from '../io/log-flags.ts';
+
+export const sessionFlags: Readonly<Record<string, Flag>> = {
+  workspace: { type: 'string', value: 'W', help: 'where it works' },
+  trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
+  session: { type: 'string', value: 'ID', help: 'a session there is, instead of a new one' },
+  ...logFlags,
+};
+
+const maxEndMs = 15_000;
+
+const endPauseMs = 50;
+
+export const stdioCommand: Command = {
+  path: ['stdio'],
+  help: 'all servers as one, on stdin and stdout, in one session',
+  flags: sessionFlags,
+  async run(invocation) {
+    const places = placesOf(invocation);
+    return serveOnPipes(invocation, places, await configOf(places, logOf(invocation)), allServers);
+  },
+};
+
+/** One session for whoever started us, on stdin and stdout, until they leave or ask us to end. */
+export async function serveOnPipes(
+  invocation: Invocation,
+  places: Places,
+  config: Config,
+  server: string,
+  credentials = true,
+): Promise<number> {
+  const log = logOf(invocation);
+  const trustLevel = trustOf(invocation);
+  const workspaceId = text(invocation, 'workspace');
+  const reference = text(invocation, 'session');
+  if (reference !== undefined && (trustLevel ?? workspaceId) !== undefined) {
+    throw new UsageFault('--session has its own workspace and trust; leave out --workspace and --trust');
+  }
+  const named = readSessionEnvironment(invocation.env);
+  // From here on there is something to clear up: a signal must not find us without a handler.
+  const told = signalled();
+  const { storeDir } = named;
+  const gateway = await openGateway({
+    ...places,
+    config: within(config, named),
+    log,
+    environment: invocation.env,
+    credentials,
+    ...(storeDir === undefined ? {} : { storeDir }),
+  });
+  gateway.prepare();
+  let own: string | undefined;
+  try {
+    const joined = await joinedSession(gateway, config, reference, named);
+    if (joined === undefined) {
+      const { session } = await gateway.openSession({
+        ...named.draft,
+        ...(workspaceId === undefined ? {} : { workspaceId }),
+        ...(trustLevel === undefined ? {} : { trustLevel }),
+      });
+      own = session.id;
+    }
+    const sessionId = joined ?? (own as string);
+    const ended = new Promise<void>((resolve) => {
+      gateway.sessions.onEnded(({ id }) => id === sessionId && resolve());
+    });
+    const { stdin: input, stdout: output } = process;
+    await Promise.race([serveStdio({ gateway, server, sessionId, input, output }), told, ended]);
+    return 0;
+  } finally {
+    // Nobody else has a token of it.
+    if (own !== undefined) await endSession(gateway, own);
+    await gateway.close();
+    process.stdin.destroy();
+  }
+}
+
+/**
+ * Ends the session of this process. When many of them leave at once, each may find the store locked for longer than a call
+ * waits, and a session that is not ended would keep its folder and its place until it expires.
+ */
+async function endSession(gateway: Gateway, id: string): Promise<void> {
+  const until = Date.now() + maxEndMs;
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      await gateway.sessions.end(id, 'closed');
+      return;
+    } catch (error) {
+      const fields = { session: id, error: (error as Error).message };
+      if (!isAmbitError(error) || error.code !== 'STORE_UNAVAILABLE' || Date.now() >= until) {
+        gateway.log.warn('the session could not be ended', fields);
+        return;
+      }
+      if (isFirst) gateway.log.warn('the session is not ended yet', fields);
+    }
+    await delay(endPauseMs);
+  }
+}
+
+/** Reads `AMBIT_SESSION_ID` and its companions. A value that cannot be meant is wrong usage. */
+export function readSessionEnvironment(env: NodeJS.ProcessEnv): Named {
+  return readNamed(env, (what) => new UsageFault(what));
+}
+
+/** The id of the session that was named, by flag or environment; undefined when a new one is to be opened. */
+async function joinedSession(
+  gateway: Gateway,
+  config: Config,
+  reference: string | undefined,
+  named: Named,
+): Promise<string | undefined> {
+  if (reference === undefined && named.token !== undefined) {
+    const { id } = await gateway.sessions.prove(named.token);
+    if (named.id !== undefined && named.id !== id) {
+      throw new AmbitError('UNAUTHENTICATED', { what: 'AMBIT_SESSION_TOKEN is not a token of AMBIT_SESSION_ID.' });
+    }
+    return id;
+  }
+  const wanted = reference ?? named.id;
+  if (wanted === undefined) return undefined;
+  const found = await gateway.sessions.find(wanted);
+  if (found !== undefined && (reference !== undefined || found.id === wanted)) return found.id;
+  if (reference !== undefined) throw notFound(config);
+  const reason = await gateway.sessions.whyGone(wanted);
+  if (reason !== undefined) throw goneBecause(reason);
+  return undefined;
+}
+
+function notFound(config: Config): AmbitError {
+  if (config.store.kind !== 'memory') return new AmbitError('SESSION_NOT_FOUND');
+  return new AmbitError('SESSION_NOT_FOUND', {
+    what: 'Sessions live in the memory of the process that opened them, as store.kind says.',
+    hint: 'Take store.kind "sqlite" or "redis" where processes are to share sessions.',
+  });
+}
+
+function within(config: Config, { includeMeta = config.sessions.includeMeta }: Named): Config {
+  return { ...config, sessions: { ...config.sessions, includeMeta } };
+}
+
+function signalled(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => resolve());
+  });
+}
+
+/** What `--trust` says; undefined when it is not given. */
+function trustOf(invocation: Invocation): TrustLevel | undefined {
+  const trust = text(invocation, 'trust');
+  if (trust === undefined) return undefined;
+  const level = normalizeTrust(trust);
+  if (level === undefined) throw new UsageFault('--trust is "direct" or "sandboxed"');
+  return level;
+}

@@ -1,0 +1,28 @@
+import type { AnswerOf } from '../../entrances/control/routes.ts';
+import { type Command, jsonFlag } from '../command.ts';
+import { controlRequest } from '../io/control-request.ts';
+import { print, table } from '../io/output.ts';
+
+export const teamList: Command = {
+  path: ['team', 'list'],
+  help: 'the teams there are, and who is in them',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const listed = await controlRequest(invocation, 'GET /api/v1/teams');
+    print(invocation, listed, () =>
+      listed.teams.length === 0
+        ? 'No teams. Put somebody into one with "ambit user add NAME --team T".'
+        : showTeams(listed),
+    );
+    return 0;
+  },
+};
+
+function showTeams({ teams }: AnswerOf<'GET /api/v1/teams'>): string {
+  const rows = teams.map(({ name, declared, members }) => [
+    name,
+    members.length === 0 ? '-' : members.join(', '),
+    declared ? 'in the configuration' : '',
+  ]);
+  return table(['TEAM', 'MEMBERS', 'NOTE'], rows, { precious: ['TEAM', 'NOTE'] });
+}

@@ -1,0 +1,73 @@
+import { existsSync } from 'node:fs';
+import type { AnswerOf, RequestOf, RouteName } from '../../entrances/control/routes.ts';
+import { controlSocketPath, openSocketWay, type SocketWay } from '../../entrances/control/socket-path.ts';
+import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../../errors.ts';
+import type { Invocation } from '../command.ts';
+import { placesOf } from './config-paths.ts';
+
+/** Asks the running gateway of this configuration, through its control socket; without one, the store itself. */
+export async function controlRequest<Name extends RouteName>(
+  invocation: Invocation,
+  route: Name,
+  { id = '', query, body }: RequestOf<Name> = {},
+): Promise<AnswerOf<Name>> {
+  const [method = '', template = ''] = route.split(' ');
+  const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined);
+  const search = new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]));
+  const path = `${template.replace('{id}', encodeURIComponent(id))}${given.length === 0 ? '' : `?${search}`}`;
+  const answer = await askSocket(invocation, method, path, body).catch(async (error: unknown) => {
+    if (!isAmbitError(error) || error.code !== 'GATEWAY_UNREACHABLE') throw error;
+    // A gateway takes longer to load than the question takes: only for those who need it.
+    const { askStore } = await import('./offline-request.ts');
+    return askStore(invocation, { method, path, body: body === undefined ? undefined : JSON.stringify(body) });
+  });
+  if (answer.status < 400) return answer.body as AnswerOf<Name>;
+  const { code: word, detail, hint } = answer.body as { code?: string; detail?: string; hint?: string };
+  const code = word !== undefined && word in errorTable ? (word as ErrorCode) : 'INTERNAL';
+  throw new AmbitError(code, { ...(detail === undefined ? {} : { what: detail }), ...(hint ? { hint } : {}) });
+}
+
+async function askSocket(
+  invocation: Invocation,
+  method: string,
+  path: string,
+  body: unknown,
+): Promise<{ readonly status: number; readonly body: unknown }> {
+  const { dataDir } = placesOf(invocation);
+  const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+  const way = findWay(controlSocketPath(dataDir, invocation.env));
+  // Loading it takes a while, for nothing where there is no socket.
+  const { request } = await import('node:http');
+  const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
+    const asking = request(
+      {
+        socketPath: way.path,
+        // A connection that is kept would be found again by a path that leads elsewhere by then.
+        agent: false,
+        method,
+        path,
+        headers: bytes === undefined ? {} : { 'content-type': 'application/json', 'content-length': bytes.length },
+      },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));
+        response.on('error', reject);
+      },
+    );
+    asking.on('error', (cause) => reject(new AmbitError('GATEWAY_UNREACHABLE', { cause })));
+    asking.end(bytes);
+  }).finally(way.release);
+  return { status, body: text === '' ? {} : (JSON.parse(text) as unknown) };
+}
+
+function findWay(socket: string): SocketWay {
+  try {
+    const way = openSocketWay(socket);
+    if (existsSync(way.path)) return way;
+    way.release();
+  } catch (cause) {
+    throw isAmbitError(cause) ? cause : new AmbitError('GATEWAY_UNREACHABLE', { cause });
+  }
+  throw new AmbitError('GATEWAY_UNREACHABLE');
+}

@@ -1,0 +1,68 @@
+import type { Config } from '../config/schema/schema.ts';
+import { AmbitError } from '../errors.ts';
+import { isAtMost } from '../rules/bounds.ts';
+import { checkServers } from './check-draft.ts';
+import type { Narrowing, Session } from './session.ts';
+import type { Sessions } from './sessions.ts';
+
+/** The session within tighter bounds; the same record when they are what it has. Wider ones are refused, not clamped. */
+export function narrowed(session: Session, change: Narrowing): Session {
+  const { trustLevel = session.trustLevel, ttlSeconds = session.ttlSeconds } = change;
+  const servers = change.servers === undefined ? session.servers : [...new Set(change.servers)];
+  const permissions = change.permissions === undefined ? session.permissions : [...new Set(change.permissions)];
+  if (!isAtMost(trustLevel, session.trustLevel)) {
+    throw new AmbitError('TRUST_REQUIRED', {
+      what: `The session is "${session.trustLevel}"; it cannot be made "${trustLevel}".`,
+      hint: 'A session can only be narrowed. Ask the orchestrator for another one.',
+      rule: 'session.trustLevel',
+    });
+  }
+  if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > session.ttlSeconds) {
+    throw wider(`The ttl of the session is ${session.ttlSeconds} s; it can only be made shorter, in whole seconds.`);
+  }
+  const added = session.servers === undefined ? [] : (servers ?? []).filter((each) => !session.servers?.includes(each));
+  if (added.length > 0) {
+    throw wider(`The session is limited to its own servers; "${added[0]}" is not among them.`, 'session.servers');
+  }
+  const gained = permissions.find((each) => !session.permissions.includes(each));
+  if (gained !== undefined) {
+    throw wider(`The session does not hold the permission "${gained.slice(0, 60)}".`, 'session.permissions');
+  }
+  const fewer = servers !== undefined && servers.length !== session.servers?.length;
+  const lost = permissions.length !== session.permissions.length;
+  if (trustLevel === session.trustLevel && ttlSeconds === session.ttlSeconds && !fewer && !lost) return session;
+  return Object.freeze({
+    ...session,
+    trustLevel,
+    ttlSeconds,
+    servers: servers === undefined ? undefined : Object.freeze(servers),
+    permissions: Object.freeze(permissions),
+  });
+}
+
+function wider(what: string, rule?: string): AmbitError {
+  return new AmbitError('REQUEST_INVALID', {
+    what,
+    hint: 'A session can only be narrowed.',
+    ...(rule === undefined ? {} : { rule }),
+  });
+}
+
+/** Narrows a live session. Names of servers are checked as when it was opened; those it has may be gone since. */
+export async function restrictSession(
+  sessions: Sessions,
+  config: Config,
+  id: string,
+  change: Narrowing,
+): Promise<Session> {
+  const session = await sessions.load(id);
+  if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+  if (Object.keys(change).length === 0) {
+    throw new AmbitError('REQUEST_INVALID', {
+      what: 'Nothing was said to narrow: trust, ttl, servers or permissions.',
+    });
+  }
+  const { servers, ...rest } = change;
+  if (servers === undefined) return sessions.restrict(id, rest);
+  return sessions.restrict(id, { ...rest, servers: checkServers(servers, config, session.servers) });
+}

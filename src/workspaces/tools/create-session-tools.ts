@@ -1,0 +1,52 @@
+import type { Sessions } from '../../sessions/sessions.ts';
+import { createReach } from '../../sessions/tools/reach.ts';
+import { type ContextOf, sessionTools } from '../../sessions/tools/session-tools.ts';
+import { stateTools } from '../../sessions/tools/state-tools.ts';
+import type { Tool } from '../../sessions/tools/tool.ts';
+import { createToolset, type Toolset } from '../../sessions/tools/toolset.ts';
+import type { SessionStore } from '../../stores/store.ts';
+import { createFileAccess, type FileAccess, type FilesForTools } from './file-access.ts';
+import { sessionDeleteFile } from './session-delete-file.ts';
+import { sessionEditFile } from './session-edit-file.ts';
+import { sessionFileInfo } from './session-file-info.ts';
+import { sessionFileSearch } from './session-file-search.ts';
+import { sessionGrepSearch } from './session-grep-search.ts';
+import { sessionListDir } from './session-list-dir.ts';
+import { sessionMoveFile } from './session-move-file.ts';
+import { sessionReadFile } from './session-read-file.ts';
+
+export interface SessionToolsOptions {
+  readonly sessions: Pick<Sessions, 'end'>;
+  readonly store: SessionStore;
+  /** Absent where sessions have no files. */
+  readonly files?: FilesForTools | undefined;
+  /** Absent where there are no policies. */
+  readonly contextOf?: ContextOf | undefined;
+}
+
+/** The tools by which an agent looks after its sessions, and keeps state from one call to the next. */
+export function createSessionTools({ sessions, store, files, contextOf }: SessionToolsOptions): Toolset {
+  const reach = createReach(store);
+  const access = files === undefined ? undefined : createFileAccess(reach, files);
+  return createToolset([
+    ...sessionTools({ reach, sessions, store, contextOf }),
+    ...stateTools(reach, store.state),
+    ...(access === undefined ? [] : [...fileTools(access), ...searchTools(access)]),
+  ]);
+}
+
+/** The tools that work on single files of a session's workspace. */
+export function fileTools(access: FileAccess): readonly Tool[] {
+  return [
+    sessionReadFile(access),
+    sessionEditFile(access),
+    sessionDeleteFile(access),
+    sessionMoveFile(access),
+    sessionFileInfo(access),
+  ];
+}
+
+/** The tools that list folders and search files of a session's workspace. */
+export function searchTools(access: FileAccess): readonly Tool[] {
+  return [sessionListDir(access), sessionFileSearch(access), sessionGrepSearch(access)];
+}

@@ -1,0 +1,67 @@
+import * as z from 'zod';
+import type { Stopped } from '../search/bounds.ts';
+import type { WalkedEntry } from '../search/walk-files.ts';
+
+/** Longer ones are no paths anywhere. */
+export const pathArgument = z.string().min(1).max(4096);
+
+export const sha256Shown = z.string().nullable().describe('Of the whole file; null above 16 MiB.');
+
+/** Something that lies in a workspace, as lists and searches show it. */
+export const foundEntry = z.strictObject({
+  path: z.string().describe('Relative to the workspace.'),
+  kind: z.enum(['file', 'folder', 'link', 'special']),
+  bytes: z.number().int().nullable().describe('Of a file.'),
+  modified: z.string().nullable().describe('ISO 8601'),
+  ignored: z.literal(true).optional().describe('Ignored by .gitignore, or the repository itself.'),
+  closed: z.literal(true).optional().describe('May not be read in a session.'),
+  unrepresentable: z.literal(true).optional().describe('Its name is not UTF-8: no path can say it.'),
+});
+
+export function showEntry(entry: WalkedEntry): z.input<typeof foundEntry> {
+  const { path, kind, bytes, modifiedMs, ignored, closed, unrepresentable } = entry;
+  const shown = {
+    path,
+    kind,
+    bytes: kind === 'file' ? (bytes ?? null) : null,
+    modified: modifiedMs === undefined ? null : shownTime(modifiedMs),
+  };
+  if (!ignored && !closed && !unrepresentable) return shown;
+  return {
+    ...shown,
+    ...(ignored ? { ignored } : {}),
+    ...(closed ? { closed } : {}),
+    ...(unrepresentable ? { unrepresentable } : {}),
+  };
+}
+
+/** The last moment that a date can name. */
+const endOfTime = 8.64e15;
+
+/** Some file systems keep times that no date has, and whoever owns a file sets its time. */
+export function shownTime(ms: number): string {
+  return new Date(Math.max(-endOfTime, Math.min(ms, endOfTime))).toISOString();
+}
+
+/** Why there may be more than is told. */
+export const truncated = z
+  .enum(['limit', 'entries', 'time', 'depth'])
+  .nullable()
+  .describe(
+    'Why there may be more: the limit, too many files, too little time, folders too deep. Null when this is all.',
+  );
+
+const reasons: Readonly<Record<Stopped | 'limit', string>> = {
+  limit: 'The limit is reached; there are more.',
+  entries: 'There are more files than one search looks at.',
+  time: 'The time of one search is over.',
+  depth: 'Some folders lie too deep to be looked into.',
+};
+
+/** In a sentence, with what to do about it. */
+export function whyTruncated(why: Stopped | 'limit', advice: string): string {
+  return `[${reasons[why]} ${advice}]`;
+}
+
+/** Where a call does not say: the whole workspace. */
+export const folderArgument = z.string().min(1).max(4096).optional();
