@@ -1,7 +1,8 @@
 import { AmbitError } from '../errors.ts';
 import type { TokenPermissions } from '../identity/principal.ts';
 import type { Loaded, NonNull } from '../rules/session-base.ts';
-import type { SessionRecord, EndReason as StoredEndReason } from '../stores/record.ts';
+import type { TrustLevel } from '../rules/trust-level.ts';
+import type { NewSession, SessionRecord, EndReason as StoredEndReason } from '../stores/record.ts';
 
 /** Ambit's record of one agent's piece of work, with its bounds, as this process holds it: frozen, replaced when it changes. */
 export interface Session extends Loaded<Omit<SessionRecord, 'lastActiveAt' | 'expiresAt'>> {
@@ -27,6 +28,14 @@ type Said =
 /** A session to be opened; the id is random, the permissions are none, and all else is by the configuration unless said. */
 export interface SessionDraft extends Partial<NonNull<Pick<SessionRecord, Said>>> {}
 
+/** A draft whose members were checked against their bounds. */
+export interface CheckedDraft extends SessionDraft {
+  readonly userId: string;
+  readonly trustLevel: TrustLevel;
+  /** Instead of the longest there may be. */
+  readonly lifetimeSeconds?: number;
+}
+
 /** What a session can be asked to do without. Nothing in it can give more. */
 export type Narrowing = Pick<SessionDraft, 'trustLevel' | 'ttlSeconds' | 'servers' | 'permissions'>;
 
@@ -41,6 +50,29 @@ type Instant = 'createdAt' | 'lastActiveAt' | 'expiresAt' | 'endsAt';
 export interface SessionView
   extends Omit<SessionRecord, 'version' | 'keyId' | 'tokenDigests' | Instant>,
     Readonly<Record<Instant, string>> {}
+
+/** The members of a new record that a draft says, and those that stand where it says nothing. */
+export function newSessionOf(
+  draft: CheckedDraft,
+  defaults: Pick<NewSession, 'id' | 'tokenDigests' | 'ttlSeconds' | 'lifetimeSeconds'>,
+): NewSession {
+  return {
+    id: defaults.id,
+    name: draft.name ?? null,
+    userId: draft.userId,
+    agentId: draft.agentId ?? null,
+    workspaceId: draft.workspaceId ?? null,
+    parentId: draft.parentId ?? null,
+    keyId: draft.keyId ?? null,
+    trustLevel: draft.trustLevel,
+    servers: draft.servers ?? null,
+    permissions: draft.permissions ?? [],
+    metadata: draft.metadata ?? {},
+    tokenDigests: defaults.tokenDigests,
+    ttlSeconds: draft.ttlSeconds ?? defaults.ttlSeconds,
+    lifetimeSeconds: draft.lifetimeSeconds ?? defaults.lifetimeSeconds,
+  };
+}
 
 export function sessionOf(record: SessionRecord): Session {
   return Object.freeze({

@@ -1,25 +1,25 @@
 import { randomBytes } from 'node:crypto';
-import { AmbitError, isAmbitError } from '../errors.ts';
+import { AmbitError } from '../errors.ts';
 import { digestsEqual, isWhole, mintToken, type PresentedToken, presentedToken } from '../identity/token.ts';
-import type { TrustLevel } from '../rules/trust-level.ts';
-import type { NewSession, SessionChange, SessionRecord } from '../stores/record.ts';
-import type { SessionFilter, SessionStore, Updated } from '../stores/store.ts';
-import { descendantsOf } from './descendants.ts';
+import type { SessionRecord } from '../stores/record.ts';
+import type { Created, SessionFilter, SessionStore } from '../stores/store.ts';
 import { followStore } from './follow-store.ts';
 import type { Grant } from './grants.ts';
-import { createHeldSessions } from './loaded-sessions.ts';
+import { createHeldSessions, type HeldSessions } from './loaded-sessions.ts';
 import { fitInto, noParent } from './parent-bounds.ts';
 import type { Quotas } from './quotas.ts';
-import { narrowed } from './restrict.ts';
 import {
+  type CheckedDraft,
   type EndReason,
   goneBecause,
   type LeaveReason,
   type Narrowing,
+  newSessionOf,
   type Session,
   type SessionDraft,
   sessionOf,
 } from './session.ts';
+import { createSessionWriter } from './session-writer.ts';
 
 export interface SessionBounds {
   readonly ttlSeconds: number;
@@ -27,13 +27,6 @@ export interface SessionBounds {
   /** With a store in memory, how many there are at most; with any other, how many are held ready here. */
   readonly maxSessions: number;
   readonly maxPerUser: number;
-}
-
-export interface CheckedDraft extends SessionDraft {
-  readonly userId: string;
-  readonly trustLevel: TrustLevel;
-  /** Instead of the longest there may be. */
-  readonly lifetimeSeconds?: number;
 }
 
 /**
@@ -100,7 +93,6 @@ export interface SessionsOptions {
 
 /** The first one stays as long as the session. */
 export const mostTokens = 16;
-const mostTries = 16;
 
 export function createSessions(options: SessionsOptions): Sessions {
   const { store, bounds, now = () => performance.now() } = options;
@@ -121,6 +113,8 @@ export function createSessions(options: SessionsOptions): Sessions {
   });
   const stopFollowing = followStore(store, held);
 
+  const writer = createSessionWriter(store, held);
+
   async function load(id: string): Promise<Session | undefined> {
     const record = await store.get(id);
     return record === undefined ? undefined : held.holdFor(record);
@@ -136,70 +130,6 @@ export function createSessions(options: SessionsOptions): Sessions {
     return false;
   }
 
-  /** Another process may have made the token, or opened the session; or it is gone, and its holder may know why. */
-  async function proveByStore({ token, kind, id, digest }: PresentedToken): Promise<Session> {
-    // Typos are told from the token alone.
-    if (kind !== 'ambs' || id === undefined || !isWhole(token)) throw new AmbitError('UNAUTHENTICATED');
-    const record = await store.get(id);
-    if (record !== undefined) {
-      if (!record.tokenDigests.some((each) => digestsEqual(each, digest))) throw new AmbitError('UNAUTHENTICATED');
-      return held.holdFor(record);
-    }
-    const remains = await store.remains(id);
-    const known = remains?.record.tokenDigests.some((each) => digestsEqual(each, digest)) ?? false;
-    if (!known) throw new AmbitError('UNAUTHENTICATED');
-    throw goneBecause(remains?.reason);
-  }
-
-  async function parentOf({ parentId, userId }: CheckedDraft): Promise<Session | undefined> {
-    if (parentId === undefined) return undefined;
-    const record = await store.get(parentId);
-    if (record?.userId !== userId) throw noParent();
-    return sessionOf(record);
-  }
-
-  async function endAll(records: readonly SessionRecord[], reason: Exclude<EndReason, 'expired'>): Promise<void> {
-    for (const { id } of records) if (await store.end(id, reason)) held.leave(id, reason);
-  }
-
-  /** Reads, decides and writes until nobody else was faster. */
-  async function change(id: string, decide: (session: Session) => SessionChange | undefined): Promise<Session> {
-    let session = await load(id);
-    for (let tries = 0; tries < mostTries; tries++) {
-      if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
-      const wanted = decide(session);
-      if (wanted === undefined) return session;
-      const updated: Updated = await store.update(id, session.version, wanted);
-      if (updated.outcome === 'updated') return held.hold(updated.record);
-      session = updated.outcome === 'stale' ? held.hold(updated.record) : undefined;
-    }
-    throw new AmbitError('SESSION_STALE');
-  }
-
-  function narrow(id: string, wanted: (session: Session) => Narrowing | undefined): Promise<Session> {
-    return change(id, (session) => {
-      const after = narrowed(session, wanted(session) ?? {});
-      if (after === session) return undefined;
-      const { trustLevel, ttlSeconds, servers = null, permissions } = after;
-      return { trustLevel, ttlSeconds, servers, permissions };
-    });
-  }
-
-  /** Whoever was opened by a session has no more than it, whatever is taken from it later. */
-  async function keepChildrenWithin(session: Session): Promise<void> {
-    const within = new Map([[session.id, session]]);
-    for (const { id, parentId } of await descendantsOf(store, session)) {
-      const parent = within.get(parentId ?? '');
-      if (parent === undefined) continue;
-      const child = await narrow(id, (each) => fitInto(parent, each)).catch((error: unknown) => {
-        // Gone meanwhile: then there is nothing to narrow.
-        if (isAmbitError(error) && error.code === 'SESSION_NOT_FOUND') return undefined;
-        throw error;
-      });
-      if (child !== undefined) within.set(id, child);
-    }
-  }
-
   /** Its copy made room for another between the decision and this. */
   async function enterAgain({ id, version }: Session, counted: boolean): Promise<Grant> {
     const session = await load(id);
@@ -212,42 +142,17 @@ export function createSessions(options: SessionsOptions): Sessions {
     async create(draft) {
       const id = draft.id ?? randomBytes(16).toString('hex');
       const { token, digest } = mintToken('ambs', id);
-      const given: NewSession = {
-        id,
-        name: draft.name ?? null,
-        userId: draft.userId,
-        agentId: draft.agentId ?? null,
-        workspaceId: draft.workspaceId ?? null,
-        parentId: draft.parentId ?? null,
-        keyId: draft.keyId ?? null,
-        trustLevel: draft.trustLevel,
-        servers: draft.servers ?? null,
-        permissions: draft.permissions ?? [],
-        metadata: draft.metadata ?? {},
-        tokenDigests: [digest],
-        ttlSeconds: draft.ttlSeconds ?? bounds.ttlSeconds,
-        lifetimeSeconds: draft.lifetimeSeconds ?? bounds.maxLifetimeSeconds,
-      };
-      await parentOf(draft);
+      const { ttlSeconds, maxLifetimeSeconds: lifetimeSeconds } = bounds;
+      const given = newSessionOf(draft, { id, tokenDigests: [digest], ttlSeconds, lifetimeSeconds });
+      await findParent(store, draft);
       const evicts = store.capabilities.whenFull === 'evict';
       const created = await store.create(given, {
         perUser: bounds.maxPerUser,
         ...(evicts ? { inAll: bounds.maxSessions } : {}),
       });
-      if (created.outcome === 'exists') {
-        throw new AmbitError('SESSION_EXISTS', {
-          what:
-            created.what === 'name'
-              ? `A live session of this user is already named "${draft.name}".`
-              : 'A session with that id was opened before.',
-        });
-      }
-      if (created.outcome === 'full') {
-        if (created.cap === 'inAll') throw new AmbitError('SESSION_LIMIT');
-        throw new AmbitError('SESSION_LIMIT', { what: `This user already has ${bounds.maxPerUser} live sessions.` });
-      }
+      if (created.outcome !== 'created') throw creationError(created, draft, bounds);
       // Ended in between: whoever ended the parent may have looked for its children just before this one was there.
-      const parent = await parentOf(draft).catch(async (error: unknown) => {
+      const parent = await findParent(store, draft).catch(async (error: unknown) => {
         await store.end(id);
         throw error;
       });
@@ -255,7 +160,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       let session = held.hold(record);
       if (parent !== undefined && fitInto(parent, session) !== undefined) {
         // Or made narrower in between.
-        session = await narrow(id, (each) => fitInto(parent, each));
+        session = await writer.narrow(id, (each) => fitInto(parent, each));
         record = (await store.get(id)) ?? record;
       }
       for (const listener of openedListeners) listener(session);
@@ -265,7 +170,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     prove(presented) {
       const given = typeof presented === 'string' ? presentedToken(presented) : presented;
       const session = given.id === undefined ? undefined : held.get(given.id);
-      return session !== undefined && proves(session, given.digest) ? session : proveByStore(given);
+      return session !== undefined && proves(session, given.digest) ? session : proveByStore(store, held, given);
     },
 
     get: held.get,
@@ -289,22 +194,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       return grants === undefined ? enterAgain(session, counted) : grants.enter(counted, session.version);
     },
 
-    async end(id, reason = 'ended') {
-      const record = await store.get(id);
-      if (record === undefined) return false;
-      // The youngest generation first: whatever happens in between, nobody is left behind whom no one looks after.
-      await endAll((await descendantsOf(store, record)).reverse(), reason);
-      const ended = await store.end(id, reason);
-      try {
-        // Opened while we were at it; from here on nobody can open more.
-        await endAll((await descendantsOf(store, record)).reverse(), reason);
-      } finally {
-        if (ended) held.leave(id, reason);
-        // Somebody else was faster, and we have not heard of it yet.
-        else if (held.get(id) !== undefined) held.leave(id, (await store.remains(id))?.reason ?? 'unloaded');
-      }
-      return ended;
-    },
+    end: (id, reason = 'ended') => writer.end(id, reason),
 
     async endOfKey(userId, keyId) {
       let count = 0;
@@ -318,15 +208,11 @@ export function createSessions(options: SessionsOptions): Sessions {
       }
     },
 
-    async restrict(id, narrowing) {
-      const session = await narrow(id, () => narrowing);
-      await keepChildrenWithin(session);
-      return session;
-    },
+    restrict: writer.restrict,
 
     async furtherToken(id) {
       const { token, digest } = mintToken('ambs', id);
-      await change(id, ({ tokenDigests }) => {
+      await writer.change(id, ({ tokenDigests }) => {
         const [first, ...further] = tokenDigests;
         if (further.length >= mostTokens - 1) further.splice(held.idlestToken(id, further), 1);
         return { tokenDigests: [...(first === undefined ? [] : [first]), ...further, digest] };
@@ -344,4 +230,47 @@ export function createSessions(options: SessionsOptions): Sessions {
       await held.close(store.capabilities.durable === 'no' ? 'closed' : 'unloaded');
     },
   };
+}
+
+/** The session that a token proves by the store: another process opened it or made the token, or the session is gone. */
+async function proveByStore(
+  store: SessionStore,
+  held: HeldSessions,
+  { token, kind, id, digest }: PresentedToken,
+): Promise<Session> {
+  // A mistyped token is recognised without asking the store.
+  if (kind !== 'ambs' || id === undefined || !isWhole(token)) throw new AmbitError('UNAUTHENTICATED');
+  const record = await store.get(id);
+  if (record !== undefined) {
+    if (!record.tokenDigests.some((each) => digestsEqual(each, digest))) throw new AmbitError('UNAUTHENTICATED');
+    return held.holdFor(record);
+  }
+  const remains = await store.remains(id);
+  const known = remains?.record.tokenDigests.some((each) => digestsEqual(each, digest)) ?? false;
+  if (!known) throw new AmbitError('UNAUTHENTICATED');
+  throw goneBecause(remains?.reason);
+}
+
+async function findParent(store: SessionStore, { parentId, userId }: CheckedDraft): Promise<Session | undefined> {
+  if (parentId === undefined) return undefined;
+  const record = await store.get(parentId);
+  if (record?.userId !== userId) throw noParent();
+  return sessionOf(record);
+}
+
+function creationError(
+  created: Exclude<Created, { outcome: 'created' }>,
+  { name }: SessionDraft,
+  { maxPerUser }: SessionBounds,
+): AmbitError {
+  if (created.outcome === 'exists') {
+    return new AmbitError('SESSION_EXISTS', {
+      what:
+        created.what === 'name'
+          ? `A live session of this user is already named "${name}".`
+          : 'A session with that id was opened before.',
+    });
+  }
+  if (created.cap === 'inAll') return new AmbitError('SESSION_LIMIT');
+  return new AmbitError('SESSION_LIMIT', { what: `This user already has ${maxPerUser} live sessions.` });
 }

@@ -1,6 +1,6 @@
 import { type AmbitError, isAmbitError } from '../../errors.ts';
-import type { Session } from '../../sessions/session.ts';
-import type { CheckedDraft, Sessions } from '../../sessions/sessions.ts';
+import type { CheckedDraft, Session } from '../../sessions/session.ts';
+import type { Sessions } from '../../sessions/sessions.ts';
 import type { SessionStore } from '../../stores/store.ts';
 
 /** A name that is no id nor the beginning of one, so that it finds nothing else. */

@@ -84,18 +84,8 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
   const common = join(folders, '.content');
   const making = new Map<string, Promise<string>>();
   const known = new Map<string, FolderRecord>();
-
-  function workspaceOf(id: string | undefined): WorkspaceConfig | undefined {
-    const { workspaces } = config();
-    return id !== undefined && Object.hasOwn(workspaces, id) ? workspaces[id] : undefined;
-  }
-
-  function kindFor(id: string | undefined): FolderKind | undefined {
-    const workspace = workspaceOf(id);
-    if (workspace === undefined || workspace.backend !== 'local' || workspace.isolation === 'shared') return undefined;
-    return workspace.isolation;
-  }
-
+  const workspaceOf = (id: string | undefined) => findWorkspace(config(), id);
+  const kindFor = (id: string | undefined) => folderKindOf(workspaceOf(id));
   const placeFor = ({ sessionId, workspaceId }: FolderName) => folderPlace(folders, sessionId, workspaceId);
 
   /** Alone with the folder, among all processes. */
@@ -113,50 +103,20 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
     return record;
   }
 
-  function must(which: FolderName): FolderRecord {
-    const record = readRecord(placeFor(which));
-    if (record?.state === 'ready') return record;
-    throw new AmbitError('WORKSPACE_UNAVAILABLE', {
-      what: 'The session has no folder of its own there.',
-      hint: 'A session has one where workspaces.<name>.isolation is "worktree" or "copy", once it was used there.',
-    });
-  }
-
   async function make(which: FolderName, name: string | undefined, kind: FolderKind, path: string): Promise<string> {
-    const { makeFolder, removeSessionFolder } = await loadWork();
+    const { makeLoggedFolder, removeSessionFolder } = await loadWork();
     const record = await alone(which, async (place) => {
       const there = readRecord(place);
       if (there?.state === 'ready' && existsSync(there.path)) return there;
       // Whoever began was killed, or somebody took the files away.
       await removeSessionFolder(git, place);
-      const started = performance.now();
       const subject = { ...which, sessionName: name, workspacePath: path, kind };
-      try {
-        const made = await makeFolder({ git, common, place }, subject);
-        const facts = { session: which.sessionId, workspace: which.workspaceId, isolation: kind };
-        note('folder-made', which, made.origin === null ? kind : `${kind} ${made.origin.branch}`);
-        log.info('session folder made', { ...facts, ms: Math.round(performance.now() - started) });
-        if (made.uncommitted) log.warn('uncommitted changes are left out', facts);
-        return made;
-      } catch (error) {
-        await removeSessionFolder(git, place);
-        throw error;
-      }
+      const made = await makeLoggedFolder({ git, common, place, log }, subject);
+      note('folder-made', which, made.origin === null ? kind : `${kind} ${made.origin.branch}`);
+      return made;
     });
     known.set(keyOf(which), record);
     return record.path;
-  }
-
-  async function unmerged(place: FolderPlace, record: FolderRecord): Promise<number> {
-    const { changesOf, missingFrom, openRoot, readBase } = await loadWork();
-    const session = openRoot(record.path);
-    try {
-      const changes = await changesOf(git, session, readBase(place.base), place, record);
-      const workspace = openRoot(record.workspacePath);
-      return (await missingFrom(workspace, changes).finally(() => workspace.close())).length;
-    } finally {
-      session.close();
-    }
   }
 
   async function remove(which: FolderName, place: FolderPlace): Promise<void> {
@@ -170,11 +130,12 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
 
   async function settle(which: FolderName): Promise<void> {
     await alone(which, async (place) => {
+      const { countUnmerged } = await loadWork();
       const record = readRecord(place);
       const wish = workspaceOf(which.workspaceId)?.onEnd ?? 'auto';
       if (record?.state === 'ready' && wish !== 'remove') {
         // What cannot be looked at is not thrown away.
-        const files = wish === 'keep' ? undefined : await unmerged(place, record).catch(() => undefined);
+        const files = wish === 'keep' ? undefined : await countUnmerged(git, place, record).catch(() => undefined);
         if (files !== 0) {
           writeRecord(place, { ...record, kept: true });
           known.delete(keyOf(which));
@@ -200,8 +161,8 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
       const which = { sessionId: id, workspaceId };
       const record = recordOf(which);
       if (record !== undefined && existsSync(record.path)) return record.path;
-      known.delete(keyOf(which));
       const key = keyOf(which);
+      known.delete(key);
       const under = making.get(key) ?? make(which, name, kind, path).finally(() => making.delete(key));
       making.set(key, under);
       return under;
@@ -215,36 +176,20 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
       return recordOf(which)?.path ?? expected(placeFor(which), kind, shared);
     },
 
-    find(reference) {
-      const fitting = sessionsIn(folders).flatMap((sessionId) =>
-        foldersOf(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId })),
-      );
-      const exact = fitting.filter(({ sessionId }) => sessionId === reference);
-      if (exact.length > 0) return exact;
-      const named = fitting.filter((which) => readRecord(placeFor(which))?.sessionName === reference);
-      const found = named.length > 0 ? named : fitting.filter(({ sessionId }) => sessionId.startsWith(reference));
-      return new Set(found.map(({ sessionId }) => sessionId)).size === 1 ? found : [];
-    },
+    find: (reference) => findFolders(folders, reference),
 
     async diff(which) {
-      const { changesOf, diffOf, openRoot, readBase, withBefore } = await loadWork();
-      const [place, record] = [placeFor(which), must(which)];
-      const root = openRoot(record.path);
-      try {
-        const changes = await changesOf(git, root, readBase(place.base), place, record);
-        const shown = await withBefore(git, common, place, record, changes, (read) => diffOf(root, changes, read));
-        const { kind, path, origin, uncommitted } = record;
-        const from = { branch: origin?.branch ?? null, commit: origin?.commit ?? null, uncommitted };
-        return { ...which, isolation: kind, path, ...from, ...shown };
-      } finally {
-        root.close();
-      }
+      const { diffFolder } = await loadWork();
+      const [place, record] = [placeFor(which), requireRecord(placeFor(which))];
+      const { kind, path, origin, uncommitted } = record;
+      const from = { branch: origin?.branch ?? null, commit: origin?.commit ?? null, uncommitted };
+      return { ...which, isolation: kind, path, ...from, ...(await diffFolder(git, common, place, record)) };
     },
 
     async merge(which, { dryRun, prefer }) {
       const { createPathGuard, mergeFolder, pathRules } = await loadWork();
       const merged = await alone(which, async (place) => {
-        const record = must(which);
+        const record = requireRecord(place);
         const workspace = workspaceOf(which.workspaceId);
         if (workspace === undefined) throw new AmbitError('WORKSPACE_NOT_FOUND');
         const guard = createPathGuard(pathRules(workspace.files));
@@ -259,7 +204,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
     },
 
     async discard(which) {
-      must(which);
+      requireRecord(placeFor(which));
       await alone(which, (place) => remove(which, place));
       await removeIfEmpty(which.sessionId);
     },
@@ -297,4 +242,36 @@ function expected(place: FolderPlace, kind: FolderKind, workspace: string): stri
   } catch {
     return undefined;
   }
+}
+
+function findWorkspace({ workspaces }: Config, id: string | undefined): WorkspaceConfig | undefined {
+  return id !== undefined && Object.hasOwn(workspaces, id) ? workspaces[id] : undefined;
+}
+
+/** Undefined where sessions work in the folder of the workspace itself. */
+function folderKindOf(workspace: WorkspaceConfig | undefined): FolderKind | undefined {
+  if (workspace === undefined || workspace.backend !== 'local' || workspace.isolation === 'shared') return undefined;
+  return workspace.isolation;
+}
+
+function requireRecord(place: FolderPlace): FolderRecord {
+  const record = readRecord(place);
+  if (record?.state === 'ready') return record;
+  throw new AmbitError('WORKSPACE_UNAVAILABLE', {
+    what: 'The session has no folder of its own there.',
+    hint: 'A session has one where workspaces.<name>.isolation is "worktree" or "copy", once it was used there.',
+  });
+}
+
+function findFolders(folders: string, reference: string): readonly FolderName[] {
+  const all = sessionsIn(folders).flatMap((sessionId) =>
+    foldersOf(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId })),
+  );
+  const exact = all.filter(({ sessionId }) => sessionId === reference);
+  if (exact.length > 0) return exact;
+  const nameOf = ({ sessionId, workspaceId }: FolderName) =>
+    readRecord(folderPlace(folders, sessionId, workspaceId))?.sessionName;
+  const named = all.filter((each) => nameOf(each) === reference);
+  const found = named.length > 0 ? named : all.filter(({ sessionId }) => sessionId.startsWith(reference));
+  return new Set(found.map(({ sessionId }) => sessionId)).size === 1 ? found : [];
 }
