@@ -1,12 +1,12 @@
 import type { Command } from './command.ts';
 
 /** A verb by its name; what it does is loaded when it is meant, so that listing sessions need not load a gateway. */
-export interface Verb {
+export interface CommandEntry {
   readonly path: readonly string[];
   readonly load: () => Promise<Command>;
 }
 
-export const verbs: readonly Verb[] = [
+export const commands: readonly CommandEntry[] = [
   { path: ['serve'], load: async () => (await import('./commands/serve.ts')).serveCommand },
   { path: ['stdio'], load: async () => (await import('./commands/stdio.ts')).stdioCommand },
   { path: ['run'], load: async () => (await import('./commands/run.ts')).runCommand },

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { isAmbitError } from '../errors.ts';
 import { escapeControls } from '../lib/text/escape-controls.ts';
 import { manifest } from '../own-files.ts';
-import { type Command, globalFlags, type Invocation, UsageFault } from './command.ts';
-import { verbs } from './commands.ts';
+import { type Command, globalFlags, type Invocation, UsageError } from './command.ts';
+import { commands } from './commands.ts';
 import { readInvocation } from './read-invocation.ts';
 
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
@@ -12,7 +12,7 @@ const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly ver
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   if (argv.length === 0 || argv[0] === 'help' || argv[0] === '--help' || argv[0] === '-h') {
     (argv.length === 0 ? process.stderr : process.stdout).write(
-      usage(await Promise.all(verbs.map((verb) => verb.load()))),
+      renderUsage(await Promise.all(commands.map((verb) => verb.load()))),
     );
     return argv.length === 0 ? 2 : 0;
   }
@@ -23,48 +23,48 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   let invocation: Invocation;
   let command: Command;
   try {
-    ({ command, invocation } = await readInvocation(verbs, argv, env));
+    ({ command, invocation } = await readInvocation(commands, argv, env));
   } catch (error) {
-    if (!(error instanceof UsageFault)) throw error;
-    complain(`${error.message}\nTry "ambit help".`);
+    if (!(error instanceof UsageError)) throw error;
+    printError(`${error.message}\nTry "ambit help".`);
     return 2;
   }
   if (invocation.flags.help === true) {
-    process.stdout.write(usage([command]));
+    process.stdout.write(renderUsage([command]));
     return 0;
   }
   try {
     return await command.run(invocation);
   } catch (error) {
-    if (error instanceof UsageFault) {
-      complain(`${error.message}\nTry "ambit help".`);
+    if (error instanceof UsageError) {
+      printError(`${error.message}\nTry "ambit help".`);
       return 2;
     }
     if (!isAmbitError(error)) throw error;
-    complain(`${error.code}: ${error.message}\n${error.hint}`);
+    printError(`${error.code}: ${error.message}\n${error.hint}`);
     return 1;
   }
 }
 
-function complain(text: string): void {
+function printError(text: string): void {
   const lines = text.split('\n').map((line) => `ambit: ${escapeControls(line)}\n`);
   process.stderr.write(lines.join(''));
 }
 
 /** The help text, within 80 columns. */
-function usage(commands: readonly Command[]): string {
+function renderUsage(listed: readonly Command[]): string {
   const lines = ['Ambit, the session layer for MCP.', '', 'Usage:'];
-  for (const command of commands) {
+  for (const command of listed) {
     const operands = command.operands === undefined ? '' : ` ${command.operands}`;
     lines.push(`  ambit ${command.path.join(' ')}${operands}`, `      ${command.help}`);
-    for (const [name, flag] of Object.entries(command.flags)) lines.push(flagLine(name, flag));
+    for (const [name, flag] of Object.entries(command.flags)) lines.push(renderFlag(name, flag));
   }
   lines.push('', 'Everywhere:');
-  for (const [name, flag] of Object.entries(globalFlags)) lines.push(flagLine(name, flag));
+  for (const [name, flag] of Object.entries(globalFlags)) lines.push(renderFlag(name, flag));
   return `${lines.join('\n')}\n`;
 }
 
-function flagLine(name: string, flag: { readonly value?: string; readonly help: string }): string {
+function renderFlag(name: string, flag: { readonly value?: string; readonly help: string }): string {
   const spelled = `--${name}${flag.value === undefined ? '' : ` ${flag.value}`}`;
   return `        ${spelled.padEnd(22)} ${flag.help}`;
 }

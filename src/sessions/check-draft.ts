@@ -4,13 +4,14 @@ import { AmbitError } from '../errors.ts';
 import { mostPermissions, permissionName } from '../rules/permissions.ts';
 import type { SessionDraft } from './session.ts';
 
-const keyPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const metadataKeyPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
-const most = 1000;
+const maxServers = 1000;
 
 /** The names of a session's own list, each once. One that no server has is refused: it would only look like a bound. */
 export function checkServers(names: readonly string[], config: Config, known: readonly string[] = []): string[] {
-  if (names.length > most) throw new AmbitError('REQUEST_INVALID', { what: `At most ${most} servers can be named.` });
+  if (names.length > maxServers)
+    throw new AmbitError('REQUEST_INVALID', { what: `At most ${maxServers} servers can be named.` });
   for (const name of names) {
     if (known.includes(name) || Object.hasOwn(config.servers, name)) continue;
     const meant = closest(name, Object.keys(config.servers));
@@ -35,15 +36,15 @@ export function checkPermissions(names: readonly string[]): string[] {
   });
 }
 
-export function checkMetadata(metadata: SessionDraft['metadata'], mostBytes: number): void {
+export function checkMetadata(metadata: SessionDraft['metadata'], maxBytes: number): void {
   if (metadata === undefined) return;
-  const odd = Object.keys(metadata).find((key) => !keyPattern.test(key));
+  const odd = Object.keys(metadata).find((key) => !metadataKeyPattern.test(key));
   if (odd !== undefined) {
     throw new AmbitError('REQUEST_INVALID', {
       what: `"${odd.slice(0, 64)}" cannot name metadata; take up to 64 of letters, digits, ".", "_" and "-".`,
     });
   }
   const bytes = Buffer.byteLength(JSON.stringify(metadata));
-  if (bytes <= mostBytes) return;
-  throw new AmbitError('METADATA_TOO_LARGE', { what: `The metadata has ${bytes} bytes; ${mostBytes} are allowed.` });
+  if (bytes <= maxBytes) return;
+  throw new AmbitError('METADATA_TOO_LARGE', { what: `The metadata has ${bytes} bytes; ${maxBytes} are allowed.` });
 }

@@ -6,7 +6,7 @@ import type { SessionStore } from '../stores/store.ts';
  * the same user: whoever else's they are, they are not this one's to look after. One that outlived its parent stands
  * by itself.
  */
-export async function descendantsOf(
+export async function findDescendants(
   store: SessionStore,
   { id, userId }: Pick<SessionRecord, 'id' | 'userId'>,
 ): Promise<SessionRecord[]> {

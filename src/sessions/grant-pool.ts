@@ -1,6 +1,6 @@
 import type { AmbitError } from '../errors.ts';
 import type { Grant, GrantOptions, Grants } from './grants.ts';
-import { type GrantSize, mostAtOnce, mostFor, type Quotas } from './quotas.ts';
+import { type GrantSize, maxGrantFor, maxGrantSize, type Quotas } from './quotas.ts';
 
 /** The grants that this process has of one session: takes calls from them, and gives back what lies idle. */
 export interface GrantPool extends Pick<Grants, 'leave' | 'withdraw' | 'settle' | 'giveBackIdle' | 'close'> {
@@ -42,15 +42,15 @@ export function createGrantPool(options: GrantOptions): GrantPool {
   }
 
   function grow(grant: Grant): void {
-    if (grant.outgrown) return;
-    grant.outgrown = grant.calls === 0;
-    if (grant.calls === 0) calls = Math.min(calls * 2, mostAtOnce);
-    if (grant.busy === grant.places) places = Math.min(places * 2, mostAtOnce);
+    if (grant.isOutgrown) return;
+    grant.isOutgrown = grant.calls === 0;
+    if (grant.calls === 0) calls = Math.min(calls * 2, maxGrantSize);
+    if (grant.busy === grant.places) places = Math.min(places * 2, maxGrantSize);
   }
 
-  function release(grant: Grant): Promise<void> {
-    if (grant.settled) return Promise.resolve();
-    grant.settled = true;
+  function giveBack(grant: Grant): Promise<void> {
+    if (grant.isSettled) return Promise.resolve();
+    grant.isSettled = true;
     held.delete(grant);
     if (current === grant) current = undefined;
     return returns.giveBack(grant);
@@ -60,7 +60,7 @@ export function createGrantPool(options: GrantOptions): GrantPool {
     generation++;
     for (const grant of held) {
       grant.usableUntil = 0;
-      if (grant.inFlight === 0) void release(grant);
+      if (grant.inFlight === 0) void giveBack(grant);
     }
   }
 
@@ -82,15 +82,15 @@ export function createGrantPool(options: GrantOptions): GrantPool {
 
     add(grant, { counted, at, asked }) {
       held.add(grant);
-      options.active();
+      options.onActive();
       if (asked !== generation) {
         grant.usableUntil = 0;
-        void release(grant);
+        void giveBack(grant);
       } else if (current === undefined || counted || at >= current.usableUntil) current = grant;
     },
 
     nextSize(limits, waiting) {
-      const most = mostFor(limits);
+      const most = maxGrantFor(limits);
       const wanted = Math.max(waiting, 1);
       return {
         calls: Math.min(Math.max(calls, wanted), most.calls),
@@ -119,8 +119,8 @@ export function createGrantPool(options: GrantOptions): GrantPool {
       const usedUp = grant.places > 0 && grant.calls === 0;
       if (usedUp && at < grant.usableUntil) grow(grant);
       if (!usedUp && at < grant.usableUntil) return undefined;
-      const given = release(grant);
-      return grant.scarce ? given : undefined;
+      const given = giveBack(grant);
+      return grant.isScarce ? given : undefined;
     },
 
     withdraw,
@@ -132,15 +132,15 @@ export function createGrantPool(options: GrantOptions): GrantPool {
         if (at < grant.usableUntil) continue;
         if (grant.inFlight === 0) {
           if (grant === current && grant.calls > calls / 2) calls = Math.max(1, calls >> 1);
-          void release(grant);
-        } else if (at >= grant.renewAt || (at >= grant.tellAt && (grant.calls > 0 || grant.bytes > 0))) {
+          void giveBack(grant);
+        } else if (at >= grant.renewAt || (at >= grant.reportAt && (grant.calls > 0 || grant.bytes > 0))) {
           void returns.renew(grant, () => closed !== undefined);
         }
       }
       return held.size + returns.owed > 0;
     },
 
-    giveBackIdle: () => [...held].filter((grant) => grant.inFlight === 0 && grant.places > 0).map(release),
+    giveBackIdle: () => [...held].filter((grant) => grant.inFlight === 0 && grant.places > 0).map(giveBack),
 
     async close(because) {
       closed ??= because;
@@ -178,9 +178,9 @@ interface GrantReturns {
   readonly owed: number;
 }
 
-const tellAgainMs = 1000;
+const reportAgainMs = 1000;
 
-function createGrantReturns({ store, now, session, active }: GrantOptions): GrantReturns {
+function createGrantReturns({ store, now, session, onActive }: GrantOptions): GrantReturns {
   const owed = new Set<Grant>();
   const returning = new Set<Promise<void>>();
 
@@ -190,15 +190,15 @@ function createGrantReturns({ store, now, session, active }: GrantOptions): Gran
 
   function giveBack(grant: Grant): Promise<void> {
     owed.delete(grant);
-    const telling = store.release(session().id, grant.lease, usageOf(grant)).catch(() => {
+    const reporting = store.release(session().id, grant.lease, usageOf(grant)).catch(() => {
       const at = now();
       if (at >= grant.heldUntil) return;
-      grant.tellAt = at + tellAgainMs;
+      grant.reportAt = at + reportAgainMs;
       owed.add(grant);
-      active();
+      onActive();
     });
-    returning.add(telling);
-    return telling.finally(() => returning.delete(telling));
+    returning.add(reporting);
+    return reporting.finally(() => returning.delete(reporting));
   }
 
   /** Takes another lease for calls under way, after the old one ran out because nobody could tell the store in time. */
@@ -208,7 +208,7 @@ function createGrantReturns({ store, now, session, active }: GrantOptions): Gran
     const { busy, limits } = grant;
     const verdict = await store.admit({ id, holdMs, calls: 0, places: busy, bytes, limits });
     if (verdict.outcome !== 'admitted' || verdict.lease === null) return;
-    if (grant.settled) await store.release(id, verdict.lease);
+    if (grant.isSettled) await store.release(id, verdict.lease);
     grant.lease = verdict.lease;
     grant.heldUntil = at + holdMs;
   }
@@ -230,12 +230,12 @@ function createGrantReturns({ store, now, session, active }: GrantOptions): Gran
       } catch {
         // Nobody knows whether it was heard. Bytes counted twice refuse too early; calls given back twice admit too many.
         grant.bytes += bytes;
-        grant.tellAt = now() + tellAgainMs;
+        grant.reportAt = now() + reportAgainMs;
       }
     },
 
     retry(at) {
-      for (const grant of owed) if (at >= grant.tellAt) void giveBack(grant);
+      for (const grant of owed) if (at >= grant.reportAt) void giveBack(grant);
     },
     pending: () => Promise.all([...returning]),
     get owed() {

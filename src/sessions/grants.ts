@@ -3,7 +3,7 @@ import type { Admission } from '../stores/admission.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { SessionStore } from '../stores/store.ts';
 import { createGrantPool, holdMs, renewEveryMs } from './grant-pool.ts';
-import { type GrantSize, mostFor, nothing, type Quotas, quotaExceeded, single } from './quotas.ts';
+import { type GrantSize, maxGrantFor, noCalls, oneCall, type Quotas, quotaExceededError } from './quotas.ts';
 import type { Session } from './session.ts';
 
 /**
@@ -20,7 +20,7 @@ export interface Grant {
   readonly limits: Quotas;
   readonly places: number;
   /** Places are so few that each of them matters. */
-  readonly scarce: boolean;
+  readonly isScarce: boolean;
   calls: number;
   /** Counted calls under way on it, and everything under way. */
   busy: number;
@@ -29,13 +29,13 @@ export interface Grant {
   usableUntil: number;
   lastUseAt: number;
   /** When the store is told next, if there is something to tell; and at the latest. */
-  tellAt: number;
+  reportAt: number;
   renewAt: number;
   /** After that the store has let go of it by itself. */
   heldUntil: number;
   /** What comes after it is larger. */
-  outgrown: boolean;
-  settled: boolean;
+  isOutgrown: boolean;
+  isSettled: boolean;
 }
 
 export interface GrantOptions {
@@ -46,17 +46,17 @@ export interface GrantOptions {
   /** The record that this process holds; what it decides, it decides on that. */
   readonly session: () => Session;
   /** The store has a newer record, or none any more. */
-  readonly outdated: (record: SessionRecord) => void;
-  readonly gone: (reason: 'missing' | 'expired' | 'ended') => AmbitError;
+  readonly onOutdated: (record: SessionRecord) => void;
+  readonly onGone: (reason: 'missing' | 'expired' | 'ended') => AmbitError;
   /** There is something that `settle` has to look after. */
-  readonly active: () => void;
+  readonly onActive: () => void;
   /** Gives back what lies idle here of the same user or workspace; false when there was nothing. */
-  readonly reclaim: () => Promise<boolean>;
+  readonly reclaimIdleGrants: () => Promise<boolean>;
 }
 
 export interface Grants {
   /** A promise only when the store has to be asked. Throws `StaleSession` when that is no longer the version. */
-  enter(counted: boolean, version: number): Grant | Promise<Grant>;
+  acquire(counted: boolean, version: number): Grant | Promise<Grant>;
   /**
    * To be called once for each that entered. A promise where others may wait for the very place: whoever answers only
    * then has let it go first.
@@ -80,38 +80,38 @@ export class StaleSession extends Error {}
 
 const usableMs = 750;
 /** When an answer was long in coming, at least those who waited for it may use it. */
-const lateMs = 50;
+const lateAnswerMs = 50;
 
 export function createGrants(options: GrantOptions): Grants {
   const { store, now } = options;
   const pool = createGrantPool(options);
   const asking: Record<'counted' | 'free', Promise<void> | undefined> = { counted: undefined, free: undefined };
   let waiting = 0;
-  let entering = 0;
+  let acquiring = 0;
 
-  async function ask(counted: boolean): Promise<void> {
+  async function requestGrant(counted: boolean): Promise<void> {
     const { id, version, endsAt } = options.session();
     const limits = options.quotas();
     const asked = pool.generation;
     if (counted) pool.growCurrent();
     const request = (size: GrantSize): Admission => ({ id, version, holdMs, limits, ...size });
-    let size = counted ? pool.nextSize(limits, waiting) : nothing;
+    let size = counted ? pool.nextSize(limits, waiting) : noCalls;
     let began = now();
     let verdict = await store.admit(request(size));
     const again = async () => {
       pool.resetSize();
-      size = single;
+      size = oneCall;
       began = now();
       verdict = await store.admit(request(size));
     };
     if (verdict.outcome === 'quota' && size.calls + size.places > 2) await again();
-    if (verdict.outcome === 'quota' && (await options.reclaim())) await again();
-    if (verdict.outcome === 'quota') throw quotaExceeded(verdict);
+    if (verdict.outcome === 'quota' && (await options.reclaimIdleGrants())) await again();
+    if (verdict.outcome === 'quota') throw quotaExceededError(verdict);
     if (verdict.outcome === 'stale') {
-      options.outdated(verdict.record);
+      options.onOutdated(verdict.record);
       throw new StaleSession();
     }
-    if (verdict.outcome !== 'admitted') throw options.gone(verdict.outcome);
+    if (verdict.outcome !== 'admitted') throw options.onGone(verdict.outcome);
     const at = now();
     const left = endsAt - verdict.lastActiveAt;
     const grant: Grant = {
@@ -119,53 +119,53 @@ export function createGrants(options: GrantOptions): Grants {
       lease: verdict.lease as string,
       limits,
       places: size.places,
-      scarce: counted && mostFor(limits).places === 1,
+      isScarce: counted && maxGrantFor(limits).places === 1,
       calls: size.calls,
       busy: 0,
       inFlight: 0,
       bytes: 0,
       // A late answer is old news: what it grants counts from when it was asked for.
-      usableUntil: Math.min(Math.max(began + usableMs, at + lateMs), at + left),
+      usableUntil: Math.min(Math.max(began + usableMs, at + lateAnswerMs), at + left),
       lastUseAt: at,
-      tellAt: 0,
+      reportAt: 0,
       renewAt: began + renewEveryMs,
       heldUntil: began + holdMs,
-      outgrown: false,
-      settled: false,
+      isOutgrown: false,
+      isSettled: false,
     };
     pool.add(grant, { counted, at, asked });
   }
 
-  function check(version: number): void {
+  function assertCurrent(version: number): void {
     if (pool.closed !== undefined) throw pool.closed;
     if (options.session().version !== version) throw new StaleSession();
   }
 
   /** Asks the store once for all that wait, however many they are. */
-  async function more(counted: boolean, version: number): Promise<Grant> {
+  async function acquireFromStore(counted: boolean, version: number): Promise<Grant> {
     const slot = counted ? 'counted' : 'free';
-    entering++;
+    acquiring++;
     if (counted) waiting++;
     try {
       for (;;) {
-        asking[slot] ??= ask(counted).finally(() => {
+        asking[slot] ??= requestGrant(counted).finally(() => {
           asking[slot] = undefined;
         });
         await asking[slot];
-        check(version);
+        assertCurrent(version);
         const grant = pool.take(counted);
         if (grant !== undefined) return grant;
       }
     } finally {
-      entering--;
+      acquiring--;
       if (counted) waiting--;
     }
   }
 
   const grants: Grants = {
-    enter(counted, version) {
-      check(version);
-      return pool.take(counted) ?? more(counted, version);
+    acquire(counted, version) {
+      assertCurrent(version);
+      return pool.take(counted) ?? acquireFromStore(counted, version);
     },
     leave: pool.leave,
     withdraw: pool.withdraw,
@@ -173,7 +173,7 @@ export function createGrants(options: GrantOptions): Grants {
     giveBackIdle: pool.giveBackIdle,
     close: pool.close,
     get inFlight() {
-      return pool.inFlight + entering;
+      return pool.inFlight + acquiring;
     },
     get lastUseAt() {
       return pool.lastUseAt;

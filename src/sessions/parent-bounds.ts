@@ -6,16 +6,16 @@ import type { Narrowing, Session, SessionDraft } from './session.ts';
  * A session that another one opens is within that one's bounds. What is asked for beyond them is refused; what is not
  * asked for is taken from the parent, but for permissions, which are always asked for.
  */
-export function draftWithin(parent: Session, draft: SessionDraft): SessionDraft {
+export function boundDraft(parent: Session, draft: SessionDraft): SessionDraft {
   const { userId = parent.userId, workspaceId = parent.workspaceId, servers = parent.servers } = draft;
-  if (userId !== parent.userId) throw noParent();
+  if (userId !== parent.userId) throw parentNotFound();
   if (parent.workspaceId !== undefined && workspaceId !== parent.workspaceId) {
-    throw beyond(`works in the workspace "${parent.workspaceId}"`, 'workspaceId');
+    throw beyondParent(`works in the workspace "${parent.workspaceId}"`, 'workspaceId');
   }
   const other = servers?.find((name) => parent.servers !== undefined && !parent.servers.includes(name));
-  if (other !== undefined) throw beyond(`may not use the server "${other.slice(0, 60)}"`, 'servers');
+  if (other !== undefined) throw beyondParent(`may not use the server "${other.slice(0, 60)}"`, 'servers');
   const gained = draft.permissions?.find((name) => !parent.permissions.includes(name));
-  if (gained !== undefined) throw beyond(`does not hold the permission "${gained.slice(0, 60)}"`, 'permissions');
+  if (gained !== undefined) throw beyondParent(`does not hold the permission "${gained.slice(0, 60)}"`, 'permissions');
   if (draft.trustLevel !== undefined && !isAtMost(draft.trustLevel, parent.trustLevel)) {
     throw new AmbitError('TRUST_REQUIRED', {
       what: `The trust level "${draft.trustLevel}" was asked for, but the parent is "${parent.trustLevel}".`,
@@ -31,7 +31,7 @@ export function draftWithin(parent: Session, draft: SessionDraft): SessionDraft 
 }
 
 /** What has to be taken from a child when its parent is made narrower; undefined when it fits as it is. */
-export function fitInto(parent: Session, child: Session): Narrowing | undefined {
+export function restrictionForChild(parent: Session, child: Session): Narrowing | undefined {
   const trustLevel = isAtMost(child.trustLevel, parent.trustLevel) ? {} : { trustLevel: parent.trustLevel };
   const permissions = child.permissions.filter((name) => parent.permissions.includes(name));
   const servers = parent.servers && (child.servers ?? parent.servers).filter((name) => parent.servers?.includes(name));
@@ -43,11 +43,11 @@ export function fitInto(parent: Session, child: Session): Narrowing | undefined 
   return Object.keys(change).length === 0 ? undefined : change;
 }
 
-export function noParent(): AmbitError {
+export function parentNotFound(): AmbitError {
   return new AmbitError('SESSION_NOT_FOUND', { what: 'This user has no live session to be the parent.' });
 }
 
-function beyond(what: string, rule: string): AmbitError {
+function beyondParent(what: string, rule: string): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
     what: `The parent ${what}, so no session that it opens can be otherwise.`,
     hint: 'Ask for less, or leave out the parent.',

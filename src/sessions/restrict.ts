@@ -6,7 +6,7 @@ import type { Narrowing, Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
 /** The session within tighter bounds; the same record when they are what it has. Wider ones are refused, not clamped. */
-export function narrowed(session: Session, change: Narrowing): Session {
+export function restrictRecord(session: Session, change: Narrowing): Session {
   const { trustLevel = session.trustLevel, ttlSeconds = session.ttlSeconds } = change;
   const servers = change.servers === undefined ? session.servers : [...new Set(change.servers)];
   const permissions = change.permissions === undefined ? session.permissions : [...new Set(change.permissions)];
@@ -18,15 +18,17 @@ export function narrowed(session: Session, change: Narrowing): Session {
     });
   }
   if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > session.ttlSeconds) {
-    throw wider(`The ttl of the session is ${session.ttlSeconds} s; it can only be made shorter, in whole seconds.`);
+    throw widerError(
+      `The ttl of the session is ${session.ttlSeconds} s; it can only be made shorter, in whole seconds.`,
+    );
   }
   const added = session.servers === undefined ? [] : (servers ?? []).filter((each) => !session.servers?.includes(each));
   if (added.length > 0) {
-    throw wider(`The session is limited to its own servers; "${added[0]}" is not among them.`, 'session.servers');
+    throw widerError(`The session is limited to its own servers; "${added[0]}" is not among them.`, 'session.servers');
   }
   const gained = permissions.find((each) => !session.permissions.includes(each));
   if (gained !== undefined) {
-    throw wider(`The session does not hold the permission "${gained.slice(0, 60)}".`, 'session.permissions');
+    throw widerError(`The session does not hold the permission "${gained.slice(0, 60)}".`, 'session.permissions');
   }
   const fewer = servers !== undefined && servers.length !== session.servers?.length;
   const lost = permissions.length !== session.permissions.length;
@@ -40,7 +42,7 @@ export function narrowed(session: Session, change: Narrowing): Session {
   });
 }
 
-function wider(what: string, rule?: string): AmbitError {
+function widerError(what: string, rule?: string): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
     what,
     hint: 'A session can only be narrowed.',

@@ -4,7 +4,7 @@ import type { Session } from './session.ts';
 const viewsByPermissions = new WeakMap<Session, Map<string, Session>>();
 
 /** Tokens of one user come with few sets of scopes; whoever varies them without end only loses what is remembered. */
-const mostViews = 16;
+const maxViews = 16;
 
 const viewsByWorkspace = new WeakMap<Session, Map<string, Session>>();
 
@@ -50,21 +50,21 @@ export function asTokenSays(session: Session, byToken: TokenPermissions): Sessio
   const { brought, governed } = byToken;
   if (session.byToken?.governed === governed && session.byToken.brought.join() === brought.join()) return session;
   let ofSession = viewsByPermissions.get(session);
-  if (ofSession === undefined || ofSession.size >= mostViews) {
+  if (ofSession === undefined || ofSession.size >= maxViews) {
     ofSession = new Map();
     viewsByPermissions.set(session, ofSession);
   }
   const key = brought.join();
   const known = ofSession.get(key);
   if (known?.byToken?.governed === governed) return known;
-  const permissions = Object.freeze(permissionsWith(session.permissions, byToken));
+  const permissions = Object.freeze(applyTokenPermissions(session.permissions, byToken));
   const view = Object.freeze({ ...session, permissions, byToken });
   ofSession.set(key, view);
   return view;
 }
 
 /** What of a session's permissions holds for a request with this token, and what the token brings beside. */
-export function permissionsWith(held: readonly string[], byToken: TokenPermissions | undefined): string[] {
+export function applyTokenPermissions(held: readonly string[], byToken: TokenPermissions | undefined): string[] {
   if (byToken === undefined) return [...held];
   return [...held.filter((name) => !Object.hasOwn(byToken.governed, name)), ...byToken.brought];
 }

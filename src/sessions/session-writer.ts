@@ -1,10 +1,10 @@
 import { AmbitError, isAmbitError } from '../errors.ts';
 import type { SessionChange, SessionRecord } from '../stores/record.ts';
 import type { SessionStore, Updated } from '../stores/store.ts';
-import { descendantsOf } from './descendants.ts';
-import type { HeldSessions } from './loaded-sessions.ts';
-import { fitInto } from './parent-bounds.ts';
-import { narrowed } from './restrict.ts';
+import { findDescendants } from './descendants.ts';
+import type { LoadedSessions } from './loaded-sessions.ts';
+import { restrictionForChild } from './parent-bounds.ts';
+import { restrictRecord } from './restrict.ts';
 import type { EndReason, Narrowing, Session } from './session.ts';
 
 type EndCause = Exclude<EndReason, 'expired'>;
@@ -19,26 +19,26 @@ export interface SessionWriter {
   end(id: string, reason: EndCause): Promise<boolean>;
 }
 
-const mostTries = 16;
+const maxAttempts = 16;
 
-export function createSessionWriter(store: SessionStore, held: HeldSessions): SessionWriter {
+export function createSessionWriter(store: SessionStore, loaded: LoadedSessions): SessionWriter {
   async function change(id: string, decide: (session: Session) => SessionChange | undefined): Promise<Session> {
     const record = await store.get(id);
-    let session = record === undefined ? undefined : held.holdFor(record);
-    for (let tries = 0; tries < mostTries; tries++) {
+    let session = record === undefined ? undefined : loaded.loadForRequest(record);
+    for (let tries = 0; tries < maxAttempts; tries++) {
       if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
       const wanted = decide(session);
       if (wanted === undefined) return session;
       const updated: Updated = await store.update(id, session.version, wanted);
-      if (updated.outcome === 'updated') return held.hold(updated.record);
-      session = updated.outcome === 'stale' ? held.hold(updated.record) : undefined;
+      if (updated.outcome === 'updated') return loaded.load(updated.record);
+      session = updated.outcome === 'stale' ? loaded.load(updated.record) : undefined;
     }
     throw new AmbitError('SESSION_STALE');
   }
 
   function narrow(id: string, wanted: (session: Session) => Narrowing | undefined): Promise<Session> {
     return change(id, (session) => {
-      const after = narrowed(session, wanted(session) ?? {});
+      const after = restrictRecord(session, wanted(session) ?? {});
       if (after === session) return undefined;
       const { trustLevel, ttlSeconds, servers = null, permissions } = after;
       return { trustLevel, ttlSeconds, servers, permissions };
@@ -47,10 +47,10 @@ export function createSessionWriter(store: SessionStore, held: HeldSessions): Se
 
   async function narrowDescendants(session: Session): Promise<void> {
     const within = new Map([[session.id, session]]);
-    for (const { id, parentId } of await descendantsOf(store, session)) {
+    for (const { id, parentId } of await findDescendants(store, session)) {
       const parent = within.get(parentId ?? '');
       if (parent === undefined) continue;
-      const child = await narrow(id, (each) => fitInto(parent, each)).catch((error: unknown) => {
+      const child = await narrow(id, (each) => restrictionForChild(parent, each)).catch((error: unknown) => {
         // Gone meanwhile: then there is nothing to narrow.
         if (isAmbitError(error) && error.code === 'SESSION_NOT_FOUND') return undefined;
         throw error;
@@ -61,8 +61,8 @@ export function createSessionWriter(store: SessionStore, held: HeldSessions): Se
 
   /** Ends the youngest generation first: if this is interrupted, no session is left whose parent is gone. */
   async function endDescendants(record: SessionRecord, reason: EndCause): Promise<void> {
-    const descendants = await descendantsOf(store, record);
-    for (const { id } of descendants.reverse()) if (await store.end(id, reason)) held.leave(id, reason);
+    const descendants = await findDescendants(store, record);
+    for (const { id } of descendants.reverse()) if (await store.end(id, reason)) loaded.unload(id, reason);
   }
 
   return {
@@ -84,9 +84,9 @@ export function createSessionWriter(store: SessionStore, held: HeldSessions): Se
         // Opened while the others were ended; from here on nobody can open more.
         await endDescendants(record, reason);
       } finally {
-        if (ended) held.leave(id, reason);
+        if (ended) loaded.unload(id, reason);
         // Another process ended it, and the feed has not said so yet.
-        else if (held.get(id) !== undefined) held.leave(id, (await store.remains(id))?.reason ?? 'unloaded');
+        else if (loaded.get(id) !== undefined) loaded.unload(id, (await store.remains(id))?.reason ?? 'unloaded');
       }
       return ended;
     },

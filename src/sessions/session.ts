@@ -11,7 +11,7 @@ export interface Session extends Loaded<Omit<SessionRecord, 'lastActiveAt' | 'ex
 }
 
 /** The members of a record that whoever opens a session may say. */
-type Said =
+type DraftMember =
   | 'id'
   | 'name'
   | 'userId'
@@ -26,7 +26,7 @@ type Said =
   | 'metadata';
 
 /** A session to be opened; the id is random, the permissions are none, and all else is by the configuration unless said. */
-export interface SessionDraft extends Partial<NonNull<Pick<SessionRecord, Said>>> {}
+export interface SessionDraft extends Partial<NonNull<Pick<SessionRecord, DraftMember>>> {}
 
 /** A draft whose members were checked against their bounds. */
 export interface CheckedDraft extends SessionDraft {
@@ -44,12 +44,12 @@ export type EndReason = StoredEndReason | 'expired';
 /** Why this process holds it no longer: `unloaded` ones live on in the store. */
 export type LeaveReason = EndReason | 'unloaded';
 
-type Instant = 'createdAt' | 'lastActiveAt' | 'expiresAt' | 'endsAt';
+type InstantMember = 'createdAt' | 'lastActiveAt' | 'expiresAt' | 'endsAt';
 
 /** A session as people and programs are shown it: never a digest, and instants in ISO 8601. */
 export interface SessionView
-  extends Omit<SessionRecord, 'version' | 'keyId' | 'tokenDigests' | Instant>,
-    Readonly<Record<Instant, string>> {}
+  extends Omit<SessionRecord, 'version' | 'keyId' | 'tokenDigests' | InstantMember>,
+    Readonly<Record<InstantMember, string>> {}
 
 /** The members of a new record that a draft says, and those that stand where it says nothing. */
 export function newSessionOf(

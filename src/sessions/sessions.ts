@@ -5,8 +5,8 @@ import type { SessionRecord } from '../stores/record.ts';
 import type { Created, SessionFilter, SessionStore } from '../stores/store.ts';
 import { followStore } from './follow-store.ts';
 import type { Grant } from './grants.ts';
-import { createHeldSessions, type HeldSessions } from './loaded-sessions.ts';
-import { fitInto, noParent } from './parent-bounds.ts';
+import { createLoadedSessions, type LoadedSessions } from './loaded-sessions.ts';
+import { parentNotFound, restrictionForChild } from './parent-bounds.ts';
 import type { Quotas } from './quotas.ts';
 import {
   type CheckedDraft,
@@ -92,17 +92,17 @@ export interface SessionsOptions {
 }
 
 /** The first one stays as long as the session. */
-export const mostTokens = 16;
+export const maxTokens = 16;
 
 export function createSessions(options: SessionsOptions): Sessions {
   const { store, bounds, now = () => performance.now() } = options;
   const openedListeners: ((session: Session) => void)[] = [];
   const endedListeners: ((session: Session, reason: LeaveReason) => void)[] = [];
   const restrictedListeners: ((session: Session, before: Session) => void)[] = [];
-  const held = createHeldSessions({
+  const loaded = createLoadedSessions({
     store,
     now,
-    most: bounds.maxSessions,
+    maxSessions: bounds.maxSessions,
     quotas: options.quotas ?? (() => ({})),
     onRestricted: (session, before) => {
       for (const listener of restrictedListeners) listener(session, before);
@@ -111,31 +111,31 @@ export function createSessions(options: SessionsOptions): Sessions {
       for (const listener of endedListeners) listener(session, reason);
     },
   });
-  const stopFollowing = followStore(store, held);
+  const stopFollowing = followStore(store, loaded);
 
-  const writer = createSessionWriter(store, held);
+  const writer = createSessionWriter(store, loaded);
 
   async function load(id: string): Promise<Session | undefined> {
     const record = await store.get(id);
-    return record === undefined ? undefined : held.holdFor(record);
+    return record === undefined ? undefined : loaded.loadForRequest(record);
   }
 
-  function proves(session: Session, digest: string): boolean {
+  function hasToken(session: Session, digest: string): boolean {
     const { id, tokenDigests } = session;
     for (let i = 0; i < tokenDigests.length; i++) {
       if (!digestsEqual(tokenDigests[i] as string, digest)) continue;
-      if (i > 0) held.usedToken(id, digest);
+      if (i > 0) loaded.noteTokenUse(id, digest);
       return true;
     }
     return false;
   }
 
   /** Its copy made room for another between the decision and this. */
-  async function enterAgain({ id, version }: Session, counted: boolean): Promise<Grant> {
+  async function acquireAfterUnload({ id, version }: Session, counted: boolean): Promise<Grant> {
     const session = await load(id);
-    const grants = held.grantsOf(id);
+    const grants = loaded.grantsOf(id);
     if (session === undefined || grants === undefined) throw goneBecause((await store.remains(id))?.reason);
-    return grants.enter(counted, version);
+    return grants.acquire(counted, version);
   }
 
   return {
@@ -157,10 +157,10 @@ export function createSessions(options: SessionsOptions): Sessions {
         throw error;
       });
       let { record } = created;
-      let session = held.hold(record);
-      if (parent !== undefined && fitInto(parent, session) !== undefined) {
+      let session = loaded.load(record);
+      if (parent !== undefined && restrictionForChild(parent, session) !== undefined) {
         // Or made narrower in between.
-        session = await writer.narrow(id, (each) => fitInto(parent, each));
+        session = await writer.narrow(id, (each) => restrictionForChild(parent, each));
         record = (await store.get(id)) ?? record;
       }
       for (const listener of openedListeners) listener(session);
@@ -169,11 +169,13 @@ export function createSessions(options: SessionsOptions): Sessions {
 
     prove(presented) {
       const given = typeof presented === 'string' ? presentedToken(presented) : presented;
-      const session = given.id === undefined ? undefined : held.get(given.id);
-      return session !== undefined && proves(session, given.digest) ? session : proveByStore(store, held, given);
+      const session = given.id === undefined ? undefined : loaded.get(given.id);
+      return session !== undefined && hasToken(session, given.digest)
+        ? session
+        : verifyTokenByStore(store, loaded, given);
     },
 
-    get: held.get,
+    get: loaded.get,
     load,
     record: (id) => store.get(id),
     whyGone: async (id) => (await store.remains(id))?.reason,
@@ -182,16 +184,16 @@ export function createSessions(options: SessionsOptions): Sessions {
       const found = await store.find(reference, filter);
       const [record] = found;
       if (record === undefined || found.length > 1) return undefined;
-      held.hold(record);
+      loaded.load(record);
       return record;
     },
 
     list: (filter, page) => store.list(filter, page),
-    held: held.all,
+    held: loaded.all,
 
     enter(session, counted) {
-      const grants = held.grantsOf(session.id);
-      return grants === undefined ? enterAgain(session, counted) : grants.enter(counted, session.version);
+      const grants = loaded.grantsOf(session.id);
+      return grants === undefined ? acquireAfterUnload(session, counted) : grants.acquire(counted, session.version);
     },
 
     end: (id, reason = 'ended') => writer.end(id, reason),
@@ -214,10 +216,10 @@ export function createSessions(options: SessionsOptions): Sessions {
       const { token, digest } = mintToken('ambs', id);
       await writer.change(id, ({ tokenDigests }) => {
         const [first, ...further] = tokenDigests;
-        if (further.length >= mostTokens - 1) further.splice(held.idlestToken(id, further), 1);
+        if (further.length >= maxTokens - 1) further.splice(loaded.findIdlestToken(id, further), 1);
         return { tokenDigests: [...(first === undefined ? [] : [first]), ...further, digest] };
       });
-      held.usedToken(id, digest);
+      loaded.noteTokenUse(id, digest);
       return token;
     },
 
@@ -227,15 +229,15 @@ export function createSessions(options: SessionsOptions): Sessions {
 
     async close() {
       stopFollowing();
-      await held.close(store.capabilities.durable === 'no' ? 'closed' : 'unloaded');
+      await loaded.close(store.capabilities.durable === 'no' ? 'closed' : 'unloaded');
     },
   };
 }
 
 /** The session that a token proves by the store: another process opened it or made the token, or the session is gone. */
-async function proveByStore(
+async function verifyTokenByStore(
   store: SessionStore,
-  held: HeldSessions,
+  loaded: LoadedSessions,
   { token, kind, id, digest }: PresentedToken,
 ): Promise<Session> {
   // A mistyped token is recognised without asking the store.
@@ -243,7 +245,7 @@ async function proveByStore(
   const record = await store.get(id);
   if (record !== undefined) {
     if (!record.tokenDigests.some((each) => digestsEqual(each, digest))) throw new AmbitError('UNAUTHENTICATED');
-    return held.holdFor(record);
+    return loaded.loadForRequest(record);
   }
   const remains = await store.remains(id);
   const known = remains?.record.tokenDigests.some((each) => digestsEqual(each, digest)) ?? false;
@@ -254,7 +256,7 @@ async function proveByStore(
 async function findParent(store: SessionStore, { parentId, userId }: CheckedDraft): Promise<Session | undefined> {
   if (parentId === undefined) return undefined;
   const record = await store.get(parentId);
-  if (record?.userId !== userId) throw noParent();
+  if (record?.userId !== userId) throw parentNotFound();
   return sessionOf(record);
 }
 

@@ -4,7 +4,7 @@ import type { Config } from '../../src/config/schema/schema.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
 import { restrictSession } from '../../src/sessions/restrict.ts';
 import { type Narrowing, type Session, type SessionDraft, viewOf } from '../../src/sessions/session.ts';
-import { createSessions, mostTokens, type Sessions } from '../../src/sessions/sessions.ts';
+import { createSessions, maxTokens, type Sessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import type { SessionRecord } from '../../src/stores/record.ts';
 import { codeOf } from './code-of.ts';
@@ -131,7 +131,7 @@ describe('further tokens', () => {
   test('are bounded: the one unused for longest gives way, never the first', async () => {
     const { session, token } = await open();
     const further: string[] = [];
-    for (let i = 0; i < mostTokens - 1; i++) {
+    for (let i = 0; i < maxTokens - 1; i++) {
       now += 1;
       further.push(await sessions.furtherToken(session.id));
     }
@@ -142,7 +142,7 @@ describe('further tokens', () => {
     for (const each of [token, further[0] as string, ...further.slice(2), one]) {
       expect((await sessions.prove(each)).id).toBe(session.id);
     }
-    expect(sessions.get(session.id)?.tokenDigests).toHaveLength(mostTokens);
+    expect(sessions.get(session.id)?.tokenDigests).toHaveLength(maxTokens);
   });
 
   test('of another session do not help', async () => {

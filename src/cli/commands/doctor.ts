@@ -1,22 +1,22 @@
 import { existsSync } from 'node:fs';
 import { type Command, jsonFlag } from '../command.ts';
-import { type Examination, examine, type Finding } from '../doctor/examine.ts';
-import { configOf, placesOf } from '../io/config-paths.ts';
-import { columns, print, wrap } from '../io/output.ts';
+import { type Examination, examineMachine, type Finding } from '../doctor/examine.ts';
+import { findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { defaultColumns, printData, wrapText } from '../io/output.ts';
 
 const gap = 2;
 
-const storeName = (name: string): string => (name === 'data directory' ? name : `store ${name}`);
+const renderStoreName = (name: string): string => (name === 'data directory' ? name : `store ${name}`);
 
 export const doctorCommand: Command = {
   path: ['doctor'],
   help: 'what this machine can do, and what mends what it cannot; exit 1 when something is missing',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const places = placesOf(invocation);
-    const store = existsSync(places.configFile) ? (await configOf(places)).store : { kind: 'sqlite' as const };
-    const examination = await examine({ store, dataDir: places.dataDir });
-    print(invocation, examination, () => showExamination(examination));
+    const paths = findConfigPaths(invocation);
+    const store = existsSync(paths.configFile) ? (await loadConfiguration(paths)).store : { kind: 'sqlite' as const };
+    const examination = await examineMachine({ store, dataDir: paths.dataDir });
+    printData(invocation, examination, () => showExamination(examination));
     return examination.ok ? 0 : 1;
   },
 };
@@ -24,28 +24,28 @@ export const doctorCommand: Command = {
 /** A table no wider than a terminal, and below it what to do. */
 export function showExamination({ findings }: Examination): string {
   const names = findings.map(({ kind, name }) =>
-    kind === 'limit' ? `limit ${name}` : kind === 'store' ? storeName(name) : name,
+    kind === 'limit' ? `limit ${name}` : kind === 'store' ? renderStoreName(name) : name,
   );
-  const wide = Math.max(...names.map((name) => name.length));
-  const states = Math.max(...findings.map(({ state }) => state.length));
-  const before = wide + states + 2 * gap;
+  const nameWidth = Math.max(...names.map((name) => name.length));
+  const stateWidth = Math.max(...findings.map(({ state }) => state.length));
+  const indent = nameWidth + stateWidth + 2 * gap;
   const rows = findings.flatMap(({ state, detail }, i) => {
-    const [first = '', ...more] = wrap(detail, columns - before);
-    const name = (names[i] as string).padEnd(wide + gap);
-    return [`${name}${state.padEnd(states + gap)}${first}`, ...more.map((line) => ' '.repeat(before) + line)];
+    const [first = '', ...more] = wrapText(detail, defaultColumns - indent);
+    const name = (names[i] as string).padEnd(nameWidth + gap);
+    return [`${name}${state.padEnd(stateWidth + gap)}${first}`, ...more.map((line) => ' '.repeat(indent) + line)];
   });
-  return [...rows, ...toMend(findings, names)].map((line) => line.trimEnd()).join('\n');
+  return [...rows, ...renderRemedies(findings, names)].map((line) => line.trimEnd()).join('\n');
 }
 
 /** The same remedy for several things is said once. */
-function toMend(findings: readonly Finding[], names: readonly string[]): string[] {
+function renderRemedies(findings: readonly Finding[], names: readonly string[]): string[] {
   const remedies = new Map<string, string[]>();
   findings.forEach(({ remedy }, i) => {
     if (remedy !== null) remedies.set(remedy, [...(remedies.get(remedy) ?? []), names[i] as string]);
   });
   return [...remedies].flatMap(([remedy, whose]) => [
     '',
-    ...wrap(`${whose.join(', ')}:`, columns),
-    ...wrap(remedy, columns - gap).map((line) => ' '.repeat(gap) + line),
+    ...wrapText(`${whose.join(', ')}:`, defaultColumns),
+    ...wrapText(remedy, defaultColumns - gap).map((line) => ' '.repeat(gap) + line),
   ]);
 }

@@ -1,9 +1,9 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
-import { type Command, jsonFlag, text, UsageFault } from '../command.ts';
+import { type Command, jsonFlag, readFlag, UsageError } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { columns, cut, print, table, wrap } from '../io/output.ts';
+import { defaultColumns, printData, renderTable, shortenEnd, wrapText } from '../io/output.ts';
 
-const widest = { claim: 26, value: 24, rule: 26 };
+const maxWidths = { claim: 26, value: 24, rule: 26 };
 
 export const explainCommand: Command = {
   path: ['explain'],
@@ -15,20 +15,20 @@ export const explainCommand: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const [reference, tool] = [text(invocation, 'session'), text(invocation, 'tool')];
-    if (reference === undefined) throw new UsageFault('--session ID is missing');
-    if (tool === undefined) throw new UsageFault('--tool T is missing');
+    const [reference, tool] = [readFlag(invocation, 'session'), readFlag(invocation, 'tool')];
+    if (reference === undefined) throw new UsageError('--session ID is missing');
+    if (tool === undefined) throw new UsageError('--tool T is missing');
     const explained = await controlRequest(invocation, 'POST /api/v1/sessions/{id}/explain', {
       id: reference,
-      body: { tool, args: text(invocation, 'args') },
+      body: { tool, args: readFlag(invocation, 'args') },
     });
-    print(invocation, explained, () => showExplanation(explained));
+    printData(invocation, explained, () => renderExplanation(explained));
     return 0;
   },
 };
 
 /** The answer first, then what it was decided from, then each rule that names the tool. */
-function showExplanation(explained: AnswerOf<'POST /api/v1/sessions/{id}/explain'>): string {
+function renderExplanation(explained: AnswerOf<'POST /api/v1/sessions/{id}/explain'>): string {
   const { server, tool, allowed, rule, reason, claims, rules } = explained;
   const answer = [
     ['tool', `${server}__${tool}`],
@@ -36,19 +36,19 @@ function showExplanation(explained: AnswerOf<'POST /api/v1/sessions/{id}/explain
     ['rule', rule],
     ['because', reason],
   ].flatMap(([name = '', words = '']) =>
-    wrap(words, columns - 9).map((line, i) => `${(i === 0 ? name : '').padEnd(9)}${line}`),
+    wrapText(words, defaultColumns - 9).map((line, i) => `${(i === 0 ? name : '').padEnd(9)}${line}`),
   );
-  const told = claims.map(({ claim, value, source }) => {
+  const claimRows = claims.map(({ claim, value, source }) => {
     const words = typeof value === 'string' ? value : value.join(', ');
-    return [cut(claim, widest.claim), cut(words === '' ? '(none)' : words, widest.value), source];
+    return [shortenEnd(claim, maxWidths.claim), shortenEnd(words === '' ? '(none)' : words, maxWidths.value), source];
   });
-  const judged = rules.flatMap(({ id, effect, outcome, error }) => {
-    const lines = wrap(error === undefined ? outcome : `error: ${error}`, columns - widest.rule - 10);
-    return lines.map((line, i) => (i === 0 ? [cut(id, widest.rule), effect, line] : ['', '', line]));
+  const ruleRows = rules.flatMap(({ id, effect, outcome, error }) => {
+    const lines = wrapText(error === undefined ? outcome : `error: ${error}`, defaultColumns - maxWidths.rule - 10);
+    return lines.map((line, i) => (i === 0 ? [shortenEnd(id, maxWidths.rule), effect, line] : ['', '', line]));
   });
   return [
     answer.join('\n'),
-    ...(told.length === 0 ? [] : [table(['CLAIM', 'VALUE', 'FROM'], told)]),
-    ...(judged.length === 0 ? [] : [table(['RULE', 'EFFECT', 'OUTCOME'], judged)]),
+    ...(claimRows.length === 0 ? [] : [renderTable(['CLAIM', 'VALUE', 'FROM'], claimRows)]),
+    ...(ruleRows.length === 0 ? [] : [renderTable(['RULE', 'EFFECT', 'OUTCOME'], ruleRows)]),
   ].join('\n\n');
 }

@@ -1,7 +1,15 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
-import { type Command, type Invocation, jsonFlag, onlyWord, text, texts, UsageFault } from '../command.ts';
+import {
+  type Command,
+  type Invocation,
+  jsonFlag,
+  readFlag,
+  readListFlag,
+  requirePositional,
+  UsageError,
+} from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { fromNow, print, table } from '../io/output.ts';
+import { printData, relativeTime, renderTable } from '../io/output.ts';
 
 export const keyCreate: Command = {
   path: ['key', 'create'],
@@ -15,18 +23,18 @@ export const keyCreate: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const userId = text(invocation, 'user');
-    if (userId === undefined) throw new UsageFault('--user U is missing');
+    const userId = readFlag(invocation, 'user');
+    if (userId === undefined) throw new UsageError('--user U is missing');
     const { id, key } = await controlRequest(invocation, 'POST /api/v1/keys', {
       body: {
         userId,
-        trustLevel: text(invocation, 'trust'),
-        workspaces: texts(invocation, 'workspace'),
-        scopes: texts(invocation, 'scope'),
-        lifeSeconds: durationOrDay(invocation, 'expires'),
+        trustLevel: readFlag(invocation, 'trust'),
+        workspaces: readListFlag(invocation, 'workspace'),
+        scopes: readListFlag(invocation, 'scope'),
+        lifeSeconds: readExpiryFlag(invocation, 'expires'),
       },
     });
-    showKey(id, key);
+    printKey(id, key);
     return 0;
   },
 };
@@ -36,10 +44,10 @@ export const keyList: Command = {
   help: 'the keys there are; never what proves them',
   flags: { user: { type: 'string', value: 'U', help: 'only of this user' }, json: jsonFlag },
   async run(invocation) {
-    const query = { user: text(invocation, 'user') };
+    const query = { user: readFlag(invocation, 'user') };
     const listed = await controlRequest(invocation, 'GET /api/v1/keys', { query });
-    print(invocation, listed, () =>
-      listed.keys.length === 0 ? 'No keys. Make one with "ambit key create --user U".' : showKeys(listed),
+    printData(invocation, listed, () =>
+      listed.keys.length === 0 ? 'No keys. Make one with "ambit key create --user U".' : renderKeys(listed),
     );
     return 0;
   },
@@ -51,8 +59,14 @@ export const keyRevoke: Command = {
   operands: 'ID',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const view = await controlRequest(invocation, 'DELETE /api/v1/keys/{id}', { id: onlyWord(invocation, 'ID') });
-    print(invocation, view, () => `Revoked ${view.id.slice(0, 8)} of ${view.userId}; ${view.sessions} sessions ended.`);
+    const view = await controlRequest(invocation, 'DELETE /api/v1/keys/{id}', {
+      id: requirePositional(invocation, 'ID'),
+    });
+    printData(
+      invocation,
+      view,
+      () => `Revoked ${view.id.slice(0, 8)} of ${view.userId}; ${view.sessions} sessions ended.`,
+    );
     return 0;
   },
 };
@@ -76,48 +90,48 @@ export const keyRotate: Command = {
   },
   async run(invocation) {
     const { id, key } = await controlRequest(invocation, 'POST /api/v1/keys/{id}/rotate', {
-      id: onlyWord(invocation, 'ID'),
-      body: { overlapSeconds: duration(invocation, 'overlap') },
+      id: requirePositional(invocation, 'ID'),
+      body: { overlapSeconds: readDurationFlag(invocation, 'overlap') },
     });
-    showKey(id, key);
+    printKey(id, key);
     return 0;
   },
 };
 
 /** A time such as "90s", "12h", "30d"; undefined when the flag was not given. */
-function duration(invocation: Invocation, name: string): number | undefined {
-  const value = text(invocation, name);
+function readDurationFlag(invocation: Invocation, name: string): number | undefined {
+  const value = readFlag(invocation, name);
   if (value === undefined) return undefined;
   const [, count, unit] = /^([1-9][0-9]{0,8})([smhdwy])$/.exec(value) ?? [];
   const seconds = unit === undefined ? undefined : unitSeconds.get(unit);
-  if (seconds === undefined) throw new UsageFault(`--${name} takes a time such as "12h" or "30d"`);
+  if (seconds === undefined) throw new UsageError(`--${name} takes a time such as "12h" or "30d"`);
   return Number(count) * seconds;
 }
 
 /** The same, or a day such as "2027-01-31", at whose end it is over. */
-export function durationOrDay(invocation: Invocation, name: string): number | undefined {
-  const value = text(invocation, name);
-  if (value === undefined || !/^\d{4}-\d\d-\d\d$/.test(value)) return duration(invocation, name);
+export function readExpiryFlag(invocation: Invocation, name: string): number | undefined {
+  const value = readFlag(invocation, name);
+  if (value === undefined || !/^\d{4}-\d\d-\d\d$/.test(value)) return readDurationFlag(invocation, name);
   const end = Date.parse(`${value}T23:59:59Z`);
   const left = Math.ceil((end - Date.now()) / 1000);
-  if (!(left > 0)) throw new UsageFault(`--${name} names a day that is over, or none`);
+  if (!(left > 0)) throw new UsageError(`--${name} names a day that is over, or none`);
   return left;
 }
 
-function showKeys({ keys }: AnswerOf<'GET /api/v1/keys'>): string {
+function renderKeys({ keys }: AnswerOf<'GET /api/v1/keys'>): string {
   const rows = keys.map(({ id, userId, state, trustLevel, workspaces, lastUsedAt, expiresAt }) => [
     id.slice(0, 8),
     userId,
     state,
     trustLevel,
     workspaces === null ? 'all' : workspaces.join(', '),
-    lastUsedAt === null ? 'never' : fromNow(lastUsedAt),
-    expiresAt === null ? 'never' : fromNow(expiresAt),
+    lastUsedAt === null ? 'never' : relativeTime(lastUsedAt),
+    expiresAt === null ? 'never' : relativeTime(expiresAt),
   ]);
-  return table(['ID', 'USER', 'STATE', 'TRUST', 'WORKSPACES', 'USED', 'EXPIRES'], rows);
+  return renderTable(['ID', 'USER', 'STATE', 'TRUST', 'WORKSPACES', 'USED', 'EXPIRES'], rows);
 }
 
 /** As JSON either way: whoever asks for a key hands it on. */
-function showKey(id: string, key: string): void {
+function printKey(id: string, key: string): void {
   process.stdout.write(`${JSON.stringify({ id, key })}\n`);
 }

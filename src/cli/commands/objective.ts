@@ -1,19 +1,19 @@
 import { AmbitError } from '../../errors.ts';
-import { type Command, jsonFlag, onlyWord } from '../command.ts';
+import { type Command, jsonFlag, requirePositional } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { print, table } from '../io/output.ts';
-import { placeFlags, placeOf, scopeFlag, scopeOf, textOf } from './policy.ts';
+import { printData, renderTable } from '../io/output.ts';
+import { orderFlags, readOrder, requireScope, requireText, scopeFlag } from './policy.ts';
 
 export const objectiveAdd: Command = {
   path: ['objective', 'add'],
   operands: 'TEXT',
   help: 'what the work is for, in words for the model',
-  flags: { scope: scopeFlag, ...placeFlags, json: jsonFlag },
+  flags: { scope: scopeFlag, ...orderFlags, json: jsonFlag },
   async run(invocation) {
     const objective = await controlRequest(invocation, 'POST /api/v1/objectives', {
-      body: { scope: scopeOf(invocation), text: textOf(invocation), ...placeOf(invocation) },
+      body: { scope: requireScope(invocation), text: requireText(invocation), ...readOrder(invocation) },
     });
-    print(invocation, objective, () =>
+    printData(invocation, objective, () =>
       objective.enabled
         ? `Objective ${objective.id} holds for ${objective.scope}.`
         : `Objective ${objective.id} is kept for ${objective.scope}, and disabled.`,
@@ -32,10 +32,10 @@ export const objectiveList: Command = {
       const notes = [enabled ? '' : 'disabled', declared ? 'in the configuration' : ''];
       return [id, scope, notes.filter((note) => note !== '').join(', '), text];
     });
-    print(invocation, found, () =>
+    printData(invocation, found, () =>
       rows.length === 0
         ? 'No objectives. Add one with "ambit objective add".'
-        : table(['ID', 'FROM', 'NOTE', 'TEXT'], rows, { precious: ['ID', 'FROM'] }),
+        : renderTable(['ID', 'FROM', 'NOTE', 'TEXT'], rows, { keepWidth: ['ID', 'FROM'] }),
     );
     return 0;
   },
@@ -47,10 +47,10 @@ export const objectiveRemove: Command = {
   help: 'give it to nobody any more',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const id = onlyWord(invocation, 'ID');
+    const id = requirePositional(invocation, 'ID');
     const { removed } = await controlRequest(invocation, 'DELETE /api/v1/objectives', { body: { id } });
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such objective.' });
-    print(invocation, { id, removed }, () => `Objective ${id} is gone.`);
+    printData(invocation, { id, removed }, () => `Objective ${id} is gone.`);
     return 0;
   },
 };

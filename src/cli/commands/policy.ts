@@ -1,9 +1,9 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { type Command, type Flag, type Invocation, jsonFlag, text, UsageFault } from '../command.ts';
+import { type Command, type Flag, type Invocation, jsonFlag, readFlag, UsageError } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { print, table } from '../io/output.ts';
+import { printData, renderTable } from '../io/output.ts';
 
 export const scopeFlag: Flag = {
   type: 'string',
@@ -11,7 +11,7 @@ export const scopeFlag: Flag = {
   help: 'org, team:T, user:U or workspace:W',
 };
 
-export const placeFlags = {
+export const orderFlags = {
   order: { type: 'string', value: 'N', help: 'lower ones come first in their scope' },
   disabled: { type: 'boolean', help: 'kept, and given to nobody' },
 } as const satisfies Readonly<Record<string, Flag>>;
@@ -25,24 +25,24 @@ export const policyAdd: Command = {
     name: { type: 'string', value: 'N', help: 'what it is called' },
     mode: { type: 'string', value: 'M', help: 'prepend or append, around prompts' },
     locked: { type: 'boolean', help: 'no nearer scope may replace it' },
-    ...placeFlags,
+    ...orderFlags,
     json: jsonFlag,
   },
   async run(invocation) {
-    const [name, mode = 'prepend'] = [text(invocation, 'name'), text(invocation, 'mode')];
-    if (name === undefined) throw new UsageFault('--name N is missing');
-    if (mode !== 'prepend' && mode !== 'append') throw new UsageFault('--mode is prepend or append');
+    const [name, mode = 'prepend'] = [readFlag(invocation, 'name'), readFlag(invocation, 'mode')];
+    if (name === undefined) throw new UsageError('--name N is missing');
+    if (mode !== 'prepend' && mode !== 'append') throw new UsageError('--mode is prepend or append');
     const policy = await controlRequest(invocation, 'POST /api/v1/policies', {
       body: {
-        scope: scopeOf(invocation),
+        scope: requireScope(invocation),
         name,
         mode,
-        text: textOf(invocation),
+        text: requireText(invocation),
         locked: invocation.flags['locked'] === true,
-        ...placeOf(invocation),
+        ...readOrder(invocation),
       },
     });
-    print(invocation, policy, () =>
+    printData(invocation, policy, () =>
       policy.enabled
         ? `Policy ${policy.name} holds for ${policy.scope}.`
         : `Policy ${policy.name} is kept for ${policy.scope}, and disabled.`,
@@ -74,12 +74,12 @@ export const policyRemove: Command = {
   help: 'give it to nobody any more',
   flags: { scope: scopeFlag, name: { type: 'string', value: 'N', help: 'what it is called' }, json: jsonFlag },
   async run(invocation) {
-    const name = text(invocation, 'name') ?? invocation.words[0];
-    if (name === undefined) throw new UsageFault('--name N is missing');
-    const which = { scope: scopeOf(invocation), name };
+    const name = readFlag(invocation, 'name') ?? invocation.positionals[0];
+    if (name === undefined) throw new UsageError('--name N is missing');
+    const which = { scope: requireScope(invocation), name };
     const { removed } = await controlRequest(invocation, 'DELETE /api/v1/policies', { body: which });
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such policy.' });
-    print(invocation, { ...which, removed }, () => `Policy ${name} is gone from ${which.scope}.`);
+    printData(invocation, { ...which, removed }, () => `Policy ${name} is gone from ${which.scope}.`);
     return 0;
   },
 };
@@ -87,57 +87,57 @@ export const policyRemove: Command = {
 async function listPolicies(invocation: Invocation): Promise<number> {
   const found = await controlRequest(invocation, 'GET /api/v1/policies');
   const { policies } = found;
-  print(invocation, found, () =>
-    policies.length === 0 ? 'No policies. Add one with "ambit policy add".' : showPolicies(policies, noteOn),
+  printData(invocation, found, () =>
+    policies.length === 0 ? 'No policies. Add one with "ambit policy add".' : renderPolicies(policies, policyNotes),
   );
   return 0;
 }
 
 async function listEffectivePolicies(invocation: Invocation): Promise<number> {
-  const [user, workspace] = [text(invocation, 'user'), text(invocation, 'workspace')];
-  if (user === undefined) throw new UsageFault('--user U is missing');
+  const [user, workspace] = [readFlag(invocation, 'user'), readFlag(invocation, 'workspace')];
+  if (user === undefined) throw new UsageError('--user U is missing');
   const found = await controlRequest(invocation, 'GET /api/v1/policies/effective', { query: { user, workspace } });
   const { policies, objectives, block } = found;
-  print(invocation, found, () => {
+  printData(invocation, found, () => {
     const plain = block.split('\n').map(escapeControls).join('\n');
-    const why = policies.length === 0 ? [] : [showPolicies(policies, (each) => reasonOf(each)), ''];
+    const why = policies.length === 0 ? [] : [renderPolicies(policies, (each) => policyReason(each)), ''];
     const from = objectives.map((each) => [each.scope, each.id, each.text]);
     return [
       ...why,
       ...(from.length === 0
         ? []
-        : [table(['FROM', 'OBJECTIVE', 'TEXT'], from, { precious: ['FROM', 'OBJECTIVE'] }), '']),
+        : [renderTable(['FROM', 'OBJECTIVE', 'TEXT'], from, { keepWidth: ['FROM', 'OBJECTIVE'] }), '']),
       plain,
     ].join('\n');
   });
   return 0;
 }
 
-function showPolicies<P extends Policy>(policies: readonly P[], note: (policy: P) => string): string {
+function renderPolicies<P extends Policy>(policies: readonly P[], note: (policy: P) => string): string {
   const rows = policies.map((each) => [each.scope, each.name, each.mode, note(each), each.text]);
-  return table(['FROM', 'POLICY', 'MODE', 'NOTE', 'TEXT'], rows, { precious: ['FROM', 'POLICY', 'NOTE'] });
+  return renderTable(['FROM', 'POLICY', 'MODE', 'NOTE', 'TEXT'], rows, { keepWidth: ['FROM', 'POLICY', 'NOTE'] });
 }
 
-function noteOn({ declared, enabled, locked }: Policy): string {
+function policyNotes({ declared, enabled, locked }: Policy): string {
   const notes = [enabled ? '' : 'disabled', locked ? 'locked' : '', declared ? 'in the configuration' : ''];
   return notes.filter((note) => note !== '').join(', ');
 }
 
-function reasonOf({ outcome, by, locked }: JudgedPolicy): string {
+function policyReason({ outcome, by, locked }: JudgedPolicy): string {
   if (outcome === 'given') return locked ? 'given, locked' : 'given';
   return by === null ? outcome : `${outcome} by ${by}`;
 }
 
-export function scopeOf(invocation: Invocation): string {
-  const scope = text(invocation, 'scope');
-  if (scope === undefined) throw new UsageFault('--scope S is missing: org, team:T, user:U or workspace:W');
+export function requireScope(invocation: Invocation): string {
+  const scope = readFlag(invocation, 'scope');
+  if (scope === undefined) throw new UsageError('--scope S is missing: org, team:T, user:U or workspace:W');
   return scope;
 }
 
 /** Where it stands among the others, as far as that was said. */
-export function placeOf(invocation: Invocation): { readonly order?: number; readonly enabled?: boolean } {
-  const order = text(invocation, 'order');
-  if (order !== undefined && !/^-?[0-9]{1,7}$/.test(order)) throw new UsageFault('--order takes a whole number');
+export function readOrder(invocation: Invocation): { readonly order?: number; readonly enabled?: boolean } {
+  const order = readFlag(invocation, 'order');
+  if (order !== undefined && !/^-?[0-9]{1,7}$/.test(order)) throw new UsageError('--order takes a whole number');
   return {
     ...(order === undefined ? {} : { order: Number(order) }),
     ...(invocation.flags['disabled'] === true ? { enabled: false } : {}),
@@ -145,7 +145,7 @@ export function placeOf(invocation: Invocation): { readonly order?: number; read
 }
 
 /** The words of a policy or objective; several are one text. */
-export function textOf(invocation: Invocation): string {
-  if (invocation.words.length === 0) throw new UsageFault('TEXT is missing');
-  return invocation.words.join(' ');
+export function requireText(invocation: Invocation): string {
+  if (invocation.positionals.length === 0) throw new UsageError('TEXT is missing');
+  return invocation.positionals.join(' ');
 }

@@ -1,11 +1,11 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
-import { type Command, jsonFlag, text, UsageFault } from '../command.ts';
+import { type Command, jsonFlag, readFlag, UsageError } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { columns, cut, table, wrap } from '../io/output.ts';
+import { defaultColumns, renderTable, shortenEnd, wrapText } from '../io/output.ts';
 
-const widestName = 30;
+const maxNameWidth = 30;
 
-const widestVariable = 34;
+const maxVariableWidth = 34;
 
 export const resolveCommand: Command = {
   path: ['resolve'],
@@ -17,12 +17,12 @@ export const resolveCommand: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const reference = text(invocation, 'session');
-    const via = text(invocation, 'via');
+    const reference = readFlag(invocation, 'session');
+    const via = readFlag(invocation, 'via');
     const explain = invocation.flags['explain'] === true;
     const json = invocation.flags['json'] === true;
-    if (reference === undefined) throw new UsageFault('--session ID is missing');
-    if (via !== undefined && via !== 'gateway') throw new UsageFault('--via takes "gateway"');
+    if (reference === undefined) throw new UsageError('--session ID is missing');
+    if (via !== undefined && via !== 'gateway') throw new UsageError('--via takes "gateway"');
     // Words need no token: none is made where none is shown.
     const needsToken = via !== undefined && (!explain || json);
     const answer = needsToken
@@ -36,29 +36,29 @@ export const resolveCommand: Command = {
 type Servers = AnswerOf<'GET /api/v1/sessions/{id}/servers'>;
 
 function renderServers({ mcpServers, servers }: Servers, explain: boolean, json: boolean): string {
-  if (explain && !json) return showResolved(servers);
+  if (explain && !json) return renderResolution(servers);
   return JSON.stringify(explain ? { mcpServers, servers } : { mcpServers }, undefined, json ? 0 : 2);
 }
 
 /** Which servers a session may use and why not the others, then where each variable comes from. No values. */
-function showResolved(servers: AnswerOf<'GET /api/v1/sessions/{id}/servers'>['servers']): string {
+function renderResolution(servers: AnswerOf<'GET /api/v1/sessions/{id}/servers'>['servers']): string {
   if (servers.length === 0) return 'No servers.';
-  const width = Math.max('SERVER'.length, ...servers.map(({ name }) => cut(name, widestName).length));
-  const room = columns - width - '  STATE  '.length;
+  const width = Math.max('SERVER'.length, ...servers.map(({ name }) => shortenEnd(name, maxNameWidth).length));
+  const reasonWidth = defaultColumns - width - '  STATE  '.length;
   const states = servers.flatMap((server) => {
-    if (server.available) return [[cut(server.name, widestName), 'in', '']];
-    const lines = wrap(`${server.reason} (${server.rule})`, room);
-    return lines.map((line, i) => (i === 0 ? [cut(server.name, widestName), 'out', line] : ['', '', line]));
+    if (server.available) return [[shortenEnd(server.name, maxNameWidth), 'in', '']];
+    const lines = wrapText(`${server.reason} (${server.rule})`, reasonWidth);
+    return lines.map((line, i) => (i === 0 ? [shortenEnd(server.name, maxNameWidth), 'out', line] : ['', '', line]));
   });
   const variables = servers.flatMap((server) =>
     server.available
       ? Object.entries(server.env).map(([name, from]) => [
-          cut(server.name, widestName),
-          cut(name, widestVariable),
+          shortenEnd(server.name, maxNameWidth),
+          shortenEnd(name, maxVariableWidth),
           from,
         ])
       : [],
   );
-  const told = variables.length === 0 ? '' : `\n\n${table(['SERVER', 'VARIABLE', 'FROM'], variables)}`;
-  return `${table(['SERVER', 'STATE', 'WHY'], states)}${told}`;
+  const variableTable = variables.length === 0 ? '' : `\n\n${renderTable(['SERVER', 'VARIABLE', 'FROM'], variables)}`;
+  return `${renderTable(['SERVER', 'STATE', 'WHY'], states)}${variableTable}`;
 }

@@ -7,10 +7,10 @@ import type { Config } from '../../config/schema/schema.ts';
 import { isForOneUser } from '../../upstreams/auth/credential.ts';
 import { defineServers } from '../../upstreams/definition.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
-import { type Command, text, UsageFault } from '../command.ts';
-import { configOf, type Places, placesOf } from '../io/config-paths.ts';
-import { logOf } from '../io/log-flags.ts';
-import { serveOnPipes, sessionFlags } from './stdio.ts';
+import { type Command, readFlag, UsageError } from '../command.ts';
+import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { createLog } from '../io/log-flags.ts';
+import { serveSession, sessionFlags } from './stdio.ts';
 
 export const runCommand: Command = {
   path: ['run'],
@@ -22,19 +22,19 @@ export const runCommand: Command = {
     env: { type: 'string', value: 'NAME', help: 'pass this variable on; repeatable', multiple: true },
   },
   async run(invocation) {
-    const [command, ...args] = invocation.rest;
-    if (command === undefined) throw new UsageFault('the command to wrap is missing: ambit run -- CMD ARGS…');
-    const name = text(invocation, 'name') ?? nameOf(command);
-    const places = placesOf(invocation);
-    const base = existsSync(places.configFile) ? await configOf(places, logOf(invocation)) : undefined;
-    const env = passedOn(invocation.flags.env, invocation.env);
-    const config = await wrap(base, name, { command, args, env });
-    return serveOnPipes(invocation, places, config, name, isConfigured(base, config, name, places));
+    const [command, ...args] = invocation.passthrough;
+    if (command === undefined) throw new UsageError('the command to wrap is missing: ambit run -- CMD ARGS…');
+    const name = readFlag(invocation, 'name') ?? serverNameFor(command);
+    const paths = findConfigPaths(invocation);
+    const base = existsSync(paths.configFile) ? await loadConfiguration(paths, createLog(invocation)) : undefined;
+    const env = readPassedVariables(invocation.flags.env, invocation.env);
+    const config = await wrapCommand(base, name, { command, args, env });
+    return serveSession(invocation, paths, config, name, isConfiguredServer(base, config, name, paths));
   },
 };
 
 /** A configuration of one server, and of nothing else unless there is a file; its files are found from here. */
-async function wrap(
+async function wrapCommand(
   base: Config | undefined,
   name: string,
   server: { readonly command: string; readonly args: readonly string[]; readonly env: Record<string, string> },
@@ -55,11 +55,11 @@ async function wrap(
 }
 
 /** Whether what is wrapped is what the configuration starts under that name: only that is given what users gave for it. */
-function isConfigured(
+function isConfiguredServer(
   base: Config | undefined,
   wrapped: Config,
   name: string,
-  { configFile, dataDir }: Places,
+  { configFile, dataDir }: ConfigPaths,
 ): boolean {
   if (base === undefined) return false;
   const [known, here] = [base, wrapped].map((each) => defineServers(each, dirname(configFile)).get(name));
@@ -73,7 +73,7 @@ function isConfigured(
   }
 }
 
-function nameOf(command: string): string {
+function serverNameFor(command: string): string {
   const name = basename(command)
     .toLowerCase()
     .replace(/\.[a-z]+$/, '')
@@ -82,11 +82,11 @@ function nameOf(command: string): string {
   return name === '' || name === 'ambit' ? 'server' : name;
 }
 
-function passedOn(names: unknown, env: NodeJS.ProcessEnv): Record<string, string> {
+function readPassedVariables(names: unknown, env: NodeJS.ProcessEnv): Record<string, string> {
   const found: Record<string, string> = {};
   for (const name of Array.isArray(names) ? (names as string[]) : []) {
     const value = env[name];
-    if (value === undefined) throw new UsageFault(`--env ${name}: there is no such variable`);
+    if (value === undefined) throw new UsageError(`--env ${name}: there is no such variable`);
     found[name] = value;
   }
   return found;

@@ -9,9 +9,9 @@ import { AmbitError } from '../../errors.ts';
 import { openGateway } from '../../gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { type Command, text, UsageFault } from '../command.ts';
-import { configOf, placesOf } from '../io/config-paths.ts';
-import { logFlags, logOf } from '../io/log-flags.ts';
+import { type Command, readFlag, UsageError } from '../command.ts';
+import { findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { createLog, logFlags } from '../io/log-flags.ts';
 import { askForApprovals } from './server-approve.ts';
 
 const settleMs = 100;
@@ -29,20 +29,20 @@ export const serveCommand: Command = {
     ...logFlags,
   },
   async run(invocation) {
-    const log = logOf(invocation);
-    const askedPort = portOf(invocation.flags.port);
-    const places = placesOf(invocation);
-    const config = await configOf(places, log);
-    const host = text(invocation, 'host') ?? config.listen.host;
+    const log = createLog(invocation);
+    const askedPort = readPort(invocation.flags.port);
+    const paths = findConfigPaths(invocation);
+    const config = await loadConfiguration(paths, log);
+    const host = readFlag(invocation, 'host') ?? config.listen.host;
     const [problem] = listenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
     if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
     await askForApprovals(invocation, log);
     // From here on there is something to clear up: a signal must not find us without a handler.
-    const told = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
-    const gateway = await openGateway({ config, ...places, log, environment: invocation.env });
+    const stopSignal = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+    const gateway = await openGateway({ config, ...paths, log, environment: invocation.env });
     try {
       let url = config.listen.publicUrl;
-      const control = await listenControlOf(gateway, places.dataDir, invocation.env, () => url);
+      const control = await listenControlOf(gateway, paths.dataDir, invocation.env, () => url);
       const address = { host, port: askedPort ?? config.listen.port };
       const http = await listenHttp(gateway, address, log).catch(async (error: NodeJS.ErrnoException) => {
         await control.close();
@@ -58,8 +58,8 @@ export const serveCommand: Command = {
       log.info('listening', { url: http.url });
       log.info('control API', { url: `${http.url}/api/v1`, tokenFile: http.adminTokenFile });
       for (const server of gateway.servers().keys()) log.info('serving', { server, url: `${http.url}/mcp/${server}` });
-      const watching = watchConfig(places.configFile, gateway, log);
-      await told;
+      const watching = watchConfig(paths.configFile, gateway, log);
+      await stopSignal;
       watching.close();
       log.info('ending');
       await control.close();
@@ -71,10 +71,10 @@ export const serveCommand: Command = {
   },
 };
 
-function portOf(flag: unknown): number | undefined {
+function readPort(flag: unknown): number | undefined {
   if (typeof flag !== 'string') return undefined;
   const port = Number(flag);
-  if (!/^[0-9]{1,5}$/.test(flag) || port > 65535) throw new UsageFault('--port takes a number from 0 to 65535');
+  if (!/^[0-9]{1,5}$/.test(flag) || port > 65535) throw new UsageError('--port takes a number from 0 to 65535');
   return port;
 }
 
@@ -95,7 +95,7 @@ function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void 
     }
   }
 
-  function soon(): void {
+  function scheduleReload(): void {
     clearTimeout(timer);
     timer = setTimeout(() => {
       reloading = reloading.then(reload);
@@ -112,7 +112,7 @@ function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void 
         const names = () =>
           [file, ...gateway.config.include].filter((each) => dirname(each) === folder).map((each) => basename(each));
         const watcher = watch(folder, (_event, name) => {
-          if (name === null || names().includes(name)) soon();
+          if (name === null || names().includes(name)) scheduleReload();
         });
         watcher.on('error', () => {});
         watchers.set(folder, watcher);
@@ -122,12 +122,12 @@ function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void 
     }
   }
   watchAll();
-  process.on('SIGHUP', soon);
+  process.on('SIGHUP', scheduleReload);
   return {
     close() {
       clearTimeout(timer);
       for (const watcher of watchers.values()) watcher.close();
-      process.off('SIGHUP', soon);
+      process.off('SIGHUP', scheduleReload);
     },
   };
 }

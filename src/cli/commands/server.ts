@@ -6,12 +6,12 @@ import { fetchedInto } from '../../gateway/inspect/fetch-package.ts';
 import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
 import { type Approvals, createApprovals } from '../../upstreams/pins/approvals.ts';
 import { type Command, type Invocation, jsonFlag } from '../command.ts';
-import { configOf, type Places, placesOf } from '../io/config-paths.ts';
-import { print, table } from '../io/output.ts';
-import { originOf } from '../io/show-server.ts';
+import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { printData, renderTable } from '../io/output.ts';
+import { serverOrigin } from '../io/show-server.ts';
 
-export interface Declared {
-  readonly places: Places;
+export interface ServerSetup {
+  readonly paths: ConfigPaths;
   readonly config: Config;
   readonly servers: ReadonlyMap<string, ServerDefinition>;
   readonly approvals: Approvals;
@@ -22,14 +22,14 @@ export const serverList: Command = {
   help: 'the servers there are, and whether they may start',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const { servers, approvals, places } = await declaredServers(invocation);
+    const { servers, approvals, paths } = await loadServers(invocation);
     const rows = [...servers.values()].map((server) => {
       const verdict = approvals.check(server);
       return {
         name: server.name,
         source: server.source,
         file: server.file ?? null,
-        origin: originOf(server, places),
+        origin: serverOrigin(server, paths),
         transport: server.kind,
         trust: server.trust,
         era: server.era,
@@ -38,10 +38,10 @@ export const serverList: Command = {
         definitionHash: server.definitionHash,
       };
     });
-    print(invocation, { servers: rows.map(({ origin: _, ...row }) => row) }, () =>
+    printData(invocation, { servers: rows.map(({ origin: _, ...row }) => row) }, () =>
       rows.length === 0
         ? 'No servers. Write them into the configuration, or take over those of others with "ambit import".'
-        : table(
+        : renderTable(
             ['NAME', 'FROM', 'VIA', 'TRUST', 'ERA', 'APPROVAL'],
             rows.map((row) => [
               row.name,
@@ -51,7 +51,7 @@ export const serverList: Command = {
               row.era,
               row.approval === 'not needed' ? '-' : row.approval,
             ]),
-            { byEnd: ['FROM'] },
+            { truncateStart: ['FROM'] },
           ),
     );
     return 0;
@@ -59,19 +59,19 @@ export const serverList: Command = {
 };
 
 /** The servers of the configuration and its included files, and what is approved of them. Needs no gateway. */
-export async function declaredServers(invocation: Invocation): Promise<Declared> {
-  const places = placesOf(invocation);
-  const config = await configOf(places);
+export async function loadServers(invocation: Invocation): Promise<ServerSetup> {
+  const paths = findConfigPaths(invocation);
+  const config = await loadConfiguration(paths);
   // Approvals that an agent could write would be worth nothing.
-  assertOutOfReach({ ...places, config });
-  const servers = defineServers(config, dirname(places.configFile));
-  const { dataDir } = places;
+  assertOutOfReach({ ...paths, config });
+  const servers = defineServers(config, dirname(paths.configFile));
+  const { dataDir } = paths;
   const searchPath = invocation.env['PATH'];
   const approvals = createApprovals({ dataDir, searchPath, fetchedPackage: fetchedInto(dataDir) });
-  return { places, config, servers, approvals };
+  return { paths, config, servers, approvals };
 }
 
-export function serverNamed(servers: ReadonlyMap<string, ServerDefinition>, name: string): ServerDefinition {
+export function requireServer(servers: ReadonlyMap<string, ServerDefinition>, name: string): ServerDefinition {
   const server = servers.get(name);
   if (server !== undefined) return server;
   throw new AmbitError('SERVER_NOT_AVAILABLE', {

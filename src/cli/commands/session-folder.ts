@@ -1,11 +1,11 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { type Command, jsonFlag, onlyWord, text, UsageFault } from '../command.ts';
-import { agreed, yesFlag } from '../io/ask.ts';
+import { type Command, jsonFlag, readFlag, requirePositional, UsageError } from '../command.ts';
+import { askConfirmation, yesFlag } from '../io/ask.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { print, table } from '../io/output.ts';
+import { printData, renderTable } from '../io/output.ts';
 
-type FolderDiff = AnswerOf<'GET /api/v1/sessions/{id}/diff'>;
+type DiffAnswer = AnswerOf<'GET /api/v1/sessions/{id}/diff'>;
 
 export const sessionDiff: Command = {
   path: ['session', 'diff'],
@@ -18,19 +18,19 @@ export const sessionDiff: Command = {
   },
   async run(invocation) {
     const diff = await controlRequest(invocation, 'GET /api/v1/sessions/{id}/diff', {
-      id: onlyWord(invocation, 'ID'),
-      query: { workspace: text(invocation, 'workspace') },
+      id: requirePositional(invocation, 'ID'),
+      query: { workspace: readFlag(invocation, 'workspace') },
     });
-    const words = diffNotes(diff);
-    if (words.length > 0) process.stderr.write(words.map((line) => `ambit: ${line}\n`).join(''));
+    const warnings = diffNotes(diff);
+    if (warnings.length > 0) process.stderr.write(warnings.map((line) => `ambit: ${line}\n`).join(''));
     if (invocation.flags['json'] === true || invocation.flags['stat'] === true) {
-      print(invocation, diff, () => showDiffStat(diff));
-    } else process.stdout.write(process.stdout.isTTY ? forTerminal(diff.patch) : diff.patch);
+      printData(invocation, diff, () => renderDiffStat(diff));
+    } else process.stdout.write(process.stdout.isTTY ? escapePatch(diff.patch) : diff.patch);
     return 0;
   },
 };
 
-type Merge = AnswerOf<'POST /api/v1/sessions/{id}/merge'>;
+type MergeAnswer = AnswerOf<'POST /api/v1/sessions/{id}/merge'>;
 
 export const sessionMerge: Command = {
   path: ['session', 'merge'],
@@ -43,20 +43,20 @@ export const sessionMerge: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const id = onlyWord(invocation, 'ID');
-    const prefer = text(invocation, 'prefer');
+    const id = requirePositional(invocation, 'ID');
+    const prefer = readFlag(invocation, 'prefer');
     if (prefer !== undefined && prefer !== 'session' && prefer !== 'workspace') {
-      throw new UsageFault('--prefer takes "session" or "workspace"');
+      throw new UsageError('--prefer takes "session" or "workspace"');
     }
     const merge = await controlRequest(invocation, 'POST /api/v1/sessions/{id}/merge', {
       id,
       body: {
-        workspace: text(invocation, 'workspace'),
+        workspace: readFlag(invocation, 'workspace'),
         dryRun: invocation.flags['dry-run'] === true ? true : undefined,
         prefer,
       },
     });
-    print(invocation, merge, () => showMerge(merge));
+    printData(invocation, merge, () => renderMerge(merge));
     return merge.fits ? 0 : 1;
   },
 };
@@ -71,28 +71,29 @@ export const sessionDiscard: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const word = onlyWord(invocation, 'ID');
-    if (!(await agreed(invocation, `Remove the folder of session ${word}, with all that was not merged?`))) return 1;
+    const id = requirePositional(invocation, 'ID');
+    if (!(await askConfirmation(invocation, `Remove the folder of session ${id}, with all that was not merged?`)))
+      return 1;
     const discarded = await controlRequest(invocation, 'DELETE /api/v1/sessions/{id}/folder', {
-      id: word,
-      query: { workspace: text(invocation, 'workspace') },
+      id,
+      query: { workspace: readFlag(invocation, 'workspace') },
     });
-    print(invocation, discarded, () => `The folder of session ${discarded.sessionId.slice(0, 8)} is gone.`);
+    printData(invocation, discarded, () => `The folder of session ${discarded.sessionId.slice(0, 8)} is gone.`);
     return 0;
   },
 };
 
-function showMerge({ files, dryRun, fits }: Merge): string {
+function renderMerge({ files, dryRun, fits }: MergeAnswer): string {
   if (files.length === 0) return 'There is nothing to merge.';
   const rows = files.map(({ path, change, outcome, reason }) => [path, change, outcome, reason ?? '']);
   const end = dryRun ? (fits ? 'Nothing was changed: this was a dry run.' : 'This would be refused whole.') : undefined;
   return [
-    table(['FILE', 'CHANGE', 'OUTCOME', 'WHY'], rows, { byEnd: ['FILE'] }),
+    renderTable(['FILE', 'CHANGE', 'OUTCOME', 'WHY'], rows, { truncateStart: ['FILE'] }),
     ...(end === undefined ? [] : [end]),
   ].join('\n');
 }
 
-function diffNotes({ files, shortened, uncommitted }: FolderDiff): string[] {
+function diffNotes({ files, shortened, uncommitted }: DiffAnswer): string[] {
   return [
     ...(files.length === 0 ? ['The session has changed nothing that is not merged.'] : []),
     ...(uncommitted ? ['The session started from the last commit; the workspace held changes beside it.'] : []),
@@ -100,17 +101,17 @@ function diffNotes({ files, shortened, uncommitted }: FolderDiff): string[] {
   ];
 }
 
-function showDiffStat({ files }: FolderDiff): string {
+function renderDiffStat({ files }: DiffAnswer): string {
   const count = (lines: number | null) => (lines === null ? '-' : String(lines));
   const rows = files.map(({ path, status, added, removed, oldMode, newMode, binary }) => {
     const mode = oldMode !== null && newMode !== null && oldMode !== newMode ? `${oldMode} → ${newMode}` : '';
     return [path, status, count(added), count(removed), binary ? 'binary or large' : mode];
   });
-  return table(['FILE', 'CHANGE', '+', '-', 'NOTE'], rows, { byEnd: ['FILE'] });
+  return renderTable(['FILE', 'CHANGE', '+', '-', 'NOTE'], rows, { truncateStart: ['FILE'] });
 }
 
 /** What a session wrote must not steer the terminal; a pipe gets it as it is, for git. */
-function forTerminal(patch: string): string {
+function escapePatch(patch: string): string {
   return patch
     .split('\n')
     .map((line) => line.split('\t').map(escapeControls).join('\t'))

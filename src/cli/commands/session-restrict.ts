@@ -1,6 +1,6 @@
-import { type Command, jsonFlag, onlyWord, seconds, text, texts } from '../command.ts';
+import { type Command, jsonFlag, readFlag, readListFlag, readSecondsFlag, requirePositional } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { print } from '../io/output.ts';
+import { printData } from '../io/output.ts';
 import { showSession } from './session.ts';
 
 export const sessionRestrict: Command = {
@@ -17,15 +17,15 @@ export const sessionRestrict: Command = {
   },
   async run(invocation) {
     const view = await controlRequest(invocation, 'PATCH /api/v1/sessions/{id}', {
-      id: onlyWord(invocation, 'ID'),
+      id: requirePositional(invocation, 'ID'),
       body: {
-        trustLevel: text(invocation, 'trust'),
-        ttlSeconds: seconds(invocation, 'ttl'),
-        servers: texts(invocation, 'server'),
-        permissions: invocation.flags['no-permissions'] === true ? [] : texts(invocation, 'permission'),
+        trustLevel: readFlag(invocation, 'trust'),
+        ttlSeconds: readSecondsFlag(invocation, 'ttl'),
+        servers: readListFlag(invocation, 'server'),
+        permissions: invocation.flags['no-permissions'] === true ? [] : readListFlag(invocation, 'permission'),
       },
     });
-    print(invocation, view, () => showSession(view));
+    printData(invocation, view, () => showSession(view));
     return 0;
   },
 };

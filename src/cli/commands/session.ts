@@ -1,16 +1,24 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
-import { type Command, jsonFlag, onlyWord, seconds, text, texts, UsageFault } from '../command.ts';
+import {
+  type Command,
+  jsonFlag,
+  readFlag,
+  readListFlag,
+  readSecondsFlag,
+  requirePositional,
+  UsageError,
+} from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { facts, fromNow, howLong, print, table } from '../io/output.ts';
+import { printData, relativeTime, renderDuration, renderPairs, renderTable } from '../io/output.ts';
 
-type Session = AnswerOf<'PATCH /api/v1/sessions/{id}'>;
+type SessionAnswer = AnswerOf<'PATCH /api/v1/sessions/{id}'>;
 
-type Details = AnswerOf<'GET /api/v1/sessions/{id}'>;
+type SessionDetails = AnswerOf<'GET /api/v1/sessions/{id}'>;
 
-type Opened = AnswerOf<'POST /api/v1/sessions'>;
+type OpenedAnswer = AnswerOf<'POST /api/v1/sessions'>;
 
 /** Members that only some answers have beside the session. */
-type Besides = Partial<Pick<Details, 'usage' | 'sandbox'> & Pick<Opened, 'token'>>;
+type OptionalMembers = Partial<Pick<SessionDetails, 'usage' | 'sandbox'> & Pick<OpenedAnswer, 'token'>>;
 
 type Call = AnswerOf<'GET /api/v1/sessions/{id}/calls'>['calls'][number];
 
@@ -35,19 +43,19 @@ export const sessionCreate: Command = {
   async run(invocation) {
     const view = await controlRequest(invocation, 'POST /api/v1/sessions', {
       body: {
-        workspaceId: text(invocation, 'workspace'),
-        trustLevel: text(invocation, 'trust'),
-        userId: text(invocation, 'user'),
-        agentId: text(invocation, 'agent'),
-        name: text(invocation, 'name'),
-        ttlSeconds: seconds(invocation, 'ttl'),
-        parentId: text(invocation, 'parent'),
-        servers: texts(invocation, 'server'),
-        permissions: texts(invocation, 'permission'),
-        metadata: metadataOf(texts(invocation, 'meta')),
+        workspaceId: readFlag(invocation, 'workspace'),
+        trustLevel: readFlag(invocation, 'trust'),
+        userId: readFlag(invocation, 'user'),
+        agentId: readFlag(invocation, 'agent'),
+        name: readFlag(invocation, 'name'),
+        ttlSeconds: readSecondsFlag(invocation, 'ttl'),
+        parentId: readFlag(invocation, 'parent'),
+        servers: readListFlag(invocation, 'server'),
+        permissions: readListFlag(invocation, 'permission'),
+        metadata: readMetadata(readListFlag(invocation, 'meta')),
       },
     });
-    print(invocation, view, () => showSession(view));
+    printData(invocation, view, () => showSession(view));
     return 0;
   },
 };
@@ -66,10 +74,10 @@ export const sessionList: Command = {
       after = page.next;
     }
     const isLimited = sessions.some(({ servers }) => servers !== null);
-    print(invocation, { sessions }, () =>
+    printData(invocation, { sessions }, () =>
       sessions.length === 0
         ? 'No live sessions. Open one with "ambit session create".'
-        : table(
+        : renderTable(
             ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'SERVERS', 'IDLE', 'LEFT'],
             sessions.map((view) => [
               view.id.slice(0, 8),
@@ -78,8 +86,8 @@ export const sessionList: Command = {
               view.workspaceId ?? '-',
               view.trustLevel,
               isLimited ? (view.servers === null ? 'all' : String(view.servers.length)) : '',
-              howLong(view.lastActiveAt),
-              howLong(view.expiresAt),
+              renderDuration(view.lastActiveAt),
+              renderDuration(view.expiresAt),
             ]),
           ),
     );
@@ -88,7 +96,7 @@ export const sessionList: Command = {
 };
 
 /** How many of its calls are shown beside it. */
-const latest = 5;
+const maxShownCalls = 5;
 
 export const sessionShow: Command = {
   path: ['session', 'show'],
@@ -96,12 +104,14 @@ export const sessionShow: Command = {
   help: 'one session, by id, name or unique prefix',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const view = await controlRequest(invocation, 'GET /api/v1/sessions/{id}', { id: onlyWord(invocation, 'ID') });
-    const forPeople = invocation.flags.json !== true;
-    const page = { id: view.id, query: { limit: latest } };
-    const calls = forPeople ? (await controlRequest(invocation, 'GET /api/v1/sessions/{id}/calls', page)).calls : [];
-    print(invocation, view, () =>
-      [showSession(view), ...(calls.length === 0 ? [] : ['', showCalls(calls)])].join('\n'),
+    const view = await controlRequest(invocation, 'GET /api/v1/sessions/{id}', {
+      id: requirePositional(invocation, 'ID'),
+    });
+    const isForPeople = invocation.flags.json !== true;
+    const page = { id: view.id, query: { limit: maxShownCalls } };
+    const calls = isForPeople ? (await controlRequest(invocation, 'GET /api/v1/sessions/{id}/calls', page)).calls : [];
+    printData(invocation, view, () =>
+      [showSession(view), ...(calls.length === 0 ? [] : ['', renderCalls(calls)])].join('\n'),
     );
     return 0;
   },
@@ -113,41 +123,43 @@ export const sessionEnd: Command = {
   help: 'end a session and everything that runs for it',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const view = await controlRequest(invocation, 'DELETE /api/v1/sessions/{id}', { id: onlyWord(invocation, 'ID') });
-    print(invocation, view, () => `Session ${view.id.slice(0, 8)} has ended.`);
+    const view = await controlRequest(invocation, 'DELETE /api/v1/sessions/{id}', {
+      id: requirePositional(invocation, 'ID'),
+    });
+    printData(invocation, view, () => `Session ${view.id.slice(0, 8)} has ended.`);
     return 0;
   },
 };
 
-function metadataOf(pairs: readonly string[] | undefined): Record<string, string> | undefined {
+function readMetadata(pairs: readonly string[] | undefined): Record<string, string> | undefined {
   if (pairs === undefined) return undefined;
   return Object.fromEntries(
     pairs.map((pair) => {
       const cut = pair.indexOf('=');
-      if (cut < 1) throw new UsageFault('--meta takes KEY=VALUE');
+      if (cut < 1) throw new UsageError('--meta takes KEY=VALUE');
       return [pair.slice(0, cut), pair.slice(cut + 1)];
     }),
   );
 }
 
-export function showCalls(calls: readonly ShownCall[]): string {
-  return table(
+export function renderCalls(calls: readonly ShownCall[]): string {
+  return renderTable(
     ['CALLED', 'SERVER', 'METHOD', 'NAME', 'OUTCOME', 'MS'],
     calls.map(({ at, server, method, name, outcome, ms }) => [
-      fromNow(at),
+      relativeTime(at),
       server,
       method,
       name ?? '-',
       outcome,
       ms.toFixed(1),
     ]),
-    { precious: ['CALLED', 'NAME', 'OUTCOME'] },
+    { keepWidth: ['CALLED', 'NAME', 'OUTCOME'] },
   );
 }
 
-export function showSession(view: Session & Besides): string {
+export function showSession(view: SessionAnswer & OptionalMembers): string {
   const { usage } = view;
-  return facts([
+  return renderPairs([
     ['id', view.id],
     ['name', view.name ?? '-'],
     ['user', view.userId],
@@ -161,16 +173,16 @@ export function showSession(view: Session & Besides): string {
     ['last active', formatInstant(view.lastActiveAt)],
     ['expires', formatInstant(view.expiresAt)],
     ['ends', formatInstant(view.endsAt)],
-    ...Object.entries(view.metadata).map(([key, value]) => [`meta ${key}`, metadataText(value)] as const),
+    ...Object.entries(view.metadata).map(([key, value]) => [`meta ${key}`, renderMetadata(value)] as const),
     ...(usage === undefined ? [] : ([['calls', `${usage.calls}, ${usage.underWay} under way`]] as const)),
     ...(usage === undefined ? [] : ([['bytes', String(usage.bytes)]] as const)),
-    ...sandboxFacts(view),
+    ...sandboxRows(view),
     ...(view.token === undefined ? [] : ([['token', view.token]] as const)),
   ]);
 }
 
 /** Which sandbox, and who keeps it within which limits. */
-function sandboxFacts({ sandbox, trustLevel }: Session & Besides): (readonly [string, string])[] {
+function sandboxRows({ sandbox, trustLevel }: SessionAnswer & OptionalMembers): (readonly [string, string])[] {
   if (sandbox === undefined || trustLevel === 'direct') return [];
   if (sandbox === null) return [['sandbox', 'not examined: no gateway is running']];
   const keepers = new Map<string, string[]>();
@@ -183,9 +195,9 @@ function sandboxFacts({ sandbox, trustLevel }: Session & Besides): (readonly [st
 }
 
 function formatInstant(iso: string): string {
-  return `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC, ${fromNow(iso)}`;
+  return `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC, ${relativeTime(iso)}`;
 }
 
-function metadataText(value: unknown): string {
+function renderMetadata(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }

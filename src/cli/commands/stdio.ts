@@ -7,10 +7,10 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import { allServers } from '../../gateway/routing/for-all.ts';
 import { normalizeTrust, type TrustLevel } from '../../rules/trust-level.ts';
 import { goneBecause } from '../../sessions/session.ts';
-import { type Named, readNamed } from '../../sessions/session-environment.ts';
-import { type Command, type Flag, type Invocation, text, UsageFault } from '../command.ts';
-import { configOf, type Places, placesOf } from '../io/config-paths.ts';
-import { logFlags, logOf } from '../io/log-flags.ts';
+import { readNamed, type SessionEnvironment } from '../../sessions/session-environment.ts';
+import { type Command, type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
+import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { createLog, logFlags } from '../io/log-flags.ts';
 
 export const sessionFlags: Readonly<Record<string, Flag>> = {
   workspace: { type: 'string', value: 'W', help: 'where it works' },
@@ -28,60 +28,60 @@ export const stdioCommand: Command = {
   help: 'all servers as one, on stdin and stdout, in one session',
   flags: sessionFlags,
   async run(invocation) {
-    const places = placesOf(invocation);
-    return serveOnPipes(invocation, places, await configOf(places, logOf(invocation)), allServers);
+    const paths = findConfigPaths(invocation);
+    return serveSession(invocation, paths, await loadConfiguration(paths, createLog(invocation)), allServers);
   },
 };
 
 /** One session for whoever started us, on stdin and stdout, until they leave or ask us to end. */
-export async function serveOnPipes(
+export async function serveSession(
   invocation: Invocation,
-  places: Places,
+  paths: ConfigPaths,
   config: Config,
   server: string,
   credentials = true,
 ): Promise<number> {
-  const log = logOf(invocation);
-  const trustLevel = trustOf(invocation);
-  const workspaceId = text(invocation, 'workspace');
-  const reference = text(invocation, 'session');
+  const log = createLog(invocation);
+  const trustLevel = readTrustFlag(invocation);
+  const workspaceId = readFlag(invocation, 'workspace');
+  const reference = readFlag(invocation, 'session');
   if (reference !== undefined && (trustLevel ?? workspaceId) !== undefined) {
-    throw new UsageFault('--session has its own workspace and trust; leave out --workspace and --trust');
+    throw new UsageError('--session has its own workspace and trust; leave out --workspace and --trust');
   }
   const named = readSessionEnvironment(invocation.env);
   // From here on there is something to clear up: a signal must not find us without a handler.
-  const told = signalled();
+  const stopSignal = waitForSignal();
   const { storeDir } = named;
   const gateway = await openGateway({
-    ...places,
-    config: within(config, named),
+    ...paths,
+    config: withEnvironment(config, named),
     log,
     environment: invocation.env,
     credentials,
     ...(storeDir === undefined ? {} : { storeDir }),
   });
   gateway.prepare();
-  let own: string | undefined;
+  let ownSessionId: string | undefined;
   try {
-    const joined = await joinedSession(gateway, config, reference, named);
-    if (joined === undefined) {
+    const joinedSessionId = await findNamedSession(gateway, config, reference, named);
+    if (joinedSessionId === undefined) {
       const { session } = await gateway.openSession({
         ...named.draft,
         ...(workspaceId === undefined ? {} : { workspaceId }),
         ...(trustLevel === undefined ? {} : { trustLevel }),
       });
-      own = session.id;
+      ownSessionId = session.id;
     }
-    const sessionId = joined ?? (own as string);
+    const sessionId = joinedSessionId ?? (ownSessionId as string);
     const ended = new Promise<void>((resolve) => {
       gateway.sessions.onEnded(({ id }) => id === sessionId && resolve());
     });
     const { stdin: input, stdout: output } = process;
-    await Promise.race([serveStdio({ gateway, server, sessionId, input, output }), told, ended]);
+    await Promise.race([serveStdio({ gateway, server, sessionId, input, output }), stopSignal, ended]);
     return 0;
   } finally {
     // Nobody else has a token of it.
-    if (own !== undefined) await endSession(gateway, own);
+    if (ownSessionId !== undefined) await endSession(gateway, ownSessionId);
     await gateway.close();
     process.stdin.destroy();
   }
@@ -110,16 +110,16 @@ async function endSession(gateway: Gateway, id: string): Promise<void> {
 }
 
 /** Reads `AMBIT_SESSION_ID` and its companions. A value that cannot be meant is wrong usage. */
-export function readSessionEnvironment(env: NodeJS.ProcessEnv): Named {
-  return readNamed(env, (what) => new UsageFault(what));
+export function readSessionEnvironment(env: NodeJS.ProcessEnv): SessionEnvironment {
+  return readNamed(env, (what) => new UsageError(what));
 }
 
 /** The id of the session that was named, by flag or environment; undefined when a new one is to be opened. */
-async function joinedSession(
+async function findNamedSession(
   gateway: Gateway,
   config: Config,
   reference: string | undefined,
-  named: Named,
+  named: SessionEnvironment,
 ): Promise<string | undefined> {
   if (reference === undefined && named.token !== undefined) {
     const { id } = await gateway.sessions.prove(named.token);
@@ -132,13 +132,13 @@ async function joinedSession(
   if (wanted === undefined) return undefined;
   const found = await gateway.sessions.find(wanted);
   if (found !== undefined && (reference !== undefined || found.id === wanted)) return found.id;
-  if (reference !== undefined) throw notFound(config);
+  if (reference !== undefined) throw sessionNotFound(config);
   const reason = await gateway.sessions.whyGone(wanted);
   if (reason !== undefined) throw goneBecause(reason);
   return undefined;
 }
 
-function notFound(config: Config): AmbitError {
+function sessionNotFound(config: Config): AmbitError {
   if (config.store.kind !== 'memory') return new AmbitError('SESSION_NOT_FOUND');
   return new AmbitError('SESSION_NOT_FOUND', {
     what: 'Sessions live in the memory of the process that opened them, as store.kind says.',
@@ -146,21 +146,21 @@ function notFound(config: Config): AmbitError {
   });
 }
 
-function within(config: Config, { includeMeta = config.sessions.includeMeta }: Named): Config {
+function withEnvironment(config: Config, { includeMeta = config.sessions.includeMeta }: SessionEnvironment): Config {
   return { ...config, sessions: { ...config.sessions, includeMeta } };
 }
 
-function signalled(): Promise<void> {
+function waitForSignal(): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => resolve());
   });
 }
 
 /** What `--trust` says; undefined when it is not given. */
-function trustOf(invocation: Invocation): TrustLevel | undefined {
-  const trust = text(invocation, 'trust');
+function readTrustFlag(invocation: Invocation): TrustLevel | undefined {
+  const trust = readFlag(invocation, 'trust');
   if (trust === undefined) return undefined;
   const level = normalizeTrust(trust);
-  if (level === undefined) throw new UsageFault('--trust is "direct" or "sandboxed"');
+  if (level === undefined) throw new UsageError('--trust is "direct" or "sandboxed"');
   return level;
 }

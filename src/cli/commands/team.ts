@@ -1,7 +1,7 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { type Command, jsonFlag } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { print, table } from '../io/output.ts';
+import { printData, renderTable } from '../io/output.ts';
 
 export const teamList: Command = {
   path: ['team', 'list'],
@@ -9,20 +9,20 @@ export const teamList: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const listed = await controlRequest(invocation, 'GET /api/v1/teams');
-    print(invocation, listed, () =>
+    printData(invocation, listed, () =>
       listed.teams.length === 0
         ? 'No teams. Put somebody into one with "ambit user add NAME --team T".'
-        : showTeams(listed),
+        : renderTeams(listed),
     );
     return 0;
   },
 };
 
-function showTeams({ teams }: AnswerOf<'GET /api/v1/teams'>): string {
+function renderTeams({ teams }: AnswerOf<'GET /api/v1/teams'>): string {
   const rows = teams.map(({ name, declared, members }) => [
     name,
     members.length === 0 ? '-' : members.join(', '),
     declared ? 'in the configuration' : '',
   ]);
-  return table(['TEAM', 'MEMBERS', 'NOTE'], rows, { precious: ['TEAM', 'NOTE'] });
+  return renderTable(['TEAM', 'MEMBERS', 'NOTE'], rows, { keepWidth: ['TEAM', 'NOTE'] });
 }

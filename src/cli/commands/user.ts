@@ -1,7 +1,7 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
-import { type Command, jsonFlag, onlyWord, texts } from '../command.ts';
+import { type Command, jsonFlag, readListFlag, requirePositional } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { print, table } from '../io/output.ts';
+import { printData, renderTable } from '../io/output.ts';
 
 export const userAdd: Command = {
   path: ['user', 'add'],
@@ -9,11 +9,13 @@ export const userAdd: Command = {
   operands: 'NAME',
   flags: { team: { type: 'string', value: 'T', help: 'in this team; repeatable', multiple: true }, json: jsonFlag },
   async run(invocation) {
-    const name = onlyWord(invocation, 'NAME');
+    const name = requirePositional(invocation, 'NAME');
     const view = await controlRequest(invocation, 'POST /api/v1/users', {
-      body: { name, teams: texts(invocation, 'team') },
+      body: { name, teams: readListFlag(invocation, 'team') },
     });
-    print(invocation, view, () => (view.teams.length === 0 ? view.name : `${view.name} in ${view.teams.join(', ')}`));
+    printData(invocation, view, () =>
+      view.teams.length === 0 ? view.name : `${view.name} in ${view.teams.join(', ')}`,
+    );
     return 0;
   },
 };
@@ -24,8 +26,8 @@ export const userList: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const listed = await controlRequest(invocation, 'GET /api/v1/users');
-    print(invocation, listed, () =>
-      listed.users.length === 0 ? 'No users. Add one with "ambit user add NAME".' : showUsers(listed),
+    printData(invocation, listed, () =>
+      listed.users.length === 0 ? 'No users. Add one with "ambit user add NAME".' : renderUsers(listed),
     );
     return 0;
   },
@@ -40,29 +42,29 @@ export const userRemove: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const name = onlyWord(invocation, 'NAME');
-    const left = texts(invocation, 'team');
-    if (left === undefined) {
+    const name = requirePositional(invocation, 'NAME');
+    const leftTeams = readListFlag(invocation, 'team');
+    if (leftTeams === undefined) {
       const removed = await controlRequest(invocation, 'DELETE /api/v1/users/{id}', { id: name });
       const { keys, sessions } = removed;
-      print(invocation, removed, () => `Removed ${name}: ${keys} keys revoked, ${sessions} sessions ended.`);
+      printData(invocation, removed, () => `Removed ${name}: ${keys} keys revoked, ${sessions} sessions ended.`);
       return 0;
     }
     const { teams } = await controlRequest(invocation, 'GET /api/v1/users/{id}', { id: name });
     const view = await controlRequest(invocation, 'PATCH /api/v1/users/{id}', {
       id: name,
-      body: { teams: teams.filter((team) => !left.includes(team)) },
+      body: { teams: teams.filter((team) => !leftTeams.includes(team)) },
     });
-    print(invocation, view, () => `${name} in ${view.teams.length === 0 ? 'no team' : view.teams.join(', ')}`);
+    printData(invocation, view, () => `${name} in ${view.teams.length === 0 ? 'no team' : view.teams.join(', ')}`);
     return 0;
   },
 };
 
-function showUsers({ users }: AnswerOf<'GET /api/v1/users'>): string {
+function renderUsers({ users }: AnswerOf<'GET /api/v1/users'>): string {
   const rows = users.map(({ name, teams, declared, createdAt }) => [
     name,
     teams.length === 0 ? '-' : teams.join(', '),
     declared ? 'in the configuration' : `added ${createdAt?.slice(0, 10)}`,
   ]);
-  return table(['NAME', 'TEAMS', 'NOTE'], rows, { precious: ['NAME', 'NOTE'] });
+  return renderTable(['NAME', 'TEAMS', 'NOTE'], rows, { keepWidth: ['NAME', 'NOTE'] });
 }

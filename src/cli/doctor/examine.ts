@@ -31,25 +31,25 @@ export interface Examination {
   readonly findings: readonly Finding[];
 }
 
-const looking = 'by Ambit, which looks twice a second';
+const byWatching = 'by Ambit, which looks twice a second';
 
 const uncounted = 'shared memory that a process has let go of, and what waits in pipes and sockets';
 
-export interface Examined {
+export interface ExamineOptions {
   readonly store: StoreSettings;
   readonly dataDir: string;
 }
 
 /** What this machine can do. Nothing is left behind, and no data of a gateway is touched. */
-export async function examine({ store, dataDir }: Examined): Promise<Examination> {
+export async function examineMachine({ store, dataDir }: ExamineOptions): Promise<Examination> {
   const runners = await examineRunners();
-  const others = [platform(), files(), await records(store), folder(dataDir)];
+  const others = [examinePlatform(), examineFileAccess(), await examineStore(store), examineDataDir(dataDir)];
   const hasSandbox = runners.some(({ kind, name, state }) => kind === 'runner' && name !== 'plain' && state === 'ok');
   const ok = hasSandbox && others.every(({ state }) => state !== 'missing');
   return { ok, findings: [...others.slice(0, 1), ...runners, ...others.slice(1)] };
 }
 
-function platform(): Finding {
+function examinePlatform(): Finding {
   const detail = `${process.platform} ${process.arch}, Node ${process.versions.node}`;
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const isOld = major < 20 || (major === 20 && minor < 19);
@@ -62,7 +62,7 @@ function platform(): Finding {
   };
 }
 
-function files(): Finding {
+function examineFileAccess(): Finding {
   const about = { kind: 'files', name: 'file access' } as const;
   try {
     groundFor(process.platform, false);
@@ -73,7 +73,7 @@ function files(): Finding {
 }
 
 /** A file is tried elsewhere: the one of a gateway is not ours to open. */
-async function records(settings: StoreSettings): Promise<Finding> {
+async function examineStore(settings: StoreSettings): Promise<Finding> {
   const about = { kind: 'store', name: settings.kind } as const;
   const place = mkdtempSync(join(tmpdir(), 'ambit-doctor-'));
   try {
@@ -93,7 +93,7 @@ async function records(settings: StoreSettings): Promise<Finding> {
   }
 }
 
-function folder(dataDir: string): Finding {
+function examineDataDir(dataDir: string): Finding {
   let place = dataDir;
   while (!existsSync(place)) place = dirname(place);
   const about = { kind: 'store', name: 'data directory' } as const;
@@ -118,21 +118,21 @@ async function examineRunners(): Promise<Finding[]> {
   try {
     const { plain, sandboxes } = createRunners({ warden, tmpRoot, packages: join(folder, 'packages') });
     const direct: Finding = { kind: 'runner', name: plain.name, state: 'ok', detail: 'direct sessions', remedy: null };
-    const probed = await Promise.all(sandboxes.map(examined));
+    const probed = await Promise.all(sandboxes.map(examineRunner));
     const [first, second] = probed.flatMap(({ result }) => result ?? []);
     const limits = first?.limits ?? (await createLimiter().inForce());
-    return [direct, ...probed.map(({ finding }) => finding), ...limitFindings(limits, thisMachine(), second?.limits)];
+    return [direct, ...probed.map(({ finding }) => finding), ...describeLimits(limits, thisMachine(), second?.limits)];
   } finally {
     await warden.close();
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-async function examined(sandbox: SandboxRunner): Promise<{ finding: Finding; result?: Probed }> {
+async function examineRunner(sandbox: SandboxRunner): Promise<{ finding: Finding; result?: Probed }> {
   const about = { kind: 'runner', name: sandbox.name } as const;
   try {
     const result = await sandbox.probe();
-    const holds = Object.keys(result.enforced).map(inWords).join(', ');
+    const holds = Object.keys(result.enforced).map(splitCamelCase).join(', ');
     const by = result.by === undefined ? '' : ` by ${result.by}`;
     return { finding: { ...about, state: 'ok', detail: `sandboxed sessions${by}: ${holds}`, remedy: null }, result };
   } catch (error) {
@@ -142,7 +142,7 @@ async function examined(sandbox: SandboxRunner): Promise<{ finding: Finding; res
 }
 
 /** Those of the sandbox that is taken first, and how containers differ, which servers with an image always take. */
-export function limitFindings(limits: InForce, machine: Machine, inContainers = limits): Finding[] {
+export function describeLimits(limits: InForce, machine: Machine, inContainers = limits): Finding[] {
   return (Object.keys(limits) as (keyof Limits)[]).map((name) => {
     const means = limits[name];
     const remedy = remedyForLimit(name, means, machine) ?? null;
@@ -151,30 +151,30 @@ export function limitFindings(limits: InForce, machine: Machine, inContainers = 
       kind: 'limit',
       name,
       state: means === 'none' ? 'missing' : weak ? 'weak' : 'ok',
-      detail: alike(name, means, inContainers[name])
-        ? by(name, means)
-        : `${by(name, means)}; in containers ${by(name, inContainers[name])}`,
+      detail: isSameKeeper(name, means, inContainers[name])
+        ? describeKeeper(name, means)
+        : `${describeKeeper(name, means)}; in containers ${describeKeeper(name, inContainers[name])}`,
       remedy,
     };
   });
 }
 
 /** What matters is who keeps it, not by which of its means the kernel does. */
-function alike(name: keyof Limits, one: Means, other: Means): boolean {
-  return one === other || [one, other].every((each) => by(name, each).startsWith('by the kernel'));
+function isSameKeeper(name: keyof Limits, one: Means, other: Means): boolean {
+  return one === other || [one, other].every((each) => describeKeeper(name, each).startsWith('by the kernel'));
 }
 
-function by(name: keyof Limits, means: Means): string {
-  if (means === 'watchdog') return name === 'memoryMb' ? `${looking}; not counted is ${uncounted}` : looking;
+function describeKeeper(name: keyof Limits, means: Means): string {
+  if (means === 'watchdog') return name === 'memoryMb' ? `${byWatching}; not counted is ${uncounted}` : byWatching;
   if (means === 'priority') return 'not bounded; others go first';
   if (means === 'timer') return 'by Ambit';
   if (means === 'none') return 'not bounded';
   if (!means.endsWith(' each')) return `by the kernel (${means})`;
-  const all = name === 'cpus' ? 'not those of a session together' : `those of a session together ${looking}`;
+  const all = name === 'cpus' ? 'not those of a session together' : `those of a session together ${byWatching}`;
   return `each process by the kernel (${means.replace(/ each$/, '')}), ${all}`;
 }
 
 /** `noNewPrivileges` becomes "no new privileges". */
-function inWords(name: string): string {
+function splitCamelCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }

@@ -9,14 +9,14 @@ export const clients = ['claude-code', 'claude-desktop', 'cursor', 'vscode'] as 
 
 type Client = (typeof clients)[number];
 
-interface Place {
+interface ClientFile {
   readonly client: Client;
   readonly file: string;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface Found {
+export interface ImportSource {
   readonly file: string;
   /** What is written down as its origin: the client, or the file itself. */
   readonly origin: string;
@@ -39,7 +39,7 @@ export interface ImportPlan {
 
 /** Reads the files, and says what would be added beside the servers there are. Nothing is written. */
 export async function planImport(
-  found: readonly Found[],
+  found: readonly ImportSource[],
   existing: ReadonlySet<string>,
   prefixes: readonly string[],
 ): Promise<ImportPlan> {
@@ -58,22 +58,22 @@ export async function planImport(
     for (const server of read.servers) {
       const taken = existing.has(server.name) || additions.has(server.name);
       if (taken) kept.push({ name: server.name, origin });
-      else additions.set(server.name, { name: server.name, origin, entry: entryOf(server, file, origin) });
+      else additions.set(server.name, { name: server.name, origin, entry: serverEntryOf(server, file, origin) });
     }
   }
   return { additions: [...additions.values()], kept, problems };
 }
 
 /** Keys, tokens and passwords stand in these; an address may have one in its path. */
-const secretPlaces = ['env', 'headers', 'args', 'url'];
+const secretFields = ['env', 'headers', 'args', 'url'];
 
 /** Whether what would be added is for the eyes of its owner only. */
-export function mayHoldSecret({ entry }: Addition): boolean {
-  return secretPlaces.some((key) => entry[key] !== undefined);
+export function mayHoldSecrets({ entry }: Addition): boolean {
+  return secretFields.some((key) => entry[key] !== undefined);
 }
 
 /** Relative names meant the folder of that file, and are to go on meaning it. */
-function entryOf({ written, server }: ForeignServer, file: string, origin: string): Record<string, unknown> {
+function serverEntryOf({ written, server }: ForeignServer, file: string, origin: string): Record<string, unknown> {
   const folder = dirname(resolve(file));
   const where =
     server.transport === 'stdio'
@@ -86,7 +86,7 @@ function entryOf({ written, server }: ForeignServer, file: string, origin: strin
 }
 
 /** Where these clients keep the servers of a user, whether or not there is such a file. */
-export function knownPlaces(env: Environment, platform: NodeJS.Platform = process.platform): Place[] {
+export function findClientFiles(env: Environment, platform: NodeJS.Platform = process.platform): ClientFile[] {
   const folder = (name: string, otherwise: string): string => {
     const value = env[name];
     return value !== undefined && isAbsolute(value) ? value : otherwise;

@@ -1,14 +1,14 @@
 import { createInterface } from 'node:readline/promises';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { type Flag, type Invocation, UsageFault } from '../command.ts';
+import { type Flag, type Invocation, UsageError } from '../command.ts';
 
 export const yesFlag: Flag = { type: 'boolean', help: 'do it without asking' };
 
 /** True when the person at the terminal says yes. Where there is no terminal, only `--yes` will do. */
-export async function agreed(invocation: Invocation, question: string): Promise<boolean> {
+export async function askConfirmation(invocation: Invocation, question: string): Promise<boolean> {
   if (invocation.flags['yes'] === true) return true;
   if (!isTerminal()) {
-    throw new UsageFault('there is no terminal to ask on; say --yes if you mean it');
+    throw new UsageError('there is no terminal to ask on; say --yes if you mean it');
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
@@ -24,6 +24,6 @@ export function isTerminal(): boolean {
 }
 
 /** Words for the person, line by line; whatever came from outside is escaped. */
-export function tell(lines: readonly string[]): void {
+export function printLines(lines: readonly string[]): void {
   for (const line of lines) process.stderr.write(`${escapeControls(line)}\n`);
 }

@@ -5,32 +5,32 @@ import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { type Invocation, text } from '../command.ts';
+import { type Invocation, readFlag } from '../command.ts';
 
-export interface Places {
+export interface ConfigPaths {
   readonly configFile: string;
   readonly dataDir: string;
 }
 
-export function placesOf(invocation: Invocation): Places {
+export function findConfigPaths(invocation: Invocation): ConfigPaths {
   const { env } = invocation;
   const home = homedir();
-  const configFile = locateConfig({ flag: text(invocation, 'config'), env, home });
-  const dataDir = locateDataDir({ flag: text(invocation, 'data-dir'), env, configFile, home });
+  const configFile = locateConfig({ flag: readFlag(invocation, 'config'), env, home });
+  const dataDir = locateDataDir({ flag: readFlag(invocation, 'data-dir'), env, configFile, home });
   return { configFile, dataDir };
 }
 
 /** The configuration, its warnings said once: in the log where there is one. */
-export async function configOf(places: Places, log?: Log): Promise<Config> {
-  if (!existsSync(places.configFile)) {
+export async function loadConfiguration(paths: ConfigPaths, log?: Log): Promise<Config> {
+  if (!existsSync(paths.configFile)) {
     throw new AmbitError('CONFIG_INVALID', {
-      what: `There is no configuration at ${places.configFile}.`,
+      what: `There is no configuration at ${paths.configFile}.`,
       hint: 'Write one there, or name another with --config FILE.',
     });
   }
   // What reads a configuration takes longer to load than most commands take.
   const { loadConfig } = await import('../../config/load/load.ts');
-  const { config, warnings } = await loadConfig({ file: places.configFile });
+  const { config, warnings } = await loadConfig({ file: paths.configFile });
   for (const warning of warnings) {
     if (log === undefined) process.stderr.write(`ambit: ${escapeControls(warning)}\n`);
     else log.warn('configuration', { warning });

@@ -3,7 +3,7 @@ import type { AnswerOf, RequestOf, RouteName } from '../../entrances/control/rou
 import { controlSocketPath, openSocketWay, type SocketWay } from '../../entrances/control/socket-path.ts';
 import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../../errors.ts';
 import type { Invocation } from '../command.ts';
-import { placesOf } from './config-paths.ts';
+import { findConfigPaths } from './config-paths.ts';
 
 /** Asks the running gateway of this configuration, through its control socket; without one, the store itself. */
 export async function controlRequest<Name extends RouteName>(
@@ -15,27 +15,27 @@ export async function controlRequest<Name extends RouteName>(
   const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined);
   const search = new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]));
   const path = `${template.replace('{id}', encodeURIComponent(id))}${given.length === 0 ? '' : `?${search}`}`;
-  const answer = await askSocket(invocation, method, path, body).catch(async (error: unknown) => {
+  const answer = await requestOverSocket(invocation, method, path, body).catch(async (error: unknown) => {
     if (!isAmbitError(error) || error.code !== 'GATEWAY_UNREACHABLE') throw error;
     // A gateway takes longer to load than the question takes: only for those who need it.
-    const { askStore } = await import('./offline-request.ts');
-    return askStore(invocation, { method, path, body: body === undefined ? undefined : JSON.stringify(body) });
+    const { offlineRequest } = await import('./offline-request.ts');
+    return offlineRequest(invocation, { method, path, body: body === undefined ? undefined : JSON.stringify(body) });
   });
   if (answer.status < 400) return answer.body as AnswerOf<Name>;
-  const { code: word, detail, hint } = answer.body as { code?: string; detail?: string; hint?: string };
-  const code = word !== undefined && word in errorTable ? (word as ErrorCode) : 'INTERNAL';
+  const { code: errorCode, detail, hint } = answer.body as { code?: string; detail?: string; hint?: string };
+  const code = errorCode !== undefined && errorCode in errorTable ? (errorCode as ErrorCode) : 'INTERNAL';
   throw new AmbitError(code, { ...(detail === undefined ? {} : { what: detail }), ...(hint ? { hint } : {}) });
 }
 
-async function askSocket(
+async function requestOverSocket(
   invocation: Invocation,
   method: string,
   path: string,
   body: unknown,
 ): Promise<{ readonly status: number; readonly body: unknown }> {
-  const { dataDir } = placesOf(invocation);
+  const { dataDir } = findConfigPaths(invocation);
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-  const way = findWay(controlSocketPath(dataDir, invocation.env));
+  const way = openControlSocket(controlSocketPath(dataDir, invocation.env));
   // Loading it takes a while, for nothing where there is no socket.
   const { request } = await import('node:http');
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
@@ -61,7 +61,7 @@ async function askSocket(
   return { status, body: text === '' ? {} : (JSON.parse(text) as unknown) };
 }
 
-function findWay(socket: string): SocketWay {
+function openControlSocket(socket: string): SocketWay {
   try {
     const way = openSocketWay(socket);
     if (existsSync(way.path)) return way;

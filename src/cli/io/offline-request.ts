@@ -1,19 +1,19 @@
 import { existsSync } from 'node:fs';
 import { AmbitError } from '../../errors.ts';
 import type { Invocation } from '../command.ts';
-import { configOf, placesOf } from './config-paths.ts';
-import { logOf } from './log-flags.ts';
+import { findConfigPaths, loadConfiguration } from './config-paths.ts';
+import { createLog } from './log-flags.ts';
 
-interface Question {
+interface RequestParts {
   readonly method: string;
   readonly path: string;
   readonly body: string | undefined;
 }
 
 /** Answers as a running gateway would, from the store that it would use, and leaves nothing behind. */
-export async function askStore(
+export async function offlineRequest(
   invocation: Invocation,
-  { method, path, body }: Question,
+  { method, path, body }: RequestParts,
 ): Promise<{ readonly status: number; readonly body: unknown }> {
   // A process that checks few values and leaves: generating code for its schemas would take longer than it saves.
   (await import('zod')).config({ jitless: true });
@@ -22,13 +22,13 @@ export async function askStore(
     import('../../entrances/control/handle.ts'),
     import('../../gateway/assembly/open-operator.ts'),
   ]);
-  const places = placesOf(invocation);
-  const config = existsSync(places.configFile)
-    ? await configOf(places)
+  const paths = findConfigPaths(invocation);
+  const config = existsSync(paths.configFile)
+    ? await loadConfiguration(paths)
     : (await loadConfig({ text: '{"version":1}', file: '(none)' })).config;
   // What is opened in memory would be gone before anyone could use it.
   if (config.store.kind === 'memory') throw new AmbitError('GATEWAY_UNREACHABLE');
-  const operator = await openOperator({ config, ...places, log: logOf(invocation) });
+  const operator = await openOperator({ config, ...paths, log: createLog(invocation) });
   try {
     const given = body === undefined ? undefined : Buffer.from(body);
     const { status, body: answer } = await handleAdmin(operator, { method, path, body: given });

@@ -8,7 +8,7 @@ import { type SessionView, viewOf } from '../session.ts';
 export type LifecycleType = 'created' | 'restricted' | 'expired' | 'ended' | 'evicted';
 
 /** A step in the life of a session, as it was heard. */
-export interface Step {
+export interface LifecycleStep {
   readonly number: number;
   readonly type: LifecycleType | 'lost';
   readonly at: number;
@@ -36,10 +36,10 @@ export interface Lifecycle {
   /** Where to go on for whoever heard the event with this id last; from now on without one. */
   positionAfter(eventId: string | undefined): number;
   /** The oldest step after this position; `lost` stands for all that is no longer kept. */
-  next(position: number): Step | undefined;
-  idOf(step: Step): string;
-  told(step: Step): Promise<LifecycleEvent>;
-  onStep(listener: (step: Step) => void): () => void;
+  next(position: number): LifecycleStep | undefined;
+  idOf(step: LifecycleStep): string;
+  told(step: LifecycleStep): Promise<LifecycleEvent>;
+  onStep(listener: (step: LifecycleStep) => void): () => void;
   close(): void;
 }
 
@@ -49,13 +49,13 @@ export interface LifecycleOptions {
 
 export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleOptions = {}): Lifecycle {
   // Numbers start anew with each process: an id of another one says so.
-  const run = randomBytes(4).toString('hex');
-  const steps: Step[] = [];
-  const listeners = new Set<(step: Step) => void>();
-  let newest = 0;
+  const runId = randomBytes(4).toString('hex');
+  const steps: LifecycleStep[] = [];
+  const listeners = new Set<(step: LifecycleStep) => void>();
+  let lastNumber = 0;
 
-  function note(what: Pick<Step, 'type' | 'sessionId' | 'reason' | 'here'>): void {
-    const step: Step = { number: ++newest, at: Date.now(), ...what };
+  function recordStep(what: Pick<LifecycleStep, 'type' | 'sessionId' | 'reason' | 'here'>): void {
+    const step: LifecycleStep = { number: ++lastNumber, at: Date.now(), ...what };
     steps.push(step);
     if (steps.length > kept) steps.shift();
     for (const listener of listeners) listener(step);
@@ -63,27 +63,27 @@ export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleO
 
   const stop = store.watch((change) => {
     const what = stepOf(change);
-    if (what !== undefined) note(what);
+    if (what !== undefined) recordStep(what);
   });
 
   return {
     positionAfter(eventId) {
-      if (eventId === undefined) return newest;
+      if (eventId === undefined) return lastNumber;
       const [ofRun, digits = ''] = eventId.split('-');
       const number = /^\d{1,15}$/.test(digits) ? Number(digits) : -1;
       // Heard elsewhere, or never said: everything up to here may be missing.
-      return ofRun === run && number >= 0 && number <= newest ? number : -1;
+      return ofRun === runId && number >= 0 && number <= lastNumber ? number : -1;
     },
 
     next(position) {
-      const oldest = steps[0]?.number ?? newest + 1;
+      const oldest = steps[0]?.number ?? lastNumber + 1;
       if (position + 1 < oldest) {
-        return { ...nothing, number: oldest - 1, at: Date.now() };
+        return { ...lostStep, number: oldest - 1, at: Date.now() };
       }
       return steps[position + 1 - oldest];
     },
 
-    idOf: ({ number }) => `${run}-${number}`,
+    idOf: ({ number }) => `${runId}-${number}`,
 
     async told({ type, at, sessionId: id, reason }) {
       const event = { type, at: new Date(at).toISOString(), ...(reason === undefined ? {} : { reason }) };
@@ -114,10 +114,10 @@ export async function heardAll(store: SessionStore): Promise<void> {
   await pause(store.capabilities.shared === 'network' ? 100 : 1);
 }
 
-const nothing = { type: 'lost', sessionId: undefined, reason: undefined, here: false } as const;
+const lostStep = { type: 'lost', sessionId: undefined, reason: undefined, here: false } as const;
 
-function stepOf(change: Change): Pick<Step, 'type' | 'sessionId' | 'reason' | 'here'> | undefined {
-  if (change.kind === 'lost') return nothing;
+function stepOf(change: Change): Pick<LifecycleStep, 'type' | 'sessionId' | 'reason' | 'here'> | undefined {
+  if (change.kind === 'lost') return lostStep;
   if (change.kind === 'document') return undefined;
   const { id: sessionId, here } = change;
   if (change.kind === 'created') return { type: 'created', sessionId, reason: undefined, here };

@@ -4,7 +4,7 @@ import type { Log } from '../../observability/log/log.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Webhook } from './webhook.ts';
 
-export interface OpenWebhookOptions {
+export interface OpenWebhookParts {
   readonly dataDir: string;
   readonly lifecycle: Lifecycle;
   readonly log: Log;
@@ -13,14 +13,14 @@ export interface OpenWebhookOptions {
 /** The webhook that the configuration names, if it names one. */
 export async function openWebhook(
   settings: Config['events']['webhook'],
-  { dataDir, lifecycle, log }: OpenWebhookOptions,
+  { dataDir, lifecycle, log }: OpenWebhookParts,
 ): Promise<Webhook | undefined> {
   if (settings === undefined) return undefined;
-  const [{ openWaitingEvents }, { createWebhook, openWebhookKey }] = await Promise.all([
+  const [{ openWebhookQueue }, { createWebhook, openWebhookKey }] = await Promise.all([
     import('./webhook-queue.ts'),
     import('./webhook.ts'),
   ]);
   const key = await openWebhookKey(join(dataDir, 'webhook-secret'), settings.secretFile);
-  const waiting = openWaitingEvents(join(dataDir, 'webhook'), log);
-  return createWebhook({ url: settings.url, key, lifecycle, log, waiting });
+  const queue = openWebhookQueue(join(dataDir, 'webhook'), log);
+  return createWebhook({ url: settings.url, key, lifecycle, log, queue });
 }

@@ -4,47 +4,47 @@ import { join } from 'node:path';
 import { makePrivateFolder } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import type { Log } from '../../observability/log/log.ts';
-import type { Step } from './lifecycle.ts';
+import type { LifecycleStep } from './lifecycle.ts';
 
 /** An event that a webhook is still to be told of. */
-export interface WaitingEvent {
+export interface QueuedEvent {
   readonly id: string;
-  readonly step: Step;
+  readonly step: LifecycleStep;
 }
 
 /** What waits, written down, so that whoever comes after this process goes on with it. */
-export interface WaitingEvents {
-  keep(event: WaitingEvent): void;
-  done(id: string): void;
+export interface WebhookQueue {
+  add(event: QueuedEvent): void;
+  remove(id: string): void;
   /** What processes have left that are gone, once. */
-  adopt(): WaitingEvent[];
+  takeAbandoned(): QueuedEvent[];
   close(): void;
 }
 
-export interface WaitingOptions {
+export interface WebhookQueueOptions {
   /** How long a process may say nothing before it counts as gone. */
   readonly silenceMs?: number;
 }
 
 const suffix = '.jsonl';
 /** Beside what waits stands what was done since; written anew before that is the larger part. */
-const mostLines = 4096;
+const maxLines = 4096;
 
 /** One file for each process, which touches it while it lives; one that nobody touches is anybody's. */
-export function openWaitingEvents(
+export function openWebhookQueue(
   folder: string,
   log: Pick<Log, 'warn'>,
-  { silenceMs = 10_000 }: WaitingOptions = {},
-): WaitingEvents {
+  { silenceMs = 10_000 }: WebhookQueueOptions = {},
+): WebhookQueue {
   makePrivateFolder(folder);
   const own = join(folder, `${randomBytes(8).toString('hex')}${suffix}`);
-  const waiting = new Map<string, WaitingEvent>();
+  const waiting = new Map<string, QueuedEvent>();
   let lines = 0;
   let failed = false;
-  const touching = setInterval(() => attempt(touch), silenceMs / 5).unref();
+  const touchTimer = setInterval(() => tryWrite(touchFile), silenceMs / 5).unref();
 
   /** Nobody else shall feel it when a disk is full: the events are still in memory. */
-  function attempt(work: () => void): void {
+  function tryWrite(work: () => void): void {
     try {
       work();
       failed = false;
@@ -54,52 +54,52 @@ export function openWaitingEvents(
     }
   }
 
-  function write(line: object): void {
-    if (++lines > mostLines) rewrite();
+  function appendLine(line: object): void {
+    if (++lines > maxLines) rewriteFile();
     else appendFileSync(own, `${JSON.stringify(line)}\n`, { mode: 0o600 });
   }
 
-  function rewrite(): void {
+  function rewriteFile(): void {
     lines = waiting.size;
     if (lines === 0) rmSync(own, { force: true });
     else writeAtomically(own, [...waiting.values()].map((event) => `${JSON.stringify(event)}\n`).join(''));
   }
 
-  function touch(): void {
+  function touchFile(): void {
     if (waiting.size === 0) return;
     const now = new Date();
     try {
       utimesSync(own, now, now);
     } catch {
       // Taken for gone while we stood still: then some are told twice, and none is lost.
-      rewrite();
+      rewriteFile();
     }
   }
 
-  function keep(event: WaitingEvent): void {
+  function addEvent(event: QueuedEvent): void {
     waiting.set(event.id, event);
-    attempt(() => write(event));
+    tryWrite(() => appendLine(event));
   }
 
   return {
-    keep,
+    add: addEvent,
 
-    done(id) {
-      if (waiting.delete(id)) attempt(() => (waiting.size === 0 ? rewrite() : write({ done: id })));
+    remove(id) {
+      if (waiting.delete(id)) tryWrite(() => (waiting.size === 0 ? rewriteFile() : appendLine({ done: id })));
     },
 
-    adopt() {
-      const found: WaitingEvent[] = [];
-      attempt(() => {
+    takeAbandoned() {
+      const found: QueuedEvent[] = [];
+      tryWrite(() => {
         for (const name of readdirSync(folder).filter((each) => each.endsWith(suffix))) {
           const file = join(folder, name);
-          if (file === own || !isSilent(file, silenceMs)) continue;
+          if (file === own || !isAbandoned(file, silenceMs)) continue;
           const taken = join(folder, `${randomBytes(8).toString('hex')}${suffix}`);
           // Of several who want it, one moves it.
-          if (!moved(file, taken)) continue;
-          for (const event of eventsIn(readFileSync(taken, 'utf8'))) {
+          if (!moveFile(file, taken)) continue;
+          for (const event of parseEvents(readFileSync(taken, 'utf8'))) {
             found.push(event);
-            keep(event);
+            addEvent(event);
           }
           rmSync(taken, { force: true });
         }
@@ -108,14 +108,14 @@ export function openWaitingEvents(
     },
 
     close() {
-      clearInterval(touching);
+      clearInterval(touchTimer);
       // Whoever starts next need not wait until it is sure that we are gone.
-      if (waiting.size > 0) attempt(() => utimesSync(own, 0, 0));
+      if (waiting.size > 0) tryWrite(() => utimesSync(own, 0, 0));
     },
   };
 }
 
-function isSilent(file: string, silenceMs: number): boolean {
+function isAbandoned(file: string, silenceMs: number): boolean {
   try {
     return Date.now() - statSync(file).mtimeMs >= silenceMs;
   } catch {
@@ -124,7 +124,7 @@ function isSilent(file: string, silenceMs: number): boolean {
 }
 
 /** Touched first, so that nobody takes it from us in turn. */
-function moved(from: string, to: string): boolean {
+function moveFile(from: string, to: string): boolean {
   try {
     const now = new Date();
     utimesSync(from, now, now);
@@ -135,17 +135,17 @@ function moved(from: string, to: string): boolean {
   }
 }
 
-function eventsIn(text: string): WaitingEvent[] {
-  const events = new Map<string, WaitingEvent>();
+function parseEvents(text: string): QueuedEvent[] {
+  const events = new Map<string, QueuedEvent>();
   for (const line of text.split('\n')) {
-    const read = readLine(line);
+    const read = parseLine(line);
     if (read?.done !== undefined) events.delete(read.done);
     else if (read?.id !== undefined && read.step !== undefined) events.set(read.id, { id: read.id, step: read.step });
   }
   return [...events.values()];
 }
 
-function readLine(line: string): { id?: string; step?: Step; done?: string } | undefined {
+function parseLine(line: string): { id?: string; step?: LifecycleStep; done?: string } | undefined {
   try {
     return line === '' ? undefined : JSON.parse(line);
   } catch {

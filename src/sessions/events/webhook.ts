@@ -4,8 +4,8 @@ import { within } from '../../lib/async/within.ts';
 import { privateSecret, readSecret } from '../../lib/fs/private-secret.ts';
 import { postJson } from '../../lib/net/post-json.ts';
 import type { Log } from '../../observability/log/log.ts';
-import type { Lifecycle, Step } from './lifecycle.ts';
-import type { WaitingEvent, WaitingEvents } from './webhook-queue.ts';
+import type { Lifecycle, LifecycleStep } from './lifecycle.ts';
+import type { QueuedEvent, WebhookQueue } from './webhook-queue.ts';
 
 const prefix = 'whsec_';
 
@@ -28,42 +28,42 @@ export interface WebhookOptions {
   /** The first pause; each further one is twice as long. */
   readonly pauseMs?: number;
   /** How old an event may get before it is given up. */
-  readonly worthMs?: number;
-  readonly mostWaiting?: number;
+  readonly maxAgeMs?: number;
+  readonly maxWaiting?: number;
   /** Where what waits is kept; without, in memory only. */
-  readonly waiting?: WaitingEvents;
+  readonly queue?: WebhookQueue;
   /** How often it is looked for what processes have left that are gone. */
-  readonly adoptMs?: number;
+  readonly takeEveryMs?: number;
 }
 
-interface Waiting extends WaitingEvent {
+interface PendingEvent extends QueuedEvent {
   /** Made with the first attempt, and the same for every other. */
   body?: string;
 }
 
-const longestPauseMs = 60_000;
-const farewellMs = 1000;
+const maxPauseMs = 60_000;
+const closeTimeoutMs = 1000;
 
 export function createWebhook(options: WebhookOptions): Webhook {
-  const { key, lifecycle, log, waiting: kept, pauseMs = 500, worthMs = 15 * 60_000 } = options;
-  const { mostWaiting = 1000, adoptMs = 10_000 } = options;
+  const { key, lifecycle, log, queue, pauseMs = 500, maxAgeMs = 15 * 60_000 } = options;
+  const { maxWaiting = 1000, takeEveryMs = 10_000 } = options;
   const url = new URL(options.url);
   // The rest of the address may be a secret.
   const { host } = url;
-  const queue: Waiting[] = [];
-  const cut = new AbortController();
-  let working: Promise<void> | undefined;
+  const pending: PendingEvent[] = [];
+  const aborter = new AbortController();
+  let sending: Promise<void> | undefined;
   let closing = false;
   let dropped = 0;
   let endPause = () => {};
 
-  async function bodyOf(step: Step): Promise<string> {
+  async function createBody(step: LifecycleStep): Promise<string> {
     const { type, at, ...data } = await lifecycle.told(step);
     return JSON.stringify({ type: `session.${type}`, timestamp: at, data });
   }
 
-  async function attempt(waiting: Waiting): Promise<string | undefined> {
-    waiting.body ??= await bodyOf(waiting.step);
+  async function postEvent(waiting: PendingEvent): Promise<string | undefined> {
+    waiting.body ??= await createBody(waiting.step);
     const seconds = Math.floor(Date.now() / 1000);
     const headers = {
       'user-agent': 'ambit',
@@ -71,7 +71,7 @@ export function createWebhook(options: WebhookOptions): Webhook {
       'webhook-timestamp': String(seconds),
       'webhook-signature': key.sign(waiting.id, seconds, waiting.body),
     };
-    const posted = await postJson(url, headers, waiting.body, cut.signal);
+    const posted = await postJson(url, headers, waiting.body, aborter.signal);
     return posted.taken ? undefined : posted.why;
   }
 
@@ -85,66 +85,66 @@ export function createWebhook(options: WebhookOptions): Webhook {
     });
   }
 
-  async function work(): Promise<void> {
+  async function sendPending(): Promise<void> {
     // Not in the breath of whoever did it: no call waits for this.
     await new Promise((resolve) => setImmediate(resolve));
-    for (let tries = 0; queue.length > 0; ) {
-      const waiting = queue[0] as Waiting;
-      const why = await attempt(waiting);
-      if (why !== undefined && cut.signal.aborted) break;
-      const old = Date.now() - waiting.step.at >= worthMs;
+    for (let tries = 0; pending.length > 0; ) {
+      const waiting = pending[0] as PendingEvent;
+      const why = await postEvent(waiting);
+      if (why !== undefined && aborter.signal.aborted) break;
+      const old = Date.now() - waiting.step.at >= maxAgeMs;
       if (why === undefined || old) {
-        if (why !== undefined) lose(waiting.step, why);
-        queue.shift();
-        kept?.done(waiting.id);
+        if (why !== undefined) logLost(waiting.step, why);
+        pending.shift();
+        queue?.remove(waiting.id);
         tries = 0;
         continue;
       }
       if (tries++ === 0) log.warn('a webhook did not take an event; it is tried again', { host, why });
-      const ms = Math.min(pauseMs * 2 ** (tries - 1), longestPauseMs);
+      const ms = Math.min(pauseMs * 2 ** (tries - 1), maxPauseMs);
       await (closing ? pause(Math.min(ms, 100)) : pause(ms * (0.75 + Math.random() / 2)));
     }
-    if (queue.length > 0) log.warn('a webhook was not told of the last events', { host, events: queue.length });
-    working = undefined;
+    if (pending.length > 0) log.warn('a webhook was not told of the last events', { host, events: pending.length });
+    sending = undefined;
   }
 
-  function lose({ type, sessionId }: Step, why: string): void {
+  function logLost({ type, sessionId }: LifecycleStep, why: string): void {
     log.warn('a webhook was not told', { host, step: type, session: sessionId, why });
   }
 
-  function add(event: WaitingEvent): boolean {
-    if (queue.length >= mostWaiting) {
-      if (dropped++ % mostWaiting === 0) log.warn('a webhook is too slow; events are left out', { host });
+  function enqueue(event: QueuedEvent): boolean {
+    if (pending.length >= maxWaiting) {
+      if (dropped++ % maxWaiting === 0) log.warn('a webhook is too slow; events are left out', { host });
       return false;
     }
-    queue.push({ ...event });
-    working ??= work();
+    pending.push({ ...event });
+    sending ??= sendPending();
     return true;
   }
 
-  function adopt(): void {
-    for (const event of kept?.adopt() ?? []) if (!add(event)) kept?.done(event.id);
+  function takeAbandoned(): void {
+    for (const event of queue?.takeAbandoned() ?? []) if (!enqueue(event)) queue?.remove(event.id);
   }
 
   const stop = lifecycle.onStep((step) => {
-    if (!step.here || cut.signal.aborted) return;
+    if (!step.here || aborter.signal.aborted) return;
     const event = { id: `evt_${randomBytes(12).toString('hex')}`, step };
-    if (add(event)) kept?.keep(event);
+    if (enqueue(event)) queue?.add(event);
   });
-  adopt();
-  const adopting = setInterval(adopt, adoptMs).unref();
+  takeAbandoned();
+  const takeTimer = setInterval(takeAbandoned, takeEveryMs).unref();
 
   return {
     async close() {
       closing = true;
-      clearInterval(adopting);
+      clearInterval(takeTimer);
       endPause();
-      await within(working ?? Promise.resolve(), farewellMs).catch(() => {});
+      await within(sending ?? Promise.resolve(), closeTimeoutMs).catch(() => {});
       stop();
-      cut.abort();
+      aborter.abort();
       endPause();
-      await working;
-      kept?.close();
+      await sending;
+      queue?.close();
     },
   };
 }

@@ -3,10 +3,10 @@ import type { SessionRecord } from '../../stores/record.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { type Session, viewOf } from '../session.ts';
 import { sessionSchema } from '../session-schema.ts';
-import { permissionsWith } from '../session-views.ts';
+import { applyTokenPermissions } from '../session-views.ts';
 import type { Sessions } from '../sessions.ts';
-import { notFound, type Reach } from './reach.ts';
-import { sessionArgument, shown, type Tool, tool } from './tool.ts';
+import { type SessionReach, sessionNotFoundError } from './reach.ts';
+import { defineTool, sessionArgument, type Tool, withBlocks } from './tool.ts';
 
 const defaultLimit = 50;
 const maxLimit = 200;
@@ -23,14 +23,14 @@ export type ContextOf = (person: { readonly userId: string; readonly workspaceId
   readonly objectives: readonly { readonly scope: string; readonly text: string }[];
 }>;
 
-const scope = z.string().describe('Where it comes from: org, team:T, user:U or workspace:W.');
+const scopeSchema = z.string().describe('Where it comes from: org, team:T, user:U or workspace:W.');
 
-const shownSession = sessionSchema
+const sessionOutput = sessionSchema
   .omit({ metadata: true })
   .extend({ current: z.boolean().describe('Whether this call belongs to it.') });
 
 export interface SessionToolsParts {
-  readonly reach: Reach;
+  readonly reach: SessionReach;
   readonly sessions: Pick<Sessions, 'end'>;
   readonly store: Pick<SessionStore, 'usage'>;
   /** Absent where there are no policies. */
@@ -47,15 +47,15 @@ export function sessionTools({ reach, sessions, store, contextOf }: SessionTools
   ];
 }
 
-function sessionInfo(reach: Reach, store: Pick<SessionStore, 'usage'>): Tool {
-  return tool({
+function sessionInfo(reach: SessionReach, store: Pick<SessionStore, 'usage'>): Tool {
+  return defineTool({
     name: 'session_info',
     title: 'About a session',
     description: 'What a session is: its bounds, how long it lives, and what it has used so far.',
     effect: 'reads',
     input: z.strictObject({ session: sessionArgument }),
     output: z.strictObject({
-      session: shownSession,
+      session: sessionOutput,
       use: z
         .strictObject({ calls: z.number(), bytes: z.number(), underWay: z.number() })
         .describe('Calls of tools so far, what they carried, and how many are under way.'),
@@ -63,15 +63,15 @@ function sessionInfo(reach: Reach, store: Pick<SessionStore, 'usage'>): Tool {
     async run({ session }, caller) {
       const record = await reach.find(session, caller);
       const use = await store.usage(record.id);
-      if (use === undefined) throw notFound();
+      if (use === undefined) throw sessionNotFoundError();
       const { calls, bytes, underWay } = use;
-      return { session: showSession(record, caller.session), use: { calls, bytes, underWay } };
+      return { session: describeSession(record, caller.session), use: { calls, bytes, underWay } };
     },
   });
 }
 
-function sessionList(reach: Reach): Tool {
-  return tool({
+function sessionList(reach: SessionReach): Tool {
+  return defineTool({
     name: 'session_list',
     title: 'Sessions within reach',
     description:
@@ -90,19 +90,19 @@ function sessionList(reach: Reach): Tool {
         .describe(`At most this many; ${defaultLimit} unless told.`),
     }),
     output: z.strictObject({
-      sessions: z.array(shownSession),
+      sessions: z.array(sessionOutput),
       next: z.string().nullable().describe('The cursor of the next page; null when this is the last.'),
     }),
     async run({ session, workspace, cursor, limit = defaultLimit }, caller) {
       if (session !== undefined) await reach.find(session, caller);
       const page = await reach.list(caller, { workspaceId: workspace, after: cursor, limit });
-      return { sessions: page.sessions.map((record) => showSession(record, caller.session)), next: page.next };
+      return { sessions: page.sessions.map((record) => describeSession(record, caller.session)), next: page.next };
     },
   });
 }
 
-function sessionEnd(reach: Reach, sessions: Pick<Sessions, 'end'>): Tool {
-  return tool({
+function sessionEnd(reach: SessionReach, sessions: Pick<Sessions, 'end'>): Tool {
+  return defineTool({
     name: 'session_end',
     title: 'End a session',
     description:
@@ -113,14 +113,14 @@ function sessionEnd(reach: Reach, sessions: Pick<Sessions, 'end'>): Tool {
     async run({ session }, caller) {
       const { id } = await reach.find(session, caller);
       // Somebody else may have been faster; then there is no such session any more.
-      if (!(await sessions.end(id))) throw notFound();
+      if (!(await sessions.end(id))) throw sessionNotFoundError();
       return { id, ended: true as const };
     },
   });
 }
 
-function sessionContext(reach: Reach, contextOf: ContextOf): Tool {
-  return tool({
+function sessionContext(reach: SessionReach, contextOf: ContextOf): Tool {
+  return defineTool({
     name: 'session_context',
     title: 'Policies and objectives',
     description:
@@ -129,9 +129,9 @@ function sessionContext(reach: Reach, contextOf: ContextOf): Tool {
     input: z.strictObject({ session: sessionArgument }),
     output: z.strictObject({
       policies: z.array(
-        z.strictObject({ name: z.string(), mode: z.enum(['prepend', 'append']), scope, text: z.string() }),
+        z.strictObject({ name: z.string(), mode: z.enum(['prepend', 'append']), scope: scopeSchema, text: z.string() }),
       ),
-      objectives: z.array(z.strictObject({ scope, text: z.string() })),
+      objectives: z.array(z.strictObject({ scope: scopeSchema, text: z.string() })),
     }),
     async run({ session }, caller) {
       const { id, userId, workspaceId } = await reach.find(session, caller);
@@ -140,13 +140,17 @@ function sessionContext(reach: Reach, contextOf: ContextOf): Tool {
       const found = await contextOf({ userId, workspaceId: here ?? workspaceId ?? undefined });
       const policies = found.policies.map(({ name, mode, scope: from, text }) => ({ name, mode, scope: from, text }));
       const objectives = found.objectives.map(({ scope: from, text }) => ({ scope: from, text }));
-      return shown({ policies, objectives }, { type: 'text', text: found.text });
+      return withBlocks({ policies, objectives }, { type: 'text', text: found.text });
     },
   });
 }
 
 /** Its metadata stays with the orchestrator that wrote it. */
-function showSession(record: SessionRecord, current: Session): z.input<typeof shownSession> {
+function describeSession(record: SessionRecord, current: Session): z.input<typeof sessionOutput> {
   const { metadata: _, permissions, ...rest } = viewOf(record);
-  return { ...rest, permissions: permissionsWith(permissions, current.byToken), current: record.id === current.id };
+  return {
+    ...rest,
+    permissions: applyTokenPermissions(permissions, current.byToken),
+    current: record.id === current.id,
+  };
 }

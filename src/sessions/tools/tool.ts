@@ -3,9 +3,9 @@ import { AmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
 import type { Session } from '../session.ts';
 
-const longestWords = 300;
+const maxReasonLength = 300;
 
-const mostIssues = 5;
+const maxIssues = 5;
 
 /** The argument that every tool has. */
 export const sessionArgument = z
@@ -41,7 +41,7 @@ export interface ToolAnnotations {
   readonly openWorldHint: boolean;
 }
 
-export type Structured = { readonly [key: string]: unknown };
+export type StructuredContent = { readonly [key: string]: unknown };
 
 export interface TextBlock {
   readonly type: 'text';
@@ -56,11 +56,11 @@ export interface ImageBlock {
 }
 
 /** What the model reads or looks at; a text comes first. */
-export type Blocks = readonly [TextBlock, ...(TextBlock | ImageBlock)[]];
+export type ContentBlocks = readonly [TextBlock, ...(TextBlock | ImageBlock)[]];
 
 export interface ToolAnswer {
-  readonly structured: Structured;
-  readonly blocks: Blocks;
+  readonly structured: StructuredContent;
+  readonly blocks: ContentBlocks;
 }
 
 export interface Tool {
@@ -69,30 +69,30 @@ export interface Tool {
   run(args: unknown, caller: ToolCaller): Promise<ToolAnswer>;
 }
 
-const read = Symbol('what is read');
+const blocksKey = Symbol('what is read');
 
 /** Data with blocks of its own for the model; data alone is read as its JSON. */
-export interface Shown<T> {
+export interface AnswerWithBlocks<T> {
   readonly structured: T;
-  readonly [read]: Blocks;
+  readonly [blocksKey]: ContentBlocks;
 }
 
-export function shown<T>(structured: T, ...blocks: Blocks): Shown<T> {
-  return { structured, [read]: blocks };
+export function withBlocks<T>(structured: T, ...blocks: ContentBlocks): AnswerWithBlocks<T> {
+  return { structured, [blocksKey]: blocks };
 }
 
-export interface ToolPlan<In extends z.ZodObject, Out extends z.ZodObject> {
+export interface ToolOptions<In extends z.ZodObject, Out extends z.ZodObject> {
   readonly name: string;
   readonly title: string;
   readonly description: string;
   readonly input: In;
   readonly output: Out;
   readonly effect: 'reads' | 'writes' | 'destroys';
-  run(args: z.output<In>, caller: ToolCaller): Promise<z.input<Out> | Shown<z.input<Out>>>;
+  run(args: z.output<In>, caller: ToolCaller): Promise<z.input<Out> | AnswerWithBlocks<z.input<Out>>>;
 }
 
 /** A tool, its schemas derived once, when somebody asks: most starts of Ambit end before anyone does. */
-export function tool<In extends z.ZodObject, Out extends z.ZodObject>(plan: ToolPlan<In, Out>): Tool {
+export function defineTool<In extends z.ZodObject, Out extends z.ZodObject>(plan: ToolOptions<In, Out>): Tool {
   const { name, title, description, input, output, effect } = plan;
   let inputSchema: ToolDefinition['inputSchema'] | undefined;
   let outputSchema: ToolDefinition['outputSchema'] | undefined;
@@ -102,11 +102,11 @@ export function tool<In extends z.ZodObject, Out extends z.ZodObject>(plan: Tool
       title,
       description,
       get inputSchema() {
-        inputSchema ??= schemaOf(input, 'input');
+        inputSchema ??= createJsonSchema(input, 'input');
         return inputSchema;
       },
       get outputSchema() {
-        outputSchema ??= schemaOf(output, 'output');
+        outputSchema ??= createJsonSchema(output, 'output');
         return outputSchema;
       },
       annotations: {
@@ -117,20 +117,22 @@ export function tool<In extends z.ZodObject, Out extends z.ZodObject>(plan: Tool
         openWorldHint: false,
       },
     },
-    run: async (args, caller) => answerOf(await plan.run(readArguments(input, args), caller)),
+    run: async (args, caller) => createAnswer(await plan.run(parseArguments(input, args), caller)),
   };
 }
 
-function answerOf(answer: Structured | Shown<Structured>): ToolAnswer {
-  if (isShown(answer)) return { structured: answer.structured, blocks: answer[read] };
+function createAnswer(answer: StructuredContent | AnswerWithBlocks<StructuredContent>): ToolAnswer {
+  if (hasBlocks(answer)) return { structured: answer.structured, blocks: answer[blocksKey] };
   return { structured: answer, blocks: [{ type: 'text', text: JSON.stringify(answer) }] };
 }
 
-function isShown(answer: Structured | Shown<Structured>): answer is Shown<Structured> {
-  return read in answer;
+function hasBlocks(
+  answer: StructuredContent | AnswerWithBlocks<StructuredContent>,
+): answer is AnswerWithBlocks<StructuredContent> {
+  return blocksKey in answer;
 }
 
-function schemaOf(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['inputSchema'] {
+function createJsonSchema(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['inputSchema'] {
   // Strict validators refuse formats that they do not know.
   const withoutFormat = ({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }) => {
     if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
@@ -141,15 +143,15 @@ function schemaOf(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['
 }
 
 /** The arguments as the schema has them; what is wrong with them is said in words a model can act on. */
-function readArguments<S extends z.ZodType>(schema: S, args: unknown): z.output<S> {
+function parseArguments<S extends z.ZodType>(schema: S, args: unknown): z.output<S> {
   const read = schema.safeParse(args ?? {});
   if (read.success) return read.data;
   const words = read.error.issues
-    .slice(0, mostIssues)
+    .slice(0, maxIssues)
     .map(({ path, message }) => (path.length === 0 ? message : `"${path.join('.')}": ${message}`))
     .join('; ');
   throw new AmbitError('REQUEST_INVALID', {
-    what: `The arguments do not fit: ${words.slice(0, longestWords)}.`,
+    what: `The arguments do not fit: ${words.slice(0, maxReasonLength)}.`,
     hint: 'Correct them as the schema of the tool says.',
   });
 }

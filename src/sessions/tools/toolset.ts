@@ -1,11 +1,11 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { refusedResult } from '../../protocol/compose.ts';
-import type { Blocks, Structured, Tool, ToolCaller, ToolDefinition } from './tool.ts';
+import type { ContentBlocks, StructuredContent, Tool, ToolCaller, ToolDefinition } from './tool.ts';
 
 /** The result of `tools/call`. */
 export interface ToolResult {
-  readonly content: Blocks;
-  readonly structuredContent?: Structured;
+  readonly content: ContentBlocks;
+  readonly structuredContent?: StructuredContent;
   readonly isError?: true;
   readonly _meta?: { readonly [key: string]: unknown };
   readonly [key: string]: unknown;

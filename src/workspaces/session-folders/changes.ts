@@ -3,42 +3,42 @@ import { AmbitError } from '../../errors.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
 import { SafeRootError } from '../saferoot/saferoot-error.ts';
 import { shownPath } from '../shown-path.ts';
-import type { FolderPlace, FolderRecord } from './folder-record.ts';
+import type { FolderPaths, FolderRecord } from './folder-record.ts';
 import type { RunGit } from './git/git.ts';
-import { ignoredIn, throughShadow } from './git/shadow-repository.ts';
-import { type Base, type Content, contentAt, isSame } from './snapshot.ts';
+import { listIgnoredFiles, shadowPaths } from './git/shadow-repository.ts';
+import { type BaseSnapshot, isSameContent, type PathContent, readContent } from './snapshot.ts';
 import { walkTree } from './walk-tree.ts';
 
 /** Beyond these it is left to git, whose time is limited. */
-const mostEntries = 2_000_000;
+const maxEntries = 2_000_000;
 
 /** A path at which a session's folder differs from where it started. */
-export interface Change {
+export interface FolderChange {
   readonly path: string;
   /** Undefined where there was nothing, or is nothing any more. */
-  readonly before: Content | undefined;
-  readonly after: Content | undefined;
+  readonly before: PathContent | undefined;
+  readonly after: PathContent | undefined;
 }
 
 /** What git would not look at, as it lists it: folders end in "/". */
-export function ignoredBy(listed: readonly string[]): (path: string, isFolder: boolean) => boolean {
+export function createIgnoreTest(listed: readonly string[]): (path: string, isFolder: boolean) => boolean {
   const all = new Set(listed);
   return (path, isFolder) => all.has(isFolder ? `${path}/` : path);
 }
 
 /** Sorted by path. Folders do not count, only what is in them. */
-export async function changesIn(
+export async function compareWithBase(
   root: SafeRoot,
-  base: Base,
+  base: BaseSnapshot,
   isIgnored: (path: string, isFolder: boolean) => boolean = () => false,
-): Promise<Change[]> {
-  const changes: Change[] = [];
+): Promise<FolderChange[]> {
+  const changes: FolderChange[] = [];
   const seen = new Set<string>();
   const compare = async (path: string): Promise<void> => {
     const before = base.get(path);
-    const after = await contentAt(root, path, before);
+    const after = await readContent(root, path, before);
     seen.add(path);
-    if (!isSame(before, after)) changes.push({ path, before, after });
+    if (!isSameContent(before, after)) changes.push({ path, before, after });
   };
   // What git keeps there is no work of the session's, and differs all the time.
   const skip = (path: string, isFolder: boolean) => path === '.git' || (!base.has(path) && isIgnored(path, isFolder));
@@ -49,30 +49,30 @@ export async function changesIn(
 }
 
 /** All that the session changed and that was not merged; without what git ignores, where the folder is a worktree. */
-export async function changesOf(
+export async function findChanges(
   git: RunGit,
   root: SafeRoot,
-  base: Base,
-  place: FolderPlace,
+  base: BaseSnapshot,
+  paths: FolderPaths,
   record: FolderRecord,
-): Promise<Change[]> {
-  return changesIn(root, base, ignoredBy(await ignored(git, place, record)));
+): Promise<FolderChange[]> {
+  return compareWithBase(root, base, createIgnoreTest(await listIgnored(git, paths, record)));
 }
 
-async function ignored(git: RunGit, place: FolderPlace, { origin, tree, path }: FolderRecord): Promise<string[]> {
+async function listIgnored(git: RunGit, paths: FolderPaths, { origin, tree, path }: FolderRecord): Promise<string[]> {
   if (origin === null) return [];
   const prefix = relative(tree, path);
   await assertIgnoreFiles(tree);
-  const listed = await ignoredIn(git, throughShadow(place.shadow, origin.commonDir, tree));
+  const listed = await listIgnoredFiles(git, shadowPaths(paths.shadow, origin.commonDir, tree));
   if (prefix === '') return listed;
   return listed.flatMap((name) => (name.startsWith(`${prefix}/`) ? [name.slice(prefix.length + 1)] : []));
 }
 
 /** Those that the workspace does not hold already, however they got there. */
-export async function missingFrom(workspace: SafeRoot, changes: readonly Change[]): Promise<Change[]> {
-  const missing: Change[] = [];
+export async function findUnmerged(workspace: SafeRoot, changes: readonly FolderChange[]): Promise<FolderChange[]> {
+  const missing: FolderChange[] = [];
   for (const change of changes) {
-    if (!isSame(await contentAt(workspace, change.path), change.after)) missing.push(change);
+    if (!isSameContent(await readContent(workspace, change.path), change.after)) missing.push(change);
   }
   return missing;
 }
@@ -84,10 +84,10 @@ export async function missingFrom(workspace: SafeRoot, changes: readonly Change[
 async function assertIgnoreFiles(tree: string): Promise<void> {
   const root = openRoot(tree);
   try {
-    let left = mostEntries;
+    let left = maxEntries;
     const ahead = ['.'];
     for (let folder = ahead.pop(); folder !== undefined && left > 0; folder = ahead.pop()) {
-      for (const { name, kind, unrepresentable } of await entriesOf(root, folder, left)) {
+      for (const { name, kind, unrepresentable } of await listEntries(root, folder, left)) {
         left--;
         if (unrepresentable) continue;
         const path = folder === '.' ? name : `${folder}/${name}`;
@@ -101,7 +101,7 @@ async function assertIgnoreFiles(tree: string): Promise<void> {
 }
 
 /** None where it is gone or closed to us: whoever reads the files meets the same, where git does not ignore it. */
-async function entriesOf(root: SafeRoot, folder: string, limit: number) {
+async function listEntries(root: SafeRoot, folder: string, limit: number) {
   try {
     return (await root.list(folder, { limit })).entries;
   } catch (error) {

@@ -7,14 +7,14 @@ import { join } from 'node:path';
  * Content that folders started from, by its hash. Sessions of one workspace start from much the same, so it is kept once
  * for all: each folder has a name for what it needs, and what has no other name is nobody's.
  */
-export interface KeptContent {
+export interface ContentCache {
   /** Keeps the content of a file that nobody else can change. */
-  keep(sha256: string, file: string): Promise<void>;
+  add(sha256: string, file: string): Promise<void>;
   read(sha256: string): Promise<Buffer | undefined>;
 }
 
-export function keptContent(common: string, own: string): KeptContent {
-  function nameIt(sha256: string): boolean {
+export function createContentCache(common: string, own: string): ContentCache {
+  function linkOwn(sha256: string): boolean {
     try {
       linkSync(join(common, sha256), join(own, sha256));
       return true;
@@ -27,13 +27,13 @@ export function keptContent(common: string, own: string): KeptContent {
   }
 
   return {
-    async keep(sha256, file) {
-      if (nameIt(sha256)) return;
+    async add(sha256, file) {
+      if (linkOwn(sha256)) return;
       await Promise.all([
         mkdir(common, { recursive: true, mode: 0o700 }),
         mkdir(own, { recursive: true, mode: 0o700 }),
       ]);
-      if (nameIt(sha256)) return;
+      if (linkOwn(sha256)) return;
       const fresh = join(own, `${sha256}.${randomBytes(4).toString('hex')}`);
       await copyFile(file, fresh, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
       try {
@@ -56,7 +56,7 @@ export function keptContent(common: string, own: string): KeptContent {
 }
 
 /** Removes what no folder has a name for any more. */
-export function sweepKept(common: string): void {
+export function sweepContentCache(common: string): void {
   let names: string[];
   try {
     names = readdirSync(common);

@@ -34,7 +34,7 @@ export interface FolderRecord {
 }
 
 /** The files that make up one folder of a session, by where they lie. */
-export interface FolderPlace {
+export interface FolderPaths {
   readonly home: string;
   /** What its lock is named after. */
   readonly lock: string;
@@ -46,7 +46,7 @@ export interface FolderPlace {
   readonly tree: string;
 }
 
-export function folderPlace(folders: string, sessionId: string, workspaceId: string): FolderPlace {
+export function folderPathsFor(folders: string, sessionId: string, workspaceId: string): FolderPaths {
   const home = join(folders, sessionId, workspaceId);
   return {
     home,
@@ -59,29 +59,29 @@ export function folderPlace(folders: string, sessionId: string, workspaceId: str
   };
 }
 
-export function readRecord(place: FolderPlace): FolderRecord | undefined {
+export function readFolderRecord(paths: FolderPaths): FolderRecord | undefined {
   try {
-    return JSON.parse(readFileSync(place.record, 'utf8')) as FolderRecord;
+    return JSON.parse(readFileSync(paths.record, 'utf8')) as FolderRecord;
   } catch {
     return undefined;
   }
 }
 
-export function writeRecord(place: FolderPlace, record: FolderRecord): void {
-  writeAtomically(place.record, JSON.stringify(record));
+export function writeFolderRecord(paths: FolderPaths, record: FolderRecord): void {
+  writeAtomically(paths.record, JSON.stringify(record));
 }
 
 /** Those that there are, finished or not. */
-export function foldersOf(folders: string, sessionId: string): string[] {
-  return namesIn(join(folders, sessionId));
+export function listWorkspaces(folders: string, sessionId: string): string[] {
+  return listFolders(join(folders, sessionId));
 }
 
 /** The sessions that have one. */
-export function sessionsIn(folders: string): string[] {
-  return namesIn(folders).filter((name) => !name.startsWith('.'));
+export function listSessions(folders: string): string[] {
+  return listFolders(folders).filter((name) => !name.startsWith('.'));
 }
 
-function namesIn(folder: string): string[] {
+function listFolders(folder: string): string[] {
   try {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
   } catch {

@@ -10,19 +10,19 @@ import type { PathGuard } from '../path-guard.ts';
 import type { Admit } from '../saferoot/admit.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
 import { SafeRootError } from '../saferoot/saferoot-error.ts';
-import { changesOf } from './changes.ts';
-import { keptContent } from './content-cache.ts';
-import type { FolderPlace, FolderRecord } from './folder-record.ts';
+import { findChanges } from './changes.ts';
+import { createContentCache } from './content-cache.ts';
+import type { FolderPaths, FolderRecord } from './folder-record.ts';
 import type { RunGit } from './git/git.ts';
-import { withBefore } from './original-content.ts';
-import { type MergeRules, type Outcome, type Planned, planMerge } from './plan-merge.ts';
-import { type Content, readBase, writeBase } from './snapshot.ts';
-import { unlessGone } from './walk-tree.ts';
+import { withOriginals } from './original-content.ts';
+import { type MergeOutcome, type MergeRules, type PlannedChange, planMerge } from './plan-merge.ts';
+import { type PathContent, readBase, writeBase } from './snapshot.ts';
+import { ignoreGone } from './walk-tree.ts';
 
-type Undo = () => Promise<unknown>;
+type UndoStep = () => Promise<unknown>;
 
 /** Something got in between; the path says where. Nothing of the merge has stayed. */
-class MergeInterrupted extends Error {
+class MergeInterruptedError extends Error {
   readonly path: string;
 
   constructor(path: string, cause: unknown) {
@@ -39,11 +39,11 @@ export interface MergedFile {
    * `taken`: as the session has it. `merged`: with what was changed in the workspace meanwhile. `already`: the workspace has
    * it. `left`: the workspace's own was preferred. `refused`: closed to sessions. `conflict`: both changed the same.
    */
-  readonly outcome: Outcome;
+  readonly outcome: MergeOutcome;
   readonly reason?: string;
 }
 
-export interface Merge {
+export interface MergeResult {
   readonly sessionId: string;
   readonly workspaceId: string;
   readonly dryRun: boolean;
@@ -58,42 +58,42 @@ export interface MergeOptions extends Omit<MergeRules, 'closed'> {
   readonly dryRun?: boolean | undefined;
 }
 
-const patienceMs = 600_000;
+const lockTimeoutMs = 600_000;
 
 /** Brings what the session changed into the workspace: all of it or, where anything conflicts, nothing. */
 export async function mergeFolder(
-  { git, folders, common, place, record }: MergedPlace,
+  { git, folders, common, paths, record }: MergeParts,
   options: MergeOptions,
-): Promise<Merge> {
+): Promise<MergeResult> {
   const { workspacePath, path, sessionId, workspaceId } = record;
   const lock = join(folders, `.merge-${createHash('sha256').update(workspacePath).digest('hex').slice(0, 16)}`);
   const guard = guardLedPlaces(() => realpathSync.native(workspacePath), options.guard, { firstAtOnce: true });
   const closed = (name: string) => guard.refusal('write', name.split('/'));
   // Asked again for where links of the workspace lead.
   const admit: Admit = (deed, names) => (deed === 'write' ? guard.refusal('write', names) : undefined);
-  const staging = join(place.home, `merge-${randomBytes(6).toString('hex')}`);
+  const staging = join(paths.home, `merge-${randomBytes(6).toString('hex')}`);
   // Two merges at once would each find the workspace as it was before the other.
-  return withLongLock(lock, patienceMs, async () => {
+  return withLongLock(lock, lockTimeoutMs, async () => {
     const session = openRoot(path);
     let workspace: SafeRoot | undefined;
     try {
       workspace = openRoot(workspacePath, { admit });
       await mkdir(staging, { mode: 0o700 });
-      const base = readBase(place.base);
-      const changes = await changesOf(git, session, base, place, record);
+      const base = readBase(paths.base);
+      const changes = await findChanges(git, session, base, paths, record);
       const places = { session, workspace, staging };
-      const plan = await withBefore(git, common, place, record, changes, (read) =>
+      const plan = await withOriginals(git, common, paths, record, changes, (read) =>
         planMerge(places, changes, read, { closed, prefer: options.prefer }),
       );
       const fits = plan.every(({ outcome }) => outcome !== 'conflict');
       const dryRun = options.dryRun === true;
       if (fits && !dryRun) {
         await applyMerge(workspace, plan, join(staging, 'undo'));
-        await advance(base, plan, place, common);
+        await advanceBase(base, plan, paths, common);
       }
-      return { sessionId, workspaceId, dryRun, fits, files: plan.map(toldOf) };
+      return { sessionId, workspaceId, dryRun, fits, files: plan.map(describeFile) };
     } catch (error) {
-      throw error instanceof MergeInterrupted ? asConflict(error) : error;
+      throw error instanceof MergeInterruptedError ? conflictError(error) : error;
     } finally {
       session.close();
       workspace?.close();
@@ -103,7 +103,7 @@ export async function mergeFolder(
 }
 
 /** Nobody changed the workspace where a rule stopped the merge: to merge again would not help. */
-function asConflict(error: MergeInterrupted): AmbitError {
+function conflictError(error: MergeInterruptedError): AmbitError {
   const isRefused = error.cause instanceof SafeRootError && error.cause.code === 'NOT_ADMITTED';
   return new AmbitError('WORKSPACE_CONFLICT', {
     what: `${isRefused ? 'The merge is refused.' : 'While it was being merged, the workspace changed.'} ${error.message}`,
@@ -114,43 +114,43 @@ function asConflict(error: MergeInterrupted): AmbitError {
   });
 }
 
-export interface MergedPlace {
+export interface MergeParts {
   readonly git: RunGit;
   readonly folders: string;
   readonly common: string;
-  readonly place: FolderPlace;
+  readonly paths: FolderPaths;
   readonly record: FolderRecord;
 }
 
-function toldOf({ path, before, session, outcome, reason }: Planned): MergedFile {
+function describeFile({ path, before, session, outcome, reason }: PlannedChange): MergedFile {
   const change = before === undefined ? 'added' : session === undefined ? 'deleted' : 'modified';
   return { path, change, outcome, ...(reason === undefined ? {} : { reason }) };
 }
 
 /** What was merged is where the session goes on from: the next merge brings only what it does from now on. */
-async function advance(
-  base: Map<string, Content>,
-  plan: readonly Planned[],
-  place: FolderPlace,
+async function advanceBase(
+  base: Map<string, PathContent>,
+  plan: readonly PlannedChange[],
+  paths: FolderPaths,
   common: string,
 ): Promise<void> {
-  const kept = keptContent(common, place.kept);
+  const kept = createContentCache(common, paths.kept);
   for (const { path, outcome, session, staged } of plan) {
     if (outcome === 'refused') continue;
     if (session === undefined) base.delete(path);
     else {
-      if (session.kind === 'file' && staged !== undefined) await kept.keep(session.sha256, staged);
+      if (session.kind === 'file' && staged !== undefined) await kept.add(session.sha256, staged);
       base.set(path, session);
     }
   }
-  writeBase(place.base, base);
+  writeBase(paths.base, base);
 }
 
 /**
  * Puts what was planned into the workspace: all of it or, where a file is no longer what it was planned upon, nothing.
  * What is replaced is copied to `undo` before.
  */
-export async function applyMerge(workspace: SafeRoot, plan: readonly Planned[], undo: string): Promise<void> {
+export async function applyMerge(workspace: SafeRoot, plan: readonly PlannedChange[], undo: string): Promise<void> {
   await mkdir(undo, { mode: 0o700 });
   const steps = plan.filter(({ outcome }) => outcome === 'taken' || outcome === 'merged');
   // What goes makes room for what comes.
@@ -158,27 +158,27 @@ export async function applyMerge(workspace: SafeRoot, plan: readonly Planned[], 
     ...steps.filter(({ next }) => next === undefined),
     ...steps.filter(({ next }) => next !== undefined),
   ];
-  const done: Undo[] = [];
+  const done: UndoStep[] = [];
   for (const [index, step] of ordered.entries()) {
     try {
-      await applyOne(workspace, step, join(undo, String(index)), done);
+      await applyStep(workspace, step, join(undo, String(index)), done);
     } catch (error) {
       for (const back of done.reverse()) await back().catch(() => {});
-      throw new MergeInterrupted(step.path, error);
+      throw new MergeInterruptedError(step.path, error);
     }
   }
 }
 
-async function applyOne(workspace: SafeRoot, step: Planned, copy: string, done: Undo[]): Promise<void> {
+async function applyStep(workspace: SafeRoot, step: PlannedChange, copy: string, done: UndoStep[]): Promise<void> {
   const { path, found, next, source } = step;
   if (found?.kind === 'file' && next?.kind === 'file') {
-    const old = await held(workspace, path, found, copy);
-    const changeMode = next.executable === found.executable ? old.mode : withRun(old.mode, next.executable);
+    const old = await backUp(workspace, path, found, copy);
+    const changeMode = next.executable === found.executable ? old.mode : withExecutable(old.mode, next.executable);
     await workspace.replace(path, createReadStream(source as string), { version: found.version as string, changeMode });
     done.push(() => workspace.replace(path, createReadStream(copy), { changeMode: old.mode }));
     return;
   }
-  if (found !== undefined) await takeAway(workspace, path, found, copy, done);
+  if (found !== undefined) await removeEntry(workspace, path, found, copy, done);
   if (next === undefined) return;
   if (next.kind === 'link') await workspace.symlink(path, next.target, { parents: true });
   else {
@@ -187,13 +187,19 @@ async function applyOne(workspace: SafeRoot, step: Planned, copy: string, done: 
   }
   done.push(async () => {
     await workspace.remove(path);
-    await pruneAbove(workspace, path);
+    await removeEmptyParents(workspace, path);
   });
 }
 
-async function takeAway(workspace: SafeRoot, path: string, found: Content, copy: string, done: Undo[]): Promise<void> {
+async function removeEntry(
+  workspace: SafeRoot,
+  path: string,
+  found: PathContent,
+  copy: string,
+  done: UndoStep[],
+): Promise<void> {
   if (found.kind === 'file') {
-    const { mode } = await held(workspace, path, found, copy);
+    const { mode } = await backUp(workspace, path, found, copy);
     await workspace.remove(path);
     done.push(() => workspace.create(path, createReadStream(copy), { parents: true, mode }));
   } else {
@@ -202,14 +208,14 @@ async function takeAway(workspace: SafeRoot, path: string, found: Content, copy:
     await workspace.remove(path);
     done.push(() => workspace.symlink(path, target, { parents: true }));
   }
-  await pruneAbove(workspace, path);
+  await removeEmptyParents(workspace, path);
 }
 
 /** A copy of what is there, which must be what was found when the merge was planned. */
-async function held(
+async function backUp(
   workspace: SafeRoot,
   path: string,
-  found: Extract<Content, { kind: 'file' }>,
+  found: Extract<PathContent, { kind: 'file' }>,
   copy: string,
 ): Promise<{ readonly mode: number }> {
   const file = await workspace.open(path);
@@ -223,9 +229,9 @@ async function held(
 }
 
 /** Folders that are empty now go too, as git has it. */
-async function pruneAbove(workspace: SafeRoot, path: string): Promise<void> {
+async function removeEmptyParents(workspace: SafeRoot, path: string): Promise<void> {
   for (let folder = posix.dirname(path); folder !== '.'; folder = posix.dirname(folder)) {
-    const facts = await unlessGone(workspace.stat(folder, { link: true }));
+    const facts = await ignoreGone(workspace.stat(folder, { link: true }));
     if (facts?.kind !== 'folder') return;
     try {
       await workspace.remove(folder);
@@ -236,6 +242,6 @@ async function pruneAbove(workspace: SafeRoot, path: string): Promise<void> {
 }
 
 /** Whoever may read it may run it, or nobody. */
-function withRun(mode: number, executable: boolean): number {
+function withExecutable(mode: number, executable: boolean): number {
   return executable ? mode | ((mode & 0o444) >> 2) : mode & ~0o111;
 }

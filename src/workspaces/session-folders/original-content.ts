@@ -4,35 +4,35 @@ import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import type { Change } from './changes.ts';
-import { keptContent } from './content-cache.ts';
-import type { FolderPlace, FolderRecord } from './folder-record.ts';
+import type { FolderChange } from './changes.ts';
+import { createContentCache } from './content-cache.ts';
+import type { FolderPaths, FolderRecord } from './folder-record.ts';
 import type { RunGit } from './git/git.ts';
-import { contentAtStart, throughShadow } from './git/shadow-repository.ts';
+import { checkOutOriginals, shadowPaths } from './git/shadow-repository.ts';
 
 /** More lines are not compared one by one: that would take time which belongs to others. */
-const mostLines = 400_000;
+const maxLines = 400_000;
 
 /** Larger files are compared by their hash alone. */
-export const mostTextBytes = 4 * 1024 * 1024;
+export const maxTextBytes = 4 * 1024 * 1024;
 
 /** What a file held where the session started, whole; undefined when it is not to be had, or is too large to be shown. */
-export type ReadBefore = (change: Change) => Promise<Buffer | undefined>;
+export type ReadOriginal = (change: FolderChange) => Promise<Buffer | undefined>;
 
 /** Does something with what the changed files held before: from what was kept, else from the repository. */
-export async function withBefore<T>(
+export async function withOriginals<T>(
   git: RunGit,
   common: string,
-  place: FolderPlace,
+  paths: FolderPaths,
   { origin, tree, path: top }: FolderRecord,
-  changes: readonly Change[],
-  work: (read: ReadBefore) => Promise<T>,
+  changes: readonly FolderChange[],
+  work: (read: ReadOriginal) => Promise<T>,
 ): Promise<T> {
-  const kept = keptContent(common, place.kept);
-  const folder = join(place.home, `before-${randomBytes(6).toString('hex')}`);
+  const kept = createContentCache(common, paths.kept);
+  const folder = join(paths.home, `before-${randomBytes(6).toString('hex')}`);
   // The workspace may be a part of its repository only.
   const inTree = (path: string) => join(relative(tree, top), path);
-  const wanted = changes.filter(({ before }) => before?.kind === 'file' && before.bytes <= mostTextBytes);
+  const wanted = changes.filter(({ before }) => before?.kind === 'file' && before.bytes <= maxTextBytes);
   try {
     await mkdir(folder, { mode: 0o700 });
     const absent: string[] = [];
@@ -40,25 +40,25 @@ export async function withBefore<T>(
       if (before?.kind === 'file' && (await kept.read(before.sha256)) === undefined) absent.push(inTree(path));
     }
     if (origin !== null && absent.length > 0) {
-      const shadow = throughShadow(place.shadow, origin.commonDir, folder);
-      await contentAtStart(git, shadow, folder, absent);
+      const shadow = shadowPaths(paths.shadow, origin.commonDir, folder);
+      await checkOutOriginals(git, shadow, folder, absent);
     }
     return await work(async ({ path, before }) => {
-      if (before?.kind !== 'file' || before.bytes > mostTextBytes) return undefined;
-      const content = (await kept.read(before.sha256)) ?? readIfThere(join(folder, inTree(path)));
+      if (before?.kind !== 'file' || before.bytes > maxTextBytes) return undefined;
+      const content = (await kept.read(before.sha256)) ?? readIfPresent(join(folder, inTree(path)));
       // Merged since, or a repository that was rewritten: then it is something else.
-      return content !== undefined && sha256(content) === before.sha256 ? content : undefined;
+      return content !== undefined && hashContent(content) === before.sha256 ? content : undefined;
     });
   } finally {
     await removeFolder(folder);
   }
 }
 
-function sha256(content: Uint8Array): string {
+function hashContent(content: Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
 }
 
-function readIfThere(path: string): Buffer | undefined {
+function readIfPresent(path: string): Buffer | undefined {
   try {
     return readFileSync(path);
   } catch {
@@ -71,6 +71,6 @@ export function asText(content: Uint8Array | undefined): string | undefined {
   if (content === undefined || content.includes(0) || !isUtf8(content)) return undefined;
   const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
   let lines = 0;
-  for (let at = bytes.indexOf(10); at !== -1; at = bytes.indexOf(10, at + 1)) if (++lines > mostLines) return undefined;
+  for (let at = bytes.indexOf(10); at !== -1; at = bytes.indexOf(10, at + 1)) if (++lines > maxLines) return undefined;
   return bytes.toString('utf8');
 }

@@ -1,5 +1,5 @@
 import type { Sessions } from '../../sessions/sessions.ts';
-import { createReach } from '../../sessions/tools/reach.ts';
+import { createSessionReach } from '../../sessions/tools/reach.ts';
 import { type ContextOf, sessionTools } from '../../sessions/tools/session-tools.ts';
 import { stateTools } from '../../sessions/tools/state-tools.ts';
 import type { Tool } from '../../sessions/tools/tool.ts';
@@ -26,7 +26,7 @@ export interface SessionToolsOptions {
 
 /** The tools by which an agent looks after its sessions, and keeps state from one call to the next. */
 export function createSessionTools({ sessions, store, files, contextOf }: SessionToolsOptions): Toolset {
-  const reach = createReach(store);
+  const reach = createSessionReach(store);
   const access = files === undefined ? undefined : createFileAccess(reach, files);
   return createToolset([
     ...sessionTools({ reach, sessions, store, contextOf }),

@@ -1,6 +1,6 @@
 import { type Session, sessionOf } from '../../sessions/session.ts';
 import { standingAs } from '../../sessions/session-views.ts';
-import type { Reach } from '../../sessions/tools/reach.ts';
+import type { SessionReach } from '../../sessions/tools/reach.ts';
 import type { ToolCaller } from '../../sessions/tools/tool.ts';
 import type { Resolution } from '../resolutions.ts';
 import type { SessionFiles } from '../session-files.ts';
@@ -8,7 +8,7 @@ import type { Workspaces } from '../workspaces.ts';
 
 /** How a file tool comes to the files of the session that its caller names, or that the call belongs to. */
 export interface FileAccess {
-  in<T>(
+  withFiles<T>(
     reference: string | undefined,
     caller: ToolCaller,
     tool: string,
@@ -31,8 +31,8 @@ export interface FilesForTools {
   readonly tell: (resolution: ToldResolution) => void;
 }
 
-export function createFileAccess(reach: Reach, { workspaces, tell }: FilesForTools): FileAccess {
-  async function named(reference: string | undefined, caller: ToolCaller): Promise<Session> {
+export function createFileAccess(reach: SessionReach, { workspaces, tell }: FilesForTools): FileAccess {
+  async function findSession(reference: string | undefined, caller: ToolCaller): Promise<Session> {
     // The one it belongs to was found to be live on the way in, and stands in the workspace that its client chose.
     if (reference === 'current' || reference === caller.session.id) return caller.session;
     const record = sessionOf(await reach.find(reference, caller));
@@ -40,8 +40,8 @@ export function createFileAccess(reach: Reach, { workspaces, tell }: FilesForToo
   }
 
   return {
-    async in(reference, caller, tool, work) {
-      const session = await named(reference, caller);
+    async withFiles(reference, caller, tool, work) {
+      const session = await findSession(reference, caller);
       const { id: sessionId, workspaceId } = session;
       const { correlationId } = caller;
       return workspaces.in(session, (each) => tell({ ...each, tool, sessionId, workspaceId, correlationId }), work);

@@ -5,10 +5,10 @@ import type { WalkedEntry } from '../search/walk-files.ts';
 /** Longer ones are no paths anywhere. */
 export const pathArgument = z.string().min(1).max(4096);
 
-export const sha256Shown = z.string().nullable().describe('Of the whole file; null above 16 MiB.');
+export const sha256Schema = z.string().nullable().describe('Of the whole file; null above 16 MiB.');
 
 /** Something that lies in a workspace, as lists and searches show it. */
-export const foundEntry = z.strictObject({
+export const entrySchema = z.strictObject({
   path: z.string().describe('Relative to the workspace.'),
   kind: z.enum(['file', 'folder', 'link', 'special']),
   bytes: z.number().int().nullable().describe('Of a file.'),
@@ -18,13 +18,13 @@ export const foundEntry = z.strictObject({
   unrepresentable: z.literal(true).optional().describe('Its name is not UTF-8: no path can say it.'),
 });
 
-export function showEntry(entry: WalkedEntry): z.input<typeof foundEntry> {
+export function describeEntry(entry: WalkedEntry): z.input<typeof entrySchema> {
   const { path, kind, bytes, modifiedMs, ignored, closed, unrepresentable } = entry;
   const shown = {
     path,
     kind,
     bytes: kind === 'file' ? (bytes ?? null) : null,
-    modified: modifiedMs === undefined ? null : shownTime(modifiedMs),
+    modified: modifiedMs === undefined ? null : formatTime(modifiedMs),
   };
   if (!ignored && !closed && !unrepresentable) return shown;
   return {
@@ -36,22 +36,22 @@ export function showEntry(entry: WalkedEntry): z.input<typeof foundEntry> {
 }
 
 /** The last moment that a date can name. */
-const endOfTime = 8.64e15;
+const maxDateMs = 8.64e15;
 
 /** Some file systems keep times that no date has, and whoever owns a file sets its time. */
-export function shownTime(ms: number): string {
-  return new Date(Math.max(-endOfTime, Math.min(ms, endOfTime))).toISOString();
+export function formatTime(ms: number): string {
+  return new Date(Math.max(-maxDateMs, Math.min(ms, maxDateMs))).toISOString();
 }
 
 /** Why there may be more than is told. */
-export const truncated = z
+export const truncatedSchema = z
   .enum(['limit', 'entries', 'time', 'depth'])
   .nullable()
   .describe(
     'Why there may be more: the limit, too many files, too little time, folders too deep. Null when this is all.',
   );
 
-const reasons: Readonly<Record<Stopped | 'limit', string>> = {
+const truncationReasons: Readonly<Record<Stopped | 'limit', string>> = {
   limit: 'The limit is reached; there are more.',
   entries: 'There are more files than one search looks at.',
   time: 'The time of one search is over.',
@@ -59,8 +59,8 @@ const reasons: Readonly<Record<Stopped | 'limit', string>> = {
 };
 
 /** In a sentence, with what to do about it. */
-export function whyTruncated(why: Stopped | 'limit', advice: string): string {
-  return `[${reasons[why]} ${advice}]`;
+export function explainTruncation(why: Stopped | 'limit', advice: string): string {
+  return `[${truncationReasons[why]} ${advice}]`;
 }
 
 /** Where a call does not say: the whole workspace. */

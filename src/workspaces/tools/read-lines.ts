@@ -3,21 +3,21 @@ import { decode, type Encoding } from '../../lib/text/encoding.ts';
 import { type LineEnding, lineEndingFrom } from '../../lib/text/line-endings.ts';
 import { scanLines } from '../../lib/text/scan-lines.ts';
 import type { OpenedFile } from '../backends/backend.ts';
-import { mostWhole, piecesOf } from './file-chunks.ts';
+import { maxWholeBytes, readChunks } from './file-chunks.ts';
 
 /**
  * Where lines of large files begin, as reads found out, so that whoever reads on does not count from the beginning
  * again. A place holds for one version of a file only.
  */
-export interface LinePlaces {
+export interface LineOffsets {
   /** The last known place that is not behind the line. */
-  before(file: string, line: number): LinePlace | undefined;
-  keep(file: string, place: LinePlace): void;
+  before(file: string, line: number): LineOffset | undefined;
+  keep(file: string, place: LineOffset): void;
 }
 
-const mostFiles = 64;
+const maxFiles = 64;
 
-const mostPlaces = 32;
+const maxOffsets = 32;
 
 export interface LineRange {
   readonly startLine: number;
@@ -26,12 +26,12 @@ export interface LineRange {
 }
 
 /** Where a line begins. */
-export interface LinePlace {
+export interface LineOffset {
   readonly line: number;
   readonly offset: number;
 }
 
-export interface LinesRead {
+export interface LineReadResult {
   /** Undefined when the bytes are not text after all. */
   readonly content: string | undefined;
   /** The last line in `content`; the one before `startLine` when there is none. */
@@ -39,25 +39,25 @@ export interface LinesRead {
   readonly cutLines: readonly number[];
   readonly totalLines: number | null;
   /** The line after the last one, unless the file ends there. */
-  readonly next: LinePlace | undefined;
+  readonly next: LineOffset | undefined;
   /** `maxBytes` was reached before the last line asked for. */
   readonly truncated: boolean;
   /** How far was looked without coming to the lines asked for: they lie too far in. */
-  readonly givenUp: LinePlace | undefined;
+  readonly givenUp: LineOffset | undefined;
   readonly lineEnding: LineEnding;
   readonly sha256: string | null;
 }
 
 /** Longer lines are cut, so that a few of them do not take the room of all others. */
-export const longestLine = 2000;
+export const maxLineLength = 2000;
 /** As many bytes as that many characters can have. */
-const mostOfLine = longestLine * 4;
+const maxLineBytes = maxLineLength * 4;
 
 /** More of a file is not gone through for one answer: it may be a hole of many terabytes. */
-const mostScanned = 2 * 1024 ** 3;
+const maxScannedBytes = 2 * 1024 ** 3;
 
 /** Lines that lie next to each other and are short, or one that may have to be cut. */
-interface Stretch {
+interface LineStretch {
   readonly start: number;
   readonly line: number;
   readonly isLong: boolean;
@@ -69,31 +69,36 @@ export async function readLines(
   file: OpenedFile,
   encoding: Encoding,
   { startLine, endLine, maxBytes }: LineRange,
-  from: LinePlace = { line: 1, offset: encoding.mark.length },
-  most = mostScanned,
-): Promise<LinesRead> {
-  const isWhole = file.facts.bytes <= mostWhole;
+  from: LineOffset = { line: 1, offset: encoding.mark.length },
+  maxBytesScanned = maxScannedBytes,
+): Promise<LineReadResult> {
+  const isWhole = file.facts.bytes <= maxWholeBytes;
   const begin = isWhole ? { line: 1, offset: encoding.mark.length } : from;
-  const stretches: Stretch[] = [];
+  const stretches: LineStretch[] = [];
   let { line, offset: lineStart } = begin;
   let used = 0;
   let last = startLine - 1;
-  let next: LinePlace | undefined;
+  let next: LineOffset | undefined;
   let breaks = 0;
   let withReturns = 0;
 
-  function ended(end: number, hasReturn: boolean): void {
+  function onLineEnd(end: number, hasReturn: boolean): void {
     breaks++;
     if (hasReturn) withReturns++;
-    take(end);
+    takeLine(end);
   }
 
-  function take(end: number): void {
+  function takeLine(end: number): void {
     if (line >= startLine && next === undefined) {
-      const bytes = Math.min(end - lineStart, mostOfLine, maxBytes);
+      const bytes = Math.min(end - lineStart, maxLineBytes, maxBytes);
       if (line > endLine || (used > 0 && used + bytes > maxBytes)) next = { line, offset: lineStart };
       else {
-        extend(stretches, { start: lineStart, end, line, isLong: end - lineStart > Math.min(longestLine, maxBytes) });
+        addStretch(stretches, {
+          start: lineStart,
+          end,
+          line,
+          isLong: end - lineStart > Math.min(maxLineLength, maxBytes),
+        });
         used += bytes;
         last = line;
       }
@@ -105,15 +110,15 @@ export async function readLines(
   const hash = isWhole ? createHash('sha256') : undefined;
   // The mark belongs to the hash and to no line.
   hash?.update(encoding.mark);
-  const scan = scanLines(encoding, begin.offset, ended);
+  const scan = scanLines(encoding, begin.offset, onLineEnd);
   let offset = begin.offset;
   let isEnd = true;
-  for await (const piece of piecesOf(file, offset)) {
+  for await (const piece of readChunks(file, offset)) {
     hash?.update(piece);
     scan.push(piece);
     offset += piece.length;
     if (isWhole || offset >= file.facts.bytes) continue;
-    const isFar = offset - begin.offset > most;
+    const isFar = offset - begin.offset > maxBytesScanned;
     // All that was asked for is there: how long the line after it is need not be known.
     if (line > endLine || (isFar && last >= startLine)) next ??= { line, offset: lineStart };
     if (next !== undefined || isFar) {
@@ -122,7 +127,7 @@ export async function readLines(
     }
   }
   const givenUp = isEnd || next !== undefined ? undefined : { line, offset: lineStart };
-  if (isEnd && lineStart < offset) take(offset);
+  if (isEnd && lineStart < offset) takeLine(offset);
 
   const { content, cutLines } = await decodeStretches(file, encoding, stretches, maxBytes);
   return {
@@ -138,21 +143,26 @@ export async function readLines(
   };
 }
 
-function extend(stretches: Stretch[], added: Stretch): void {
+function addStretch(stretches: LineStretch[], added: LineStretch): void {
   const before = stretches.at(-1);
   if (before === undefined || before.isLong || added.isLong) stretches.push(added);
   else before.end = added.end;
 }
 
-async function decodeStretches(file: OpenedFile, encoding: Encoding, stretches: readonly Stretch[], maxBytes: number) {
+async function decodeStretches(
+  file: OpenedFile,
+  encoding: Encoding,
+  stretches: readonly LineStretch[],
+  maxBytes: number,
+) {
   const parts: string[] = [];
   const cutLines: number[] = [];
   for (const { start, end, line, isLong } of stretches) {
-    const most = isLong ? Math.min(end - start, mostOfLine) : end - start;
+    const most = isLong ? Math.min(end - start, maxLineBytes) : end - start;
     const bytes = await file.read(start, most);
     const text = most === end - start ? decode(bytes, encoding) : decodeBeginning(bytes, encoding);
     if (text === undefined) return { content: undefined, cutLines };
-    const shown = isLong ? cut(text, Math.min(longestLine, maxBytes), end - start) : text;
+    const shown = isLong ? cutLine(text, Math.min(maxLineLength, maxBytes), end - start) : text;
     if (shown !== text) cutLines.push(line);
     parts.push(shown);
   }
@@ -168,28 +178,28 @@ function decodeBeginning(bytes: Uint8Array, encoding: Encoding): string | undefi
   return undefined;
 }
 
-function cut(text: string, most: number, bytes: number): string {
+function cutLine(text: string, most: number, bytes: number): string {
   const line = text.replace(/\r?\n$/, '');
   if (line.length <= most) return text;
   const kept = line.slice(0, most).replace(/[\ud800-\udbff]$/, '');
   return `${kept}… [cut; the line has ${bytes} bytes]\n`;
 }
 
-export function createLinePlaces(): LinePlaces {
-  const files = new Map<string, readonly LinePlace[]>();
+export function createLineOffsets(): LineOffsets {
+  const files = new Map<string, readonly LineOffset[]>();
   return {
     before: (file, line) =>
       files
         .get(file)
         ?.filter((place) => place.line <= line)
-        .reduce<LinePlace | undefined>((a, b) => (a === undefined || b.line > a.line ? b : a), undefined),
+        .reduce<LineOffset | undefined>((a, b) => (a === undefined || b.line > a.line ? b : a), undefined),
     keep(file, place) {
       const others = (files.get(file) ?? []).filter(({ line }) => line !== place.line);
       // Set anew, so that the file read longest ago is the first to go.
       files.delete(file);
-      files.set(file, [...others, place].slice(-mostPlaces));
+      files.set(file, [...others, place].slice(-maxOffsets));
       for (const oldest of files.keys()) {
-        if (files.size <= mostFiles) break;
+        if (files.size <= maxFiles) break;
         files.delete(oldest);
       }
     },

@@ -1,10 +1,10 @@
 import { request } from 'node:http';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { awaitCallback, type Callback } from '../../../src/cli/commands/login.ts';
+import { type LoginCallback, listenForCallback } from '../../../src/cli/commands/login.ts';
 
-let callback: Callback;
+let callback: LoginCallback;
 beforeEach(async () => {
-  callback = await awaitCallback(60_000);
+  callback = await listenForCallback(60_000);
 });
 afterEach(() => callback.close());
 
@@ -27,7 +27,7 @@ function knock(path: string, { method = 'GET', host = `127.0.0.1:${callback.port
 test('a request that is not the expected callback is answered 404 and does not end the wait', async () => {
   expect(await knock('/callback?state=right')).toBe(404);
   const finished: string[] = [];
-  const coming = callback.come('right', async (address) => void finished.push(address));
+  const coming = callback.waitFor('right', async (address) => void finished.push(address));
   expect(await knock('/callback?state=wrong')).toBe(404);
   expect(await knock('/callback')).toBe(404);
   expect(await knock('/other?state=right')).toBe(404);
@@ -49,7 +49,7 @@ test('the callback is taken once, also while the first one is still being handle
   const beginning = new Promise<void>((resolve) => {
     begun = resolve;
   });
-  const coming = callback.come('right', (address) => {
+  const coming = callback.waitFor('right', (address) => {
     finished.push(address);
     begun();
     if (finished.length > 1) return Promise.resolve();

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { showExamination } from '../../../src/cli/commands/doctor.ts';
-import { type Examination, examine, limitFindings } from '../../../src/cli/doctor/examine.ts';
+import { describeLimits, type Examination, examineMachine } from '../../../src/cli/doctor/examine.ts';
 import { cannotStart, missing } from '../../../src/sandbox/bwrap/remedy.ts';
 import type { Machine } from '../../../src/sandbox/common/machine.ts';
 import { runAmbit } from '../../journeys/abandoned/ambit-command.ts';
@@ -61,7 +61,7 @@ describe('the remedy fits the machine', () => {
   ] as const)('limits: %s', (_, more, expected) => {
     const inForce = { memoryMb: 'watchdog', pids: 'rlimit each', cpus: 'priority', fileMb: 'none' } as const;
     const limits = { ...inForce, openFiles: 'rlimit', wallSeconds: 'timer' } as const;
-    const [memory, pids, cpus, file, , wall] = limitFindings(limits, { ...debian, ...more });
+    const [memory, pids, cpus, file, , wall] = describeLimits(limits, { ...debian, ...more });
     expect(memory).toMatchObject({
       state: 'weak',
       remedy: expected === undefined ? null : expect.stringContaining(expected),
@@ -77,7 +77,7 @@ test('where containers are bounded otherwise, that is said; not by which of its 
   const kernel = { memoryMb: 'cgroup v2', pids: 'cgroup v2', cpus: 'cgroup v2', fileMb: 'rlimit' } as const;
   const limits = { ...kernel, openFiles: 'rlimit', wallSeconds: 'timer' } as const;
   const inContainers = { ...limits, memoryMb: 'cgroup v1', pids: 'container each', cpus: 'container each' } as const;
-  expect(limitFindings(limits, debian, inContainers).map(({ detail }) => detail)).toEqual([
+  expect(describeLimits(limits, debian, inContainers).map(({ detail }) => detail)).toEqual([
     'by the kernel (cgroup v2)',
     'by the kernel (cgroup v2); in containers each process by the kernel (container), those of a session together by Ambit, which looks twice a second',
     'by the kernel (cgroup v2); in containers each process by the kernel (container), not those of a session together',
@@ -95,7 +95,7 @@ describe('what is found on this machine', () => {
     const place = join(folder, 'tmp');
     mkdirSync(place);
     vi.stubEnv('TMPDIR', place);
-    const found = await examine({ store: { kind: 'sqlite' }, dataDir: join(folder, 'not/there') });
+    const found = await examineMachine({ store: { kind: 'sqlite' }, dataDir: join(folder, 'not/there') });
     expect(found.ok).toBe(true);
     expect(states(found)).toMatchObject({
       plain: 'ok',
@@ -110,7 +110,10 @@ describe('what is found on this machine', () => {
 
   test('no sandbox, and a store that is not there: each with what to do', async () => {
     vi.stubEnv('PATH', pathWithoutBwrap);
-    const found = await examine({ store: { kind: 'redis', redis: { url: 'redis://127.0.0.1:1' } }, dataDir: folder });
+    const found = await examineMachine({
+      store: { kind: 'redis', redis: { url: 'redis://127.0.0.1:1' } },
+      dataDir: folder,
+    });
     expect(found.ok).toBe(false);
     expect(states(found)).toMatchObject({ plain: 'ok', bwrap: 'missing', redis: 'missing' });
     for (const { state, remedy } of found.findings) if (state === 'missing') expect(remedy).toMatch(/./);

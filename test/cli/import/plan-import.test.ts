@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { knownPlaces } from '../../../src/cli/import/plan-import.ts';
+import { findClientFiles } from '../../../src/cli/import/plan-import.ts';
 
 const filesOn = (platform: NodeJS.Platform, env: Record<string, string>) =>
-  knownPlaces(env, platform).map(({ client, file }) => `${client} ${file}`);
+  findClientFiles(env, platform).map(({ client, file }) => `${client} ${file}`);
 
 test('on Linux', () => {
   expect(filesOn('linux', { HOME: '/h', XDG_CONFIG_HOME: '/x' })).toEqual([

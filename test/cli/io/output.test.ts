@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { showCalls } from '../../../src/cli/commands/session.ts';
-import { cut, facts, fromNow, table, wrap } from '../../../src/cli/io/output.ts';
+import { renderCalls } from '../../../src/cli/commands/session.ts';
+import { relativeTime, renderPairs, renderTable, shortenEnd, wrapText } from '../../../src/cli/io/output.ts';
 import { ambitInProcess } from '../in-process.ts';
 
 const longUser = 'id.example.com|248289761001-and-more-of-it';
@@ -120,24 +120,27 @@ test.each([
 
 test('what is typed again is cut last, paths at their beginning, and no character in two', () => {
   const row = ['n'.repeat(40), 't'.repeat(60), `/${'p'.repeat(60)}/end`];
-  const [, line = ''] = table(['NAME', 'TEXT', 'PATH'], [row], { precious: ['NAME'], byEnd: ['PATH'] }).split('\n');
+  const [, line = ''] = renderTable(['NAME', 'TEXT', 'PATH'], [row], {
+    keepWidth: ['NAME'],
+    truncateStart: ['PATH'],
+  }).split('\n');
   expect(line).toHaveLength(80);
   expect(line).toMatch(/^n{40} {2}t+… {2}…p+\/end$/);
-  const smiling = table(['A', 'B'], [['😀'.repeat(60), 'x'.repeat(41)]]);
+  const smiling = renderTable(['A', 'B'], [['😀'.repeat(60), 'x'.repeat(41)]]);
   expect(smiling).toMatch(/😀…/u);
   expect(smiling).not.toMatch(/\p{Surrogate}/u);
 });
 
 test('many columns that cannot give any more are shown as they are', () => {
   const names = Array.from({ length: 12 }, (_, i) => `COLUMN-${i}`);
-  expect(table(names, [names]).split('\n')[1]?.split(/ +/)).toEqual(names);
+  expect(renderTable(names, [names]).split('\n')[1]?.split(/ +/)).toEqual(names);
 });
 
 test('a wide terminal shows more', () => {
   const { isTTY, columns } = process.stdout;
   Object.assign(process.stdout, { isTTY: true, columns: 200 });
   try {
-    expect(table(['TEXT'], [['x'.repeat(150)]])).toContain('x'.repeat(150));
+    expect(renderTable(['TEXT'], [['x'.repeat(150)]])).toContain('x'.repeat(150));
   } finally {
     Object.assign(process.stdout, { isTTY, columns });
   }
@@ -145,12 +148,12 @@ test('a wide terminal shows more', () => {
 
 test('a single word is left whole, to be copied', () => {
   const token = `ambs_${'x'.repeat(100)}`;
-  expect(facts([['token', token]])).toBe(`token  ${token}`);
+  expect(renderPairs([['token', token]])).toBe(`token  ${token}`);
 });
 
 test('times are in the unit a person would use', () => {
   const now = Date.parse('2026-11-15T09:00:00.000Z');
-  const at = (seconds: number) => fromNow(new Date(now + seconds * 1000).toISOString(), now);
+  const at = (seconds: number) => relativeTime(new Date(now + seconds * 1000).toISOString(), now);
   expect([-5, 90, 3600, 86_400, 90 * 86_400, -3 * 86_400].map(at)).toEqual([
     ...['5s ago', 'in 90s', 'in 60m', 'in 24h', 'in 90d', '3d ago'],
   ]);
@@ -162,7 +165,7 @@ test('calls fit, and the name of the tool is cut last', () => {
     ...{ name: 'n'.repeat(30), outcome: 'PERMISSION_DENIED', entrance: 'http', era: 'modern' },
     ...{ ms: 4.26, bytesIn: 1, bytesOut: 1 },
   };
-  const shown = showCalls([call]);
+  const shown = renderCalls([call]);
   expect(shown).toMatch(/^\d+s ago +a-server… +\S+ +n{21,}… +PERMISSION_DENIED +4\.3$/m);
   expect(shown.split('\n').filter((line) => line.length > 80)).toEqual([]);
 });
@@ -170,9 +173,9 @@ test('calls fit, and the name of the tool is cut last', () => {
 test('control characters, which could hide or forge lines of a terminal, are shown as escapes everywhere', () => {
   const hostile = 'a\u001b[2Jb\u202ec\nd\u009be';
   const shown = String.raw`a\u001b[2Jb\u202ec\u000ad\u009be`;
-  expect(table(['NAME'], [[hostile]])).toBe(`NAME\n${shown}`);
-  expect(facts([['name', hostile]])).toBe(`name  ${shown}`);
-  expect(facts([['name', `two words ${hostile}`]])).toBe(`name  two words ${shown}`);
-  expect(cut(hostile, 80)).toBe(shown);
-  expect(wrap(`two words ${hostile}`, 80)).toEqual([`two words ${shown}`]);
+  expect(renderTable(['NAME'], [[hostile]])).toBe(`NAME\n${shown}`);
+  expect(renderPairs([['name', hostile]])).toBe(`name  ${shown}`);
+  expect(renderPairs([['name', `two words ${hostile}`]])).toBe(`name  two words ${shown}`);
+  expect(shortenEnd(hostile, 80)).toBe(shown);
+  expect(wrapText(`two words ${hostile}`, 80)).toEqual([`two words ${shown}`]);
 });

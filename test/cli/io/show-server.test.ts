@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { shownValue } from '../../../src/cli/io/show-server.ts';
+import { renderValue } from '../../../src/cli/io/show-server.ts';
 
 const random = 'q7Zp2LmXv9Tb4RkWc8Yd';
 
@@ -16,7 +16,7 @@ test.each([
   ['API_KEY', '--require /x.js', '--require /x.js'],
   ['AUTH_TOKEN', 'tcp://evil:2375', 'tcp://evil:2375'],
 ])('S3: an approval shows %s=%s', (name, value, expected) => {
-  expect(shownValue(name, value)).toBe(expected);
+  expect(renderValue(name, value)).toBe(expected);
 });
 
 test.each([
@@ -28,5 +28,5 @@ test.each([
   ['ANYTHING', `sk-${random}`],
   ['ANYTHING', random],
 ])('an approval shows no credential: %s=%s', (name, value) => {
-  expect(shownValue(name, value)).toBe('…');
+  expect(renderValue(name, value)).toBe('…');
 });

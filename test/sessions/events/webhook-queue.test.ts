@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { draft } from '../../../src/public/testing/store-suite/harness.ts';
-import { createLifecycle, type Step } from '../../../src/sessions/events/lifecycle.ts';
+import { createLifecycle, type LifecycleStep } from '../../../src/sessions/events/lifecycle.ts';
 import { createWebhook, openWebhookKey } from '../../../src/sessions/events/webhook.ts';
-import { openWaitingEvents, type WaitingEvents } from '../../../src/sessions/events/webhook-queue.ts';
+import { openWebhookQueue, type WebhookQueue } from '../../../src/sessions/events/webhook-queue.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { startReceiver, type WebhookReceiver } from './webhook-receiver.ts';
 
 let folder: string;
 let receiver: WebhookReceiver;
-const opened: WaitingEvents[] = [];
+const opened: WebhookQueue[] = [];
 const warned: string[] = [];
 const log = { info() {}, warn: (event: string) => void warned.push(event) };
 
@@ -27,12 +27,12 @@ afterEach(async () => {
 });
 
 const place = () => join(folder, 'webhook');
-function open(silenceMs?: number): WaitingEvents {
-  const events = openWaitingEvents(place(), log, silenceMs === undefined ? {} : { silenceMs });
+function open(silenceMs?: number): WebhookQueue {
+  const events = openWebhookQueue(place(), log, silenceMs === undefined ? {} : { silenceMs });
   opened.push(events);
   return events;
 }
-const step = (number: number): Step => ({
+const step = (number: number): LifecycleStep => ({
   number,
   type: 'created',
   at: 1000 + number,
@@ -48,7 +48,7 @@ function abandon(): void {
 const ids = (events: readonly { readonly id: string }[]) => events.map(({ id }) => id);
 
 test('only the owner of the gateway may read what waits', () => {
-  open().keep(event(1));
+  open().add(event(1));
   const [name = ''] = readdirSync(place());
   const modes = [place(), join(place(), name)].map((path) => statSync(path).mode & 0o777);
   expect(modes).toEqual([0o700, 0o600]);
@@ -56,57 +56,57 @@ test('only the owner of the gateway may read what waits', () => {
 
 test('what a process left is found once, in order, without what was done', () => {
   const first = open();
-  for (const number of [1, 2, 3]) first.keep(event(number));
-  first.done('evt_2');
+  for (const number of [1, 2, 3]) first.add(event(number));
+  first.remove('evt_2');
   abandon();
   const [second, third] = [open(), open()];
-  const found = second.adopt();
+  const found = second.takeAbandoned();
   expect(found).toEqual([event(1), event(3)].map((each) => JSON.parse(JSON.stringify(each))));
-  expect([third.adopt(), second.adopt()]).toEqual([[], []]);
+  expect([third.takeAbandoned(), second.takeAbandoned()]).toEqual([[], []]);
   // It is theirs now, and can be left in turn.
-  second.done('evt_1');
+  second.remove('evt_1');
   abandon();
-  expect(ids(third.adopt())).toEqual(['evt_3']);
+  expect(ids(third.takeAbandoned())).toEqual(['evt_3']);
 });
 
 test('what a live process waits for is left alone; one that ended in order is succeeded at once', () => {
   const first = open();
-  first.keep(event(1));
+  first.add(event(1));
   const second = open();
-  expect(second.adopt()).toEqual([]);
+  expect(second.takeAbandoned()).toEqual([]);
   first.close();
-  expect(ids(second.adopt())).toEqual(['evt_1']);
+  expect(ids(second.takeAbandoned())).toEqual(['evt_1']);
 });
 
 test('files are private, go when nothing waits, and do not grow with what was done', () => {
   const events = open();
   for (let number = 0; number < 6000; number++) {
-    events.keep(event(number));
-    if (number > 0) events.done(`evt_${number - 1}`);
+    events.add(event(number));
+    if (number > 0) events.remove(`evt_${number - 1}`);
   }
   const [name = ''] = readdirSync(place());
   const { mode, size } = statSync(join(place(), name));
   expect(mode & 0o777).toBe(0o600);
   expect(size).toBeLessThan(4096 * 200);
-  events.done('evt_5999');
+  events.remove('evt_5999');
   expect(readdirSync(place())).toEqual([]);
 });
 
 test('a line that was cut off, and what is no event, is passed over', () => {
   const events = open();
-  events.keep(event(1));
+  events.add(event(1));
   const [name = ''] = readdirSync(place());
   const file = join(place(), name);
   writeFileSync(file, `${readFileSync(file, 'utf8')}null\n[]\n"x"\n{"id":"evt_2"}\n{"id":"evt_3","step":{"numb`);
   abandon();
-  expect(ids(open().adopt())).toEqual(['evt_1']);
+  expect(ids(open().takeAbandoned())).toEqual(['evt_1']);
 });
 
 test('a process that was taken for gone and comes back writes down anew what it still owes', async () => {
   const first = open(20);
-  first.keep(event(1));
+  first.add(event(1));
   abandon();
-  expect(ids(open().adopt())).toEqual(['evt_1']);
+  expect(ids(open().takeAbandoned())).toEqual(['evt_1']);
   const before = readdirSync(place());
   while (readdirSync(place()).length === before.length) await new Promise((resolve) => setImmediate(resolve));
 });
@@ -115,8 +115,8 @@ test('a folder that cannot be written is said once, and nobody fails', () => {
   const events = open();
   rmSync(place(), { recursive: true });
   writeFileSync(place(), 'in the way');
-  for (const number of [1, 2]) expect(() => events.keep(event(number))).not.toThrow();
-  expect(events.adopt()).toEqual([]);
+  for (const number of [1, 2]) expect(() => events.add(event(number))).not.toThrow();
+  expect(events.takeAbandoned()).toEqual([]);
   expect(warned).toEqual(['events for a webhook cannot be kept']);
 });
 
@@ -126,7 +126,7 @@ test('L13: what was not delivered when a process ended or was killed is delivere
   const start = () => {
     const lifecycle = createLifecycle(store);
     const options = { url: receiver.url, key, lifecycle, log, pauseMs: 60_000 };
-    return { lifecycle, webhook: createWebhook({ ...options, waiting: open() }) };
+    return { lifecycle, webhook: createWebhook({ ...options, queue: open() }) };
   };
   receiver.answer = () => ({ status: 503 });
   const first = start();

@@ -179,7 +179,7 @@ test('what waits is bounded, and given up when it is old', async (context) => {
   const lifecycle = createLifecycle(store);
   const key = await openWebhookKey(join(folder, 'key'), undefined);
   receiver.answer = () => ({ status: 500 });
-  const webhook = createWebhook({ url: receiver.url, key, lifecycle, log, pauseMs: 1, worthMs: 50, mostWaiting: 3 });
+  const webhook = createWebhook({ url: receiver.url, key, lifecycle, log, pauseMs: 1, maxAgeMs: 50, maxWaiting: 3 });
   const ids = Array.from({ length: 10 }, (_, i) => `session-${i}`);
   // All at once, before the first of them can be given up.
   await Promise.all(ids.map((id) => store.create(draft({ id }))));

@@ -249,11 +249,11 @@ describe('S4: what git ignores is never merged because git cannot be asked', () 
   test('a pipe that comes after the look makes git give up, and then nothing is told', async () => {
     const { at, folder } = await withImplant();
     execFileSync('mkfifo', [join(folder, 'sub/.gitignore')]);
-    const { ignoredIn, throughShadow } = await import(
+    const { listIgnoredFiles, shadowPaths } = await import(
       '../../../src/workspaces/session-folders/git/shadow-repository.ts'
     );
-    const shadow = throughShadow(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
-    await expect(ignoredIn(gitInSandbox, shadow, 300)).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+    const shadow = shadowPaths(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
+    await expect(listIgnoredFiles(gitInSandbox, shadow, 300)).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
   });
 
   test('a repository that is gone', async () => {

@@ -139,7 +139,7 @@ test('S5: a pipe among the branches or the objects does not hold git up for ever
   for (const file of [objects, join(dot, 'refs/heads/main')]) {
     rmSync(file);
     execFileSync('mkfifo', [file]);
-    const reading = git({ gitDir: dot }, ['rev-parse', 'HEAD^{commit}'], { limitMs: 300 });
+    const reading = git({ gitDir: dot }, ['rev-parse', 'HEAD^{commit}'], { timeoutMs: 300 });
     await expect(reading).rejects.toBeInstanceOf(GitError);
   }
 });

@@ -2,10 +2,10 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, unli
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openRoot, type SafeRoot } from '../../../src/workspaces/saferoot/open-root.ts';
-import { changesIn } from '../../../src/workspaces/session-folders/changes.ts';
+import { compareWithBase } from '../../../src/workspaces/session-folders/changes.ts';
 import { applyMerge } from '../../../src/workspaces/session-folders/merge-folder.ts';
-import { type Planned, planMerge } from '../../../src/workspaces/session-folders/plan-merge.ts';
-import { type Content, contentAt } from '../../../src/workspaces/session-folders/snapshot.ts';
+import { type PlannedChange, planMerge } from '../../../src/workspaces/session-folders/plan-merge.ts';
+import { type PathContent, readContent } from '../../../src/workspaces/session-folders/snapshot.ts';
 import { contents, put, type Scene, scene } from './scene.ts';
 
 const start = { 'a.txt': 'a\n', 'b/c.txt': 'c\n', 'd.txt': 'd\n', 'e/f/g.txt': 'g\n', 'run.sh': 'true\n' };
@@ -29,16 +29,17 @@ afterEach(() => {
 });
 
 /** What each kind of change comes to, planned upon the workspace as it is. */
-async function planned(): Promise<Planned[]> {
-  const base = new Map<string, Content>();
-  for (const path of [...Object.keys(start), 'link']) base.set(path, (await contentAt(workspace, path)) as Content);
+async function planned(): Promise<PlannedChange[]> {
+  const base = new Map<string, PathContent>();
+  for (const path of [...Object.keys(start), 'link'])
+    base.set(path, (await readContent(workspace, path)) as PathContent);
   put(folder, { 'a.txt': 'session\n', 'new/deep.txt': 'new\n', 'z.txt': 'last\n' });
   for (const path of ['b/c.txt', 'e/f/g.txt', 'link']) unlinkSync(join(folder, path));
   symlinkSync('z.txt', join(folder, 'link'));
   chmodSync(join(folder, 'run.sh'), 0o755);
   const staging = join(at.folder, 'staging');
   mkdirSync(staging);
-  const changes = await changesIn(session, base);
+  const changes = await compareWithBase(session, base);
   const none = async () => undefined;
   return planMerge({ session, workspace, staging }, changes, none, { closed: () => undefined });
 }

@@ -19,8 +19,8 @@ import type { Launch } from '../../../src/sandbox/runner.ts';
 import { createGitRunner, type RunGit } from '../../../src/workspaces/session-folders/git/git.ts';
 import {
   createSessionFolders,
+  type FolderOwner,
   type SessionFolders,
-  type Standing,
 } from '../../../src/workspaces/session-folders/session-folders.ts';
 
 import { proof } from '../../proof.ts';
@@ -37,7 +37,7 @@ export interface Scene {
   readonly folders: SessionFolders;
   /** Another process of Ambit, so to speak. */
   another(git?: RunGit): Promise<SessionFolders>;
-  session(id: string, name?: string): Standing;
+  session(id: string, name?: string): FolderOwner;
   git(...args: string[]): string;
   remove(): void;
 }

@@ -31,7 +31,7 @@ export function someFiles(
   const { close, ...backend } = openLocal(folder, { rules: pathRules({ hide: [], keep: [], open: [] }) });
   const inTurn = createOneAtATime();
   const files: SessionFiles = { ...backend, fileBytes, alone: (path, work) => inTurn(path, work) };
-  const tools = createToolset(fileTools({ in: (_reference, _caller, _tool, work) => work(files) }));
+  const tools = createToolset(fileTools({ withFiles: (_reference, _caller, _tool, work) => work(files) }));
   const caller = { session: { id: 'some' }, principal: { kind: 'local', userId: 'ada' } } as unknown as ToolCaller;
   const call = (tool: string, args: object) => tools.call(`session_${tool}`, { session: 'current', ...args }, caller);
 

@@ -145,7 +145,9 @@ describe('info', () => {
 });
 
 test('W1: every tool takes the session first, describes all it takes, and says what it may do', () => {
-  const definitions = fileTools({ in: () => Promise.reject(new Error('not called')) }).map((each) => each.definition);
+  const definitions = fileTools({ withFiles: () => Promise.reject(new Error('not called')) }).map(
+    (each) => each.definition,
+  );
   const effects = definitions.map(({ name, annotations }) => [
     name,
     annotations.readOnlyHint,

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { encodingOf } from '../../../src/lib/text/encoding.ts';
 import type { OpenedFile } from '../../../src/workspaces/backends/backend.ts';
-import { type LinePlace, type LineRange, readLines } from '../../../src/workspaces/tools/read-lines.ts';
+import { type LineOffset, type LineRange, readLines } from '../../../src/workspaces/tools/read-lines.ts';
 
 const plain = encodingOf(new Uint8Array()) as NonNullable<ReturnType<typeof encodingOf>>;
 const tera = 1024 ** 4;
@@ -24,7 +24,7 @@ function sparse(text: string, bytes = tera) {
   return { file, seen };
 }
 
-const read = (file: OpenedFile, range: Partial<LineRange>, from?: LinePlace) =>
+const read = (file: OpenedFile, range: Partial<LineRange>, from?: LineOffset) =>
   readLines(file, plain, { startLine: 1, endLine: Number.MAX_SAFE_INTEGER, maxBytes: 65_536, ...range }, from, most);
 
 test('a line without end is not gone through to its end', async () => {
@@ -51,7 +51,7 @@ test('what comes before such a line is given, and where to go on', async () => {
 test('lines that lie far in are reached by asking again', async () => {
   const lines = 20;
   const { file } = sparse(`${'a'.repeat(1024 ** 2)}\n`.repeat(lines), lines * (1024 ** 2 + 1));
-  let from: LinePlace | undefined;
+  let from: LineOffset | undefined;
   let asked = 0;
   for (; asked < lines; asked++) {
     const found = await read(file, { startLine: lines }, from);

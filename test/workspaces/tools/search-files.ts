@@ -11,7 +11,7 @@ export interface Searching {
 
 /** The tools on given files; who calls is decided elsewhere. */
 export function searching(files: SessionFiles): Searching {
-  const tools = createToolset(searchTools({ in: (_reference, _caller, _tool, work) => work(files) }));
+  const tools = createToolset(searchTools({ withFiles: (_reference, _caller, _tool, work) => work(files) }));
   const call = (name: string, args = {}) =>
     tools.call(`session_${name}`, { session: 'current', ...args }, undefined as unknown as ToolCaller);
   return {

@@ -1,7 +1,7 @@
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { showEntry, shownTime } from '../../../src/workspaces/tools/file-schemas.ts';
+import { describeEntry, formatTime } from '../../../src/workspaces/tools/file-schemas.ts';
 import { type SomeFiles, someFiles } from './file-tool-fixture.ts';
 import { searching, textOf } from './search-files.ts';
 
@@ -36,7 +36,7 @@ test('a name with line breaks does not write lines of its own into an answer', a
 
 test('a time that no date has does not fail the whole list', () => {
   const entry = { path: 'x', kind: 'file', bytes: 0, ignored: false, closed: false, unrepresentable: false } as const;
-  expect(showEntry({ ...entry, modifiedMs: 9e18 }).modified).toBe('+275760-09-13T00:00:00.000Z');
-  expect(shownTime(-9e18)).toBe('-271821-04-20T00:00:00.000Z');
-  expect(shownTime(0)).toBe('1970-01-01T00:00:00.000Z');
+  expect(describeEntry({ ...entry, modifiedMs: 9e18 }).modified).toBe('+275760-09-13T00:00:00.000Z');
+  expect(formatTime(-9e18)).toBe('-271821-04-20T00:00:00.000Z');
+  expect(formatTime(0)).toBe('1970-01-01T00:00:00.000Z');
 });

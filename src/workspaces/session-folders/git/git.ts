@@ -30,7 +30,7 @@ export class GitError extends Error {
  * A git folder to work with, named outright: what a session wrote is never asked where the repository lies. Git sees the
  * folders that are named here and nothing else of the machine's files.
  */
-interface GitPlace {
+interface GitPaths {
   readonly gitDir: string;
   /** Of the repository, where the git folder is that of one of its worktrees. */
   readonly commonDir?: string;
@@ -41,7 +41,7 @@ interface GitPlace {
 }
 
 /** What git sees beside the folders of its place, and what it may write. */
-interface GitSight {
+interface GitAccess {
   /** Folders that git may write, whether they are part of the place or not. */
   readonly writes?: readonly string[] | undefined;
   /** Given where git sees only these files and folders of the work tree. */
@@ -58,20 +58,20 @@ const limits: Limits = {
 };
 
 /** By these a repository says what is to be run. Git has no reason to write them where Ambit runs it. */
-const neverWritten = ['config', 'config.worktree', 'hooks', 'info'];
+const protectedNames = ['config', 'config.worktree', 'hooks', 'info'];
 
-const shown = (path: string) => ({ real: path, inside: path });
+const mountAt = (path: string) => ({ real: path, inside: path });
 
-export type { GitPlace };
+export type { GitPaths as GitPlace };
 
-export interface GitOptions extends GitSight {
+export interface GitOptions extends GitAccess {
   readonly input?: string;
   /** Ten minutes unless given. Less where a session may have put something in the way, such as a pipe. */
-  readonly limitMs?: number;
+  readonly timeoutMs?: number;
 }
 
 /** Runs git in a sandbox, and gives what it printed. */
-export type RunGit = (place: GitPlace, args: readonly string[], options?: GitOptions) => Promise<Buffer>;
+export type RunGit = (paths: GitPaths, args: readonly string[], options?: GitOptions) => Promise<Buffer>;
 
 export interface GitRunnerOptions {
   /** The sandbox that this machine has; rejects where there is none. */
@@ -81,7 +81,7 @@ export interface GitRunnerOptions {
 }
 
 /** Whatever of a repository's configuration would run a program, fetch something, or look further than it must. */
-const harmless = [
+const safeConfig = [
   ['core.hooksPath', '/dev/null'],
   ['core.fsmonitor', 'false'],
   ['core.untrackedCache', 'false'],
@@ -102,11 +102,11 @@ const harmless = [
   ['core.sharedRepository', 'umask'],
 ].flatMap(([key, value]) => ['-c', `${key}=${value}`]);
 
-const timeLimitMs = 600_000;
-const outputBytes = 256 * 1024 * 1024;
-const complaintBytes = 1024 * 1024;
+const defaultTimeoutMs = 600_000;
+const maxOutputBytes = 256 * 1024 * 1024;
+const maxErrorBytes = 1024 * 1024;
 /** Folders in the instance's own, which several may share. */
-let made = 0;
+let folderCount = 0;
 
 /**
  * Runs git without anybody's configuration but the repository's own, and of that without what could run something. It
@@ -114,48 +114,48 @@ let made = 0;
  * outside is not there.
  */
 export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit {
-  async function start(place: GitPlace, args: readonly string[], sight: GitSight): Promise<RunningProcess> {
+  async function start(paths: GitPaths, args: readonly string[], sight: GitAccess): Promise<RunningProcess> {
     const command = lookUpTool('git', process.env['PATH']);
     if (command === undefined) throw new GitError('git is not installed', { missing: true });
     const runner = await sandbox().catch((error: unknown) => {
-      throw noSandbox(error);
+      throw noSandboxError(error);
     });
-    const tmpDir = join(realpathSync.native(tmpRoot), `git-${process.pid}-${++made}`);
+    const tmpDir = join(realpathSync.native(tmpRoot), `git-${process.pid}-${++folderCount}`);
     await makePrivateFolder(tmpDir);
     const where = [
-      `--git-dir=${place.gitDir}`,
-      ...(place.workTree === undefined ? [] : [`--work-tree=${place.workTree}`]),
+      `--git-dir=${paths.gitDir}`,
+      ...(paths.workTree === undefined ? [] : [`--work-tree=${paths.workTree}`]),
     ];
     try {
       return await runner.start({
         command,
-        args: [...harmless, ...where, ...args],
-        env: environment({ GIT_OBJECT_DIRECTORY: place.objects, GIT_INDEX_FILE: place.index }),
+        args: [...safeConfig, ...where, ...args],
+        env: createEnvironment({ GIT_OBJECT_DIRECTORY: paths.objects, GIT_INDEX_FILE: paths.index }),
         cwd: tmpDir,
         tmpDir,
-        confinement: confinementFor(place, sight, tmpDir),
+        confinement: createConfinement(paths, sight, tmpDir),
       });
     } catch (error) {
-      throw isAmbitError(error) ? noSandbox(error) : new GitError(`git ${args[0]}: ${error}`, { cause: error });
+      throw isAmbitError(error) ? noSandboxError(error) : new GitError(`git ${args[0]}: ${error}`, { cause: error });
     }
   }
 
-  return async (place, args, options = {}) => {
-    const running = await start(place, args, options);
+  return async (paths, args, options = {}) => {
+    const running = await start(paths, args, options);
     let isStopped = false;
     const stop = () => {
       isStopped = true;
       running.stdout.destroy();
       void running.end();
     };
-    const limit = setTimeout(stop, options.limitMs ?? timeLimitMs);
+    const limit = setTimeout(stop, options.timeoutMs ?? defaultTimeoutMs);
     // One that has ended without reading all is told about by its exit.
     running.stdin.on('error', () => {});
     running.stdin.end(options.input ?? '');
     try {
       const [said, complaint, exit] = await Promise.all([
-        readBounded(running.stdout, outputBytes, stop),
-        readBounded(running.stderr, complaintBytes, stop),
+        readBounded(running.stdout, maxOutputBytes, stop),
+        readBounded(running.stderr, maxErrorBytes, stop),
         running.exited,
       ]);
       if (exit.code === 0 && said !== undefined) return said;
@@ -167,7 +167,7 @@ export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit 
   };
 }
 
-function noSandbox(error: unknown): unknown {
+function noSandboxError(error: unknown): unknown {
   if (!isAmbitError(error)) return error;
   const why = error.message.replace(/^.*no sandbox can be had here: /, '');
   return new AmbitError('WORKSPACE_UNAVAILABLE', {
@@ -177,7 +177,7 @@ function noSandbox(error: unknown): unknown {
   });
 }
 
-function environment(more: Readonly<Record<string, string | undefined>>): Record<string, string> {
+function createEnvironment(more: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const all = {
     HOME: '/nonexistent',
     LC_ALL: 'C',
@@ -201,8 +201,8 @@ function environment(more: Readonly<Record<string, string | undefined>>): Record
 }
 
 /** What git sees and may write. All have their own names inside: git notes down where worktrees and repositories lie. */
-function confinementFor(place: GitPlace, { writes = [], parts }: GitSight, tmpDir: string): Confinement {
-  const { gitDir, commonDir, workTree, objects, index } = place;
+function createConfinement(paths: GitPaths, { writes = [], parts }: GitAccess, tmpDir: string): Confinement {
+  const { gitDir, commonDir, workTree, objects, index } = paths;
   const named = [
     gitDir,
     commonDir,
@@ -212,17 +212,17 @@ function confinementFor(place: GitPlace, { writes = [], parts }: GitSight, tmpDi
   ];
   const seen = [...new Set(named.filter((path) => path !== undefined))];
   return {
-    home: shown(tmpDir),
-    readable: seen.filter((path) => !writes.includes(path)).map(shown),
-    writable: writes.map(shown),
-    frozen: writes.flatMap((path) => (path === gitDir || path === commonDir ? frozenIn(path) : [])).map(shown),
+    home: mountAt(tmpDir),
+    readable: seen.filter((path) => !writes.includes(path)).map(mountAt),
+    writable: writes.map(mountAt),
+    frozen: writes.flatMap((path) => (path === gitDir || path === commonDir ? findProtected(path) : [])).map(mountAt),
     hidden: [],
     limits,
   };
 }
 
-function frozenIn(folder: string): string[] {
-  return neverWritten
+function findProtected(folder: string): string[] {
+  return protectedNames
     .map((name) => join(folder, name))
     .filter((path) => {
       const stats = lstatSync(path, { throwIfNoEntry: false });

@@ -11,7 +11,7 @@ import type { Repository } from './repository.ts';
  * A git folder of our own that borrows nothing from the repository but its objects: no configuration, no hooks, no
  * attributes. Files are checked out and looked at through it, so that no filter and no program of anybody's is run.
  */
-export async function makeShadow(folder: string, commit: string): Promise<void> {
+export async function createShadow(folder: string, commit: string): Promise<void> {
   await mkdir(join(folder, 'refs'), { recursive: true, mode: 0o700 });
   await mkdir(join(folder, 'objects'), { recursive: true });
   const format =
@@ -20,27 +20,27 @@ export async function makeShadow(folder: string, commit: string): Promise<void> 
   await writeFile(join(folder, 'HEAD'), `${commit}\n`);
 }
 
-export function throughShadow(folder: string, commonDir: string, workTree: string): GitPlace {
+export function shadowPaths(folder: string, commonDir: string, workTree: string): GitPlace {
   return { gitDir: folder, workTree, objects: join(commonDir, 'objects') };
 }
 
 /** All files of the commit, into an empty folder. */
-export async function checkOut(git: RunGit, shadow: GitPlace, tree: string, commit: string): Promise<void> {
+export async function checkOutCommit(git: RunGit, shadow: GitPlace, tree: string, commit: string): Promise<void> {
   await git({ ...shadow, workTree: tree }, ['read-tree', '--reset', '-u', commit], { writes: [shadow.gitDir, tree] });
 }
 
 /** A pipe that somebody puts in place of a `.gitignore` while git looks makes git wait for ever. */
-const patienceMs = 30_000;
+const gitTimeoutMs = 30_000;
 
 /**
  * What git would not look at, of the files it does not know: folders end in "/". Where it cannot say, nothing may be
  * taken for wanted: then this is refused. Nothing of the repository is needed for it.
  */
-export async function ignoredIn(git: RunGit, shadow: GitPlace, limitMs = patienceMs): Promise<string[]> {
-  const { objects: _, ...place } = shadow;
+export async function listIgnoredFiles(git: RunGit, shadow: GitPlace, timeoutMs = gitTimeoutMs): Promise<string[]> {
+  const { objects: _, ...paths } = shadow;
   const args = ['ls-files', '--others', '--ignored', '--exclude-standard', '--directory', '-z'];
   try {
-    return splitNames(await git(place, args, { limitMs }));
+    return splitNames(await git(paths, args, { timeoutMs }));
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
     throw new AmbitError('WORKSPACE_UNAVAILABLE', {
@@ -64,8 +64,10 @@ export async function hasUncommitted(
     const args = ['status', '--porcelain', '-z', '--untracked-files=normal', '--ignore-submodules=all'];
     const { top, prefix } = checkout;
     const which = prefix === '' ? [] : ['--', prefix];
-    const place = { ...shadow, workTree: top, index };
-    return (await git(place, [...args, ...which], { parts: partsOf(checkout), limitMs: patienceMs })).length > 0;
+    const paths = { ...shadow, workTree: top, index };
+    return (
+      (await git(paths, [...args, ...which], { parts: visibleParts(checkout), timeoutMs: gitTimeoutMs })).length > 0
+    );
   } catch {
     return undefined;
   } finally {
@@ -74,7 +76,7 @@ export async function hasUncommitted(
 }
 
 /** The workspace, and what is said above it of the files in it. */
-function partsOf({ top, prefix }: Repository): string[] | undefined {
+function visibleParts({ top, prefix }: Repository): string[] | undefined {
   if (prefix === '') return undefined;
   const names = prefix.split('/');
   const above = names.map((_, depth) => join(top, ...names.slice(0, depth)));
@@ -85,7 +87,7 @@ function partsOf({ top, prefix }: Repository): string[] | undefined {
 /** By a handle: a pipe in its place is not waited for, and a link is not followed out of there. */
 async function copyIndex(gitDir: string, target: string): Promise<void> {
   await rm(target, { force: true });
-  const root = openUnmoved(gitDir);
+  const root = openRealFolder(gitDir);
   try {
     const file = await root.open('index');
     await file.copyTo(target).finally(() => file.close());
@@ -98,7 +100,7 @@ async function copyIndex(gitDir: string, target: string): Promise<void> {
 }
 
 /** What files held at the start, as far as the repository still has it. */
-export async function contentAtStart(
+export async function checkOutOriginals(
   git: RunGit,
   shadow: GitPlace,
   folder: string,
@@ -123,7 +125,7 @@ function splitNames(listed: Buffer): string[] {
 }
 
 /** Opens a folder by its real path. Where a session has put a link on the way there meanwhile, it is refused. */
-export function openUnmoved(path: string): SafeRoot {
+export function openRealFolder(path: string): SafeRoot {
   const root = openRoot(path);
   const { descriptor } = root;
   const found = descriptor === undefined ? realpathSync.native(path) : readlinkSync(`/proc/self/fd/${descriptor}`);
