@@ -8,12 +8,12 @@ export interface Flag {
 export interface Invocation {
   readonly flags: Readonly<Record<string, string | boolean | string[] | undefined>>;
   readonly positionals: readonly string[];
-  /** What stands after `--`. */
+  /** The arguments after `--`. */
   readonly passthrough: readonly string[];
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** One verb of the command line. It says what it takes, and hands over to a room that does the work. */
+/** One command of the command line: its flags, its help and the function that runs it. */
 export interface Command {
   readonly path: readonly string[];
   readonly help: string;
@@ -37,13 +37,13 @@ export function readFlag(invocation: Invocation, name: string): string | undefin
   return typeof value === 'string' ? value : undefined;
 }
 
-/** What a repeatable flag was given, in order; undefined when it was not. */
+/** The values of a repeatable flag, in order; undefined when the flag was not given. */
 export function readListFlag(invocation: Invocation, name: string): readonly string[] | undefined {
   const value = invocation.flags[name];
   return Array.isArray(value) ? value : undefined;
 }
 
-/** Whole seconds; undefined when the flag was not given. */
+/** Reads a flag that takes whole seconds; undefined when it was not given. */
 export function readSecondsFlag(invocation: Invocation, name: string): number | undefined {
   const value = readFlag(invocation, name);
   if (value === undefined) return undefined;

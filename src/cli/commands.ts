@@ -1,6 +1,6 @@
 import type { Command } from './command.ts';
 
-/** A verb by its name; what it does is loaded when it is meant, so that listing sessions need not load a gateway. */
+/** A command by its words. Its code is loaded when it is called, so that listing sessions does not load a gateway. */
 export interface CommandEntry {
   readonly path: readonly string[];
   readonly load: () => Promise<Command>;

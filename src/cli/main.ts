@@ -8,7 +8,7 @@ import { readInvocation } from './read-invocation.ts';
 
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
 
-/** Finds the command and gives back the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
+/** Runs the command and returns the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   if (argv.length === 0 || argv[0] === 'help' || argv[0] === '--help' || argv[0] === '-h') {
     (argv.length === 0 ? process.stderr : process.stdout).write(
@@ -51,7 +51,7 @@ function printError(text: string): void {
   process.stderr.write(lines.join(''));
 }
 
-/** The help text, within 80 columns. */
+/** Renders the help text within 80 columns. */
 function renderUsage(listed: readonly Command[]): string {
   const lines = ['Ambit, the session layer for MCP.', '', 'Usage:'];
   for (const command of listed) {

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { type Command, globalFlags, type Invocation, UsageError } from './command.ts';
 import type { CommandEntry } from './commands.ts';
 
-/** Which command is meant, and what it was given. Global flags may stand anywhere before `--`. */
+/** Finds the command and parses its arguments. Global flags may stand anywhere before `--`. */
 export async function readInvocation(
   entries: readonly CommandEntry[],
   argv: readonly string[],
@@ -32,7 +32,7 @@ export async function readInvocation(
   }
 }
 
-// The verb is found among the words that are no flags, wherever they stand.
+// Finds the command by the first arguments that are no flags.
 function findCommand(
   entries: readonly CommandEntry[],
   args: readonly string[],

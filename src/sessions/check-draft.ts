@@ -8,7 +8,7 @@ const metadataKeyPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 const maxServers = 1000;
 
-/** The names of a session's own list, each once. One that no server has is refused: it would only look like a bound. */
+/** The servers a session is limited to, each once. An unknown name is refused: it would limit nothing. */
 export function checkServers(names: readonly string[], config: Config, known: readonly string[] = []): string[] {
   if (names.length > maxServers)
     throw new AmbitError('REQUEST_INVALID', { what: `At most ${maxServers} servers can be named.` });

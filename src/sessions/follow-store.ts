@@ -3,14 +3,14 @@ import type { LoadedSessions } from './loaded-sessions.ts';
 
 const retryMs = 500;
 
-/** What other processes do to sessions that are held here arrives here within a second. */
+/** Applies to loaded sessions within a second what other processes change. */
 export function followStore(store: SessionStore, held: LoadedSessions): () => void {
-  /** Those of which something is new that could not be read yet. */
+  /** Changed sessions that could not be read yet. */
   const unread = new Set<string>();
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
 
-  /** Whatever it is now, it is asked for: a change names no content. */
+  /** Reads the session again: a change in the feed has no content. */
   async function refresh(id: string): Promise<void> {
     held.withdrawGrants(id);
     try {
@@ -18,7 +18,7 @@ export function followStore(store: SessionStore, held: LoadedSessions): () => vo
       if (record !== undefined) held.load(record);
       else held.unload(id, (await store.remains(id))?.reason ?? 'unloaded');
     } catch {
-      // The store is away. What runs must end though nobody calls any more, so it is asked until it answers.
+      // The store is away. Processes of an ended session must end without another call, so this is retried.
       unread.add(id);
       if (!stopped) timer ??= setTimeout(retryUnread, retryMs).unref();
     }

@@ -2,7 +2,7 @@ import type { AmbitError } from '../errors.ts';
 import type { Grant, GrantOptions, Grants } from './grants.ts';
 import { type GrantSize, maxGrantFor, maxGrantSize, type Quotas } from './quotas.ts';
 
-/** The grants that this process has of one session: takes calls from them, and gives back what lies idle. */
+/** The grants that this process holds for one session. */
 export interface GrantPool extends Pick<Grants, 'leave' | 'withdraw' | 'settle' | 'giveBackIdle' | 'close'> {
   take(counted: boolean): Grant | undefined;
   /** Adds what the store granted. A grant that was asked for before the last withdrawal is given back at once. */

@@ -7,19 +7,19 @@ import { type GrantSize, maxGrantFor, noCalls, oneCall, type Quotas, quotaExceed
 import type { Session } from './session.ts';
 
 /**
- * Leave to make some calls, taken from the store at once and used here: asking it anew for each call would cost more
- * than the call. What is granted is counted in the store already, so several processes together never go beyond a
- * limit; what was not used is given back. A grant is good for less than a second, so no process goes on for longer
- * than that with a session that another one has ended, nor with a store that is gone.
+ * Permission for some calls, taken from the store at once and used here: asking it for each call would cost more than
+ * the call. The store has counted granted calls already, so several processes together never exceed a limit; unused
+ * calls are given back. A grant is valid for less than a second, so no process goes on for longer with a session that
+ * another one has ended, or without a store.
  */
 export interface Grant {
   readonly of: Grants;
-  /** Another one when the place ran out while a call was under way. */
+  /** Replaced when the lease ran out while a call was under way. */
   lease: string;
-  /** Those it was taken with: what is given back is given back to them, whatever a reload has changed since. */
+  /** The limits it was taken with. Unused calls are given back to them, also after a reload. */
   readonly limits: Quotas;
   readonly places: number;
-  /** Places are so few that each of them matters. */
+  /** Concurrent calls are so few that each slot matters. */
   readonly isScarce: boolean;
   calls: number;
   /** Counted calls under way on it, and everything under way. */
@@ -28,49 +28,49 @@ export interface Grant {
   bytes: number;
   usableUntil: number;
   lastUseAt: number;
-  /** When the store is told next, if there is something to tell; and at the latest. */
+  /** When usage is reported next, if there is any; `renewAt` is the latest time. */
   reportAt: number;
   renewAt: number;
-  /** After that the store has let go of it by itself. */
+  /** The time at which the store lets go of the lease by itself. */
   heldUntil: number;
-  /** What comes after it is larger. */
+  /** The next grant was made larger because of this one. */
   isOutgrown: boolean;
   isSettled: boolean;
 }
 
 export interface GrantOptions {
   readonly store: SessionStore;
-  /** Only differences of it count. */
+  /** A clock of which only differences count. */
   readonly now: () => number;
   readonly quotas: () => Quotas;
-  /** The record that this process holds; what it decides, it decides on that. */
+  /** The loaded record, on which this process decides. */
   readonly session: () => Session;
-  /** The store has a newer record, or none any more. */
+  /** Called when the store has a newer record. */
   readonly onOutdated: (record: SessionRecord) => void;
   readonly onGone: (reason: 'missing' | 'expired' | 'ended') => AmbitError;
-  /** There is something that `settle` has to look after. */
+  /** Called when `settle` has work to do. */
   readonly onActive: () => void;
-  /** Gives back what lies idle here of the same user or workspace; false when there was nothing. */
+  /** Gives back idle grants of the same user or workspace; false when there were none. */
   readonly reclaimIdleGrants: () => Promise<boolean>;
 }
 
 export interface Grants {
-  /** A promise only when the store has to be asked. Throws `StaleSession` when that is no longer the version. */
+  /** A promise only when the store has to be asked. Throws `StaleSessionError` when the version is outdated. */
   acquire(counted: boolean, version: number): Grant | Promise<Grant>;
   /**
-   * To be called once for each that entered. A promise where others may wait for the very place: whoever answers only
-   * then has let it go first.
+   * Must be called once for each acquired call. A promise where others may wait for this slot: the caller answers after
+   * it.
    */
   leave(grant: Grant, counted: boolean, bytes: number): Promise<void> | undefined;
-  /** Whatever was granted was granted on another record: the next call asks again. */
+  /** Makes all grants unusable, since the record changed: the next call asks the store. */
   withdraw(): void;
-  /** Gives back what has not been used for long enough; false when there is nothing left to look after. */
+  /** Gives back grants that are no longer usable; false when there is nothing left to do. */
   settle(): boolean;
-  /** Gives back what could be used and is not, before its time. */
+  /** Gives back grants that are not in use before they expire. */
   giveBackIdle(): Promise<void>[];
-  /** Gives everything back that is not in use; whoever enters from now on is refused with this. */
+  /** Gives back all grants that are not in use. Further calls are refused with this error. */
   close(because: AmbitError): Promise<void>;
-  /** Those who wait for the store included. */
+  /** Includes those that wait for the store. */
   readonly inFlight: number;
   readonly lastUseAt: number;
 }
@@ -79,7 +79,7 @@ export interface Grants {
 export class StaleSession extends Error {}
 
 const usableMs = 750;
-/** When an answer was long in coming, at least those who waited for it may use it. */
+/** After a late answer, those who waited for it may still use it for this long. */
 const lateAnswerMs = 50;
 
 export function createGrants(options: GrantOptions): Grants {
@@ -124,7 +124,7 @@ export function createGrants(options: GrantOptions): Grants {
       busy: 0,
       inFlight: 0,
       bytes: 0,
-      // A late answer is old news: what it grants counts from when it was asked for.
+      // A late answer is outdated: the grant counts from when it was asked for.
       usableUntil: Math.min(Math.max(began + usableMs, at + lateAnswerMs), at + left),
       lastUseAt: at,
       reportAt: 0,

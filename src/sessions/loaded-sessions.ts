@@ -4,21 +4,21 @@ import { createGrants, type Grants } from './grants.ts';
 import type { Quotas } from './quotas.ts';
 import { goneBecause, type LeaveReason, type Session, sessionOf } from './session.ts';
 
-/** The sessions at work in this process: a bounded number of copies, the ones used last. */
+/** The sessions that this process has loaded: a bounded number of copies, the ones used last. */
 export interface LoadedSessions {
   get(id: string): Session | undefined;
   all(): Session[];
-  /** Holds what the store said; an older record than the one held changes nothing. */
+  /** Loads a record; one older than the loaded one changes nothing. */
   load(record: SessionRecord): Session;
-  /** The same for someone who is about to enter: until then it does not make room for others. */
+  /** Loads a record for a request that is about to begin; until then it is not unloaded. */
   loadForRequest(record: SessionRecord): Session;
-  /** For who enters; undefined when it is not held. */
+  /** The grants for a request that begins; undefined when the session is not loaded. */
   grantsOf(id: string): Grants | undefined;
-  /** The store says that something about it is new: nothing granted before counts any more. */
+  /** Withdraws the grants, since the store has a newer record. */
   withdrawGrants(id: string): void;
   unload(id: string, reason: LeaveReason): void;
   noteTokenUse(id: string, digest: string): void;
-  /** Which of these further tokens was not used for longest. */
+  /** The index of the token that was not used for longest. */
   findIdlestToken(id: string, digests: readonly string[]): number;
   close(reason: LeaveReason): Promise<void>;
 }
@@ -36,11 +36,11 @@ interface LoadedSession {
   session: Session;
   readonly grants: Grants;
   expectedUntil: number;
-  /** When each further token was last used, by its digest. */
+  /** The last use of each token but the first, by digest. */
   readonly tokenUsedAt: Map<string, number>;
 }
 
-/** A further token is no narrower record. */
+/** Whether the bounds changed. Another token alone is no restriction. */
 function isRestricted(session: Session, before: Session): boolean {
   return (['trustLevel', 'ttlSeconds', 'servers', 'permissions'] as const).some(
     (key) => String(session[key]) !== String(before[key]),
@@ -48,17 +48,17 @@ function isRestricted(session: Session, before: Session): boolean {
 }
 
 const settleEveryMs = 200;
-/** How long someone who is about to enter may take; a request that is refused before never does. */
+/** The time for a request to begin. One that is refused before never begins. */
 const expectedMs = 2000;
-/** Longer than any answer of the store is waited for. */
+/** Longer than the timeout of any request to the store. */
 const lateAnswerMs = 5000;
 
 export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSessions {
   const { store, now, maxSessions } = options;
   const loaded = new Map<string, LoadedSession>();
-  /** Those with something to settle. */
+  /** Sessions whose grants need settling. */
   const active = new Set<LoadedSession>();
-  /** When they left for good: what was read of them before that, and arrives now, must not bring them back. */
+  /** The time at which sessions ended. A record that was read before and arrives later must not load them again. */
   const goneSince = new Map<string, number>();
   let closed = false;
 
@@ -96,7 +96,7 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
     return at !== undefined && now() - at < lateAnswerMs;
   }
 
-  /** The oldest come first. */
+  /** The map is ordered by time. */
   function forgetGone(): void {
     for (const [id, at] of goneSince) {
       if (now() - at < lateAnswerMs) return;
@@ -104,7 +104,7 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
     }
   }
 
-  /** What lies idle here must not be the reason why a call of the same user or workspace is refused. */
+  /** Gives back idle grants, so that no call of the same user or workspace is refused because of them. */
   async function reclaim({ userId, workspaceId }: Session): Promise<boolean> {
     const related = [...active].filter(
       ({ session }) => session.userId === userId || (workspaceId !== undefined && session.workspaceId === workspaceId),
@@ -114,7 +114,7 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
     return given.length > 0;
   }
 
-  /** Several at once: looking for the idlest is not worth it for one. */
+  /** Unloads several sessions at once, since sorting them is not worth it for one. */
   function unloadIdle(newcomer?: string): void {
     const at = now();
     const idle = [...loaded.values()].filter(
@@ -148,7 +148,7 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
 
   const timer = setInterval(() => {
     for (const entry of active) if (!entry.grants.settle()) active.delete(entry);
-    // Those who were at work when room was needed may be idle now.
+    // Sessions that were busy when the limit was reached may be idle now.
     if (loaded.size > maxSessions) unloadIdle();
     forgetGone();
   }, settleEveryMs).unref();

@@ -13,16 +13,13 @@ const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
 export type OpenedSession = Awaited<ReturnType<Sessions['create']>>;
 
 export interface OpeningBounds {
-  /** Of the credential it is opened with. */
+  /** The bounds of the credential that opens the session. */
   readonly ceiling?: Ceiling | undefined;
-  /** Asked where direct sessions depend on it. */
+  /** Called only where direct sessions depend on it. */
   readonly ofSeveralUsers?: (() => Promise<boolean>) | undefined;
 }
 
-/**
- * Opens a session inside its bounds. What is asked for is refused above them; the default, when nothing is asked,
- * is lowered to them.
- */
+/** Opens a session inside its bounds. A request above them is refused; a default is lowered to them. */
 export async function openSession(
   sessions: Sessions,
   config: Config,
@@ -44,7 +41,7 @@ export async function openSession(
   const servers = draft.servers === undefined ? {} : { servers: checkServers(draft.servers, config) };
   const workspace = draft.workspaceId === undefined ? undefined : config.workspaces[draft.workspaceId];
   const isKnown = draft.workspaceId === undefined || Object.hasOwn(config.workspaces, draft.workspaceId);
-  // One that is there, but not for whoever asks, looks like one that is not.
+  // A workspace that the credential may not use is treated like one that does not exist.
   const isAllowed =
     ceiling === undefined || ceiling.workspaces === null || includesWorkspace(draft.workspaceId, ceiling.workspaces);
   if (!isKnown || !isAllowed) {
@@ -78,10 +75,10 @@ function assertScopes(permissions: readonly string[], ceiling: Ceiling | undefin
   });
 }
 
-/** No longer than its parent can; whoever ends the parent ends it too. */
+/** Bounds the lifetime of a child to that of its parent. */
 function lifetimeWithin(parent: Session | undefined, config: Config): { readonly lifetimeSeconds?: number } {
   if (parent === undefined) return {};
-  // A second less: opening takes its time, and the store has its own clock.
+  // A second less, since opening takes time and the store has its own clock.
   const left = Math.floor((parent.endsAt - Date.now()) / 1000) - 1;
   return { lifetimeSeconds: Math.max(1, Math.min(left, config.sessions.maxLifetimeSeconds)) };
 }

@@ -3,8 +3,8 @@ import { isAtMost } from '../rules/bounds.ts';
 import type { Narrowing, Session, SessionDraft } from './session.ts';
 
 /**
- * A session that another one opens is within that one's bounds. What is asked for beyond them is refused; what is not
- * asked for is taken from the parent, but for permissions, which are always asked for.
+ * Bounds a draft by its parent. A request beyond the parent is refused; missing members are taken from the parent, but
+ * permissions are not.
  */
 export function boundDraft(parent: Session, draft: SessionDraft): SessionDraft {
   const { userId = parent.userId, workspaceId = parent.workspaceId, servers = parent.servers } = draft;
@@ -30,7 +30,7 @@ export function boundDraft(parent: Session, draft: SessionDraft): SessionDraft {
   };
 }
 
-/** What has to be taken from a child when its parent is made narrower; undefined when it fits as it is. */
+/** The restriction of a child that its restricted parent requires; undefined when the child fits already. */
 export function restrictionForChild(parent: Session, child: Session): Narrowing | undefined {
   const trustLevel = isAtMost(child.trustLevel, parent.trustLevel) ? {} : { trustLevel: parent.trustLevel };
   const permissions = child.permissions.filter((name) => parent.permissions.includes(name));

@@ -19,7 +19,7 @@ export interface GrantSize {
 export const noCalls: GrantSize = { calls: 0, places: 0 };
 export const oneCall: GrantSize = { calls: 1, places: 1 };
 
-/** A grant never takes more than this share of a limit, so small limits are counted call by call. */
+/** A grant takes at most 1/64 of a limit, so small limits are counted call by call. */
 const maxShare = 64;
 export const maxGrantSize = 64;
 
@@ -27,19 +27,20 @@ export function maxGrantFor(limits: Quotas): GrantSize {
   let [calls, places] = [maxGrantSize, maxGrantSize];
   for (const scope of Object.values(limits) as (Limits | undefined)[]) {
     if (scope === undefined) continue;
-    // How many bytes an answer brings is known only afterwards: one at a time, or several would go beyond together.
+    // The bytes of an answer are known only afterwards. With several calls at a time they would exceed the limit
+    // together.
     if (scope.totalBytes !== undefined) calls = 1;
     const { callsPerMinute, burst = callsPerMinute, totalCalls, concurrentCalls } = scope;
     for (const limit of [burst, totalCalls])
       if (limit !== undefined) calls = Math.min(calls, Math.floor(limit / maxShare));
     if (concurrentCalls !== undefined) places = Math.min(places, Math.floor((concurrentCalls * 4) / maxShare));
   }
-  // A grant with calls left keeps its place between them: where places are few, nobody may keep one it does not use.
+  // A grant with calls left keeps its slot between them. Where slots are few, no grant may keep one unused.
   if (places <= 1) calls = 1;
   return { calls: Math.max(calls, 1), places: Math.max(places, 1) };
 }
 
-/** The quotas of a configuration as a store takes them: without those that bound nothing. */
+/** The quotas of a configuration in the form of the store, without scopes that have no limit. */
 export function quotasOf({ quotas: { session, user, workspace } }: Config): Quotas {
   return { session, ...(isBounded(user) ? { user } : {}), ...(isBounded(workspace) ? { workspace } : {}) } as Quotas;
 }
@@ -49,7 +50,7 @@ function isBounded(limits: object): boolean {
 }
 
 export function quotaExceededError({ scope, limit, allowed, retryAfterMs }: QuotaRefusal): AmbitError {
-  // When a call will end nobody knows; a second is a fair time to look again.
+  // The end of a running call is not known, so the caller may retry after a second.
   const wait = limit === 'concurrentCalls' ? 1000 : retryAfterMs;
   return new AmbitError('QUOTA_EXCEEDED', {
     what: `The ${scope} may make ${allowed} ${limitNames[limit]}, and has.`,

@@ -1,15 +1,15 @@
 import { AmbitError } from '../errors.ts';
 
-/** How fast requests may come that no quota counts: lists, pings, prompts, resources, notifications. */
+/** The rate limit for requests that no quota counts: lists, pings, prompts, resources, notifications. */
 export interface RequestPace {
-  /** Takes one for a session or a user; throws QUOTA_EXCEEDED when they come too fast. */
+  /** Counts a request of a session or a user; throws QUOTA_EXCEEDED when they come too fast. */
   take(whose: string): void;
 }
 
 export interface RequestRateOptions {
-  /** Most calls of tools a minute; undefined where they are not bounded. */
+  /** The limit for calls of tools; undefined where they are not limited. */
   readonly callsPerMinute: () => number | undefined;
-  /** Only differences of it count. */
+  /** A clock of which only differences count. */
   readonly now?: () => number;
 }
 
@@ -18,15 +18,15 @@ const minuteMs = 60_000;
 const minSweepSize = 1024;
 
 /**
- * As many as there may be calls of tools, and never fewer than 6000 a minute; a minute's may come at once. Each process
- * counts for itself, in memory: to ask the store would cost more than most of these requests.
+ * Allows as many requests as calls of tools, and at least 6000 a minute; those of a minute may come at once. Each
+ * process counts in memory: asking the store would cost more than most of these requests.
  */
 export function createRequestPace({ callsPerMinute, now = () => performance.now() }: RequestRateOptions): RequestPace {
-  /** When the last of those that came would have come at an even pace. */
+  /** The time at which the last request would have come at an even rate. */
   const paidUntil = new Map<string, number>();
   let sweepAt = minSweepSize;
 
-  /** Whoever has been slow enough is not remembered. */
+  /** Forgets those whose rate is low enough. */
   function forgetSlow(at: number): void {
     for (const [whose, until] of paidUntil) if (until <= at) paidUntil.delete(whose);
     sweepAt = Math.max(minSweepSize, paidUntil.size * 2);

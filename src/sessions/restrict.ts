@@ -5,7 +5,7 @@ import { checkServers } from './check-draft.ts';
 import type { Narrowing, Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
-/** The session within tighter bounds; the same record when they are what it has. Wider ones are refused, not clamped. */
+/** Returns the session with tighter bounds, or the same object when they do not differ. Wider bounds are refused. */
 export function restrictRecord(session: Session, change: Narrowing): Session {
   const { trustLevel = session.trustLevel, ttlSeconds = session.ttlSeconds } = change;
   const servers = change.servers === undefined ? session.servers : [...new Set(change.servers)];
@@ -50,21 +50,21 @@ function widerError(what: string, rule?: string): AmbitError {
   });
 }
 
-/** Narrows a live session. Names of servers are checked as when it was opened; those it has may be gone since. */
+/** Restricts a live session. Names of servers are checked as when it was opened; its own may be gone since. */
 export async function restrictSession(
   sessions: Sessions,
   config: Config,
   id: string,
-  change: Narrowing,
+  restriction: Narrowing,
 ): Promise<Session> {
   const session = await sessions.load(id);
   if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
-  if (Object.keys(change).length === 0) {
+  if (Object.keys(restriction).length === 0) {
     throw new AmbitError('REQUEST_INVALID', {
       what: 'Nothing was said to narrow: trust, ttl, servers or permissions.',
     });
   }
-  const { servers, ...rest } = change;
+  const { servers, ...rest } = restriction;
   if (servers === undefined) return sessions.restrict(id, rest);
   return sessions.restrict(id, { ...rest, servers: checkServers(servers, config, session.servers) });
 }

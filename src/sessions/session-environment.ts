@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { isGivenId, type SessionDraft } from './session.ts';
 
-/** What the environment says about the session of whoever started us. */
+/** The session that the environment variables of this process name. */
 export interface SessionEnvironment {
   readonly id: string | undefined;
   readonly token: string | undefined;
@@ -13,8 +13,8 @@ export interface SessionEnvironment {
 type CreateError = (what: string) => Error;
 
 /**
- * `AMBIT_SESSION_ID` and its companions, for those who start us without a configuration. An empty value is none; what
- * cannot be meant is thrown as whoever asks wants it.
+ * Reads `AMBIT_SESSION_ID` and its companions. An empty value counts as none; an invalid one is thrown as `createError`
+ * makes it.
  */
 export function readNamed(
   env: Readonly<Record<string, string | undefined>>,

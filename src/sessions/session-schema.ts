@@ -5,7 +5,7 @@ export const instant = z.iso.datetime().describe('ISO 8601');
 export const texts: z.ZodType<readonly string[], readonly string[]> = z.array(z.string());
 export const jsonValue = z.json();
 
-/** `SessionView` for readers outside: the control API and the tools derive their schemas from it. */
+/** The schema of `SessionView`, from which the control API and the tools derive theirs. */
 export const sessionSchema = z.object({
   id: z.string(),
   name: z.string().nullable(),

@@ -3,14 +3,14 @@ import type { Session } from './session.ts';
 
 const viewsByPermissions = new WeakMap<Session, Map<string, Session>>();
 
-/** Tokens of one user come with few sets of scopes; whoever varies them without end only loses what is remembered. */
+/** Tokens of one user have few sets of scopes. With more than these, views are created again. */
 const maxViews = 16;
 
 const viewsByWorkspace = new WeakMap<Session, Map<string, Session>>();
 
 /**
- * The session as it stands in a workspace that its client has selected. The same record and workspace give the same
- * object, so that whatever is remembered by identity holds for it too.
+ * The session in a workspace that its client has selected. The same record and workspace give the same object, so that
+ * caches keyed by the object work.
  */
 export function inWorkspace(session: Session, workspaceId: string): Session {
   if (session.workspaceId === workspaceId) return session;
@@ -27,8 +27,8 @@ export function inWorkspace(session: Session, workspaceId: string): Session {
 }
 
 /**
- * The record that counts now, standing where an older one stands and with what the same token brings. A workspace of
- * the record's own always holds.
+ * The current record in the workspace of an older view and with the permissions of its token. A workspace of the record
+ * itself has precedence.
  */
 export function standingAs(record: Session, older: Session): Session {
   const seen = older.byToken === undefined ? record : asTokenSays(record, older.byToken);
@@ -36,15 +36,14 @@ export function standingAs(record: Session, older: Session): Session {
   return inWorkspace(seen, older.workspaceId);
 }
 
-/** Names a session where it stands: two workspaces of one session are two places. */
+/** A key for a session in a workspace: two workspaces of one session are two scopes. */
 export function placeOf({ id, workspaceId }: Session): string {
   return workspaceId === undefined ? id : `${id}/${workspaceId}`;
 }
 
 /**
- * The session as it is for a request with this token: of the permissions that scopes decide about it has those that
- * the token brings and no others, whatever an earlier token brought. The same record and permissions give the same
- * object, so that whatever is remembered by identity holds for it too.
+ * The session for a request with this token: of the permissions that scopes govern it has those of this token and no
+ * others. The same record and permissions give the same object, so that caches keyed by the object work.
  */
 export function asTokenSays(session: Session, byToken: TokenPermissions): Session {
   const { brought, governed } = byToken;
@@ -63,7 +62,7 @@ export function asTokenSays(session: Session, byToken: TokenPermissions): Sessio
   return view;
 }
 
-/** What of a session's permissions holds for a request with this token, and what the token brings beside. */
+/** The permissions of a session that scopes do not govern, and those that the token brings. */
 export function applyTokenPermissions(held: readonly string[], byToken: TokenPermissions | undefined): string[] {
   if (byToken === undefined) return [...held];
   return [...held.filter((name) => !Object.hasOwn(byToken.governed, name)), ...byToken.brought];

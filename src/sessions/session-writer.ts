@@ -9,12 +9,12 @@ import type { EndReason, Narrowing, Session } from './session.ts';
 
 type EndCause = Exclude<EndReason, 'expired'>;
 
-/** Changes and ends sessions in the store, and with them the sessions that they opened. */
+/** Changes and ends sessions in the store, together with their descendants. */
 export interface SessionWriter {
   /** Reads, decides and writes until nobody else was faster. */
   change(id: string, decide: (session: Session) => SessionChange | undefined): Promise<Session>;
-  narrow(id: string, wanted: (session: Session) => Narrowing | undefined): Promise<Session>;
-  /** Narrows a session and its descendants: a child never has more than its parent. */
+  restrictOne(id: string, wanted: (session: Session) => Narrowing | undefined): Promise<Session>;
+  /** Restricts a session and its descendants: a child never has more than its parent. */
   restrict(id: string, restriction: Narrowing): Promise<Session>;
   end(id: string, reason: EndCause): Promise<boolean>;
 }
@@ -36,7 +36,7 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
     throw new AmbitError('SESSION_STALE');
   }
 
-  function narrow(id: string, wanted: (session: Session) => Narrowing | undefined): Promise<Session> {
+  function restrictOne(id: string, wanted: (session: Session) => Narrowing | undefined): Promise<Session> {
     return change(id, (session) => {
       const after = restrictRecord(session, wanted(session) ?? {});
       if (after === session) return undefined;
@@ -45,13 +45,13 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
     });
   }
 
-  async function narrowDescendants(session: Session): Promise<void> {
+  async function restrictDescendants(session: Session): Promise<void> {
     const within = new Map([[session.id, session]]);
     for (const { id, parentId } of await findDescendants(store, session)) {
       const parent = within.get(parentId ?? '');
       if (parent === undefined) continue;
-      const child = await narrow(id, (each) => restrictionForChild(parent, each)).catch((error: unknown) => {
-        // Gone meanwhile: then there is nothing to narrow.
+      const child = await restrictOne(id, (each) => restrictionForChild(parent, each)).catch((error: unknown) => {
+        // Gone meanwhile: then there is nothing to restrict.
         if (isAmbitError(error) && error.code === 'SESSION_NOT_FOUND') return undefined;
         throw error;
       });
@@ -59,7 +59,7 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
     }
   }
 
-  /** Ends the youngest generation first: if this is interrupted, no session is left whose parent is gone. */
+  /** Ends the youngest generation first. If this is interrupted, no session is left whose parent is gone. */
   async function endDescendants(record: SessionRecord, reason: EndCause): Promise<void> {
     const descendants = await findDescendants(store, record);
     for (const { id } of descendants.reverse()) if (await store.end(id, reason)) loaded.unload(id, reason);
@@ -67,11 +67,11 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
 
   return {
     change,
-    narrow,
+    restrictOne,
 
     async restrict(id, restriction) {
-      const session = await narrow(id, () => restriction);
-      await narrowDescendants(session);
+      const session = await restrictOne(id, () => restriction);
+      await restrictDescendants(session);
       return session;
     },
 

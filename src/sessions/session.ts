@@ -4,13 +4,13 @@ import type { Loaded, NonNull } from '../rules/session-base.ts';
 import type { TrustLevel } from '../rules/trust-level.ts';
 import type { NewSession, SessionRecord, EndReason as StoredEndReason } from '../stores/record.ts';
 
-/** Ambit's record of one agent's piece of work, with its bounds, as this process holds it: frozen, replaced when it changes. */
+/** One agent's piece of work with its bounds, as this process has loaded it: frozen, replaced when it changes. */
 export interface Session extends Loaded<Omit<SessionRecord, 'lastActiveAt' | 'expiresAt'>> {
-  /** Only in the view that one request has of it: what the token of that request decides about. */
+  /** Only in the view of one request: the permissions that its token decides about. */
   readonly byToken?: TokenPermissions;
 }
 
-/** The members of a record that whoever opens a session may say. */
+/** The members of a record that the opener of a session may set. */
 type DraftMember =
   | 'id'
   | 'name'
@@ -25,33 +25,36 @@ type DraftMember =
   | 'permissions'
   | 'metadata';
 
-/** A session to be opened; the id is random, the permissions are none, and all else is by the configuration unless said. */
+/**
+ * A session to be opened. Without a value, the id is random, there are no permissions, and the configuration decides
+ * the rest.
+ */
 export interface SessionDraft extends Partial<NonNull<Pick<SessionRecord, DraftMember>>> {}
 
 /** A draft whose members were checked against their bounds. */
 export interface CheckedDraft extends SessionDraft {
   readonly userId: string;
   readonly trustLevel: TrustLevel;
-  /** Instead of the longest there may be. */
+  /** The longest allowed lifetime unless given. */
   readonly lifetimeSeconds?: number;
 }
 
-/** What a session can be asked to do without. Nothing in it can give more. */
+/** Tighter bounds for a session. They can only take away. */
 export type Narrowing = Pick<SessionDraft, 'trustLevel' | 'ttlSeconds' | 'servers' | 'permissions'>;
 
 /** Why a session is gone. */
 export type EndReason = StoredEndReason | 'expired';
-/** Why this process holds it no longer: `unloaded` ones live on in the store. */
+/** Why this process has unloaded a session: `unloaded` ones live on in the store. */
 export type LeaveReason = EndReason | 'unloaded';
 
 type InstantMember = 'createdAt' | 'lastActiveAt' | 'expiresAt' | 'endsAt';
 
-/** A session as people and programs are shown it: never a digest, and instants in ISO 8601. */
+/** A session for people and programs: without digests, with instants in ISO 8601. */
 export interface SessionView
   extends Omit<SessionRecord, 'version' | 'keyId' | 'tokenDigests' | InstantMember>,
     Readonly<Record<InstantMember, string>> {}
 
-/** The members of a new record that a draft says, and those that stand where it says nothing. */
+/** Creates the record of a new session from a draft and defaults. */
 export function newSessionOf(
   draft: CheckedDraft,
   defaults: Pick<NewSession, 'id' | 'tokenDigests' | 'ttlSeconds' | 'lifetimeSeconds'>,
@@ -115,12 +118,12 @@ export function viewOf(record: SessionRecord): SessionView {
   };
 }
 
-/** An id that whoever opens a session may give it; ids of our own have 128 random bits. It proves nothing. */
+/** Whether an id may be given by the opener of a session; generated ids have 128 random bits. An id proves nothing. */
 export function isGivenId(id: string): boolean {
   return /^[a-z0-9][a-z0-9-]{7,63}$/.test(id);
 }
 
-/** What someone who may know is told about a session that is no longer there. */
+/** The error for a caller that may know why its session is gone. */
 export function goneBecause(reason: LeaveReason | undefined): AmbitError {
   if (reason === 'expired') return new AmbitError('SESSION_EXPIRED');
   if (reason === 'unloaded') return new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' });

@@ -24,62 +24,61 @@ import { createSessionWriter } from './session-writer.ts';
 export interface SessionBounds {
   readonly ttlSeconds: number;
   readonly maxLifetimeSeconds: number;
-  /** With a store in memory, how many there are at most; with any other, how many are held ready here. */
+  /** With a store in memory, the limit of all sessions; with any other, of loaded ones. */
   readonly maxSessions: number;
   readonly maxPerUser: number;
 }
 
 /**
- * The life of sessions. The store has the record; this process holds a copy of those at work here, and hears from the
- * store within a second when another process changes or ends one. What only reads a copy is answered at once, without
- * a promise: that is the path of every call.
+ * Opens, finds, changes and ends sessions. The store has the records; this process has copies of those it uses, and the
+ * store reports within a second when another process changes or ends one. Reading a copy needs no promise, since every
+ * call does it.
  */
 export interface Sessions {
-  /** `trustLevel` has been checked against its bounds before. */
+  /** The caller has checked the draft against its bounds. */
   create(
     draft: CheckedDraft,
   ): Promise<{ readonly session: Session; readonly token: string; readonly record: SessionRecord }>;
   /**
-   * The session that a token proves. UNAUTHENTICATED unless the secret verifies; then the exact reason it is gone. A
-   * promise only when the store has to be asked. Whether it has expired by now is found out by `enter`.
+   * The session of a token. UNAUTHENTICATED unless the secret is right; then the exact reason why the session is gone.
+   * A promise only when the store has to be asked. `acquire` finds out whether it has expired.
    */
   prove(presented: PresentedToken | string): Session | Promise<Session>;
-  /** The copy held here. */
+  /** The loaded copy. */
   get(id: string): Session | undefined;
-  /** As the store has it now. */
+  /** The session as the store has it now. */
   load(id: string): Promise<Session | undefined>;
   record(id: string): Promise<SessionRecord | undefined>;
-  /** Why a session is no longer there; undefined when there was none, or it is long forgotten. */
+  /** Why a session is gone; undefined when there was none, or the store has forgotten it. */
   whyGone(id: string): Promise<EndReason | undefined>;
-  /** By id, by name, or by a prefix of the id that fits only one. */
+  /** Finds a session by id, name, or a prefix of the id that fits only one. */
   find(reference: string, filter?: SessionFilter): Promise<SessionRecord | undefined>;
   list(
     filter?: SessionFilter,
     page?: { readonly after?: string; readonly limit?: number },
   ): ReturnType<SessionStore['list']>;
-  /** Those this process holds. */
+  /** The sessions that this process has loaded. */
   held(): Session[];
   /**
-   * A request begins: is the session live, is it as this process believes, is there quota. Throws what stands against
-   * it; `StaleSession` when the record has changed meanwhile, which then is held already. Whoever entered leaves by the
-   * grant.
+   * Begins a request: checks that the session is live, that the loaded record is current, and that there is quota.
+   * Throws `StaleSessionError` when the record has changed; the new one is loaded then. The grant must be released.
    */
   enter(session: Session, counted: boolean): Grant | Promise<Grant>;
-  /** Ends the sessions that it opened too. False when there was no live session to end. */
+  /** Ends a session and its descendants. False when there was no live session. */
   end(id: string, reason?: Exclude<EndReason, 'expired'>): Promise<boolean>;
   /**
-   * Ends all that were opened with a key of this user, `revoked`, and answers how many that were. To be called once
-   * the key opens nothing more. A user has few sessions, so they are looked through.
+   * Ends all sessions that were opened with a key of this user, as `revoked`, and returns their number. The key must be
+   * unusable before. A user has few sessions, so all are listed.
    */
   endOfKey(userId: string, keyId: string): Promise<number>;
-  /** Takes the place of the record, for good; whatever would widen it is refused. */
+  /** Restricts a session for good; wider bounds are refused. */
   restrict(id: string, change: Narrowing): Promise<Session>;
-  /** A further token for the same session. When there are too many, the one unused for longest stops working. */
+  /** Issues another token for a session. When there are too many, the one unused for longest stops working. */
   furtherToken(id: string): Promise<string>;
   onOpened(listener: (session: Session) => void): void;
   onEnded(listener: (session: Session, reason: LeaveReason) => void): void;
   onRestricted(listener: (session: Session, before: Session) => void): void;
-  /** Lets go of every copy, and gives back what the store holds for this process. Sessions go on where they can. */
+  /** Unloads every session and gives back its grants. Sessions live on where the store is durable. */
   close(): Promise<void>;
 }
 
@@ -87,11 +86,11 @@ export interface SessionsOptions {
   readonly store: SessionStore;
   readonly bounds: SessionBounds;
   readonly quotas?: () => Quotas;
-  /** For tests that move time by hand. */
+  /** A clock for tests. */
   readonly now?: () => number;
 }
 
-/** The first one stays as long as the session. */
+/** Includes the first token, which is never replaced. */
 export const maxTokens = 16;
 
 export function createSessions(options: SessionsOptions): Sessions {
@@ -130,7 +129,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     return false;
   }
 
-  /** Its copy made room for another between the decision and this. */
+  /** Loads the session again after its copy was unloaded between the decision and this. */
   async function acquireAfterUnload({ id, version }: Session, counted: boolean): Promise<Grant> {
     const session = await load(id);
     const grants = loaded.grantsOf(id);
@@ -151,7 +150,7 @@ export function createSessions(options: SessionsOptions): Sessions {
         ...(evicts ? { inAll: bounds.maxSessions } : {}),
       });
       if (created.outcome !== 'created') throw creationError(created, draft, bounds);
-      // Ended in between: whoever ended the parent may have looked for its children just before this one was there.
+      // The parent may have ended meanwhile, before this child was there to be ended with it.
       const parent = await findParent(store, draft).catch(async (error: unknown) => {
         await store.end(id);
         throw error;
@@ -159,8 +158,8 @@ export function createSessions(options: SessionsOptions): Sessions {
       let { record } = created;
       let session = loaded.load(record);
       if (parent !== undefined && restrictionForChild(parent, session) !== undefined) {
-        // Or made narrower in between.
-        session = await writer.narrow(id, (each) => restrictionForChild(parent, each));
+        // The parent was restricted meanwhile.
+        session = await writer.restrictOne(id, (each) => restrictionForChild(parent, each));
         record = (await store.get(id)) ?? record;
       }
       for (const listener of openedListeners) listener(session);

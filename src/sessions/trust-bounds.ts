@@ -9,14 +9,14 @@ interface Bounded extends Pick<SessionBase, 'trustLevel' | 'permissions'> {
   readonly workspaceId?: SessionBase['workspaceId'] | undefined;
 }
 
-/** One thing that bounds the trust of a session, and what it is called. */
+/** An upper bound for the trust of a session, with the rule that sets it. */
 export interface TrustBound {
   readonly most: TrustLevel;
   readonly rule: string;
   readonly why?: string;
 }
 
-/** Several users: whoever acts with the operator's own authority could read what belongs to the others. */
+/** The bound for direct sessions. With several users, a direct server could read files of the other users. */
 export async function directBound(
   { allowDirect }: Config['sessions'],
   ofSeveralUsers: (() => Promise<boolean>) | undefined,
@@ -28,7 +28,7 @@ export async function directBound(
   return { most: 'sandboxed', rule, why };
 }
 
-/** What is asked for is refused above the bounds; the default is lowered to them. */
+/** The trust level within the bounds. A requested level above them is refused; the default is lowered to them. */
 export function trustWithin(
   bounds: readonly TrustBound[],
   wanted: TrustLevel | undefined,
@@ -46,8 +46,8 @@ export function trustWithin(
 }
 
 /**
- * Whether a credential with this ceiling may use a session, whoever opened it. One without a workspace is beyond a
- * ceiling that names some: it could be used in any.
+ * Whether a credential with this ceiling may use a session, whoever opened it. A session without a workspace could be
+ * used in any, so it is beyond a ceiling that names workspaces.
  */
 export function isWithinCeiling({ trustLevel, workspaceId, permissions }: Bounded, ceiling: Ceiling): boolean {
   const { workspaces, scopes } = ceiling;
@@ -58,7 +58,7 @@ export function isWithinCeiling({ trustLevel, workspaceId, permissions }: Bounde
   );
 }
 
-/** The most that a session in this workspace may have; one without a workspace could be used in any. */
+/** The highest trust level of a session in this workspace. A session without a workspace could be used in any. */
 export function mostTrustIn({ trustLevel, directIn }: Ceiling, workspaceId: string | null | undefined): TrustLevel {
   if (directIn === undefined || (typeof workspaceId === 'string' && directIn.includes(workspaceId))) return trustLevel;
   return 'sandboxed';

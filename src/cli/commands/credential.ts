@@ -108,7 +108,7 @@ function readCredentialName(invocation: Invocation): CredentialName {
   return { userId, server, ...(env === undefined ? { header } : { env }) };
 }
 
-/** A value that is not to be seen: typed without echo at a terminal, else all of the input but its last line end. */
+/** Reads a secret value: typed without echo at a terminal, else all of the input without its last line end. */
 export async function readSecret(
   input: NodeJS.ReadableStream,
   terminal: NodeJS.WritableStream | undefined,

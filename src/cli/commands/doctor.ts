@@ -16,13 +16,13 @@ export const doctorCommand: Command = {
     const paths = findConfigPaths(invocation);
     const store = existsSync(paths.configFile) ? (await loadConfiguration(paths)).store : { kind: 'sqlite' as const };
     const examination = await examineMachine({ store, dataDir: paths.dataDir });
-    printData(invocation, examination, () => showExamination(examination));
+    printData(invocation, examination, () => renderExamination(examination));
     return examination.ok ? 0 : 1;
   },
 };
 
-/** A table no wider than a terminal, and below it what to do. */
-export function showExamination({ findings }: Examination): string {
+/** Renders the findings as a table no wider than a terminal, and the remedies below it. */
+export function renderExamination({ findings }: Examination): string {
   const names = findings.map(({ kind, name }) =>
     kind === 'limit' ? `limit ${name}` : kind === 'store' ? renderStoreName(name) : name,
   );
@@ -37,7 +37,7 @@ export function showExamination({ findings }: Examination): string {
   return [...rows, ...renderRemedies(findings, names)].map((line) => line.trimEnd()).join('\n');
 }
 
-/** The same remedy for several things is said once. */
+/** Lists each remedy once, also when it mends several things. */
 function renderRemedies(findings: readonly Finding[], names: readonly string[]): string[] {
   const remedies = new Map<string, string[]>();
   findings.forEach(({ remedy }, i) => {

@@ -27,7 +27,7 @@ export const explainCommand: Command = {
   },
 };
 
-/** The answer first, then what it was decided from, then each rule that names the tool. */
+/** Renders the answer, then the claims it was decided from, then each rule that names the tool. */
 function renderExplanation(explained: AnswerOf<'POST /api/v1/sessions/{id}/explain'>): string {
   const { server, tool, allowed, rule, reason, claims, rules } = explained;
   const answer = [

@@ -56,7 +56,7 @@ export const importCommand: Command = {
       return 0;
     }
     const text = addServers(before, plan.additions);
-    // Nothing is written that could not be read again.
+    // The new text is read before it is written, so that no invalid configuration is left behind.
     const after = await loadConfig({ text, file: paths.configFile });
     const servers = defineServers(after.config, dirname(paths.configFile));
     const approvals = createApprovals({ dataDir: paths.dataDir, searchPath: invocation.env['PATH'] });
@@ -109,7 +109,7 @@ function describeAddition({ name, origin }: Addition, shown: ServerPreview | und
   return [`+ ${name} (${origin})`, ...describeCommand(pinned, server), ...notes];
 }
 
-/** Puts the latest backup back. Approvals of servers that go with it go too. */
+/** Puts the latest backup back, and revokes the approvals of the servers that are removed with it. */
 async function undoImport(invocation: Invocation, paths: ConfigPaths): Promise<number> {
   const backup = findLatestBackup(paths.configFile);
   if (backup === undefined || !existsSync(paths.configFile)) {
@@ -136,14 +136,14 @@ async function undoImport(invocation: Invocation, paths: ConfigPaths): Promise<n
   return 0;
 }
 
-/** What a file that is not valid any more names is not known; it can be put back all the same. */
+/** The servers that a configuration declares; none when it is not valid, since it can be put back all the same. */
 async function readServerNames(text: string, file: string): Promise<Set<string>> {
   const loaded = await loadConfig({ text, file }).catch(() => undefined);
   const servers = Object.entries(loaded?.config.servers ?? {});
   return new Set(servers.filter(([, { source }]) => source !== 'project').map(([name]) => name));
 }
 
-/** Says that the configuration can no longer be read by others, which it could before. */
+/** Tells the person that other accounts can no longer read the configuration, which they could before. */
 function describeModeChange(mode: number | undefined): string[] {
   if (mode === undefined) return [];
   const [now, before] = [mode & 0o700, mode].map((each) => each.toString(8).padStart(4, '0'));

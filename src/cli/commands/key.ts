@@ -98,7 +98,7 @@ export const keyRotate: Command = {
   },
 };
 
-/** A time such as "90s", "12h", "30d"; undefined when the flag was not given. */
+/** Reads a flag that takes a time such as "90s", "12h" or "30d", in seconds; undefined when it was not given. */
 function readDurationFlag(invocation: Invocation, name: string): number | undefined {
   const value = readFlag(invocation, name);
   if (value === undefined) return undefined;
@@ -108,7 +108,7 @@ function readDurationFlag(invocation: Invocation, name: string): number | undefi
   return Number(count) * seconds;
 }
 
-/** The same, or a day such as "2027-01-31", at whose end it is over. */
+/** Reads a flag that takes a time, or a day such as "2027-01-31", at whose end it is over. */
 export function readExpiryFlag(invocation: Invocation, name: string): number | undefined {
   const value = readFlag(invocation, name);
   if (value === undefined || !/^\d{4}-\d\d-\d\d$/.test(value)) return readDurationFlag(invocation, name);
@@ -131,7 +131,7 @@ function renderKeys({ keys }: AnswerOf<'GET /api/v1/keys'>): string {
   return renderTable(['ID', 'USER', 'STATE', 'TRUST', 'WORKSPACES', 'USED', 'EXPIRES'], rows);
 }
 
-/** As JSON either way: whoever asks for a key hands it on. */
+/** Prints JSON with and without `--json`: a key is passed on to another program. */
 function printKey(id: string, key: string): void {
   process.stdout.write(`${JSON.stringify({ id, key })}\n`);
 }

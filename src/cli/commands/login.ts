@@ -6,10 +6,10 @@ import { printLines } from '../io/ask.ts';
 import { controlRequest } from '../io/control-request.ts';
 import { printData } from '../io/output.ts';
 
-/** A port of this machine that a browser comes back to, once. */
+/** A port of this machine to which a browser comes back once. */
 export interface LoginCallback {
   readonly port: number;
-  /** What `finish` makes of the address the browser came back to; it is told how that went. */
+  /** Calls `finish` with the address the browser came back to, and tells the browser how that went. */
   waitFor<T>(state: string, finish: (callback: string) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
@@ -67,7 +67,7 @@ export async function listenForCallback(limitMs: number): Promise<LoginCallback>
           const here = `127.0.0.1:${port}`;
           const callback = URL.canParse(url, `http://${here}`) ? new URL(url, `http://${here}`) : undefined;
           const ours = callback?.pathname.startsWith('/callback') && callback.searchParams.get('state') === state;
-          // Anything else on this machine may knock here as well, and must not end what it did not start.
+          // Other programs of this machine can call this port too. They must not end a login that they did not start.
           if (used || method !== 'GET' || headers.host !== here || callback === undefined || !ours) {
             respond(response, 404, 'Not found.');
             return;

@@ -134,7 +134,7 @@ export function requireScope(invocation: Invocation): string {
   return scope;
 }
 
-/** Where it stands among the others, as far as that was said. */
+/** Reads the order among the others, and whether it is disabled, as far as the flags say so. */
 export function readOrder(invocation: Invocation): { readonly order?: number; readonly enabled?: boolean } {
   const order = readFlag(invocation, 'order');
   if (order !== undefined && !/^-?[0-9]{1,7}$/.test(order)) throw new UsageError('--order takes a whole number');
@@ -144,7 +144,7 @@ export function readOrder(invocation: Invocation): { readonly order?: number; re
   };
 }
 
-/** The words of a policy or objective; several are one text. */
+/** The text of a policy or objective; several positionals are one text. */
 export function requireText(invocation: Invocation): string {
   if (invocation.positionals.length === 0) throw new UsageError('TEXT is missing');
   return invocation.positionals.join(' ');

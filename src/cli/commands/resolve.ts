@@ -23,7 +23,7 @@ export const resolveCommand: Command = {
     const json = invocation.flags['json'] === true;
     if (reference === undefined) throw new UsageError('--session ID is missing');
     if (via !== undefined && via !== 'gateway') throw new UsageError('--via takes "gateway"');
-    // Words need no token: none is made where none is shown.
+    // A token is issued only where the output shows it.
     const needsToken = via !== undefined && (!explain || json);
     const answer = needsToken
       ? await controlRequest(invocation, 'POST /api/v1/sessions/{id}/servers', { id: reference, body: { via } })
@@ -40,7 +40,7 @@ function renderServers({ mcpServers, servers }: Servers, explain: boolean, json:
   return JSON.stringify(explain ? { mcpServers, servers } : { mcpServers }, undefined, json ? 0 : 2);
 }
 
-/** Which servers a session may use and why not the others, then where each variable comes from. No values. */
+/** Renders the servers a session may use and why not the others, then the source of each variable. No values. */
 function renderResolution(servers: AnswerOf<'GET /api/v1/sessions/{id}/servers'>['servers']): string {
   if (servers.length === 0) return 'No servers.';
   const width = Math.max('SERVER'.length, ...servers.map(({ name }) => shortenEnd(name, maxNameWidth).length));

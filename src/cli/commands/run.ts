@@ -33,7 +33,10 @@ export const runCommand: Command = {
   },
 };
 
-/** A configuration of one server, and of nothing else unless there is a file; its files are found from here. */
+/**
+ * A configuration of one server, based on the configuration file if there is one. Paths are relative to the current
+ * folder.
+ */
 async function wrapCommand(
   base: Config | undefined,
   name: string,
@@ -48,13 +51,16 @@ async function wrapCommand(
   const text = JSON.stringify({ version: 1, servers: { [name]: wrapped } });
   const { config } = await loadConfig({ text, file: 'command line' });
   if (base === undefined) return config;
-  // What narrows the tools of a server of this name narrows them here too.
+  // A tool filter of a configured server of this name applies here too.
   const [described, known] = [config.servers[name], Object.hasOwn(base.servers, name) ? base.servers[name] : undefined];
   if (described === undefined || known === undefined) return { ...base, servers: config.servers };
   return { ...base, servers: { [name]: { ...described, tools: known.tools } } };
 }
 
-/** Whether what is wrapped is what the configuration starts under that name: only that is given what users gave for it. */
+/**
+ * Whether the command is the one that the configuration starts under that name: only then it gets the credentials of
+ * users.
+ */
 function isConfiguredServer(
   base: Config | undefined,
   wrapped: Config,

@@ -16,7 +16,7 @@ import { askForApprovals } from './server-approve.ts';
 
 const settleMs = 100;
 
-// Of the five seconds, a server that ignores everything but KILL takes two, and sweeping up needs some as well.
+// Five seconds are promised. A server that ignores all signals but KILL takes two, and cleaning up needs some too.
 const drainMs = 1500;
 
 export const serveCommand: Command = {
@@ -37,7 +37,7 @@ export const serveCommand: Command = {
     const [problem] = listenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
     if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
     await askForApprovals(invocation, log);
-    // From here on there is something to clear up: a signal must not find us without a handler.
+    // From here on there is something to clean up, so signals need a handler.
     const stopSignal = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
     const gateway = await openGateway({ config, ...paths, log, environment: invocation.env });
     try {
@@ -78,7 +78,10 @@ function readPort(flag: unknown): number | undefined {
   return port;
 }
 
-/** Reloads when the configuration changes, or on SIGHUP. A broken one is refused and the gateway goes on as it was. */
+/**
+ * Reloads when the configuration changes, or on SIGHUP. An invalid configuration is refused and the gateway keeps the
+ * old one.
+ */
 function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void } {
   let timer: NodeJS.Timeout | undefined;
   let reloading = Promise.resolve();
@@ -102,7 +105,7 @@ function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void 
     }, settleMs);
   }
 
-  /** Folders are watched, not files: editors put a new file in the old one's place. */
+  /** The watched folders. Files are not watched, since editors replace them. */
   const watchers = new Map<string, FSWatcher>();
   function watchAll(): void {
     const files = [file, ...gateway.config.include];
@@ -117,7 +120,7 @@ function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void 
         watcher.on('error', () => {});
         watchers.set(folder, watcher);
       } catch {
-        // A folder that is not there yet is looked for again at the next reload.
+        // A folder that does not exist yet is tried again at the next reload.
       }
     }
   }

@@ -71,7 +71,7 @@ export const serverApprove: Command = {
     const verdict = declared.approvals.check(server);
     if (verdict.state === 'approved') return approveTools(invocation, declared, server);
     await fetchServerPackage(declared, server);
-    // What is shown is what gets pinned, whatever happens to the files while the person reads.
+    // The shown state is the one that is pinned, also when files change while the person reads.
     const shown = declared.approvals.preview(server);
     printLines([`${name}, from ${serverOrigin(server, declared.paths)}`, ...describeCommand(shown, server)]);
     const exchangeable = describeRewriters(shown, declared.config);
@@ -90,7 +90,9 @@ export const serverApprove: Command = {
   },
 };
 
-/** A package is approved as the one it is now. Where it cannot be had, the first sandbox that needs it decides. */
+/**
+ * Fetches the package, so that its present version is approved. If that fails, the first sandbox that needs it decides.
+ */
 async function fetchServerPackage({ paths }: ServerSetup, server: ServerDefinition): Promise<void> {
   if (server.kind !== 'stdio' || !server.trust.includes('sandboxed')) return;
   await fetchPackage(paths.dataDir, server).catch((error: unknown) => {
@@ -98,7 +100,7 @@ async function fetchServerPackage({ paths }: ServerSetup, server: ServerDefiniti
   });
 }
 
-/** The server itself is approved: what may have changed is what it says of its tools. */
+/** Approves changed descriptions of tools. The server itself is approved already. */
 async function approveTools(invocation: Invocation, declared: ServerSetup, server: ServerDefinition): Promise<number> {
   const { approvals, config, paths } = declared;
   const { name } = server;
@@ -141,7 +143,10 @@ function reportApproval(invocation: Invocation, name: string, approval: string, 
   return 0;
 }
 
-/** Before the gateway opens: a person at the terminal is asked about what is not approved; elsewhere it is only named. */
+/**
+ * Asks the person at the terminal about unapproved servers before the gateway opens. Without a terminal they are
+ * logged.
+ */
 export async function askForApprovals(invocation: Invocation, log: Log): Promise<void> {
   const { servers, approvals } = await loadServers(invocation);
   try {

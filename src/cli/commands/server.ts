@@ -58,11 +58,11 @@ export const serverList: Command = {
   },
 };
 
-/** The servers of the configuration and its included files, and what is approved of them. Needs no gateway. */
+/** Loads the servers of the configuration and its included files, with their approvals. Needs no gateway. */
 export async function loadServers(invocation: Invocation): Promise<ServerSetup> {
   const paths = findConfigPaths(invocation);
   const config = await loadConfiguration(paths);
-  // Approvals that an agent could write would be worth nothing.
+  // Approvals that an agent could write would be worthless.
   assertOutOfReach({ ...paths, config });
   const servers = defineServers(config, dirname(paths.configFile));
   const { dataDir } = paths;

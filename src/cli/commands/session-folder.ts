@@ -110,7 +110,7 @@ function renderDiffStat({ files }: DiffAnswer): string {
   return renderTable(['FILE', 'CHANGE', '+', '-', 'NOTE'], rows, { truncateStart: ['FILE'] });
 }
 
-/** What a session wrote must not steer the terminal; a pipe gets it as it is, for git. */
+/** Escapes control characters that a session wrote, so that they cannot steer the terminal. */
 function escapePatch(patch: string): string {
   return patch
     .split('\n')

@@ -17,7 +17,7 @@ type SessionDetails = AnswerOf<'GET /api/v1/sessions/{id}'>;
 
 type OpenedAnswer = AnswerOf<'POST /api/v1/sessions'>;
 
-/** Members that only some answers have beside the session. */
+/** Members that only some answers have. */
 type OptionalMembers = Partial<Pick<SessionDetails, 'usage' | 'sandbox'> & Pick<OpenedAnswer, 'token'>>;
 
 type Call = AnswerOf<'GET /api/v1/sessions/{id}/calls'>['calls'][number];
@@ -95,7 +95,6 @@ export const sessionList: Command = {
   },
 };
 
-/** How many of its calls are shown beside it. */
 const maxShownCalls = 5;
 
 export const sessionShow: Command = {
@@ -181,7 +180,7 @@ export function showSession(view: SessionAnswer & OptionalMembers): string {
   ]);
 }
 
-/** Which sandbox, and who keeps it within which limits. */
+/** The sandbox, and what enforces which of its limits. */
 function sandboxRows({ sandbox, trustLevel }: SessionAnswer & OptionalMembers): (readonly [string, string])[] {
   if (sandbox === undefined || trustLevel === 'direct') return [];
   if (sandbox === null) return [['sandbox', 'not examined: no gateway is running']];

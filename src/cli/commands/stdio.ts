@@ -33,7 +33,7 @@ export const stdioCommand: Command = {
   },
 };
 
-/** One session for whoever started us, on stdin and stdout, until they leave or ask us to end. */
+/** Serves one session on stdin and stdout until the client leaves or a signal arrives. */
 export async function serveSession(
   invocation: Invocation,
   paths: ConfigPaths,
@@ -49,7 +49,7 @@ export async function serveSession(
     throw new UsageError('--session has its own workspace and trust; leave out --workspace and --trust');
   }
   const named = readSessionEnvironment(invocation.env);
-  // From here on there is something to clear up: a signal must not find us without a handler.
+  // From here on there is something to clean up, so signals need a handler.
   const stopSignal = waitForSignal();
   const { storeDir } = named;
   const gateway = await openGateway({
@@ -80,7 +80,7 @@ export async function serveSession(
     await Promise.race([serveStdio({ gateway, server, sessionId, input, output }), stopSignal, ended]);
     return 0;
   } finally {
-    // Nobody else has a token of it.
+    // No other process has a token of this session.
     if (ownSessionId !== undefined) await endSession(gateway, ownSessionId);
     await gateway.close();
     process.stdin.destroy();
@@ -88,8 +88,8 @@ export async function serveSession(
 }
 
 /**
- * Ends the session of this process. When many of them leave at once, each may find the store locked for longer than a call
- * waits, and a session that is not ended would keep its folder and its place until it expires.
+ * Ends the session of this process. When many processes leave at once, the store may be locked for longer than a call
+ * waits, and a session that is not ended would keep its folder and its quota until it expires.
  */
 async function endSession(gateway: Gateway, id: string): Promise<void> {
   const until = Date.now() + maxEndMs;
@@ -109,12 +109,12 @@ async function endSession(gateway: Gateway, id: string): Promise<void> {
   }
 }
 
-/** Reads `AMBIT_SESSION_ID` and its companions. A value that cannot be meant is wrong usage. */
+/** Reads `AMBIT_SESSION_ID` and its companions. An invalid value is wrong usage. */
 export function readSessionEnvironment(env: NodeJS.ProcessEnv): SessionEnvironment {
   return readNamed(env, (what) => new UsageError(what));
 }
 
-/** The id of the session that was named, by flag or environment; undefined when a new one is to be opened. */
+/** The id of the session named by flag or environment; undefined when a new one is to be opened. */
 async function findNamedSession(
   gateway: Gateway,
   config: Config,
@@ -156,7 +156,6 @@ function waitForSignal(): Promise<void> {
   });
 }
 
-/** What `--trust` says; undefined when it is not given. */
 function readTrustFlag(invocation: Invocation): TrustLevel | undefined {
   const trust = readFlag(invocation, 'trust');
   if (trust === undefined) return undefined;

@@ -14,14 +14,14 @@ import { createRunners } from '../../sandbox/runners.ts';
 import { openStore, type StoreSettings } from '../../stores/open-store.ts';
 import { groundFor } from '../../workspaces/saferoot/platform/ground-for.ts';
 
-/** One thing this machine can do, or cannot. */
+/** One ability of this machine, present or not. */
 export interface Finding {
   readonly kind: 'platform' | 'runner' | 'limit' | 'files' | 'store';
   readonly name: string;
-  /** `weak` works, less well than it could; `missing` does not. */
+  /** `weak` works less well than it could; `missing` does not work. */
   readonly state: 'ok' | 'weak' | 'missing';
   readonly detail: string;
-  /** What mends it here, with the command where there is one. */
+  /** The remedy on this machine, with the command where there is one. */
   readonly remedy: string | null;
 }
 
@@ -40,7 +40,7 @@ export interface ExamineOptions {
   readonly dataDir: string;
 }
 
-/** What this machine can do. Nothing is left behind, and no data of a gateway is touched. */
+/** Examines what this machine can do. Leaves nothing behind and touches no data of a gateway. */
 export async function examineMachine({ store, dataDir }: ExamineOptions): Promise<Examination> {
   const runners = await examineRunners();
   const others = [examinePlatform(), examineFileAccess(), await examineStore(store), examineDataDir(dataDir)];
@@ -72,7 +72,7 @@ function examineFileAccess(): Finding {
   }
 }
 
-/** A file is tried elsewhere: the one of a gateway is not ours to open. */
+/** Tries a database file in a temporary folder: the one of a gateway must not be opened. */
 async function examineStore(settings: StoreSettings): Promise<Finding> {
   const about = { kind: 'store', name: settings.kind } as const;
   const place = mkdtempSync(join(tmpdir(), 'ambit-doctor-'));
@@ -110,7 +110,7 @@ function examineDataDir(dataDir: string): Finding {
   }
 }
 
-/** Starts each sandbox there is for real, in a folder that is gone afterwards. */
+/** Starts each available sandbox in a temporary folder. */
 async function examineRunners(): Promise<Finding[]> {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-doctor-'));
   const tmpRoot = await createTmpRoot(folder);
@@ -141,7 +141,7 @@ async function examineRunner(sandbox: SandboxRunner): Promise<{ finding: Finding
   }
 }
 
-/** Those of the sandbox that is taken first, and how containers differ, which servers with an image always take. */
+/** The limits of the preferred sandbox, and how containers differ, which servers with an image always use. */
 export function describeLimits(limits: InForce, machine: Machine, inContainers = limits): Finding[] {
   return (Object.keys(limits) as (keyof Limits)[]).map((name) => {
     const means = limits[name];
@@ -159,7 +159,7 @@ export function describeLimits(limits: InForce, machine: Machine, inContainers =
   });
 }
 
-/** What matters is who keeps it, not by which of its means the kernel does. */
+/** Compares who enforces a limit. By which mechanism the kernel does it makes no difference. */
 function isSameKeeper(name: keyof Limits, one: Means, other: Means): boolean {
   return one === other || [one, other].every((each) => describeKeeper(name, each).startsWith('by the kernel'));
 }

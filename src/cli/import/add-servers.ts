@@ -5,20 +5,20 @@ import type { Addition } from './plan-import.ts';
 
 const parseOptions = { schema: 'core', version: '1.2' } as const;
 
-/** The text of a configuration with further servers in it; comments and what stands there already stay. */
+/** Adds servers to the text of a configuration. Its comments and present servers stay. */
 export function addServers(text: string, additions: readonly Addition[]): string {
   if (text.trimStart().startsWith('{')) return addToJson(text, additions);
   const before = text.trim() === '' ? 'version: 1\n' : text;
   const document = parseDocument(before, parseOptions);
   const inserted = insertLines(before, document, additions);
   const rendered = renderDocument(document, additions);
-  // Laying it out anew would touch lines that nobody meant to change: only where inserting does not work.
+  // Rendering the whole document would touch unrelated lines, so it is used only where inserting does not work.
   const expected = document.toJS() as unknown;
   const fits = inserted !== undefined && isDeepStrictEqual(parseDocument(inserted, parseOptions).toJS(), expected);
   return fits ? inserted : rendered;
 }
 
-/** New lines after the last server, as deep as it stands; undefined where `servers` is no plain block. */
+/** Inserts lines after the last server with its indentation; undefined where `servers` is no plain block. */
 function insertLines(text: string, document: Document, additions: readonly Addition[]): string | undefined {
   const servers = document.get('servers', true);
   const lines = stringify(Object.fromEntries(additions.map(({ name, entry }) => [name, entry])), { lineWidth: 0 });

@@ -6,22 +6,22 @@ const backupSuffix = /^\.(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}-\d{3}Z)\.backup$/;
 
 const timestamp = (): string => new Date().toISOString().replace(/[:.]/g, '-');
 
-/** Links are followed, so that a configuration kept elsewhere stays there. */
+/** Follows a link, so that a configuration kept elsewhere stays there. */
 function resolveLink(file: string): string {
   return existsSync(file) ? realpathSync(file) : file;
 }
 
-/** What became of a configuration that was written anew. */
+/** The result of replacing a configuration. */
 export interface ReplacedConfig {
-  /** Where it lies as it was before; undefined where there was none. */
+  /** The path of the old version; undefined where there was none. */
   readonly backup: string | undefined;
-  /** Its mode before, where others cannot open it any more. */
+  /** The mode before, where other accounts can no longer open the file. */
   readonly closedFrom: number | undefined;
 }
 
 /**
- * Writes a configuration anew. What it was before lies beside it afterwards, readable by its owner only. So is the new
- * one where it may hold secrets that were added.
+ * Replaces a configuration and keeps the old version beside it, readable by its owner only. The new one is too where it
+ * may hold secrets that were added.
  */
 export function replaceWithBackup(file: string, text: string, mayHoldSecrets: boolean): ReplacedConfig {
   const real = resolveLink(file);
@@ -42,7 +42,6 @@ function modeBeforeClosing(mode: number): number | undefined {
   return (mode & ownerModeMask) === mode ? undefined : mode;
 }
 
-/** The youngest backup of a configuration. */
 export function findLatestBackup(file: string): string | undefined {
   const real = resolveLink(file);
   const name = basename(real);
@@ -55,7 +54,7 @@ export function findLatestBackup(file: string): string | undefined {
 }
 
 /**
- * Puts a backup back in its place, for its owner only, as the backup was; what it replaces is kept beside it as
+ * Puts a backup back, readable by its owner only as the backup was. The replaced version is kept beside it as
  * `….undone`.
  */
 export function restoreBackup(file: string, backup: string): { undone: string; closedFrom: number | undefined } {

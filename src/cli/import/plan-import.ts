@@ -18,11 +18,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface ImportSource {
   readonly file: string;
-  /** What is written down as its origin: the client, or the file itself. */
+  /** The origin that is recorded: the client, or the file itself. */
   readonly origin: string;
 }
 
-/** A server that would be added to the configuration, in the form it would have there. */
+/** A server to be added to the configuration, in the form it has there. */
 export interface Addition {
   readonly name: string;
   readonly origin: string;
@@ -31,13 +31,13 @@ export interface Addition {
 
 export interface ImportPlan {
   readonly additions: readonly Addition[];
-  /** Servers that the configuration has already, by name. */
+  /** Servers whose names the configuration has already. */
   readonly kept: readonly { readonly name: string; readonly origin: string }[];
-  /** What cannot be taken over, a line each, without values. */
+  /** The servers that cannot be imported, a line each, without values. */
   readonly problems: readonly string[];
 }
 
-/** Reads the files, and says what would be added beside the servers there are. Nothing is written. */
+/** Reads the files and plans which servers to add. Writes nothing. */
 export async function planImport(
   found: readonly ImportSource[],
   existing: ReadonlySet<string>,
@@ -64,15 +64,14 @@ export async function planImport(
   return { additions: [...additions.values()], kept, problems };
 }
 
-/** Keys, tokens and passwords stand in these; an address may have one in its path. */
+/** Members that may hold keys, tokens and passwords; an address may have one in its path. */
 const secretFields = ['env', 'headers', 'args', 'url'];
 
-/** Whether what would be added is for the eyes of its owner only. */
 export function mayHoldSecrets({ entry }: Addition): boolean {
   return secretFields.some((key) => entry[key] !== undefined);
 }
 
-/** Relative names meant the folder of that file, and are to go on meaning it. */
+/** Resolves relative paths against the folder of the file they came from. */
 function serverEntryOf({ written, server }: ForeignServer, file: string, origin: string): Record<string, unknown> {
   const folder = dirname(resolve(file));
   const where =
@@ -85,7 +84,7 @@ function serverEntryOf({ written, server }: ForeignServer, file: string, origin:
   return { ...written, ...where, imported: origin };
 }
 
-/** Where these clients keep the servers of a user, whether or not there is such a file. */
+/** The files in which these clients keep the servers of a user, whether or not they exist. */
 export function findClientFiles(env: Environment, platform: NodeJS.Platform = process.platform): ClientFile[] {
   const folder = (name: string, otherwise: string): string => {
     const value = env[name];

@@ -4,7 +4,7 @@ import { type Flag, type Invocation, UsageError } from '../command.ts';
 
 export const yesFlag: Flag = { type: 'boolean', help: 'do it without asking' };
 
-/** True when the person at the terminal says yes. Where there is no terminal, only `--yes` will do. */
+/** Asks the person at the terminal. Without a terminal, `--yes` is needed. */
 export async function askConfirmation(invocation: Invocation, question: string): Promise<boolean> {
   if (invocation.flags['yes'] === true) return true;
   if (!isTerminal()) {
@@ -23,7 +23,7 @@ export function isTerminal(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;
 }
 
-/** Words for the person, line by line; whatever came from outside is escaped. */
+/** Prints lines for the person to stderr, with control characters escaped. */
 export function printLines(lines: readonly string[]): void {
   for (const line of lines) process.stderr.write(`${escapeControls(line)}\n`);
 }

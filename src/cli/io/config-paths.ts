@@ -20,7 +20,7 @@ export function findConfigPaths(invocation: Invocation): ConfigPaths {
   return { configFile, dataDir };
 }
 
-/** The configuration, its warnings said once: in the log where there is one. */
+/** Loads the configuration and reports its warnings, to the log where there is one. */
 export async function loadConfiguration(paths: ConfigPaths, log?: Log): Promise<Config> {
   if (!existsSync(paths.configFile)) {
     throw new AmbitError('CONFIG_INVALID', {
@@ -28,7 +28,7 @@ export async function loadConfiguration(paths: ConfigPaths, log?: Log): Promise<
       hint: 'Write one there, or name another with --config FILE.',
     });
   }
-  // What reads a configuration takes longer to load than most commands take.
+  // Loaded late: the configuration reader takes longer to load than most commands take.
   const { loadConfig } = await import('../../config/load/load.ts');
   const { config, warnings } = await loadConfig({ file: paths.configFile });
   for (const warning of warnings) {

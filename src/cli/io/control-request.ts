@@ -5,7 +5,7 @@ import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../../erro
 import type { Invocation } from '../command.ts';
 import { findConfigPaths } from './config-paths.ts';
 
-/** Asks the running gateway of this configuration, through its control socket; without one, the store itself. */
+/** Sends a request to the running gateway through its control socket; without a gateway, answers it from the store. */
 export async function controlRequest<Name extends RouteName>(
   invocation: Invocation,
   route: Name,
@@ -17,7 +17,7 @@ export async function controlRequest<Name extends RouteName>(
   const path = `${template.replace('{id}', encodeURIComponent(id))}${given.length === 0 ? '' : `?${search}`}`;
   const answer = await requestOverSocket(invocation, method, path, body).catch(async (error: unknown) => {
     if (!isAmbitError(error) || error.code !== 'GATEWAY_UNREACHABLE') throw error;
-    // A gateway takes longer to load than the question takes: only for those who need it.
+    // Loaded late: a gateway takes longer to load than the request takes.
     const { offlineRequest } = await import('./offline-request.ts');
     return offlineRequest(invocation, { method, path, body: body === undefined ? undefined : JSON.stringify(body) });
   });
@@ -36,13 +36,13 @@ async function requestOverSocket(
   const { dataDir } = findConfigPaths(invocation);
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const way = openControlSocket(controlSocketPath(dataDir, invocation.env));
-  // Loading it takes a while, for nothing where there is no socket.
+  // Loaded late: it is not needed where there is no socket.
   const { request } = await import('node:http');
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
     const asking = request(
       {
         socketPath: way.path,
-        // A connection that is kept would be found again by a path that leads elsewhere by then.
+        // A kept connection would be reused for the same path, which may lead elsewhere by then.
         agent: false,
         method,
         path,

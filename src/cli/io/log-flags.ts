@@ -7,7 +7,7 @@ export const logFlags: Readonly<Record<string, Flag>> = {
   'log-format': { type: 'string', value: 'F', help: 'text or json (AMBIT_LOG_FORMAT)' },
 };
 
-/** Words on stderr, as many as were asked for and in the form that was. */
+/** Creates a log on stderr with the level and format of the flags or the environment. */
 export function createLog(invocation: Invocation): Log {
   const level = requireOneOf(
     logLevels,

@@ -10,12 +10,12 @@ interface RequestParts {
   readonly body: string | undefined;
 }
 
-/** Answers as a running gateway would, from the store that it would use, and leaves nothing behind. */
+/** Answers a request as a running gateway would, from the store that it would use. */
 export async function offlineRequest(
   invocation: Invocation,
   { method, path, body }: RequestParts,
 ): Promise<{ readonly status: number; readonly body: unknown }> {
-  // A process that checks few values and leaves: generating code for its schemas would take longer than it saves.
+  // This process checks few values and exits: generating code for schemas would take longer than it saves.
   (await import('zod')).config({ jitless: true });
   const [{ loadConfig }, { handleAdmin }, { openOperator }] = await Promise.all([
     import('../../config/load/load.ts'),
@@ -26,7 +26,7 @@ export async function offlineRequest(
   const config = existsSync(paths.configFile)
     ? await loadConfiguration(paths)
     : (await loadConfig({ text: '{"version":1}', file: '(none)' })).config;
-  // What is opened in memory would be gone before anyone could use it.
+  // A session opened in memory would be gone before anyone could use it.
   if (config.store.kind === 'memory') throw new AmbitError('GATEWAY_UNREACHABLE');
   const operator = await openOperator({ config, ...paths, log: createLog(invocation) });
   try {

@@ -1,28 +1,28 @@
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { Invocation } from '../command.ts';
 
-/** Data on stdout: as JSON when asked for, else as the command shows it to people. */
+/** Prints data to stdout: as JSON with `--json`, else as text for people. */
 export function printData(invocation: Invocation, data: unknown, show: () => string): void {
   process.stdout.write(invocation.flags.json === true ? `${JSON.stringify(data)}\n` : `${show()}\n`);
 }
 
-/** What a terminal shows without breaking lines, where nobody knows better. */
+/** The assumed width of a terminal that does not tell its own. */
 export const defaultColumns = 80;
 
 const gap = 2;
-/** Below this a cell says nothing any more. */
+/** A narrower cell would be useless. */
 const minCellWidth = 9;
 
 export interface TableOptions {
-  /** Columns that are typed again: the others get narrow before them. */
+  /** Columns that people copy: the others are narrowed before them. */
   readonly keepWidth?: readonly string[];
-  /** Columns whose end says more than their beginning, such as paths. */
+  /** Columns whose end matters more than their start, such as paths. */
   readonly truncateStart?: readonly string[];
 }
 
 /**
- * Columns as wide as their longest cell, where the terminal has room for that; else the widest are cut. Those that are
- * empty are left out. Whatever came from outside is escaped.
+ * Renders columns as wide as their longest cell. Where the terminal is narrower, the widest are truncated. Empty
+ * columns are left out, and control characters are escaped.
  */
 export function renderTable(
   head: readonly string[],
@@ -50,7 +50,7 @@ export function renderTable(
     .join('\n');
 }
 
-/** Takes from the widest until all fit, or none can give any more. */
+/** Narrows the widest columns until all fit or none can be narrower. */
 function shrinkColumns(widths: number[], keepsWidth: readonly boolean[], room: number): void {
   for (const sparing of [true, false]) {
     for (;;) {
@@ -63,7 +63,7 @@ function shrinkColumns(widths: number[], keepsWidth: readonly boolean[], room: n
   }
 }
 
-/** A value of several words goes on below itself; a single one is left whole, to be copied. */
+/** Renders names and values. A value of several words is wrapped; a single word is left whole, to be copied. */
 export function renderPairs(pairs: readonly (readonly [string, string])[]): string {
   const width = Math.max(...pairs.map(([name]) => name.length)) + gap;
   return pairs
@@ -85,7 +85,7 @@ function shortenStart(plain: string, most: number): string {
   return plain.length > most ? `…${plain.slice(plain.length - most + 1).replace(surrogate, '')}` : plain;
 }
 
-/** Of a character that was cut through. */
+/** Half of a character that was cut through. */
 const surrogate = /\p{Surrogate}/gu;
 
 export function wrapText(text: string, width: number): string[] {
@@ -99,7 +99,7 @@ export function wrapText(text: string, width: number): string[] {
   return lines.filter((line) => line !== '');
 }
 
-/** How long from now, in the unit a person would use. */
+/** The time from now in one unit, such as "in 3h" or "5m ago". */
 export function relativeTime(iso: string, now = Date.now()): string {
   return Date.parse(iso) < now ? `${renderDuration(iso, now)} ago` : `in ${renderDuration(iso, now)}`;
 }

@@ -13,10 +13,10 @@ const hiddenMark = '…';
 
 const maxLength = 500;
 
-/** Names that say of a value that it is a credential, beyond those of settings. */
+/** Names of variables that hold credentials, beyond those of settings. */
 const secretEnd = /(?:key|pass|pat|auth|cookie|dsn|jwt|session|signature|salt|pin|otp)$/i;
 
-/** Long, without a sign between words, and with digits: nobody chose it. */
+/** A long value with digits and without separators was not chosen by a person. */
 const randomValue = /^(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=-]{20,}$/;
 
 const addressPattern = /^[a-z][a-z0-9+.-]*:\/\//i;
@@ -25,7 +25,7 @@ const optionPattern = /^(?:--[a-z][a-z-]*(?:[\s=]|$)|-[a-zA-Z](?:[\s./=]|$))/;
 
 const relativePath = /^(?:\.{1,2}|~|file:)\//i;
 
-/** Where a server is described, as short as it can be said. */
+/** The file that declares a server, in the shortest form. */
 export function serverOrigin(server: ServerDefinition, paths: ConfigPaths): string {
   if (server.source === 'operator') return 'configuration';
   if (server.source === 'imported') return `import ${server.file ?? ''}`.trim();
@@ -34,7 +34,7 @@ export function serverOrigin(server: ServerDefinition, paths: ConfigPaths): stri
   return shown.length < file.length ? shown : file;
 }
 
-/** The lines that describe the command or address that an approval allows, without credentials and header values. */
+/** Describes the command or address that an approval allows, without credentials and header values. */
 export function describeCommand(pinned: Pinned, server: ServerDefinition): string[] {
   if (pinned.kind === 'http') {
     return [`  calls    ${pinned.url}`, ...renderNames('headers', Object.keys(pinned.headers))];
@@ -55,7 +55,7 @@ export function describeCommand(pinned: Pinned, server: ServerDefinition): strin
   ];
 }
 
-/** Which of the files that would run a session could exchange between the last look and the start. */
+/** Names the files that a session could replace between the check and the start. */
 export function describeRewriters(pinned: Pinned, config: Config): string[] {
   if (pinned.kind === 'http') return [];
   const { program, files } = pinned;
@@ -81,16 +81,16 @@ function quoteWord(word: string): string {
 }
 
 /**
- * The value of a variable as whoever approves a server sees it. A credential is shown as `…`. A path, an option or an
- * address is always shown, whatever its variable is called: it can decide what runs.
+ * The value of a variable as the person who approves a server sees it. A credential is shown as `…`. A path, an option
+ * or an address is always shown, whatever its variable is called: it can decide what runs.
  */
 export function renderValue(name: string, value: string): string {
   const plain = scrub(withoutSecrets(value)).replaceAll(redactedMark, hiddenMark).replaceAll(redacted, hiddenMark);
-  if (decidesWhatRuns(value)) return shorten(plain);
+  if (decidesWhatRuns(value)) return shortenValue(plain);
   if (isSecretName(name) || secretEnd.test(name)) return hiddenMark;
-  // A path may look random. What does not exist cannot be told from a credential that begins with a slash.
-  if (value.startsWith('/')) return shorten(plain);
-  return plain !== value || randomValue.test(value) ? hiddenMark : shorten(plain);
+  // A path may look random. A path that does not exist cannot be told from a credential that begins with a slash.
+  if (value.startsWith('/')) return shortenValue(plain);
+  return plain !== value || randomValue.test(value) ? hiddenMark : shortenValue(plain);
 }
 
 function decidesWhatRuns(value: string): boolean {
@@ -106,6 +106,6 @@ function pathExists(path: string): boolean {
   return !path.includes('\0') && existsSync(path);
 }
 
-function shorten(text: string): string {
+function shortenValue(text: string): string {
   return text.length <= maxLength ? text : `${text.slice(0, maxLength)}… (${text.length - maxLength} characters more)`;
 }

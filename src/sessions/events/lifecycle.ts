@@ -7,7 +7,7 @@ import { type SessionView, viewOf } from '../session.ts';
 
 export type LifecycleType = 'created' | 'restricted' | 'expired' | 'ended' | 'evicted';
 
-/** A step in the life of a session, as it was heard. */
+/** A step in the life of a session, as the feed of the store reported it. */
 export interface LifecycleStep {
   readonly number: number;
   readonly type: LifecycleType | 'lost';
@@ -19,23 +19,23 @@ export interface LifecycleStep {
   readonly here: boolean;
 }
 
-/** A step as outsiders are told of it. */
+/** A step as it is sent to subscribers and webhooks. */
 export interface LifecycleEvent {
   readonly type: LifecycleType | 'lost';
   readonly at: string;
   readonly reason?: EndReason;
-  /** As it is now, or was at its end; only its id when nothing is left of it. */
+  /** The session as it is now, or was at its end; only its id when the store has forgotten it. */
   readonly session?: SessionView | { readonly id: string };
 }
 
 /**
- * What happens to the sessions of the store, whichever process does it. The last steps are kept for those who were away
- * for a moment; what a session was like is asked for only when somebody is told of it.
+ * The changes of all sessions of the store, whichever process makes them. The last steps are kept for subscribers that
+ * were disconnected for a moment. A session is read only when an event about it is sent.
  */
 export interface Lifecycle {
-  /** Where to go on for whoever heard the event with this id last; from now on without one. */
+  /** The position after the event with this id; the newest one without an id. */
   positionAfter(eventId: string | undefined): number;
-  /** The oldest step after this position; `lost` stands for all that is no longer kept. */
+  /** The oldest step after this position; `lost` stands for all steps that are no longer kept. */
   next(position: number): LifecycleStep | undefined;
   idOf(step: LifecycleStep): string;
   told(step: LifecycleStep): Promise<LifecycleEvent>;
@@ -48,7 +48,7 @@ export interface LifecycleOptions {
 }
 
 export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleOptions = {}): Lifecycle {
-  // Numbers start anew with each process: an id of another one says so.
+  // Numbers start at 1 in each process, so ids name the process too.
   const runId = randomBytes(4).toString('hex');
   const steps: LifecycleStep[] = [];
   const listeners = new Set<(step: LifecycleStep) => void>();
@@ -71,7 +71,7 @@ export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleO
       if (eventId === undefined) return lastNumber;
       const [ofRun, digits = ''] = eventId.split('-');
       const number = /^\d{1,15}$/.test(digits) ? Number(digits) : -1;
-      // Heard elsewhere, or never said: everything up to here may be missing.
+      // The id is of another process or invalid: everything up to here may be missing.
       return ofRun === runId && number >= 0 && number <= lastNumber ? number : -1;
     },
 
@@ -91,7 +91,7 @@ export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleO
       const record = await store
         .get(id)
         .then(async (live) => live ?? (await store.remains(id))?.record)
-        // That it happened is worth more than what it happened to.
+        // The event is sent even when the session cannot be read.
         .catch(() => undefined);
       return { ...event, session: record === undefined ? { id } : viewOf(record) };
     },
@@ -108,7 +108,7 @@ export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleO
   };
 }
 
-/** Resolves when what was done before has most likely been heard of. */
+/** Resolves when the feed has most likely delivered all earlier changes. */
 export async function heardAll(store: SessionStore): Promise<void> {
   await store.ping().catch(() => {});
   await pause(store.capabilities.shared === 'network' ? 100 : 1);

@@ -10,7 +10,7 @@ export interface OpenWebhookParts {
   readonly log: Log;
 }
 
-/** The webhook that the configuration names, if it names one. */
+/** Opens the webhook of the configuration, if it has one. */
 export async function openWebhook(
   settings: Config['events']['webhook'],
   { dataDir, lifecycle, log }: OpenWebhookParts,

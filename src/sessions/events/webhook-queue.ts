@@ -6,31 +6,31 @@ import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { LifecycleStep } from './lifecycle.ts';
 
-/** An event that a webhook is still to be told of. */
+/** An event that is still to be sent. */
 export interface QueuedEvent {
   readonly id: string;
   readonly step: LifecycleStep;
 }
 
-/** What waits, written down, so that whoever comes after this process goes on with it. */
+/** Events that wait to be sent, in files, so that another process goes on with them after a crash. */
 export interface WebhookQueue {
   add(event: QueuedEvent): void;
   remove(id: string): void;
-  /** What processes have left that are gone, once. */
+  /** Takes the events of processes that are gone. Each is taken by one process. */
   takeAbandoned(): QueuedEvent[];
   close(): void;
 }
 
 export interface WebhookQueueOptions {
-  /** How long a process may say nothing before it counts as gone. */
+  /** A process whose file is not touched for this long counts as gone. */
   readonly silenceMs?: number;
 }
 
 const suffix = '.jsonl';
-/** Beside what waits stands what was done since; written anew before that is the larger part. */
+/** The file also holds a line for each sent event; it is rewritten before they prevail. */
 const maxLines = 4096;
 
-/** One file for each process, which touches it while it lives; one that nobody touches is anybody's. */
+/** Each process has one file and touches it while it lives. Any process may take a file that is not touched. */
 export function openWebhookQueue(
   folder: string,
   log: Pick<Log, 'warn'>,
@@ -43,7 +43,7 @@ export function openWebhookQueue(
   let failed = false;
   const touchTimer = setInterval(() => tryWrite(touchFile), silenceMs / 5).unref();
 
-  /** Nobody else shall feel it when a disk is full: the events are still in memory. */
+  /** Logs a failure once and goes on: the events are still in memory. */
   function tryWrite(work: () => void): void {
     try {
       work();
@@ -71,7 +71,7 @@ export function openWebhookQueue(
     try {
       utimesSync(own, now, now);
     } catch {
-      // Taken for gone while we stood still: then some are told twice, and none is lost.
+      // Another process took the file while this one stood still. Some events are sent twice, and none is lost.
       rewriteFile();
     }
   }
@@ -95,7 +95,7 @@ export function openWebhookQueue(
           const file = join(folder, name);
           if (file === own || !isAbandoned(file, silenceMs)) continue;
           const taken = join(folder, `${randomBytes(8).toString('hex')}${suffix}`);
-          // Of several who want it, one moves it.
+          // Of several processes, one succeeds in moving it.
           if (!moveFile(file, taken)) continue;
           for (const event of parseEvents(readFileSync(taken, 'utf8'))) {
             found.push(event);
@@ -109,7 +109,7 @@ export function openWebhookQueue(
 
     close() {
       clearInterval(touchTimer);
-      // Whoever starts next need not wait until it is sure that we are gone.
+      // The next process may take the file at once.
       if (waiting.size > 0) tryWrite(() => utimesSync(own, 0, 0));
     },
   };
@@ -123,7 +123,7 @@ function isAbandoned(file: string, silenceMs: number): boolean {
   }
 }
 
-/** Touched first, so that nobody takes it from us in turn. */
+/** Touches the file before moving it, so that no other process takes it meanwhile. */
 function moveFile(from: string, to: string): boolean {
   try {
     const now = new Date();
@@ -149,7 +149,7 @@ function parseLine(line: string): { id?: string; step?: LifecycleStep; done?: st
   try {
     return line === '' ? undefined : JSON.parse(line);
   } catch {
-    // Cut off by a crash: it was not kept.
+    // The line was cut off by a crash.
     return undefined;
   }
 }

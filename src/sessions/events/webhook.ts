@@ -9,14 +9,14 @@ import type { QueuedEvent, WebhookQueue } from './webhook-queue.ts';
 
 const prefix = 'whsec_';
 
-/** What a webhook is signed with, as Standard Webhooks has it: `v1,` and the HMAC over id, time and body. */
+/** The key that signs webhooks as in Standard Webhooks: `v1,` and the HMAC over id, time and body. */
 interface WebhookKey {
   sign(id: string, seconds: number, body: string): string;
 }
 
-/** Posts what this process did to sessions, one event after the other, for as long as each is worth it. */
+/** Posts the changes that this process made to sessions, one event after the other. */
 export interface Webhook {
-  /** Sends what waits, within a second, and leaves the rest to whoever comes next. */
+  /** Sends waiting events for up to a second, and leaves the rest to the next process. */
   close(): Promise<void>;
 }
 
@@ -25,19 +25,19 @@ export interface WebhookOptions {
   readonly key: WebhookKey;
   readonly lifecycle: Lifecycle;
   readonly log: Log;
-  /** The first pause; each further one is twice as long. */
+  /** The pause after the first failure; each further one is twice as long. */
   readonly pauseMs?: number;
-  /** How old an event may get before it is given up. */
+  /** An older event is given up. */
   readonly maxAgeMs?: number;
   readonly maxWaiting?: number;
-  /** Where what waits is kept; without, in memory only. */
+  /** Keeps waiting events in files; without it they are in memory only. */
   readonly queue?: WebhookQueue;
-  /** How often it is looked for what processes have left that are gone. */
+  /** The interval at which events of gone processes are taken. */
   readonly takeEveryMs?: number;
 }
 
 interface PendingEvent extends QueuedEvent {
-  /** Made with the first attempt, and the same for every other. */
+  /** Created at the first attempt and sent unchanged at every other. */
   body?: string;
 }
 
@@ -48,7 +48,7 @@ export function createWebhook(options: WebhookOptions): Webhook {
   const { key, lifecycle, log, queue, pauseMs = 500, maxAgeMs = 15 * 60_000 } = options;
   const { maxWaiting = 1000, takeEveryMs = 10_000 } = options;
   const url = new URL(options.url);
-  // The rest of the address may be a secret.
+  // Only the host is logged: the rest of the address may be a secret.
   const { host } = url;
   const pending: PendingEvent[] = [];
   const aborter = new AbortController();
@@ -86,7 +86,7 @@ export function createWebhook(options: WebhookOptions): Webhook {
   }
 
   async function sendPending(): Promise<void> {
-    // Not in the breath of whoever did it: no call waits for this.
+    // Deferred, so that no call waits for it.
     await new Promise((resolve) => setImmediate(resolve));
     for (let tries = 0; pending.length > 0; ) {
       const waiting = pending[0] as PendingEvent;

@@ -9,10 +9,9 @@ import { isWithinCeiling } from '../trust-bounds.ts';
 import type { ToolCaller } from './tool.ts';
 
 /**
- * Which sessions a caller can name. Whoever holds a session's token reaches that session and its descendants; a user
- * reaches every session of the same user: the local user all of them, from a direct session, and any other those within
- * the credential's bounds. What lies beyond is as unknown as what never was: it is not even looked at, so neither the
- * answer nor its time tells of it.
+ * The sessions that a caller can name. With a session's token, that is this session and its descendants. A user reaches
+ * all sessions of the same user: the local user from a direct session, any other within the bounds of the credential.
+ * Other sessions are not even read, so neither the answer nor its time tells of them.
  */
 export interface SessionReach {
   /**
@@ -20,7 +19,7 @@ export interface SessionReach {
    * user, whose credential is bound to no session, has to name one.
    */
   find(reference: string | undefined, caller: ToolCaller): Promise<SessionRecord>;
-  /** The oldest first. */
+  /** Lists the oldest first. */
   list(caller: ToolCaller, options: SessionListOptions): Promise<Page>;
 }
 
@@ -85,15 +84,17 @@ export function createSessionReach(store: SessionStore): SessionReach {
 }
 
 /**
- * Undefined for those who reach no more than a session and its descendants: anonymous callers are not one person, and
- * whoever was put into a sandboxed session must not get out of it through another.
+ * The user whose sessions the caller reaches. Undefined for those who reach only a session and its descendants:
+ * anonymous callers are not one person, and a sandboxed session must not be left through another one.
  */
 function reachableUser({ principal, session }: ToolCaller): string | undefined {
   if (principal.kind === 'user') return principal.userId;
   return principal.kind === 'local' && session.trustLevel === 'direct' ? session.userId : undefined;
 }
 
-/** A narrow credential does not reach what a wider one of the same user has opened. */
+/**
+ * Whether the credential may use a session. A narrow one does not reach what a wider one of the same user has opened.
+ */
 function isUsable(record: SessionRecord, { principal }: ToolCaller): boolean {
   return principal.kind !== 'user' || isWithinCeiling(record, principal.ceiling);
 }

@@ -11,7 +11,7 @@ import { defineTool, sessionArgument, type Tool, withBlocks } from './tool.ts';
 const defaultLimit = 50;
 const maxLimit = 200;
 
-/** What somebody in some workspace is given to read. */
+/** Reads the policies and objectives for a user in a workspace. */
 export type ContextOf = (person: { readonly userId: string; readonly workspaceId: string | undefined }) => Promise<{
   readonly text: string;
   readonly policies: readonly {
@@ -112,7 +112,7 @@ function sessionEnd(reach: SessionReach, sessions: Pick<Sessions, 'end'>): Tool 
     output: z.strictObject({ id: z.string(), ended: z.literal(true) }),
     async run({ session }, caller) {
       const { id } = await reach.find(session, caller);
-      // Somebody else may have been faster; then there is no such session any more.
+      // Another caller may have ended it meanwhile.
       if (!(await sessions.end(id))) throw sessionNotFoundError();
       return { id, ended: true as const };
     },
@@ -135,7 +135,7 @@ function sessionContext(reach: SessionReach, contextOf: ContextOf): Tool {
     }),
     async run({ session }, caller) {
       const { id, userId, workspaceId } = await reach.find(session, caller);
-      // A workspace that was announced holds for this call, and stands in no record.
+      // A workspace that the client selected holds for this call and is in no record.
       const here = id === caller.session.id ? caller.session.workspaceId : undefined;
       const found = await contextOf({ userId, workspaceId: here ?? workspaceId ?? undefined });
       const policies = found.policies.map(({ name, mode, scope: from, text }) => ({ name, mode, scope: from, text }));
@@ -145,7 +145,7 @@ function sessionContext(reach: SessionReach, contextOf: ContextOf): Tool {
   });
 }
 
-/** Its metadata stays with the orchestrator that wrote it. */
+/** Describes a session without its metadata, which is for the orchestrator only. */
 function describeSession(record: SessionRecord, current: Session): z.input<typeof sessionOutput> {
   const { metadata: _, permissions, ...rest } = viewOf(record);
   return {

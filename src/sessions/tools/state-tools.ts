@@ -20,7 +20,7 @@ const expectedVersion = z
 const expiresAt = z.string().nullable().describe('ISO 8601; null when it lasts as long as the session.');
 const maxKeys = 1000;
 
-/** What the calls of a session keep for the next ones. */
+/** The tools by which the calls of a session keep state for later calls. */
 export function stateTools(reach: SessionReach, state: SessionState): readonly Tool[] {
   return [
     defineTool({
@@ -141,13 +141,13 @@ function stateFullError(limit: keyof StateLimits): AmbitError {
   return new AmbitError('STATE_FULL', { what: fullReasons[limit], hint: fullRemedies[limit] });
 }
 
-/** The caller may know why its own session is gone; any other is simply not there. */
+/** The caller may know why its own session is gone, but not why another one is. */
 function stateGoneError(how: Gone, id: string, { session }: ToolCaller): AmbitError {
   if (id !== session.id || how.outcome === 'missing') return sessionNotFoundError();
   return goneBecause(how.outcome === 'expired' ? 'expired' : how.reason);
 }
 
-/** Deeper values cannot be written down again without risk of running out of stack. */
+/** Refuses deeper values: serialising them could overflow the stack. */
 function assertDepth(value: unknown): void {
   let level: unknown[] = [value];
   for (let depth = 0; level.length > 0; depth++) {

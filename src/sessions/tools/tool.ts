@@ -16,15 +16,15 @@ export const sessionArgument = z
     'The session: its id, a unique name or prefix of the id, or "current" (the default) for the one of this call.',
   );
 
-/** Who calls: the session the call belongs to, and what was proven to get there. */
+/** The caller of a tool: the session of the call, and the principal that was authenticated. */
 export interface ToolCaller {
   readonly session: Session;
   readonly principal: Principal;
-  /** Of the request, where there is one. */
+  /** The correlation id of the request, where there is one. */
   readonly correlationId?: string | undefined;
 }
 
-/** What `tools/list` says of a tool. */
+/** A tool as `tools/list` describes it. */
 export interface ToolDefinition {
   readonly name: string;
   readonly title: string;
@@ -50,12 +50,12 @@ export interface TextBlock {
 
 export interface ImageBlock {
   readonly type: 'image';
-  /** In base64. */
+  /** Base64. */
   readonly data: string;
   readonly mimeType: string;
 }
 
-/** What the model reads or looks at; a text comes first. */
+/** The content that the model reads. The first block is a text. */
 export type ContentBlocks = readonly [TextBlock, ...(TextBlock | ImageBlock)[]];
 
 export interface ToolAnswer {
@@ -65,13 +65,13 @@ export interface ToolAnswer {
 
 export interface Tool {
   readonly definition: ToolDefinition;
-  /** Reads the arguments, whatever they are, and throws what stands against the call. */
+  /** Checks the arguments and runs the tool. */
   run(args: unknown, caller: ToolCaller): Promise<ToolAnswer>;
 }
 
 const blocksKey = Symbol('what is read');
 
-/** Data with blocks of its own for the model; data alone is read as its JSON. */
+/** An answer with content blocks of its own. Without them, the model reads its JSON. */
 export interface AnswerWithBlocks<T> {
   readonly structured: T;
   readonly [blocksKey]: ContentBlocks;
@@ -91,7 +91,7 @@ export interface ToolOptions<In extends z.ZodObject, Out extends z.ZodObject> {
   run(args: z.output<In>, caller: ToolCaller): Promise<z.input<Out> | AnswerWithBlocks<z.input<Out>>>;
 }
 
-/** A tool, its schemas derived once, when somebody asks: most starts of Ambit end before anyone does. */
+/** Defines a tool. Its JSON schemas are derived on first use, since most processes never need them. */
 export function defineTool<In extends z.ZodObject, Out extends z.ZodObject>(plan: ToolOptions<In, Out>): Tool {
   const { name, title, description, input, output, effect } = plan;
   let inputSchema: ToolDefinition['inputSchema'] | undefined;
@@ -112,7 +112,7 @@ export function defineTool<In extends z.ZodObject, Out extends z.ZodObject>(plan
       annotations: {
         readOnlyHint: effect === 'reads',
         destructiveHint: effect === 'destroys',
-        // A write has another version each time, and what is ended cannot be ended again.
+        // A write makes another version each time, and an ended session cannot be ended again.
         idempotentHint: effect === 'reads',
         openWorldHint: false,
       },
@@ -133,7 +133,7 @@ function hasBlocks(
 }
 
 function createJsonSchema(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['inputSchema'] {
-  // Strict validators refuse formats that they do not know.
+  // Strict validators refuse unknown formats.
   const withoutFormat = ({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }) => {
     if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
     delete jsonSchema.format;
@@ -142,7 +142,7 @@ function createJsonSchema(schema: z.ZodObject, io: 'input' | 'output'): ToolDefi
   return { ...rest, type: 'object' };
 }
 
-/** The arguments as the schema has them; what is wrong with them is said in words a model can act on. */
+/** Parses the arguments by the schema. The error says in words what the model has to correct. */
 function parseArguments<S extends z.ZodType>(schema: S, args: unknown): z.output<S> {
   const read = schema.safeParse(args ?? {});
   if (read.success) return read.data;

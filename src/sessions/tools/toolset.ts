@@ -11,13 +11,13 @@ export interface ToolResult {
   readonly [key: string]: unknown;
 }
 
-/** Tools that Ambit itself offers, over plain data: whoever brings a call from a wire, brings it here. */
+/** The tools that Ambit itself offers, on plain data and independent of the transport. */
 export interface Toolset {
   list(): readonly ToolDefinition[];
   has(name: string): boolean;
-  /** Throws an AmbitError where `call` answers with a refusal. */
+  /** Runs a tool; throws an AmbitError where `call` returns a refusal. */
   run(name: string, args: unknown, caller: ToolCaller): Promise<ToolResult>;
-  /** Never throws: a refusal is a result that the model reads. */
+  /** Runs a tool and never throws: a refusal is a result that the model reads. */
   call(name: string, args: unknown, caller: ToolCaller): Promise<ToolResult>;
 }
 

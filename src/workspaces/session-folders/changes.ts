@@ -9,24 +9,24 @@ import { listIgnoredFiles, shadowPaths } from './git/shadow-repository.ts';
 import { type BaseSnapshot, isSameContent, type PathContent, readContent } from './snapshot.ts';
 import { walkTree } from './walk-tree.ts';
 
-/** Beyond these it is left to git, whose time is limited. */
+/** Further entries are left to git, which has a timeout. */
 const maxEntries = 2_000_000;
 
-/** A path at which a session's folder differs from where it started. */
+/** A path at which a session's folder differs from its base. */
 export interface FolderChange {
   readonly path: string;
-  /** Undefined where there was nothing, or is nothing any more. */
+  /** Undefined where there was nothing, or nothing is left. */
   readonly before: PathContent | undefined;
   readonly after: PathContent | undefined;
 }
 
-/** What git would not look at, as it lists it: folders end in "/". */
+/** Tests paths against a list of ignored ones from git, where folders end in "/". */
 export function createIgnoreTest(listed: readonly string[]): (path: string, isFolder: boolean) => boolean {
   const all = new Set(listed);
   return (path, isFolder) => all.has(isFolder ? `${path}/` : path);
 }
 
-/** Sorted by path. Folders do not count, only what is in them. */
+/** Compares a folder with its base. The changes are sorted by path; folders themselves do not count. */
 export async function compareWithBase(
   root: SafeRoot,
   base: BaseSnapshot,
@@ -40,15 +40,15 @@ export async function compareWithBase(
     seen.add(path);
     if (!isSameContent(before, after)) changes.push({ path, before, after });
   };
-  // What git keeps there is no work of the session's, and differs all the time.
+  // The git folder is no work of the session and differs all the time.
   const skip = (path: string, isFolder: boolean) => path === '.git' || (!base.has(path) && isIgnored(path, isFolder));
   for await (const { path, kind } of walkTree(root, { skip })) if (kind !== 'folder') await compare(path);
-  // Gone, or in a folder that is ignored by now.
+  // Deleted, or in a folder that is ignored now.
   for (const path of base.keys()) if (!seen.has(path)) await compare(path);
   return changes.sort((one, other) => (one.path < other.path ? -1 : 1));
 }
 
-/** All that the session changed and that was not merged; without what git ignores, where the folder is a worktree. */
+/** Finds all unmerged changes of a session, in a worktree without files that git ignores. */
 export async function findChanges(
   git: RunGit,
   root: SafeRoot,
@@ -68,7 +68,7 @@ async function listIgnored(git: RunGit, paths: FolderPaths, { origin, tree, path
   return listed.flatMap((name) => (name.startsWith(`${prefix}/`) ? [name.slice(prefix.length + 1)] : []));
 }
 
-/** Those that the workspace does not hold already, however they got there. */
+/** The changes that the workspace does not have yet. */
 export async function findUnmerged(workspace: SafeRoot, changes: readonly FolderChange[]): Promise<FolderChange[]> {
   const missing: FolderChange[] = [];
   for (const change of changes) {
@@ -78,8 +78,8 @@ export async function findUnmerged(workspace: SafeRoot, changes: readonly Folder
 }
 
 /**
- * Refuses a session's folder in which something stands in place of a `.gitignore` that git waits for or cannot read: git
- * would go on without its rules, or not at all. A link and a folder of that name say nothing to git, and show as changes.
+ * Refuses a session's folder with a `.gitignore` that git would wait for or cannot read: git would go on without its
+ * rules, or not at all. Git ignores a link or a folder of that name, and they show as changes.
  */
 async function assertIgnoreFiles(tree: string): Promise<void> {
   const root = openRoot(tree);
@@ -100,7 +100,7 @@ async function assertIgnoreFiles(tree: string): Promise<void> {
   }
 }
 
-/** None where it is gone or closed to us: whoever reads the files meets the same, where git does not ignore it. */
+/** Lists a folder; nothing where it is gone or unreadable, since reading its files fails later where it matters. */
 async function listEntries(root: SafeRoot, folder: string, limit: number) {
   try {
     return (await root.list(folder, { limit })).entries;
@@ -114,7 +114,7 @@ async function assertReadable(root: SafeRoot, path: string): Promise<void> {
   try {
     const { kind, mode } = await root.stat(path, { link: true });
     if (kind === 'link') return;
-    // An account that may read everything would not notice, but git in its sandbox would.
+    // An account that may read everything would not notice the mode, but git in its sandbox would.
     if ((mode & 0o400) === 0) throw new SafeRootError('NO_PERMISSION');
     const file = await root.open(path);
     await file.close();

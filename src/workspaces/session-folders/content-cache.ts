@@ -4,11 +4,11 @@ import { copyFile, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /**
- * Content that folders started from, by its hash. Sessions of one workspace start from much the same, so it is kept once
- * for all: each folder has a name for what it needs, and what has no other name is nobody's.
+ * The content of base files, by hash. Sessions of one workspace start from much the same files, so each content is
+ * stored once: every folder has a hard link to what it needs, and content with a single link is unused.
  */
 export interface ContentCache {
-  /** Keeps the content of a file that nobody else can change. */
+  /** Adds the content of a file that nobody else can change. */
   add(sha256: string, file: string): Promise<void>;
   read(sha256: string): Promise<Buffer | undefined>;
 }
@@ -39,7 +39,7 @@ export function createContentCache(common: string, own: string): ContentCache {
       try {
         linkSync(fresh, join(common, sha256));
       } catch (error) {
-        // Somebody else kept it first; ours will do for us.
+        // Another process added it first; this folder uses its own copy.
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
       }
       renameSync(fresh, join(own, sha256));
@@ -55,7 +55,7 @@ export function createContentCache(common: string, own: string): ContentCache {
   };
 }
 
-/** Removes what no folder has a name for any more. */
+/** Removes content that no folder links to. */
 export function sweepContentCache(common: string): void {
   let names: string[];
   try {

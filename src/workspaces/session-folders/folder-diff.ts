@@ -8,12 +8,12 @@ import { ignoreGone } from './walk-tree.ts';
 export interface FileDiff {
   readonly path: string;
   readonly status: 'added' | 'modified' | 'deleted';
-  /** As git writes them: 100644, 100755, or 120000 for a link. */
+  /** A mode as git writes it: 100644, 100755, or 120000 for a link. */
   readonly oldMode: string | null;
   readonly newMode: string | null;
-  /** Its content is no text, or too large to be shown. */
+  /** The content is no text, or too large. */
   readonly binary: boolean;
-  /** Lines; null where they cannot be counted. */
+  /** The number of lines; null where they cannot be counted. */
   readonly added: number | null;
   readonly removed: number | null;
 }
@@ -22,7 +22,7 @@ export interface RenderedDiff {
   readonly files: readonly FileDiff[];
   /** A unified diff that git can apply. */
   readonly patch: string;
-  /** The patch would have been longer than is shown. */
+  /** The patch was cut because it is too long. */
   readonly shortened: boolean;
 }
 

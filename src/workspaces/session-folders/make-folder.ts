@@ -18,7 +18,7 @@ const maxCopiedBytes = 32 * 1024 ** 3;
 
 interface CopiedTree {
   readonly entries: number;
-  /** Devices, pipes, and names that no path can say. */
+  /** Devices, pipes, and names that are not UTF-8. */
   readonly leftOut: number;
 }
 
@@ -30,18 +30,18 @@ export interface FolderSubject {
   readonly kind: FolderKind;
 }
 
-/** The system's clock for files does not tick more slowly than this. */
+/** The resolution of file times is at least this good. */
 const fileClockTickMs = 20;
 
-/** Where a folder is made, and what makes it. */
+/** The tools and paths to make a folder with. */
 export interface FolderParts {
   readonly git: RunGit;
-  /** Content that folders share. */
+  /** The content cache that folders share. */
   readonly common: string;
   readonly paths: FolderPaths;
 }
 
-/** Makes the folder of a session. It counts as made once its record says so; until then it is nobody's. */
+/** Makes the folder of a session. It counts as made once its record says so. */
 export async function makeFolder(workshop: FolderParts, subject: FolderSubject): Promise<FolderRecord> {
   const { paths, common } = workshop;
   try {
@@ -49,7 +49,7 @@ export async function makeFolder(workshop: FolderParts, subject: FolderSubject):
     const draft =
       subject.kind === 'worktree' ? await createWorktreeFolder(workshop, subject) : await createCopy(paths, subject);
     await recordBase(paths, common, draft);
-    // A file that the session changes from now on bears a time later than any of those noted.
+    // A file that the session changes from now on has a later time than all recorded ones.
     await delay(fileClockTickMs);
     const record: FolderRecord = { ...draft, state: 'ready' };
     writeFolderRecord(paths, record);
@@ -114,7 +114,7 @@ function createDraft(paths: FolderPaths, subject: FolderSubject, path: string): 
   };
 }
 
-/** What a repository has needs not be kept a second time. */
+/** Records the base of a folder. Content of a repository is not stored a second time. */
 async function recordBase(paths: FolderPaths, common: string, { path: folder, kind }: FolderRecord): Promise<void> {
   const kept = createContentCache(common, paths.kept);
   const root: SafeRoot = openRoot(folder);
@@ -154,10 +154,7 @@ function toRefusal(error: unknown, subject: FolderSubject): unknown {
   });
 }
 
-/**
- * Copies all that a folder holds into an empty one that nobody else can reach yet. Links stay links, wherever they lead:
- * they are not followed.
- */
+/** Copies a folder into an empty one that nobody else can reach yet. Links are copied, not followed. */
 async function copyTree(from: SafeRoot, to: string, maxBytes = maxCopiedBytes): Promise<CopiedTree> {
   let [entries, leftOut, bytes] = [0, 0, 0];
   const folders: { readonly path: string; readonly mode: number }[] = [];
@@ -176,7 +173,7 @@ async function copyTree(from: SafeRoot, to: string, maxBytes = maxCopiedBytes): 
       await copyFileOf(from, path, target);
     }
   }
-  // Afterwards: one that may not be written could not have been filled.
+  // Set last, since a read-only folder could not have been filled.
   for (const { path, mode } of folders.reverse()) chmodSync(path, mode & 0o777);
   return { entries, leftOut };
 }
@@ -187,7 +184,7 @@ async function copyFileOf(from: SafeRoot, path: string, target: string): Promise
   try {
     await file.copyTo(target);
     const { mode, modifiedMs } = file.facts;
-    // Neither set-user-id nor its kin: the copy is ours, and would run as us.
+    // Without set-user-id and similar bits: the copy belongs to this account and would run as it.
     chmodSync(target, mode & 0o777);
     utimesSync(target, modifiedMs / 1000, modifiedMs / 1000);
   } finally {

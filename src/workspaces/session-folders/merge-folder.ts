@@ -21,7 +21,7 @@ import { ignoreGone } from './walk-tree.ts';
 
 type UndoStep = () => Promise<unknown>;
 
-/** Something got in between; the path says where. Nothing of the merge has stayed. */
+/** The merge failed at a path because something changed meanwhile. All of it was undone. */
 class MergeInterruptedError extends Error {
   readonly path: string;
 
@@ -36,8 +36,9 @@ export interface MergedFile {
   readonly path: string;
   readonly change: 'added' | 'modified' | 'deleted';
   /**
-   * `taken`: as the session has it. `merged`: with what was changed in the workspace meanwhile. `already`: the workspace has
-   * it. `left`: the workspace's own was preferred. `refused`: closed to sessions. `conflict`: both changed the same.
+   * `taken`: as in the session. `merged`: combined with changes of the workspace. `already`: the workspace has it.
+   * `left`: the workspace's version was preferred. `refused`: sessions may not write it. `conflict`: both changed the
+   * same.
    */
   readonly outcome: MergeOutcome;
   readonly reason?: string;
@@ -53,14 +54,14 @@ export interface MergeResult {
 }
 
 export interface MergeOptions extends Omit<MergeRules, 'closed'> {
-  /** What sessions may not write is not written for them. */
+  /** Paths that sessions may not write are not merged. */
   readonly guard: PathGuard;
   readonly dryRun?: boolean | undefined;
 }
 
 const lockTimeoutMs = 600_000;
 
-/** Brings what the session changed into the workspace: all of it or, where anything conflicts, nothing. */
+/** Merges the changes of a session into the workspace: all of them or, where anything conflicts, none. */
 export async function mergeFolder(
   { git, folders, common, paths, record }: MergeParts,
   options: MergeOptions,
@@ -69,10 +70,10 @@ export async function mergeFolder(
   const lock = join(folders, `.merge-${createHash('sha256').update(workspacePath).digest('hex').slice(0, 16)}`);
   const guard = guardLedPlaces(() => realpathSync.native(workspacePath), options.guard, { firstAtOnce: true });
   const closed = (name: string) => guard.refusal('write', name.split('/'));
-  // Asked again for where links of the workspace lead.
+  // Called again for the targets of links in the workspace.
   const admit: Admit = (deed, names) => (deed === 'write' ? guard.refusal('write', names) : undefined);
   const staging = join(paths.home, `merge-${randomBytes(6).toString('hex')}`);
-  // Two merges at once would each find the workspace as it was before the other.
+  // Locked, since two merges at once would each plan on the state before the other.
   return withLongLock(lock, lockTimeoutMs, async () => {
     const session = openRoot(path);
     let workspace: SafeRoot | undefined;
@@ -102,7 +103,7 @@ export async function mergeFolder(
   });
 }
 
-/** Nobody changed the workspace where a rule stopped the merge: to merge again would not help. */
+/** The error of an interrupted merge. After a refusal by a rule, trying again would not help. */
 function conflictError(error: MergeInterruptedError): AmbitError {
   const isRefused = error.cause instanceof SafeRootError && error.cause.code === 'NOT_ADMITTED';
   return new AmbitError('WORKSPACE_CONFLICT', {
@@ -127,7 +128,7 @@ function describeFile({ path, before, session, outcome, reason }: PlannedChange)
   return { path, change, outcome, ...(reason === undefined ? {} : { reason }) };
 }
 
-/** What was merged is where the session goes on from: the next merge brings only what it does from now on. */
+/** Makes the merged state the new base: the next merge brings only later changes. */
 async function advanceBase(
   base: Map<string, PathContent>,
   plan: readonly PlannedChange[],
@@ -147,13 +148,13 @@ async function advanceBase(
 }
 
 /**
- * Puts what was planned into the workspace: all of it or, where a file is no longer what it was planned upon, nothing.
- * What is replaced is copied to `undo` before.
+ * Applies a plan to the workspace: all of it or, where a file is no longer as planned, nothing. Replaced files are
+ * copied to `undo` before.
  */
 export async function applyMerge(workspace: SafeRoot, plan: readonly PlannedChange[], undo: string): Promise<void> {
   await mkdir(undo, { mode: 0o700 });
   const steps = plan.filter(({ outcome }) => outcome === 'taken' || outcome === 'merged');
-  // What goes makes room for what comes.
+  // Deletions come first, since they make room for additions.
   const ordered = [
     ...steps.filter(({ next }) => next === undefined),
     ...steps.filter(({ next }) => next !== undefined),
@@ -211,7 +212,7 @@ async function removeEntry(
   await removeEmptyParents(workspace, path);
 }
 
-/** A copy of what is there, which must be what was found when the merge was planned. */
+/** Copies the present file, which must be the one the merge was planned with. */
 async function backUp(
   workspace: SafeRoot,
   path: string,
@@ -228,7 +229,7 @@ async function backUp(
   }
 }
 
-/** Folders that are empty now go too, as git has it. */
+/** Removes parent folders that are empty now, as git does. */
 async function removeEmptyParents(workspace: SafeRoot, path: string): Promise<void> {
   for (let folder = posix.dirname(path); folder !== '.'; folder = posix.dirname(folder)) {
     const facts = await ignoreGone(workspace.stat(folder, { link: true }));
@@ -241,7 +242,7 @@ async function removeEmptyParents(workspace: SafeRoot, path: string): Promise<vo
   }
 }
 
-/** Whoever may read it may run it, or nobody. */
+/** Sets or clears the executable bit for all who may read the file. */
 function withExecutable(mode: number, executable: boolean): number {
   return executable ? mode | ((mode & 0o444) >> 2) : mode & ~0o111;
 }

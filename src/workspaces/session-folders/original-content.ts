@@ -10,16 +10,16 @@ import type { FolderPaths, FolderRecord } from './folder-record.ts';
 import type { RunGit } from './git/git.ts';
 import { checkOutOriginals, shadowPaths } from './git/shadow-repository.ts';
 
-/** More lines are not compared one by one: that would take time which belongs to others. */
+/** Files with more lines are not compared line by line, since that would block other sessions. */
 const maxLines = 400_000;
 
-/** Larger files are compared by their hash alone. */
+/** Larger files are compared by hash only. */
 export const maxTextBytes = 4 * 1024 * 1024;
 
-/** What a file held where the session started, whole; undefined when it is not to be had, or is too large to be shown. */
+/** Reads the original content of a changed file; undefined when it is not available or too large. */
 export type ReadOriginal = (change: FolderChange) => Promise<Buffer | undefined>;
 
-/** Does something with what the changed files held before: from what was kept, else from the repository. */
+/** Runs `work` with the original content of changed files, from the cache or the repository. */
 export async function withOriginals<T>(
   git: RunGit,
   common: string,
@@ -30,7 +30,7 @@ export async function withOriginals<T>(
 ): Promise<T> {
   const kept = createContentCache(common, paths.kept);
   const folder = join(paths.home, `before-${randomBytes(6).toString('hex')}`);
-  // The workspace may be a part of its repository only.
+  // The workspace may be a part of its repository.
   const inTree = (path: string) => join(relative(tree, top), path);
   const wanted = changes.filter(({ before }) => before?.kind === 'file' && before.bytes <= maxTextBytes);
   try {
@@ -46,7 +46,7 @@ export async function withOriginals<T>(
     return await work(async ({ path, before }) => {
       if (before?.kind !== 'file' || before.bytes > maxTextBytes) return undefined;
       const content = (await kept.read(before.sha256)) ?? readIfPresent(join(folder, inTree(path)));
-      // Merged since, or a repository that was rewritten: then it is something else.
+      // After a merge, or in a rewritten repository, the content may be another one.
       return content !== undefined && hashContent(content) === before.sha256 ? content : undefined;
     });
   } finally {
@@ -66,7 +66,7 @@ function readIfPresent(path: string): Buffer | undefined {
   }
 }
 
-/** The text that a file holds; undefined when it holds something else, or too many lines. */
+/** Decodes a text file; undefined when it is no text or has too many lines. */
 export function asText(content: Uint8Array | undefined): string | undefined {
   if (content === undefined || content.includes(0) || !isUtf8(content)) return undefined;
   const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength);

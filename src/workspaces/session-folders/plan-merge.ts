@@ -9,42 +9,42 @@ import { asText, maxTextBytes, type ReadOriginal } from './original-content.ts';
 import { isSameContent, type PathContent, readContent } from './snapshot.ts';
 import { ignoreGone } from './walk-tree.ts';
 
-/** Says why a path is closed because of where it lies; undefined when it is open. */
+/** The reason why a path in a repository may not be written; undefined when it may. */
 type RefuseInRepository = (path: string) => Promise<string | undefined>;
 
 export type MergeOutcome = 'taken' | 'merged' | 'already' | 'left' | 'refused' | 'conflict';
 
-/** What becomes of one changed path. */
+/** The plan for one changed path. */
 export interface PlannedChange {
   readonly path: string;
   readonly outcome: MergeOutcome;
   readonly reason?: string;
   readonly before: PathContent | undefined;
-  /** The content as it was when the merge was planned, and the file that holds it, where there is one. */
+  /** The content in the session when the merge was planned; `staged` is the copy of a file. */
   readonly session: PathContent | undefined;
   readonly staged: string | undefined;
-  /** What the workspace holds there, and what it is to hold. */
+  /** The content in the workspace; `next` is the content after the merge. */
   readonly found: PathContent | undefined;
   readonly next: PathContent | undefined;
-  /** Holds `next`, where that is a file. */
+  /** The file with the content of `next`, where that is a file. */
   readonly source: string | undefined;
 }
 
 export interface MergeFolders {
   readonly session: SafeRoot;
   readonly workspace: SafeRoot;
-  /** An empty folder of our own. */
+  /** An empty private folder. */
   readonly staging: string;
 }
 
 export interface MergeRules {
-  /** Why this path is closed to sessions; undefined when it is open. */
+  /** Why sessions may not write this path; undefined when they may. */
   readonly closed: (path: string) => string | undefined;
-  /** Whose version counts where both changed the same. Unless given, that is a conflict. */
+  /** The version that wins where both changed the same. Unless given, that is a conflict. */
   readonly prefer?: 'session' | 'workspace' | undefined;
 }
 
-/** Three ways for each path: where the session started, what it made of it, what lies in the workspace. Changes nothing. */
+/** Plans a three-way merge of each path: base, session and workspace. Changes nothing. */
 export async function planMerge(
   places: MergeFolders,
   changes: readonly FolderChange[],
@@ -88,7 +88,7 @@ async function planChange(
   return { ...taken, outcome, reason: describeConflict(before, after, found) };
 }
 
-/** The session goes on working: what is merged is what was there now. */
+/** Copies the file of the session, which may change while the merge goes on. */
 async function stageFile(
   session: SafeRoot,
   { path, after }: FolderChange,
@@ -149,18 +149,18 @@ function describeConflict(
   return 'changed in the session and in the workspace, in the same place';
 }
 
-/** A link that leads out of the workspace would let whoever follows it there do what the session may not. */
+/** Refuses a link out of the workspace: who follows it there could do what the session may not. */
 function refuseOutsideLink(path: string, after: PathContent | undefined): string | undefined {
   if (after?.kind !== 'link') return undefined;
   const target = posix.normalize(posix.join(posix.dirname(path), after.target));
-  // Behind a name, which may be another link, nobody can say what ".." means.
+  // After a name that may be a link, the meaning of ".." is not known.
   const parts = after.target.split('/').filter((part) => part !== '' && part !== '.');
   const unclear = parts.some((part, i) => part === '..' && (parts[i - 1] ?? '..') !== '..');
   const out = after.target.startsWith('/') || target === '..' || target.startsWith('../') || unclear;
   return out || after.target.split('/').includes('.git') ? 'a link that leads out of the workspace' : undefined;
 }
 
-/** Nothing may stand in the way: a file or link where a folder has to be, or the other way round. */
+/** Finds conflicts of kinds: a file or link where a folder has to be, or the other way round. */
 async function checkParents(
   workspace: SafeRoot,
   planned: PlannedChange,
@@ -184,8 +184,8 @@ async function checkParents(
 }
 
 /**
- * Git takes a folder for a repository by what it holds, whatever it is called. What lies in one is judged as if it lay in
- * `.git`. Each folder is looked at once.
+ * Git recognises a repository by its content, whatever the folder is called. Paths in such a folder are treated as if
+ * they were in `.git`. Each folder is checked once.
  */
 function createRepositoryCheck(workspace: SafeRoot, closed: (path: string) => string | undefined): RefuseInRepository {
   const known = new Map<string, Promise<boolean>>();

@@ -6,16 +6,16 @@ import type { RunGit } from './git/git.ts';
 import { removeWorktree } from './git/worktree.ts';
 import { defaultMaxEntries } from './walk-tree.ts';
 
-/** Removes a session's folder and all that belongs to it, finished or not. The record goes last. */
+/** Removes a session's folder and all that belongs to it, finished or not. The record is removed last. */
 export async function removeSessionFolder(git: RunGit, paths: FolderPaths): Promise<boolean> {
   const record = readFolderRecord(paths);
-  // A repository that is gone, or not ours to write, must not keep the folder alive.
+  // The folder is also removed when its repository is gone or not writable.
   if (record?.origin) await removeWorktree(git, record.origin, record.tree).catch(() => {});
   await removeByHandle(paths.tree);
   return removeFolder(paths.home);
 }
 
-/** Somebody may still be exchanging folders for links in there: by handles, none of them is followed. */
+/** Removes by handles: a process may still replace folders with links, and none of them is followed. */
 async function removeByHandle(path: string): Promise<void> {
   try {
     const root = openRoot(dirname(path));
@@ -25,6 +25,6 @@ async function removeByHandle(path: string): Promise<void> {
       root.close();
     }
   } catch {
-    // Not there, or write-protected by its own permissions: what comes next can deal with that.
+    // Missing or write-protected: the next step can deal with that.
   }
 }

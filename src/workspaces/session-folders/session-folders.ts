@@ -25,7 +25,7 @@ import type { MergeResult } from './merge-folder.ts';
 
 export type FolderOwner = Pick<Session, 'id' | 'name' | 'workspaceId'>;
 
-/** Names one folder: a session may stand in several workspaces. */
+/** Names one folder: a session may work in several workspaces. */
 export interface FolderName {
   readonly sessionId: string;
   readonly workspaceId: string;
@@ -44,22 +44,22 @@ export interface MergeRequest {
   readonly prefer?: 'session' | 'workspace' | undefined;
 }
 
-/** Folders of their own for the sessions of workspaces that are configured so. They lie in the data directory. */
+/** The own folders of sessions, in workspaces that are configured so. They are in the data directory. */
 export interface SessionFolders {
-  /** Whether the session has, or gets, a folder of its own where it stands. */
+  /** Whether the session has, or gets, a folder of its own in its workspace. */
   isApart(session: Pick<Session, 'workspaceId'>): boolean;
-  /** The folder that the session works in, made if need be; undefined where it works in none. */
+  /** The folder that the session works in, made if needed; undefined where it works in none. */
   folderFor(session: FolderOwner): Promise<string | undefined>;
-  /** The same without making it: where it is or will be. */
+  /** The path of that folder without making it. */
   path(session: Pick<Session, 'id' | 'workspaceId'>): string | undefined;
-  /** Folders there are, by the id of their session, its name, or a prefix of the id that fits only one session. */
+  /** Finds folders by the id of their session, its name, or a prefix of the id that fits only one session. */
   find(reference: string): readonly FolderName[];
   diff(which: FolderName): Promise<FolderDiff>;
   merge(which: FolderName, request: MergeRequest): Promise<MergeResult>;
   discard(which: FolderName): Promise<void>;
-  /** The session is gone, and nothing of it writes any more: its folders go, or are kept, as is configured. */
+  /** Removes or keeps the folders of an ended session, as configured. Nothing may write in them any more. */
   ended(sessionId: string): Promise<void>;
-  /** Folders whose sessions went while nobody was looking. */
+  /** Cleans up folders whose sessions ended while no process was running. */
   sweep(isLive: (sessionId: string) => Promise<boolean>): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ export interface SessionFoldersOptions {
   readonly dataDir: string;
   readonly log: Log;
   readonly git: RunGit;
-  /** For the journal. */
+  /** Writes to the journal. */
   readonly record: (event: FolderEvent, which: FolderName, detail: string | undefined) => void;
 }
 
@@ -76,7 +76,7 @@ export type FolderEvent = 'folder-made' | 'folder-kept' | 'folder-merged' | 'fol
 
 const lockTimeoutMs = 600_000;
 
-/** Most sessions have no folder of their own, so what works on folders is loaded for those that have. */
+/** Most sessions have no folder of their own, so this code is loaded on first use. */
 const loadWork = () => import('./folder-work.ts');
 
 export function createSessionFolders(options: SessionFoldersOptions): SessionFolders {
@@ -90,7 +90,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
   const kindFor = (id: string | undefined) => folderKindOf(workspaceOf(id));
   const pathsFor = ({ sessionId, workspaceId }: FolderName) => folderPathsFor(folders, sessionId, workspaceId);
 
-  /** Alone with the folder, among all processes. */
+  /** Locks the folder against all processes. */
   async function withFolderLock<T>(which: FolderName, work: (paths: FolderPaths) => Promise<T>): Promise<T> {
     const paths = pathsFor(which);
     await mkdir(join(folders, which.sessionId), { recursive: true, mode: 0o700 });
@@ -136,7 +136,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
       const record = readFolderRecord(paths);
       const wish = workspaceOf(which.workspaceId)?.onEnd ?? 'auto';
       if (record?.state === 'ready' && wish !== 'remove') {
-        // What cannot be looked at is not thrown away.
+        // A folder that cannot be read is not removed.
         const files = wish === 'keep' ? undefined : await countUnmerged(git, paths, record).catch(() => undefined);
         if (files !== 0) {
           writeFolderRecord(paths, { ...record, kept: true });
@@ -199,7 +199,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
         if (merge.fits && dryRun !== true) note('folder-merged', which, `${done} of ${merge.files.length}`);
         return merge;
       });
-      // One that was only kept for what was not merged has nothing more to wait for.
+      // A folder that was kept only for its unmerged changes is no longer needed.
       if (merged.fits && dryRun !== true && readFolderRecord(pathsFor(which))?.kept) await keepOrRemove(which);
       return merged;
     },
@@ -234,7 +234,7 @@ function folderKey({ sessionId, workspaceId }: FolderName): string {
   return `${sessionId}/${workspaceId}`;
 }
 
-/** Where a folder will be once it is made; undefined where it cannot be. */
+/** The path of a folder that is not made yet; undefined where it cannot be made. */
 function expectedPath(paths: FolderPaths, kind: FolderKind, workspace: string): string | undefined {
   if (kind === 'copy') return paths.tree;
   try {

@@ -5,26 +5,26 @@ import type { Facts } from '../saferoot/facts.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
 import { ignoreGone } from './walk-tree.ts';
 
-/** What lies at a path. Of the permissions only one counts: whether it can be run. */
+/** The content of a path. Of its permissions only the executable bit counts. */
 export type PathContent =
   | {
       readonly kind: 'file';
       readonly sha256: string;
       readonly bytes: number;
       readonly executable: boolean;
-      /** While it is this, the file needs no second look. Left out where it says nothing. */
+      /** While the version is the same, the file is not read again. Absent where it is not known. */
       readonly version?: string | undefined;
     }
   | { readonly kind: 'link'; readonly target: string };
 
-/** What a session started from, or what was last merged of it: path by path. */
+/** The state that a session started from or that was last merged, path by path. */
 export type BaseSnapshot = ReadonlyMap<string, PathContent>;
 
 function isExecutable({ mode }: Pick<Facts, 'mode'>): boolean {
   return (mode & 0o100) !== 0;
 }
 
-/** What lies there now; undefined when nothing does, or nothing that counts. */
+/** Reads the present content; undefined when there is no file or link. */
 export async function readContent(root: SafeRoot, path: string, known?: PathContent): Promise<PathContent | undefined> {
   const facts = await ignoreGone(root.stat(path, { link: true }));
   if (facts === undefined) return undefined;

@@ -11,17 +11,16 @@ export interface TreeEntry {
 }
 
 export interface TreeWalkOptions {
-  /** Nothing of it is looked at. */
+  /** Skips an entry and all that is in it. */
   readonly skip?: (path: string, isFolder: boolean) => boolean;
-  /** Told of what cannot be part of it: devices, pipes, names that no path can say. */
+  /** Called for entries that cannot be copied: devices, pipes, names that are not UTF-8. */
   readonly onLeftOut?: (path: string) => void;
   readonly maxEntries?: number;
 }
 
-/** More than people keep in a folder they let agents work in. */
 export const defaultMaxEntries = 500_000;
 
-/** All that lies in a folder, each folder before what is in it. What goes away meanwhile is passed over. */
+/** Walks all entries of a folder, each folder before its content. Entries that vanish meanwhile are skipped. */
 export async function* walkTree(root: SafeRoot, walk: TreeWalkOptions = {}): AsyncGenerator<TreeEntry> {
   const { skip = () => false, onLeftOut = () => {}, maxEntries = defaultMaxEntries } = walk;
   let left = maxEntries;
@@ -47,7 +46,7 @@ export async function* walkTree(root: SafeRoot, walk: TreeWalkOptions = {}): Asy
 
 const goneCodes: readonly string[] = ['FILE_NOT_FOUND', 'NOT_A_DIRECTORY', 'CHANGED', 'PATH_VIOLATION'];
 
-/** Undefined where something else is there by now, or nothing. */
+/** Returns undefined where the entry is gone or replaced. */
 export async function ignoreGone<T>(work: Promise<T>): Promise<T | undefined> {
   try {
     return await work;

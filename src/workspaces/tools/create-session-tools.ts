@@ -24,7 +24,7 @@ export interface SessionToolsOptions {
   readonly contextOf?: ContextOf | undefined;
 }
 
-/** The tools by which an agent looks after its sessions, and keeps state from one call to the next. */
+/** Creates the tools by which an agent looks after its sessions, their state and their files. */
 export function createSessionTools({ sessions, store, files, contextOf }: SessionToolsOptions): Toolset {
   const reach = createSessionReach(store);
   const access = files === undefined ? undefined : createFileAccess(reach, files);

@@ -21,7 +21,7 @@ import { hashFile, withFile } from './file-chunks.ts';
 
 export type FileChange = { readonly content: string } | { readonly edits: readonly TextEdit[] };
 
-/** What a file holds; its text where it is one. */
+/** The content of a file, and its text where it is a text file. */
 interface FileContent {
   readonly bytes: Uint8Array;
   readonly decoded: { readonly text: string; readonly encoding: Encoding } | undefined;
@@ -30,7 +30,7 @@ interface FileContent {
 interface AppliedEdit {
   readonly strategy: Strategy;
   readonly replacements: number;
-  /** Where the first is, in the file as the edits before left it. */
+  /** The line of the first replacement, in the file after the edits before. */
   readonly line: number;
 }
 
@@ -43,7 +43,7 @@ interface ChangedContent {
 
 const utf8 = encodingOf(new Uint8Array()) as Encoding;
 
-/** Above this, each edit lets others have their turn. */
+/** In longer texts, other requests may run between edits. */
 const yieldAboveLength = 256 * 1024;
 
 export interface EditRequest {
@@ -53,20 +53,20 @@ export interface EditRequest {
   readonly expectedSha256: string | undefined;
 }
 
-/** Others who write the same file may be in between so often before it is told. */
+/** After so many concurrent writes the edit is given up. */
 const maxAttempts = 5;
-/** Larger files are edited one after the other, whoever edits: each takes several times its size while it lasts. */
+/** Larger files are edited one at a time, since an edit takes several times their size in memory. */
 const largeBytes = 2 * 1024 * 1024;
 const largeFileMutex = createTurns();
 
-/** Reads, changes and writes a file as one step: what someone else wrote meanwhile is never lost. */
+/** Reads, changes and writes a file as one step: a concurrent write is never lost. */
 export function editFile(files: SessionFiles, edit: EditRequest) {
   return files.alone(edit.path, async () => {
     for (let tries = 1; ; tries++) {
       try {
         return await editFileOnce(files, edit);
       } catch (error) {
-        // Whoever expects a certain content decides anew; any other edit is made on what is there now.
+        // With an expected hash the caller decides again; any other edit is tried on the new content.
         if (edit.expectedSha256 !== undefined || !isConcurrentChange(error)) throw error;
         if (tries === maxAttempts) throw error.code === 'FILE_EXISTS' ? danglingLinkError(edit.path) : error;
       }
@@ -111,7 +111,7 @@ async function applyChange(files: SessionFiles, { path, change, dryRun }: EditRe
     edits: next.edits.map((each) => ({ ...each })),
     added: diff?.added ?? countLines(next.text),
     removed: diff?.removed ?? 0,
-    // Of a new file the caller knows every line.
+    // The caller knows every line of a new file.
     diff: there === undefined ? null : (diff?.text ?? null),
   };
 }
@@ -167,7 +167,7 @@ function hashBytes(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** All of the change or nothing. What the file has of encoding, mark and line endings stays. */
+/** Applies all of the change or nothing. Encoding, byte order mark and line endings stay. */
 async function computeContent(
   path: string,
   current: FileContent | undefined,

@@ -5,7 +5,7 @@ import { shownPath } from '../shown-path.ts';
 
 const maxLinesNamed = 10;
 
-/** Why an edit was not made, and where to look. `which` names it among several. */
+/** The error of an edit that was not made. `which` names it among several. */
 export function editRefusedError(
   outcome: Exclude<EditOutcome, { kind: 'applied' }>,
   which: string,

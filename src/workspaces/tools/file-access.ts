@@ -6,7 +6,7 @@ import type { Resolution } from '../resolutions.ts';
 import type { SessionFiles } from '../session-files.ts';
 import type { Workspaces } from '../workspaces.ts';
 
-/** How a file tool comes to the files of the session that its caller names, or that the call belongs to. */
+/** Gives a file tool the files of the session that the caller names. */
 export interface FileAccess {
   withFiles<T>(
     reference: string | undefined,
@@ -16,16 +16,15 @@ export interface FileAccess {
   ): Promise<T>;
 }
 
-/** One path that a tool was asked for, where it led, and what was decided. */
+/** A path that a tool was given, the file it led to, and the decision about it. */
 export interface ToldResolution extends Resolution {
   readonly tool: string;
   readonly sessionId: string;
   readonly workspaceId: string | undefined;
-  /** The call it was part of. */
+  /** The correlation id of the call. */
   readonly correlationId: string | undefined;
 }
 
-/** What the file tools stand on. */
 export interface FilesForTools {
   readonly workspaces: Pick<Workspaces, 'in'>;
   readonly tell: (resolution: ToldResolution) => void;
@@ -33,7 +32,7 @@ export interface FilesForTools {
 
 export function createFileAccess(reach: SessionReach, { workspaces, tell }: FilesForTools): FileAccess {
   async function findSession(reference: string | undefined, caller: ToolCaller): Promise<Session> {
-    // The one it belongs to was found to be live on the way in, and stands in the workspace that its client chose.
+    // The session of the call is known to be live, and has the workspace that its client selected.
     if (reference === 'current' || reference === caller.session.id) return caller.session;
     const record = sessionOf(await reach.find(reference, caller));
     return record.id === caller.session.id ? standingAs(record, caller.session) : record;

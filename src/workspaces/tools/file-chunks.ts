@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { OpenedFile } from '../backends/backend.ts';
 
-/** Files of up to this size are looked at whole: hashed, and their lines counted. Larger ones only as far as asked. */
+/** Files up to this size are read whole: hashed, and their lines counted. Larger ones are read as far as asked. */
 export const maxWholeBytes = 16 * 1024 * 1024;
 
-/** Whole units of every encoding. */
+/** A multiple of the code units of every encoding. */
 const chunkBytes = 256 * 1024;
 
-/** The content from an offset on, a piece at a time. */
+/** Reads the content from an offset on, in chunks. */
 export async function* readChunks(file: OpenedFile, from = 0): AsyncGenerator<Uint8Array> {
   for (let at = from; ; ) {
     const piece = await file.read(at, chunkBytes);
@@ -17,19 +17,19 @@ export async function* readChunks(file: OpenedFile, from = 0): AsyncGenerator<Ui
   }
 }
 
-/** Cheaper to hold than to read again for each look at it. */
+/** Smaller files are buffered rather than read again. */
 const smallBytes = 64 * 1024;
 
-/** The file itself, or all that is in it, read once: whatever is looked at then fits together. */
+/** Reads a small file once, so that all further reads see the same content. */
 export async function bufferIfSmall(file: OpenedFile): Promise<OpenedFile> {
   if (file.facts.bytes >= smallBytes) return file;
   const content = await file.read(0, smallBytes);
-  // It may have grown.
+  // The file may have grown.
   if (content.length === smallBytes) return file;
   return { ...file, read: async (offset, length) => content.subarray(offset, offset + length) };
 }
 
-/** Null for a file that is too large for it. */
+/** Null for a file that is too large. */
 export async function hashFile(file: OpenedFile): Promise<string | null> {
   if (file.facts.bytes > maxWholeBytes) return null;
   const hash = createHash('sha256');
@@ -37,7 +37,7 @@ export async function hashFile(file: OpenedFile): Promise<string | null> {
   return hash.digest('hex');
 }
 
-/** Works on an opened file, and closes it whatever happens. */
+/** Runs `work` on an opened file and closes it. */
 export async function withFile<T>(
   opening: OpenedFile | Promise<OpenedFile>,
   work: (file: OpenedFile) => Promise<T>,

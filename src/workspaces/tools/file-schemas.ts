@@ -2,12 +2,12 @@ import * as z from 'zod';
 import type { Stopped } from '../search/bounds.ts';
 import type { WalkedEntry } from '../search/walk-files.ts';
 
-/** Longer ones are no paths anywhere. */
+/** No system has longer paths. */
 export const pathArgument = z.string().min(1).max(4096);
 
 export const sha256Schema = z.string().nullable().describe('Of the whole file; null above 16 MiB.');
 
-/** Something that lies in a workspace, as lists and searches show it. */
+/** An entry of a workspace, as lists and searches show it. */
 export const entrySchema = z.strictObject({
   path: z.string().describe('Relative to the workspace.'),
   kind: z.enum(['file', 'folder', 'link', 'special']),
@@ -35,15 +35,15 @@ export function describeEntry(entry: WalkedEntry): z.input<typeof entrySchema> {
   };
 }
 
-/** The last moment that a date can name. */
+/** The latest time that a Date can hold. */
 const maxDateMs = 8.64e15;
 
-/** Some file systems keep times that no date has, and whoever owns a file sets its time. */
+/** Formats a file time. Some file systems and owners of files set times that no Date can hold. */
 export function formatTime(ms: number): string {
   return new Date(Math.max(-maxDateMs, Math.min(ms, maxDateMs))).toISOString();
 }
 
-/** Why there may be more than is told. */
+/** The reason why there may be more results. */
 export const truncatedSchema = z
   .enum(['limit', 'entries', 'time', 'depth'])
   .nullable()
@@ -58,10 +58,10 @@ const truncationReasons: Readonly<Record<Stopped | 'limit', string>> = {
   depth: 'Some folders lie too deep to be looked into.',
 };
 
-/** In a sentence, with what to do about it. */
+/** Explains the reason in a sentence, with advice. */
 export function explainTruncation(why: Stopped | 'limit', advice: string): string {
   return `[${truncationReasons[why]} ${advice}]`;
 }
 
-/** Where a call does not say: the whole workspace. */
+/** The whole workspace unless given. */
 export const folderArgument = z.string().min(1).max(4096).optional();

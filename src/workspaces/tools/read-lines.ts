@@ -6,11 +6,11 @@ import type { OpenedFile } from '../backends/backend.ts';
 import { maxWholeBytes, readChunks } from './file-chunks.ts';
 
 /**
- * Where lines of large files begin, as reads found out, so that whoever reads on does not count from the beginning
- * again. A place holds for one version of a file only.
+ * Known offsets of lines in large files, so that reading on does not count lines from the start again. An offset is
+ * valid for one version of a file only.
  */
 export interface LineOffsets {
-  /** The last known place that is not behind the line. */
+  /** The last known offset that is not after the line. */
   before(file: string, line: number): LineOffset | undefined;
   keep(file: string, place: LineOffset): void;
 }
@@ -25,14 +25,14 @@ export interface LineRange {
   readonly maxBytes: number;
 }
 
-/** Where a line begins. */
+/** The byte offset at which a line begins. */
 export interface LineOffset {
   readonly line: number;
   readonly offset: number;
 }
 
 export interface LineReadResult {
-  /** Undefined when the bytes are not text after all. */
+  /** Undefined when the bytes are no text. */
   readonly content: string | undefined;
   /** The last line in `content`; the one before `startLine` when there is none. */
   readonly endLine: number;
@@ -42,21 +42,21 @@ export interface LineReadResult {
   readonly next: LineOffset | undefined;
   /** `maxBytes` was reached before the last line asked for. */
   readonly truncated: boolean;
-  /** How far was looked without coming to the lines asked for: they lie too far in. */
+  /** The offset at which reading stopped before it reached the requested lines. */
   readonly givenUp: LineOffset | undefined;
   readonly lineEnding: LineEnding;
   readonly sha256: string | null;
 }
 
-/** Longer lines are cut, so that a few of them do not take the room of all others. */
+/** Longer lines are cut, so that a few of them do not crowd out all others. */
 export const maxLineLength = 2000;
-/** As many bytes as that many characters can have. */
+/** The bytes that so many characters can have. */
 const maxLineBytes = maxLineLength * 4;
 
-/** More of a file is not gone through for one answer: it may be a hole of many terabytes. */
+/** Limits what one answer reads: a sparse file may have many terabytes. */
 const maxScannedBytes = 2 * 1024 ** 3;
 
-/** Lines that lie next to each other and are short, or one that may have to be cut. */
+/** Adjacent short lines, or one long line that may have to be cut. */
 interface LineStretch {
   readonly start: number;
   readonly line: number;
@@ -64,7 +64,7 @@ interface LineStretch {
   end: number;
 }
 
-/** Reads lines of a file, holding no more of it than is asked for. Begins to count at a place that is known. */
+/** Reads lines of a file without keeping more of it than asked for. Counting begins at a known offset. */
 export async function readLines(
   file: OpenedFile,
   encoding: Encoding,
@@ -108,7 +108,7 @@ export async function readLines(
   }
 
   const hash = isWhole ? createHash('sha256') : undefined;
-  // The mark belongs to the hash and to no line.
+  // The byte order mark is part of the hash and of no line.
   hash?.update(encoding.mark);
   const scan = scanLines(encoding, begin.offset, onLineEnd);
   let offset = begin.offset;
@@ -119,7 +119,7 @@ export async function readLines(
     offset += piece.length;
     if (isWhole || offset >= file.facts.bytes) continue;
     const isFar = offset - begin.offset > maxBytesScanned;
-    // All that was asked for is there: how long the line after it is need not be known.
+    // All requested lines are there, so the length of the next one does not matter.
     if (line > endLine || (isFar && last >= startLine)) next ??= { line, offset: lineStart };
     if (next !== undefined || isFar) {
       isEnd = false;
@@ -169,7 +169,7 @@ async function decodeStretches(
   return { content: parts.join(''), cutLines };
 }
 
-/** The last character may have lost some of its bytes. */
+/** Decodes text whose last character may be incomplete. */
 function decodeBeginning(bytes: Uint8Array, encoding: Encoding): string | undefined {
   for (let lost = 0; lost < 4; lost++) {
     const text = decode(bytes.subarray(0, bytes.length - lost), encoding);
@@ -195,7 +195,7 @@ export function createLineOffsets(): LineOffsets {
         .reduce<LineOffset | undefined>((a, b) => (a === undefined || b.line > a.line ? b : a), undefined),
     keep(file, place) {
       const others = (files.get(file) ?? []).filter(({ line }) => line !== place.line);
-      // Set anew, so that the file read longest ago is the first to go.
+      // Inserted again, so that the file read longest ago is evicted first.
       files.delete(file);
       files.set(file, [...others, place].slice(-maxOffsets));
       for (const oldest of files.keys()) {

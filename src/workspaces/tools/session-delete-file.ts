@@ -4,7 +4,7 @@ import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessio
 import type { FileAccess } from './file-access.ts';
 import { pathArgument } from './file-schemas.ts';
 
-/** A folder that holds more stays whole: that much is no slip of a path. */
+/** A folder with more entries is not deleted: the damage of a wrong path would be too large. */
 const maxEntries = 10_000;
 
 export function sessionDeleteFile(access: FileAccess): Tool {

@@ -67,7 +67,7 @@ async function readInfo(files: SessionFiles, path: string): Promise<z.input<type
   };
 }
 
-/** A link that leads nowhere is still a link, and a file that may not be changed still a file. */
+/** Returns undefined for a refusal: a dangling link is still a link, and a read-only file still a file. */
 async function ignoreRefusal<T>(asking: Promise<T>): Promise<T | undefined> {
   try {
     return await asking;
@@ -77,7 +77,7 @@ async function ignoreRefusal<T>(asking: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Whoever could not look has not refused anything. */
+/** Errors that are no refusal. */
 const notRefusals: ReadonlySet<string> = new Set<ErrorCode>(['INTERNAL', 'WORKSPACE_UNAVAILABLE']);
 
 async function readContentInfo(file: OpenedFile): Promise<z.input<typeof content>> {

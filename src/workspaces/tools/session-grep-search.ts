@@ -81,7 +81,7 @@ function listMatches({ files }: GrepFound, withContext: boolean) {
   );
 }
 
-/** File by file: matches as `12: text`, lines near them as `13- text`, each line once. */
+/** Renders matches file by file: `12: text`, nearby lines as `13- text`, each line once. */
 function renderMatches({ files }: GrepFound): string {
   if (files.length === 0) return 'No line fits.';
   return files.map(({ path, matches }) => [escapeControls(path), ...renderLines(matches)].join('\n')).join('\n\n');
@@ -101,7 +101,7 @@ function renderLines(matches: readonly FoundMatch[]): string[] {
   });
 }
 
-/** What stands in a file must not look like a line of this answer. */
+/** Removes line breaks, so that content of a file cannot look like a line of this answer. */
 function toOneLine(text: string): string {
   return text.replace(/[\r\u0085\u2028\u2029]/g, ' ');
 }

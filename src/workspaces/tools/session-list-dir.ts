@@ -63,7 +63,7 @@ export function sessionListDir(access: FileAccess): Tool {
   });
 }
 
-/** The last path of a page: whatever is made or removed meanwhile, the next one goes on behind it. */
+/** The cursor is the last path of a page, so that the next page goes on after it although entries come and go. */
 function encodeCursor(path: string): string {
   return Buffer.from(path).toString('base64url');
 }
@@ -77,10 +77,7 @@ function decodeCursor(cursor: string): string {
   });
 }
 
-/**
- * Entries as an indented tree, as people draw it. A name is one line whatever it contains: what is read here is taken for
- * what lies there.
- */
+/** Renders entries as an indented tree. A name is one line whatever it contains, so that it cannot fake an entry. */
 function renderTree(start: string, entries: readonly WalkedEntry[]): string {
   const shown = new Set<string>();
   const lines: string[] = [];
@@ -88,7 +85,7 @@ function renderTree(start: string, entries: readonly WalkedEntry[]): string {
     const path = below(start, entry.path);
     const names = path.split('/');
     const depth = names.length - 1;
-    // A page may begin in the middle of a folder, whose name it then needs.
+    // A page may begin inside a folder, whose name it then needs.
     for (let above = 0; above < depth; above++) {
       const folder = names.slice(0, above + 1).join('/');
       if (shown.has(folder)) continue;

@@ -19,7 +19,7 @@ import { createLineOffsets, type LineOffsets, type LineRange, maxLineLength, rea
 
 const defaultBytes = 256 * 1024;
 const maxBytesLimit = 1024 * 1024;
-/** In base64 as much as models take of one image. */
+/** In base64 this is the limit of models for one image. */
 const maxImageBytes = 3_750_000;
 
 const line = z.number().int().min(1);
@@ -127,7 +127,7 @@ async function readTextOrImage(
   );
 }
 
-/** Said apart from the text, which stays what it is in the file. */
+/** A note apart from the text, which stays as in the file. */
 function createNote({ bytes, startLine, endLine, totalLines, nextLine, cutLines }: ReadFileAnswer): string {
   if (bytes === 0) return '[The file is empty.]';
   const words: string[] = [];
@@ -140,7 +140,7 @@ function createNote({ bytes, startLine, endLine, totalLines, nextLine, cutLines 
   return words.length === 0 ? '' : `[${words.join(' ')}]`;
 }
 
-/** What is no text is told of; an image is shown, unless it is too large for that. */
+/** Describes a file that is no text; an image is shown unless it is too large. */
 async function describeBinary(
   file: OpenedFile,
   head: Uint8Array,

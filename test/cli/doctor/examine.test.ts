@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { showExamination } from '../../../src/cli/commands/doctor.ts';
+import { renderExamination } from '../../../src/cli/commands/doctor.ts';
 import { describeLimits, type Examination, examineMachine } from '../../../src/cli/doctor/examine.ts';
 import { cannotStart, missing } from '../../../src/sandbox/bwrap/remedy.ts';
 import type { Machine } from '../../../src/sandbox/common/machine.ts';
@@ -117,7 +117,7 @@ describe('what is found on this machine', () => {
     expect(found.ok).toBe(false);
     expect(states(found)).toMatchObject({ plain: 'ok', bwrap: 'missing', redis: 'missing' });
     for (const { state, remedy } of found.findings) if (state === 'missing') expect(remedy).toMatch(/./);
-    const shown = showExamination(found);
+    const shown = renderExamination(found);
     expect(shown.split('\n').filter((line) => line.length > 80)).toEqual([]);
     expect(shown).toMatch(/^bwrap +missing +"bwrap" is not on the PATH/m);
     expect(shown.replace(/\s+/g, ' ')).toContain('bwrap: Install bubblewrap 0.8 or newer');

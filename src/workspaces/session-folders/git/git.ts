@@ -9,10 +9,10 @@ import type { Limits } from '../../../sandbox/limits/limits.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
 import { readBounded } from '../../read-bounded.ts';
 
-/** Git said no, or is not there. What it says names paths of the host: for the log, not for agents. */
+/** Git failed or is not installed. The message has paths of the host: it is for the log, not for agents. */
 export class GitError extends Error {
   readonly missing: boolean;
-  /** What git left with; undefined where it did not come to an end by itself. */
+  /** The exit code; undefined where git did not exit by itself. */
   readonly code: number | undefined;
 
   constructor(
@@ -27,24 +27,24 @@ export class GitError extends Error {
 }
 
 /**
- * A git folder to work with, named outright: what a session wrote is never asked where the repository lies. Git sees the
- * folders that are named here and nothing else of the machine's files.
+ * The git folder to work with. It is given explicitly, since a session could have written a pointer to another one. Git
+ * sees these folders and no other files of the machine.
  */
 interface GitPaths {
   readonly gitDir: string;
-  /** Of the repository, where the git folder is that of one of its worktrees. */
+  /** The git folder of the repository, where `gitDir` is that of one of its worktrees. */
   readonly commonDir?: string;
   readonly workTree?: string;
-  /** Where the objects lie, if not in the git folder. */
+  /** The folder of the objects, if not in the git folder. */
   readonly objects?: string;
   readonly index?: string;
 }
 
-/** What git sees beside the folders of its place, and what it may write. */
+/** The files that git sees beside its own folders, and those it may write. */
 interface GitAccess {
-  /** Folders that git may write, whether they are part of the place or not. */
+  /** Folders that git may write. */
   readonly writes?: readonly string[] | undefined;
-  /** Given where git sees only these files and folders of the work tree. */
+  /** The only files and folders of the work tree that git sees; all unless given. */
   readonly parts?: readonly string[] | undefined;
 }
 
@@ -57,7 +57,7 @@ const limits: Limits = {
   wallSeconds: 900,
 };
 
-/** By these a repository says what is to be run. Git has no reason to write them where Ambit runs it. */
+/** Files by which a repository says what to run. Git has no reason to write them when Ambit runs it. */
 const protectedNames = ['config', 'config.worktree', 'hooks', 'info'];
 
 const mountAt = (path: string) => ({ real: path, inside: path });
@@ -66,21 +66,21 @@ export type { GitPaths as GitPlace };
 
 export interface GitOptions extends GitAccess {
   readonly input?: string;
-  /** Ten minutes unless given. Less where a session may have put something in the way, such as a pipe. */
+  /** Ten minutes unless given. Less where a session could block git, for instance with a pipe. */
   readonly timeoutMs?: number;
 }
 
-/** Runs git in a sandbox, and gives what it printed. */
+/** Runs git in a sandbox and returns its output. */
 export type RunGit = (paths: GitPaths, args: readonly string[], options?: GitOptions) => Promise<Buffer>;
 
 export interface GitRunnerOptions {
-  /** The sandbox that this machine has; rejects where there is none. */
+  /** The sandbox of this machine; rejects where there is none. */
   readonly sandbox: () => Promise<SandboxRunner>;
-  /** The instance's folder, where the warden finds the folders of processes. */
+  /** The folder of this instance, where the reaper finds the folders of processes. */
   readonly tmpRoot: string;
 }
 
-/** Whatever of a repository's configuration would run a program, fetch something, or look further than it must. */
+/** Overrides every setting of a repository that would run a program, fetch something, or read more than needed. */
 const safeConfig = [
   ['core.hooksPath', '/dev/null'],
   ['core.fsmonitor', 'false'],
@@ -98,20 +98,20 @@ const safeConfig = [
   ['gc.auto', '0'],
   ['maintenance.auto', 'false'],
   ['worktree.guessRemote', 'false'],
-  // It would set permission bits that a sandbox refuses.
+  // It would set permission bits that the sandbox refuses.
   ['core.sharedRepository', 'umask'],
 ].flatMap(([key, value]) => ['-c', `${key}=${value}`]);
 
 const defaultTimeoutMs = 600_000;
 const maxOutputBytes = 256 * 1024 * 1024;
 const maxErrorBytes = 1024 * 1024;
-/** Folders in the instance's own, which several may share. */
+/** Numbers the temporary folders of this process. */
 let folderCount = 0;
 
 /**
- * Runs git without anybody's configuration but the repository's own, and of that without what could run something. It
- * runs in a sandbox that holds the folders it is given: whatever a link, a pointer or a program in there leads to
- * outside is not there.
+ * Creates a function that runs git with no configuration but the repository's own, without the settings that could run
+ * programs. Git runs in a sandbox with the given folders: a link, a pointer or a program in there cannot reach anything
+ * outside.
  */
 export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit {
   async function start(paths: GitPaths, args: readonly string[], sight: GitAccess): Promise<RunningProcess> {
@@ -149,7 +149,7 @@ export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit 
       void running.end();
     };
     const limit = setTimeout(stop, options.timeoutMs ?? defaultTimeoutMs);
-    // One that has ended without reading all is told about by its exit.
+    // A process that exits without reading its input is reported by its exit code.
     running.stdin.on('error', () => {});
     running.stdin.end(options.input ?? '');
     try {
@@ -191,7 +191,7 @@ function createEnvironment(more: Readonly<Record<string, string | undefined>>): 
     GIT_NO_REPLACE_OBJECTS: '1',
     GIT_ALLOW_PROTOCOL: '',
     GIT_LITERAL_PATHSPECS: '1',
-    // Names in the reflog, for which git would look into the account.
+    // Names for the reflog. Without them, git would read the account.
     GIT_COMMITTER_NAME: 'ambit',
     GIT_COMMITTER_EMAIL: 'ambit@localhost',
     ...more,
@@ -200,7 +200,7 @@ function createEnvironment(more: Readonly<Record<string, string | undefined>>): 
   return Object.fromEntries(given);
 }
 
-/** What git sees and may write. All have their own names inside: git notes down where worktrees and repositories lie. */
+/** The sandbox of git. Paths are the same inside, since git records the paths of worktrees and repositories. */
 function createConfinement(paths: GitPaths, { writes = [], parts }: GitAccess, tmpDir: string): Confinement {
   const { gitDir, commonDir, workTree, objects, index } = paths;
   const named = [

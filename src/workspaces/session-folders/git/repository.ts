@@ -13,22 +13,22 @@ import { dirname, join, relative, resolve } from 'node:path';
 
 /** The repository that a workspace lies in. */
 export interface Repository {
-  /** Of this checkout; where the workspace lies in a worktree already, not the repository's own. */
+  /** The git folder of this checkout. In a worktree, it is not the repository's own. */
   readonly gitDir: string;
-  /** Of the repository: objects, branches, worktrees. */
+  /** The git folder of the repository: objects, branches, worktrees. */
   readonly commonDir: string;
-  /** The folder of the checkout, and the way from there to the workspace. */
+  /** The folder of the checkout; `prefix` is the relative path from there to the workspace. */
   readonly top: string;
   readonly prefix: string;
 }
 
 export type RepositoryLookup = Repository | { readonly refused: string };
 
-/** A repository says by these what is in it. As links they could lead to another one, which nobody named. */
+/** The main parts of a repository. As links they could lead to another repository. */
 const checkedNames = ['HEAD', 'config', 'packed-refs', 'refs', 'objects', 'objects/info', 'objects/pack', 'worktrees'];
 
 /**
- * Found as git finds it, but without believing what a session may have written into the workspace: a pointer to a
+ * Finds the repository as git does, but without trusting files that a session may have written: a pointer to a
  * repository counts only where the repository points back.
  */
 export function findRepository(workspace: string): RepositoryLookup {
@@ -54,7 +54,7 @@ function readOwnFolder(gitDir: string): Pick<Repository, 'gitDir' | 'commonDir'>
   return statLink(join(gitDir, 'commondir')) === undefined ? { gitDir, commonDir: gitDir } : undefined;
 }
 
-/** A worktree's `.git` is a file that names its place in the repository, and that place names the file. */
+/** Follows the `.git` file of a worktree to its folder in the repository, which must name this file. */
 function followPointer(file: string): Pick<Repository, 'gitDir' | 'commonDir'> | undefined {
   try {
     const target = /^gitdir: (.+?)\n?$/.exec(readSmallFile(file))?.[1];
@@ -68,13 +68,13 @@ function followPointer(file: string): Pick<Repository, 'gitDir' | 'commonDir'> |
   }
 }
 
-/** The `.git` file that a worktree's place in its repository is for. */
+/** Reads which `.git` file a worktree's folder in its repository belongs to. */
 export function readPointer(adminDir: string): string {
   const folder = dirname(resolve(adminDir, readSmallFile(join(adminDir, 'gitdir')).trim()));
   return join(statLink(folder) === undefined ? folder : realpathSync.native(folder), '.git');
 }
 
-/** What a small file of a repository says. A pipe in its place would be waited for, with all of the gateway. */
+/** Reads a small file of a repository without following links or blocking: a pipe would block the whole gateway. */
 export function readSmallFile(path: string): string {
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   try {
@@ -96,7 +96,7 @@ function findUnsafePart(commonDir: string): string | undefined {
   for (const name of checkedNames) {
     const stats = statLink(join(commonDir, name));
     if (stats?.isSymbolicLink()) return `"${name}" of its repository is a link`;
-    // Git would wait for ever for what comes out of a pipe.
+    // Git would wait for a pipe without end.
     if (stats !== undefined && !stats.isFile() && !stats.isDirectory()) return `"${name}" of its repository is no file`;
   }
   const alternates = ['objects/info/alternates', 'objects/info/http-alternates'];
@@ -104,7 +104,7 @@ function findUnsafePart(commonDir: string): string | undefined {
   return borrows ? borrowsObjects : undefined;
 }
 
-/** Whoever could write it could look into any repository by it. */
+/** Refused because such a file gives access to any other repository. */
 const borrowsObjects =
   'its repository borrows objects from another one, which git does not see there; "git repack -a -d" copies them, then "objects/info/alternates" can be removed';
 

@@ -8,8 +8,8 @@ import { GitError, type GitPlace, type RunGit } from './git.ts';
 import type { Repository } from './repository.ts';
 
 /**
- * A git folder of our own that borrows nothing from the repository but its objects: no configuration, no hooks, no
- * attributes. Files are checked out and looked at through it, so that no filter and no program of anybody's is run.
+ * Creates a git folder that uses only the objects of the repository: no configuration, hooks or attributes. Files are
+ * checked out and compared through it, so that no filter or program of the repository is run.
  */
 export async function createShadow(folder: string, commit: string): Promise<void> {
   await mkdir(join(folder, 'refs'), { recursive: true, mode: 0o700 });
@@ -24,17 +24,17 @@ export function shadowPaths(folder: string, commonDir: string, workTree: string)
   return { gitDir: folder, workTree, objects: join(commonDir, 'objects') };
 }
 
-/** All files of the commit, into an empty folder. */
+/** Checks all files of a commit out into an empty folder. */
 export async function checkOutCommit(git: RunGit, shadow: GitPlace, tree: string, commit: string): Promise<void> {
   await git({ ...shadow, workTree: tree }, ['read-tree', '--reset', '-u', commit], { writes: [shadow.gitDir, tree] });
 }
 
-/** A pipe that somebody puts in place of a `.gitignore` while git looks makes git wait for ever. */
+/** A pipe that replaces a `.gitignore` while git runs makes git wait without end. */
 const gitTimeoutMs = 30_000;
 
 /**
- * What git would not look at, of the files it does not know: folders end in "/". Where it cannot say, nothing may be
- * taken for wanted: then this is refused. Nothing of the repository is needed for it.
+ * Lists the untracked files that git ignores; folders end in "/". Refused where git fails, since ignored files must not
+ * be taken for work. The objects of the repository are not needed.
  */
 export async function listIgnoredFiles(git: RunGit, shadow: GitPlace, timeoutMs = gitTimeoutMs): Promise<string[]> {
   const { objects: _, ...paths } = shadow;
@@ -51,13 +51,13 @@ export async function listIgnoredFiles(git: RunGit, shadow: GitPlace, timeoutMs 
   }
 }
 
-/** Whether the files of the workspace differ from the commit that its checkout stands on; undefined where git cannot say. */
+/** Whether the files of the workspace differ from the commit of its checkout; undefined where git fails. */
 export async function hasUncommitted(
   git: RunGit,
   shadow: GitPlace,
   checkout: Repository,
 ): Promise<boolean | undefined> {
-  // A copy of the checkout's index knows which files need no second look, and is ours to refresh.
+  // A copy of the index tells which files are unchanged, and may be refreshed.
   const index = join(shadow.gitDir, 'index-of-checkout');
   try {
     await copyIndex(checkout.gitDir, index);
@@ -75,7 +75,7 @@ export async function hasUncommitted(
   }
 }
 
-/** The workspace, and what is said above it of the files in it. */
+/** The workspace, and the ignore and attribute files above it. */
 function visibleParts({ top, prefix }: Repository): string[] | undefined {
   if (prefix === '') return undefined;
   const names = prefix.split('/');
@@ -84,14 +84,14 @@ function visibleParts({ top, prefix }: Repository): string[] | undefined {
   return [join(top, prefix), ...rules.filter((path) => lstatSync(path, { throwIfNoEntry: false })?.isFile())];
 }
 
-/** By a handle: a pipe in its place is not waited for, and a link is not followed out of there. */
+/** Copies the index by a handle: a pipe does not block, and a link is not followed. */
 async function copyIndex(gitDir: string, target: string): Promise<void> {
   await rm(target, { force: true });
   const root = openRealFolder(gitDir);
   try {
     const file = await root.open('index');
     await file.copyTo(target).finally(() => file.close());
-    // By its age git knows which files may have been written in the same moment as it, and looks into those.
+    // Git compares the age of the index with those of files, and reads files that may have changed at the same moment.
     const writtenAt = Math.floor(file.facts.modifiedMs / 1000);
     await utimes(target, writtenAt, writtenAt);
   } finally {
@@ -99,20 +99,20 @@ async function copyIndex(gitDir: string, target: string): Promise<void> {
   }
 }
 
-/** What files held at the start, as far as the repository still has it. */
+/** Checks out the original files, as far as the repository still has them. */
 export async function checkOutOriginals(
   git: RunGit,
   shadow: GitPlace,
   folder: string,
   paths: readonly string[],
 ): Promise<void> {
-  // Into an empty folder: what the attributes of the commit say decides line ends, not what the session made of them.
+  // In an empty folder, the attributes of the commit decide about line ends, not those of the session.
   const input = paths.map((path) => `${path}\0`).join('');
   const args = ['checkout-index', '--force', '-z', '--stdin'];
   try {
     await git({ ...shadow, workTree: folder }, args, { input, writes: [folder] });
   } catch (error) {
-    // A repository that is gone is no reason not to tell what changed.
+    // Changes are also shown when the repository is gone.
     if (!(error instanceof GitError)) throw error;
   }
 }
@@ -124,7 +124,7 @@ function splitNames(listed: Buffer): string[] {
     .filter((name) => name !== '');
 }
 
-/** Opens a folder by its real path. Where a session has put a link on the way there meanwhile, it is refused. */
+/** Opens a folder by its real path. Refused when a session has replaced a part of the path with a link meanwhile. */
 export function openRealFolder(path: string): SafeRoot {
   const root = openRoot(path);
   const { descriptor } = root;

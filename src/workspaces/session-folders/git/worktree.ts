@@ -7,10 +7,10 @@ import { GitError, type RunGit } from './git.ts';
 import { type Repository, readPointer, readSmallFile } from './repository.ts';
 import { checkOutCommit, createShadow, openRealFolder, shadowPaths } from './shadow-repository.ts';
 
-/** Enough where nothing is checked out. A pipe in the repository makes git wait for ever. */
+/** Enough where nothing is checked out. A pipe in the repository makes git wait without end. */
 const gitTimeoutMs = 60_000;
 
-/** The commit that the checkout stands on; undefined before the first one. */
+/** The commit of the checkout; undefined before the first one. */
 export async function readCommit(git: RunGit, { gitDir, commonDir }: Repository): Promise<string | undefined> {
   const args = ['rev-parse', '--verify', '--quiet', '--end-of-options', 'HEAD^{commit}'];
   try {
@@ -24,8 +24,8 @@ export async function readCommit(git: RunGit, { gitDir, commonDir }: Repository)
 }
 
 /**
- * A worktree of the repository with a branch of its own. Git only notes it down; its files are checked out through a
- * git folder of ours, so that nothing the repository is configured to run is run.
+ * Creates a worktree with a branch of its own. Git only registers it; the files are checked out through the shadow
+ * repository, so that nothing the repository configures is run.
  */
 export async function createWorktree(
   git: RunGit,
@@ -53,13 +53,13 @@ async function addWorktree(
   let failure: unknown;
   for (const branch of branches) {
     try {
-      // There already, so that it can be shown to git without the folder it lies in.
+      // Created first, so that the sandbox can mount it without its parent.
       await mkdir(tree);
       const args = ['worktree', 'add', '--quiet', '--no-checkout', '-b', branch, tree, commit];
       await git({ gitDir, commonDir }, args, { writes: [commonDir, tree], timeoutMs: gitTimeoutMs });
       return branch;
     } catch (error) {
-      // Most likely there is a branch of that name.
+      // Most likely the branch exists already.
       failure = error;
       await removeFolder(tree);
       if (!(error instanceof GitError) || error.code === undefined) break;
@@ -68,7 +68,7 @@ async function addWorktree(
   throw failure;
 }
 
-/** So that git, asked by a person there, finds all as it should be. By handles: no link is followed out of there. */
+/** Gives the worktree its index, so that git works for a person there. By handles, so that no link is followed. */
 async function copyIndex(index: string, commonDir: string, adminDir: string): Promise<void> {
   const root = openRealFolder(commonDir);
   try {
@@ -78,7 +78,7 @@ async function copyIndex(index: string, commonDir: string, adminDir: string): Pr
   }
 }
 
-/** Read once, before anybody else has seen the folder. */
+/** Reads the administrative folder once, before any session has access to the worktree. */
 function readAdminDir(tree: string, commonDir: string): string {
   const target = /^gitdir: (.+?)\n?$/.exec(readSmallFile(join(tree, '.git')))?.[1] ?? '';
   const adminDir = resolve(tree, target);
@@ -88,7 +88,7 @@ function readAdminDir(tree: string, commonDir: string): string {
 }
 
 /**
- * Takes a worktree out of its repository, as long as it is still this one. The branch goes too if nothing was committed
+ * Removes a worktree from its repository, if it is still this one. Its branch is removed too if nothing was committed
  * on it.
  */
 export async function removeWorktree(git: RunGit, origin: WorktreeOrigin, tree: string): Promise<void> {
@@ -96,11 +96,11 @@ export async function removeWorktree(git: RunGit, origin: WorktreeOrigin, tree: 
   const adminDir = origin.adminDir ?? findAdminDir(commonDir, tree);
   const branch = origin.branch || (adminDir === undefined ? '' : readBranch(adminDir));
   if (adminDir !== undefined && belongsTo(adminDir, tree)) {
-    // Sessions of a workspace that is shared may have put links there.
+    // Sessions of a shared workspace may have put links there.
     const root = openRealFolder(commonDir);
     try {
       await root.removeTree(`worktrees/${basename(adminDir)}`);
-      // As git does after the last one. It is not empty while there are others.
+      // Git removes it after the last worktree too. It is not empty while there are others.
       await root.remove('worktrees').catch(() => {});
     } finally {
       root.close();
@@ -111,7 +111,7 @@ export async function removeWorktree(git: RunGit, origin: WorktreeOrigin, tree: 
   await git({ gitDir: commonDir }, args, { writes: [commonDir], timeoutMs: gitTimeoutMs }).catch(() => {});
 }
 
-/** Where a maker was killed before it could note it down. */
+/** Finds the administrative folder when the process was killed before it could record it. */
 function findAdminDir(commonDir: string, tree: string): string | undefined {
   const first = join(commonDir, 'worktrees', basename(tree));
   return [first, ...[...Array(9).keys()].map((count) => `${first}${count + 1}`)].find((dir) => belongsTo(dir, tree));
@@ -130,7 +130,7 @@ function belongsTo(adminDir: string, tree: string): boolean {
   }
 }
 
-/** A name a branch can have, made of the name of the session or its id. */
+/** Names for the branch, made of the name of the session or its id. */
 export function branchNames(sessionId: string, name: string | undefined): string[] {
   const short = sessionId.slice(0, 8);
   const safeName = (name ?? '')
