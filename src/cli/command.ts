@@ -15,11 +15,11 @@ export interface Invocation {
 
 /** One command of the command line: its flags, its help and the function that runs it. */
 export interface Command {
-  readonly path: readonly string[];
   readonly help: string;
   readonly operands?: string;
   readonly flags: Readonly<Record<string, Flag>>;
-  readonly run: (invocation: Invocation) => Promise<number>;
+  /** Returns the exit code; 0 unless given. */
+  readonly run: (invocation: Invocation) => Promise<number | undefined>;
 }
 
 export class UsageError extends Error {}

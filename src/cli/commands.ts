@@ -6,6 +6,13 @@ export interface CommandEntry {
   readonly load: () => Promise<Command>;
 }
 
+/** A command with the words that call it. */
+export interface LoadedCommand extends Command, Pick<CommandEntry, 'path'> {}
+
+export async function loadCommand({ path, load }: CommandEntry): Promise<LoadedCommand> {
+  return { path, ...(await load()) };
+}
+
 export const commands: readonly CommandEntry[] = [
   { path: ['serve'], load: async () => (await import('./commands/serve.ts')).serveCommand },
   { path: ['stdio'], load: async () => (await import('./commands/stdio.ts')).stdioCommand },
@@ -25,10 +32,7 @@ export const commands: readonly CommandEntry[] = [
   { path: ['server', 'approve'], load: async () => (await import('./commands/server-approve.ts')).serverApprove },
   { path: ['credential', 'set'], load: async () => (await import('./commands/credential.ts')).credentialSet },
   { path: ['credential', 'list'], load: async () => (await import('./commands/credential.ts')).credentialList },
-  {
-    path: ['credential', 'remove'],
-    load: async () => (await import('./commands/credential.ts')).credentialRemove,
-  },
+  { path: ['credential', 'remove'], load: async () => (await import('./commands/credential.ts')).credentialRemove },
   { path: ['user', 'add'], load: async () => (await import('./commands/user.ts')).userAdd },
   { path: ['user', 'list'], load: async () => (await import('./commands/user.ts')).userList },
   { path: ['user', 'remove'], load: async () => (await import('./commands/user.ts')).userRemove },

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { isAmbitError } from '../errors.ts';
 import { escapeControls } from '../lib/text/escape-controls.ts';
 import { manifest } from '../own-files.ts';
-import { type Command, globalFlags, type Invocation, UsageError } from './command.ts';
-import { commands } from './commands.ts';
+import { globalFlags, type Invocation, UsageError } from './command.ts';
+import { commands, type LoadedCommand, loadCommand } from './commands.ts';
 import { readInvocation } from './read-invocation.ts';
 
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
@@ -12,7 +12,7 @@ const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly ver
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   if (argv.length === 0 || argv[0] === 'help' || argv[0] === '--help' || argv[0] === '-h') {
     (argv.length === 0 ? process.stderr : process.stdout).write(
-      renderUsage(await Promise.all(commands.map((verb) => verb.load()))),
+      renderUsage(await Promise.all(commands.map(loadCommand))),
     );
     return argv.length === 0 ? 2 : 0;
   }
@@ -21,7 +21,7 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
     return 0;
   }
   let invocation: Invocation;
-  let command: Command;
+  let command: LoadedCommand;
   try {
     ({ command, invocation } = await readInvocation(commands, argv, env));
   } catch (error) {
@@ -34,7 +34,7 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
     return 0;
   }
   try {
-    return await command.run(invocation);
+    return (await command.run(invocation)) ?? 0;
   } catch (error) {
     if (error instanceof UsageError) {
       printError(`${error.message}\nTry "ambit help".`);
@@ -52,7 +52,7 @@ function printError(text: string): void {
 }
 
 /** Renders the help text within 80 columns. */
-function renderUsage(listed: readonly Command[]): string {
+function renderUsage(listed: readonly LoadedCommand[]): string {
   const lines = ['Ambit, the session layer for MCP.', '', 'Usage:'];
   for (const command of listed) {
     const operands = command.operands === undefined ? '' : ` ${command.operands}`;

@@ -1,18 +1,18 @@
 import { parseArgs } from 'node:util';
-import { type Command, globalFlags, type Invocation, UsageError } from './command.ts';
-import type { CommandEntry } from './commands.ts';
+import { globalFlags, type Invocation, UsageError } from './command.ts';
+import { type CommandEntry, type LoadedCommand, loadCommand } from './commands.ts';
 
 /** Finds the command and parses its arguments. Global flags may stand anywhere before `--`. */
 export async function readInvocation(
   entries: readonly CommandEntry[],
   argv: readonly string[],
   env: NodeJS.ProcessEnv,
-): Promise<{ readonly command: Command; readonly invocation: Invocation }> {
+): Promise<{ readonly command: LoadedCommand; readonly invocation: Invocation }> {
   const end = argv.indexOf('--');
   const own = end === -1 ? argv : argv.slice(0, end);
   const rest = end === -1 ? [] : argv.slice(end + 1);
   const { verb, words } = findCommand(entries, own);
-  const command = await verb.load();
+  const command = await loadCommand(verb);
   const flags = { ...globalFlags, ...command.flags };
   try {
     const { values, positionals } = parseArgs({

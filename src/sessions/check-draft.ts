@@ -5,7 +5,6 @@ import { mostPermissions, permissionName } from '../rules/permissions.ts';
 import type { SessionDraft } from './session.ts';
 
 const metadataKeyPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-
 const maxServers = 1000;
 
 /** The servers a session is limited to, each once. An unknown name is refused: it would limit nothing. */

@@ -5,7 +5,6 @@ const viewsByPermissions = new WeakMap<Session, Map<string, Session>>();
 
 /** Tokens of one user have few sets of scopes. With more than these, views are created again. */
 const maxViews = 16;
-
 const viewsByWorkspace = new WeakMap<Session, Map<string, Session>>();
 
 /**

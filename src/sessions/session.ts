@@ -10,26 +10,11 @@ export interface Session extends Loaded<Omit<SessionRecord, 'lastActiveAt' | 'ex
   readonly byToken?: TokenPermissions;
 }
 
-/** The members of a record that the opener of a session may set. */
-type DraftMember =
-  | 'id'
-  | 'name'
-  | 'userId'
-  | 'agentId'
-  | 'workspaceId'
-  | 'parentId'
-  | 'keyId'
-  | 'trustLevel'
-  | 'ttlSeconds'
-  | 'servers'
-  | 'permissions'
-  | 'metadata';
-
 /**
  * A session to be opened. Without a value, the id is random, there are no permissions, and the configuration decides
  * the rest.
  */
-export interface SessionDraft extends Partial<NonNull<Pick<SessionRecord, DraftMember>>> {}
+export interface SessionDraft extends Partial<NonNull<Omit<NewSession, 'tokenDigests' | 'lifetimeSeconds'>>> {}
 
 /** A draft whose members were checked against their bounds. */
 export interface CheckedDraft extends SessionDraft {

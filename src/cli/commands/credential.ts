@@ -18,7 +18,6 @@ const credentialFlags = {
 } as const satisfies Readonly<Record<string, Flag>>;
 
 export const credentialSet: Command = {
-  path: ['credential', 'set'],
   help: 'keep what a server needs for a user; the value comes from stdin',
   flags: { ...credentialFlags, json: jsonFlag },
   async run(invocation) {
@@ -26,12 +25,10 @@ export const credentialSet: Command = {
     const value = await readSecret(process.stdin, isTerminal() ? process.stderr : undefined);
     await controlRequest(invocation, 'POST /api/v1/credentials', { body: { ...which, value } });
     printData(invocation, { ...which, set: true }, () => `Kept for ${which.userId} at ${which.server}.`);
-    return 0;
   },
 };
 
 export const credentialList: Command = {
-  path: ['credential', 'list'],
   help: 'the credentials and logins there are, without their values',
   flags: {
     user: credentialFlags.user,
@@ -51,16 +48,13 @@ export const credentialList: Command = {
         ? 'No credentials. Keep one with "ambit credential set".'
         : renderTable(['USER', 'SERVER', 'NAME', 'SET', 'NOTE'], rows);
     printData(invocation, { credentials, logins }, show);
-    return 0;
   },
 };
 
 type Credential = AnswerOf<'GET /api/v1/credentials'>['credentials'][number];
-
 const loginStates = { active: '', lost: 'lost: log in again', wanted: 'log in again: more is wanted' };
 
 export const credentialRemove: Command = {
-  path: ['credential', 'remove'],
   help: 'forget a credential, and end what was started with it',
   flags: {
     ...credentialFlags,

@@ -5,11 +5,9 @@ import { findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { defaultColumns, printData, wrapText } from '../io/output.ts';
 
 const gap = 2;
-
 const renderStoreName = (name: string): string => (name === 'data directory' ? name : `store ${name}`);
 
 export const doctorCommand: Command = {
-  path: ['doctor'],
   help: 'what this machine can do, and what mends what it cannot; exit 1 when something is missing',
   flags: { json: jsonFlag },
   async run(invocation) {

@@ -6,7 +6,6 @@ import { defaultColumns, printData, renderTable, shortenEnd, wrapText } from '..
 const maxWidths = { claim: 26, value: 24, rule: 26 };
 
 export const explainCommand: Command = {
-  path: ['explain'],
   help: 'whether a call is allowed, by which rule, from which claims',
   flags: {
     session: { type: 'string', value: 'ID', help: 'which session' },
@@ -23,7 +22,6 @@ export const explainCommand: Command = {
       body: { tool, args: readFlag(invocation, 'args') },
     });
     printData(invocation, explained, () => renderExplanation(explained));
-    return 0;
   },
 };
 

@@ -26,7 +26,6 @@ import { describeCommand } from '../io/show-server.ts';
 type ServerPreview = { readonly server: ServerDefinition; readonly pinned: Pinned };
 
 export const importCommand: Command = {
-  path: ['import'],
   operands: '[FILE]…',
   help: `take over servers of ${clients.join(', ')}`,
   flags: {

@@ -12,7 +12,6 @@ import { controlRequest } from '../io/control-request.ts';
 import { printData, relativeTime, renderTable } from '../io/output.ts';
 
 export const keyCreate: Command = {
-  path: ['key', 'create'],
   help: 'make a key by which a user is known; it is shown only here',
   flags: {
     user: { type: 'string', value: 'U', help: 'whose' },
@@ -35,12 +34,10 @@ export const keyCreate: Command = {
       },
     });
     printKey(id, key);
-    return 0;
   },
 };
 
 export const keyList: Command = {
-  path: ['key', 'list'],
   help: 'the keys there are; never what proves them',
   flags: { user: { type: 'string', value: 'U', help: 'only of this user' }, json: jsonFlag },
   async run(invocation) {
@@ -49,12 +46,10 @@ export const keyList: Command = {
     printData(invocation, listed, () =>
       listed.keys.length === 0 ? 'No keys. Make one with "ambit key create --user U".' : renderKeys(listed),
     );
-    return 0;
   },
 };
 
 export const keyRevoke: Command = {
-  path: ['key', 'revoke'],
   help: 'make a key worthless for good, and end its sessions',
   operands: 'ID',
   flags: { json: jsonFlag },
@@ -67,7 +62,6 @@ export const keyRevoke: Command = {
       view,
       () => `Revoked ${view.id.slice(0, 8)} of ${view.userId}; ${view.sessions} sessions ended.`,
     );
-    return 0;
   },
 };
 
@@ -81,7 +75,6 @@ const unitSeconds: ReadonlyMap<string, number> = new Map([
 ]);
 
 export const keyRotate: Command = {
-  path: ['key', 'rotate'],
   help: 'another secret for the same key; it is shown only here',
   operands: 'ID',
   flags: {
@@ -94,7 +87,6 @@ export const keyRotate: Command = {
       body: { overlapSeconds: readDurationFlag(invocation, 'overlap') },
     });
     printKey(id, key);
-    return 0;
   },
 };
 

@@ -17,7 +17,6 @@ export interface LoginCallback {
 const loginTimeoutMs = 600_000;
 
 export const loginCommand: Command = {
-  path: ['login'],
   operands: 'SERVER',
   help: 'log a user in to a server, in the browser',
   flags: { user: { type: 'string', value: 'U', help: 'for whom' }, json: jsonFlag },

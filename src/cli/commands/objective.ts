@@ -5,7 +5,6 @@ import { printData, renderTable } from '../io/output.ts';
 import { orderFlags, readOrder, requireScope, requireText, scopeFlag } from './policy.ts';
 
 export const objectiveAdd: Command = {
-  path: ['objective', 'add'],
   operands: 'TEXT',
   help: 'what the work is for, in words for the model',
   flags: { scope: scopeFlag, ...orderFlags, json: jsonFlag },
@@ -18,12 +17,10 @@ export const objectiveAdd: Command = {
         ? `Objective ${objective.id} holds for ${objective.scope}.`
         : `Objective ${objective.id} is kept for ${objective.scope}, and disabled.`,
     );
-    return 0;
   },
 };
 
 export const objectiveList: Command = {
-  path: ['objective', 'list'],
   help: 'the objectives there are',
   flags: { json: jsonFlag },
   async run(invocation) {
@@ -42,7 +39,6 @@ export const objectiveList: Command = {
 };
 
 export const objectiveRemove: Command = {
-  path: ['objective', 'remove'],
   operands: 'ID',
   help: 'give it to nobody any more',
   flags: { json: jsonFlag },
@@ -51,6 +47,5 @@ export const objectiveRemove: Command = {
     const { removed } = await controlRequest(invocation, 'DELETE /api/v1/objectives', { body: { id } });
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such objective.' });
     printData(invocation, { id, removed }, () => `Objective ${id} is gone.`);
-    return 0;
   },
 };

@@ -17,7 +17,6 @@ export const orderFlags = {
 } as const satisfies Readonly<Record<string, Flag>>;
 
 export const policyAdd: Command = {
-  path: ['policy', 'add'],
   operands: 'TEXT',
   help: 'what the model must keep to; one of the same name there gives way',
   flags: {
@@ -47,16 +46,13 @@ export const policyAdd: Command = {
         ? `Policy ${policy.name} holds for ${policy.scope}.`
         : `Policy ${policy.name} is kept for ${policy.scope}, and disabled.`,
     );
-    return 0;
   },
 };
 
 type Policy = AnswerOf<'GET /api/v1/policies'>['policies'][number];
-
 type JudgedPolicy = AnswerOf<'GET /api/v1/policies/effective'>['policies'][number];
 
 export const policyList: Command = {
-  path: ['policy', 'list'],
   help: 'the policies there are; or what a user in a workspace gets, and why',
   flags: {
     effective: { type: 'boolean', help: 'what somebody gets' },
@@ -69,7 +65,6 @@ export const policyList: Command = {
 };
 
 export const policyRemove: Command = {
-  path: ['policy', 'remove'],
   operands: '[NAME]',
   help: 'give it to nobody any more',
   flags: { scope: scopeFlag, name: { type: 'string', value: 'N', help: 'what it is called' }, json: jsonFlag },
@@ -80,7 +75,6 @@ export const policyRemove: Command = {
     const { removed } = await controlRequest(invocation, 'DELETE /api/v1/policies', { body: which });
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such policy.' });
     printData(invocation, { ...which, removed }, () => `Policy ${name} is gone from ${which.scope}.`);
-    return 0;
   },
 };
 

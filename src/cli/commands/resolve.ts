@@ -4,11 +4,9 @@ import { controlRequest } from '../io/control-request.ts';
 import { defaultColumns, renderTable, shortenEnd, wrapText } from '../io/output.ts';
 
 const maxNameWidth = 30;
-
 const maxVariableWidth = 34;
 
 export const resolveCommand: Command = {
-  path: ['resolve'],
   help: 'the servers of a session, ready for an agent SDK',
   flags: {
     session: { type: 'string', value: 'ID', help: 'which session' },
@@ -29,7 +27,6 @@ export const resolveCommand: Command = {
       ? await controlRequest(invocation, 'POST /api/v1/sessions/{id}/servers', { id: reference, body: { via } })
       : await controlRequest(invocation, 'GET /api/v1/sessions/{id}/servers', { id: reference });
     process.stdout.write(`${renderServers(answer, explain, json)}\n`);
-    return 0;
   },
 };
 

@@ -7,13 +7,12 @@ import type { Config } from '../../config/schema/schema.ts';
 import { isForOneUser } from '../../upstreams/auth/credential.ts';
 import { defineServers } from '../../upstreams/definition.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
-import { type Command, readFlag, UsageError } from '../command.ts';
+import { type Command, readFlag, readListFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { createLog } from '../io/log-flags.ts';
 import { serveSession, sessionFlags } from './stdio.ts';
 
 export const runCommand: Command = {
-  path: ['run'],
   operands: '-- CMD ARGS…',
   help: 'one stdio server, wrapped; needs no configuration',
   flags: {
@@ -27,7 +26,7 @@ export const runCommand: Command = {
     const name = readFlag(invocation, 'name') ?? serverNameFor(command);
     const paths = findConfigPaths(invocation);
     const base = existsSync(paths.configFile) ? await loadConfiguration(paths, createLog(invocation)) : undefined;
-    const env = readPassedVariables(invocation.flags.env, invocation.env);
+    const env = readPassedVariables(readListFlag(invocation, 'env') ?? [], invocation.env);
     const config = await wrapCommand(base, name, { command, args, env });
     return serveSession(invocation, paths, config, name, isConfiguredServer(base, config, name, paths));
   },
@@ -88,9 +87,9 @@ function serverNameFor(command: string): string {
   return name === '' || name === 'ambit' ? 'server' : name;
 }
 
-function readPassedVariables(names: unknown, env: NodeJS.ProcessEnv): Record<string, string> {
+function readPassedVariables(names: readonly string[], env: NodeJS.ProcessEnv): Record<string, string> {
   const found: Record<string, string> = {};
-  for (const name of Array.isArray(names) ? (names as string[]) : []) {
+  for (const name of names) {
     const value = env[name];
     if (value === undefined) throw new UsageError(`--env ${name}: there is no such variable`);
     found[name] = value;

@@ -20,7 +20,6 @@ const settleMs = 100;
 const drainMs = 1500;
 
 export const serveCommand: Command = {
-  path: ['serve'],
   help: 'the gateway over HTTP',
   flags: {
     host: { type: 'string', value: 'HOST', help: 'default 127.0.0.1' },

@@ -13,7 +13,6 @@ import { describeCommand, describeRewriters, serverOrigin } from '../io/show-ser
 import { loadServers, requireServer, type ServerSetup } from './server.ts';
 
 export const serverCheck: Command = {
-  path: ['server', 'check'],
   operands: 'NAME',
   help: 'start it once and say what it offers; exit 1 when it does not start',
   flags: { json: jsonFlag },
@@ -53,12 +52,10 @@ export const serverCheck: Command = {
       printLines([`Entries of its list that are withheld, since readers take them differently: ${unsound}.`]);
       printLines(['  A tool needs one name, members spelled as in MCP, and no key twice.']);
     }
-    return 0;
   },
 };
 
 export const serverApprove: Command = {
-  path: ['server', 'approve'],
   operands: 'NAME',
   help: 'let a server of a project or imported file start, as it is now',
   flags: { yes: yesFlag, json: jsonFlag },

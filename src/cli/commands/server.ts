@@ -18,7 +18,6 @@ export interface ServerSetup {
 }
 
 export const serverList: Command = {
-  path: ['server', 'list'],
   help: 'the servers there are, and whether they may start',
   flags: { json: jsonFlag },
   async run(invocation) {

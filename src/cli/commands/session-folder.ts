@@ -8,7 +8,6 @@ import { printData, renderTable } from '../io/output.ts';
 type DiffAnswer = AnswerOf<'GET /api/v1/sessions/{id}/diff'>;
 
 export const sessionDiff: Command = {
-  path: ['session', 'diff'],
   operands: 'ID',
   help: 'what a session changed in its own folder',
   flags: {
@@ -26,14 +25,12 @@ export const sessionDiff: Command = {
     if (invocation.flags['json'] === true || invocation.flags['stat'] === true) {
       printData(invocation, diff, () => renderDiffStat(diff));
     } else process.stdout.write(process.stdout.isTTY ? escapePatch(diff.patch) : diff.patch);
-    return 0;
   },
 };
 
 type MergeAnswer = AnswerOf<'POST /api/v1/sessions/{id}/merge'>;
 
 export const sessionMerge: Command = {
-  path: ['session', 'merge'],
   operands: 'ID',
   help: 'bring what a session changed into its workspace',
   flags: {
@@ -62,7 +59,6 @@ export const sessionMerge: Command = {
 };
 
 export const sessionDiscard: Command = {
-  path: ['session', 'discard'],
   operands: 'ID',
   help: 'remove the folder an ended session left',
   flags: {

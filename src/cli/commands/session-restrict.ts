@@ -4,7 +4,6 @@ import { printData } from '../io/output.ts';
 import { showSession } from './session.ts';
 
 export const sessionRestrict: Command = {
-  path: ['session', 'restrict'],
   operands: 'ID',
   help: 'narrow a session; ends what no longer fits',
   flags: {
@@ -26,6 +25,5 @@ export const sessionRestrict: Command = {
       },
     });
     printData(invocation, view, () => showSession(view));
-    return 0;
   },
 };

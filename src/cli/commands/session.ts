@@ -12,20 +12,15 @@ import { controlRequest } from '../io/control-request.ts';
 import { printData, relativeTime, renderDuration, renderPairs, renderTable } from '../io/output.ts';
 
 type SessionAnswer = AnswerOf<'PATCH /api/v1/sessions/{id}'>;
-
 type SessionDetails = AnswerOf<'GET /api/v1/sessions/{id}'>;
-
 type OpenedAnswer = AnswerOf<'POST /api/v1/sessions'>;
 
 /** Members that only some answers have. */
 type OptionalMembers = Partial<Pick<SessionDetails, 'usage' | 'sandbox'> & Pick<OpenedAnswer, 'token'>>;
-
 type Call = AnswerOf<'GET /api/v1/sessions/{id}/calls'>['calls'][number];
-
 type ShownCall = Pick<Call, 'at' | 'server' | 'method' | 'name' | 'outcome' | 'ms'>;
 
 export const sessionCreate: Command = {
-  path: ['session', 'create'],
   help: 'open a session; prints its record and its token',
   flags: {
     workspace: { type: 'string', value: 'W', help: 'where it works' },
@@ -56,14 +51,12 @@ export const sessionCreate: Command = {
       },
     });
     printData(invocation, view, () => showSession(view));
-    return 0;
   },
 };
 
 type Page = AnswerOf<'GET /api/v1/sessions'>;
 
 export const sessionList: Command = {
-  path: ['session', 'list'],
   help: 'the live sessions',
   flags: { json: jsonFlag },
   async run(invocation) {
@@ -91,14 +84,12 @@ export const sessionList: Command = {
             ]),
           ),
     );
-    return 0;
   },
 };
 
 const maxShownCalls = 5;
 
 export const sessionShow: Command = {
-  path: ['session', 'show'],
   operands: 'ID',
   help: 'one session, by id, name or unique prefix',
   flags: { json: jsonFlag },
@@ -112,12 +103,10 @@ export const sessionShow: Command = {
     printData(invocation, view, () =>
       [showSession(view), ...(calls.length === 0 ? [] : ['', renderCalls(calls)])].join('\n'),
     );
-    return 0;
   },
 };
 
 export const sessionEnd: Command = {
-  path: ['session', 'end'],
   operands: 'ID',
   help: 'end a session and everything that runs for it',
   flags: { json: jsonFlag },
@@ -126,7 +115,6 @@ export const sessionEnd: Command = {
       id: requirePositional(invocation, 'ID'),
     });
     printData(invocation, view, () => `Session ${view.id.slice(0, 8)} has ended.`);
-    return 0;
   },
 };
 

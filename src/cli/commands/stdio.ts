@@ -20,11 +20,9 @@ export const sessionFlags: Readonly<Record<string, Flag>> = {
 };
 
 const maxEndMs = 15_000;
-
 const endPauseMs = 50;
 
 export const stdioCommand: Command = {
-  path: ['stdio'],
   help: 'all servers as one, on stdin and stdout, in one session',
   flags: sessionFlags,
   async run(invocation) {

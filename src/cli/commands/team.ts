@@ -4,7 +4,6 @@ import { controlRequest } from '../io/control-request.ts';
 import { printData, renderTable } from '../io/output.ts';
 
 export const teamList: Command = {
-  path: ['team', 'list'],
   help: 'the teams there are, and who is in them',
   flags: { json: jsonFlag },
   async run(invocation) {
@@ -14,7 +13,6 @@ export const teamList: Command = {
         ? 'No teams. Put somebody into one with "ambit user add NAME --team T".'
         : renderTeams(listed),
     );
-    return 0;
   },
 };
 

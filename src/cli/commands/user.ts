@@ -4,7 +4,6 @@ import { controlRequest } from '../io/control-request.ts';
 import { printData, renderTable } from '../io/output.ts';
 
 export const userAdd: Command = {
-  path: ['user', 'add'],
   help: 'add a user, or put one into further teams',
   operands: 'NAME',
   flags: { team: { type: 'string', value: 'T', help: 'in this team; repeatable', multiple: true }, json: jsonFlag },
@@ -16,12 +15,10 @@ export const userAdd: Command = {
     printData(invocation, view, () =>
       view.teams.length === 0 ? view.name : `${view.name} in ${view.teams.join(', ')}`,
     );
-    return 0;
   },
 };
 
 export const userList: Command = {
-  path: ['user', 'list'],
   help: 'the users there are',
   flags: { json: jsonFlag },
   async run(invocation) {
@@ -29,12 +26,10 @@ export const userList: Command = {
     printData(invocation, listed, () =>
       listed.users.length === 0 ? 'No users. Add one with "ambit user add NAME".' : renderUsers(listed),
     );
-    return 0;
   },
 };
 
 export const userRemove: Command = {
-  path: ['user', 'remove'],
   help: 'remove a user with all keys, or only from some teams',
   operands: 'NAME',
   flags: {

@@ -5,7 +5,6 @@ import { findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { printData, renderPairs, renderTable } from '../io/output.ts';
 
 export const workspaceList: Command = {
-  path: ['workspace', 'list'],
   help: 'the workspaces of the configuration',
   flags: { json: jsonFlag },
   async run(invocation) {
@@ -25,12 +24,10 @@ export const workspaceList: Command = {
             { keepWidth: ['NAME'], truncateStart: ['PATH'] },
           ),
     );
-    return 0;
   },
 };
 
 export const workspaceShow: Command = {
-  path: ['workspace', 'show'],
   operands: 'NAME',
   help: 'one workspace',
   flags: { json: jsonFlag },
@@ -52,6 +49,5 @@ export const workspaceShow: Command = {
         ['backend', backend],
       ]),
     );
-    return 0;
   },
 };

@@ -32,7 +32,6 @@ export interface Examination {
 }
 
 const byWatching = 'by Ambit, which looks twice a second';
-
 const uncounted = 'shared memory that a process has let go of, and what waits in pipes and sockets';
 
 export interface ExamineOptions {

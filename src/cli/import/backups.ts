@@ -3,7 +3,6 @@ import { basename, dirname, join } from 'node:path';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 
 const backupSuffix = /^\.(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}-\d{3}Z)\.backup$/;
-
 const timestamp = (): string => new Date().toISOString().replace(/[:.]/g, '-');
 
 /** Follows a link, so that a configuration kept elsewhere stays there. */

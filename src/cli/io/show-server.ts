@@ -10,7 +10,6 @@ import type { Pinned } from '../../upstreams/pins/pinned.ts';
 import type { ConfigPaths } from './config-paths.ts';
 
 const hiddenMark = '…';
-
 const maxLength = 500;
 
 /** Names of variables that hold credentials, beyond those of settings. */
@@ -18,11 +17,8 @@ const secretEnd = /(?:key|pass|pat|auth|cookie|dsn|jwt|session|signature|salt|pi
 
 /** A long value with digits and without separators was not chosen by a person. */
 const randomValue = /^(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=-]{20,}$/;
-
 const addressPattern = /^[a-z][a-z0-9+.-]*:\/\//i;
-
 const optionPattern = /^(?:--[a-z][a-z-]*(?:[\s=]|$)|-[a-zA-Z](?:[\s./=]|$))/;
-
 const relativePath = /^(?:\.{1,2}|~|file:)\//i;
 
 /** The file that declares a server, in the shortest form. */

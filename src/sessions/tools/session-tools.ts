@@ -9,7 +9,7 @@ import { type SessionReach, sessionNotFoundError } from './reach.ts';
 import { defineTool, sessionArgument, type Tool, withBlocks } from './tool.ts';
 
 const defaultLimit = 50;
-const maxLimit = 200;
+const limitArgument = z.number().int().min(1).max(200).optional();
 
 /** Reads the policies and objectives for a user in a workspace. */
 export type ContextOf = (person: { readonly userId: string; readonly workspaceId: string | undefined }) => Promise<{
@@ -81,13 +81,7 @@ function sessionList(reach: SessionReach): Tool {
       session: sessionArgument,
       workspace: z.string().min(1).max(128).optional().describe('Only those in this workspace.'),
       cursor: z.string().min(1).max(256).optional().describe('"next" of the page before.'),
-      limit: z
-        .number()
-        .int()
-        .min(1)
-        .max(maxLimit)
-        .optional()
-        .describe(`At most this many; ${defaultLimit} unless told.`),
+      limit: limitArgument.describe(`At most this many; ${defaultLimit} unless told.`),
     }),
     output: z.strictObject({
       sessions: z.array(sessionOutput),

@@ -8,7 +8,6 @@ import { type SessionReach, sessionNotFoundError } from './reach.ts';
 import { defineTool, sessionArgument, type Tool, type ToolCaller } from './tool.ts';
 
 const maxDepth = 128;
-
 const key = z.string().min(1).max(256).describe('At most 256 bytes.');
 const version = z.number().int();
 const expectedVersion = z

@@ -4,7 +4,6 @@ import type { Principal } from '../../identity/principal.ts';
 import type { Session } from '../session.ts';
 
 const maxReasonLength = 300;
-
 const maxIssues = 5;
 
 /** The argument that every tool has. */

@@ -1,20 +1,22 @@
+import { basename, dirname } from 'node:path';
+import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { openRoot } from '../saferoot/open-root.ts';
 import { findChanges, findUnmerged } from './changes.ts';
 import { diffChanges, type RenderedDiff } from './folder-diff.ts';
-import type { FolderPaths, FolderRecord } from './folder-record.ts';
+import { type FolderPaths, type FolderRecord, readFolderRecord } from './folder-record.ts';
 import type { RunGit } from './git/git.ts';
+import { removeWorktree } from './git/worktree.ts';
 import { type FolderParts, type FolderSubject, makeFolder } from './make-folder.ts';
 import { withOriginals } from './original-content.ts';
-import { removeSessionFolder } from './remove-folder.ts';
 import { readBase } from './snapshot.ts';
+import { defaultMaxEntries } from './walk-tree.ts';
 
 // Everything that works on the files of a session's folder stands behind this file, which is loaded on its first use.
 export { createPathGuard } from '../path-guard.ts';
 export { pathRules } from '../path-rules.ts';
 export { sweepContentCache } from './content-cache.ts';
 export { mergeFolder } from './merge-folder.ts';
-export { removeSessionFolder };
 
 /** Makes the folder of a session and logs it. A folder that cannot be made is removed again. */
 export async function makeLoggedFolder(
@@ -58,5 +60,28 @@ export async function diffFolder(
     return await withOriginals(git, common, paths, record, changes, (read) => diffChanges(root, changes, read));
   } finally {
     root.close();
+  }
+}
+
+/** Removes a session's folder and all that belongs to it, finished or not. The record is removed last. */
+export async function removeSessionFolder(git: RunGit, paths: FolderPaths): Promise<boolean> {
+  const record = readFolderRecord(paths);
+  // The folder is also removed when its repository is gone or not writable.
+  if (record?.origin) await removeWorktree(git, record.origin, record.tree).catch(() => {});
+  await removeByHandle(paths.tree);
+  return removeFolder(paths.home);
+}
+
+/** Removes by handles: a process may still replace folders with links, and none of them is followed. */
+async function removeByHandle(path: string): Promise<void> {
+  try {
+    const root = openRoot(dirname(path));
+    try {
+      await root.removeTree(basename(path), { maxEntries: 4 * defaultMaxEntries });
+    } finally {
+      root.close();
+    }
+  } catch {
+    // Missing or write-protected: the next step can deal with that.
   }
 }

@@ -58,10 +58,14 @@ const truncationReasons: Readonly<Record<Stopped | 'limit', string>> = {
   depth: 'Some folders lie too deep to be looked into.',
 };
 
-/** Explains the reason in a sentence, with advice. */
-export function explainTruncation(why: Stopped | 'limit', advice: string): string {
-  return `[${truncationReasons[why]} ${advice}]`;
+/** Explains in a line why results are missing, with advice; no line when they are complete. */
+export function explainTruncation(why: Stopped | 'limit' | null, advice: string): string[] {
+  return why === null ? [] : [`[${truncationReasons[why]} ${advice}]`];
 }
 
 /** The whole workspace unless given. */
 export const folderArgument = z.string().min(1).max(4096).optional();
+
+/** The limit of results of one search. */
+export const limitArgument = z.number().int().min(1).max(1000).optional();
+export const defaultLimit = 100;

@@ -16,7 +16,6 @@ export interface LineOffsets {
 }
 
 const maxFiles = 64;
-
 const maxOffsets = 32;
 
 export interface LineRange {

@@ -6,10 +6,15 @@ import { compileGlob, type Glob } from '../../lib/text/glob.ts';
 import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessions/tools/tool.ts';
 import { findFiles } from '../search/find-files.ts';
 import type { FileAccess } from './file-access.ts';
-import { describeEntry, entrySchema, explainTruncation, folderArgument, truncatedSchema } from './file-schemas.ts';
-
-const maxLimit = 1000;
-const defaultLimit = 100;
+import {
+  defaultLimit,
+  describeEntry,
+  entrySchema,
+  explainTruncation,
+  folderArgument,
+  limitArgument,
+  truncatedSchema,
+} from './file-schemas.ts';
 
 export function sessionFileSearch(access: FileAccess): Tool {
   return defineTool({
@@ -28,13 +33,7 @@ export function sessionFileSearch(access: FileAccess): Tool {
       path: folderArgument.describe(
         'The folder to look in, which the pattern is relative to; the workspace unless told.',
       ),
-      limit: z
-        .number()
-        .int()
-        .min(1)
-        .max(maxLimit)
-        .optional()
-        .describe(`At most this many; ${defaultLimit} unless told.`),
+      limit: limitArgument.describe(`At most this many; ${defaultLimit} unless told.`),
     }),
     output: z.strictObject({
       files: z.array(entrySchema),
@@ -45,17 +44,11 @@ export function sessionFileSearch(access: FileAccess): Tool {
       const glob = parseGlob(pattern, 'pattern');
       return access.withFiles(session, caller, 'session_file_search', async (files) => {
         const { files: found, total, stopped = null } = await findFiles(files, { glob, path, limit });
-        const lines = found.map((file) => escapeControls(file.path));
+        const paths = found.length === 0 ? ['No file fits.'] : found.map((file) => escapeControls(file.path));
         const advice = 'Give a narrower pattern, or a path.';
         return withBlocks(
           { files: found.map(describeEntry), total, truncated: stopped },
-          {
-            type: 'text',
-            text: [
-              ...(lines.length === 0 ? ['No file fits.'] : lines),
-              ...(stopped === null ? [] : [explainTruncation(stopped, advice)]),
-            ].join('\n'),
-          },
+          { type: 'text', text: [...paths, ...explainTruncation(stopped, advice)].join('\n') },
         );
       });
     },

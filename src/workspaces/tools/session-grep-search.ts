@@ -5,13 +5,10 @@ import { readExpression } from '../search/expression.ts';
 import { type GrepFound, grep } from '../search/grep.ts';
 import type { FoundMatch } from '../search/grep-file.ts';
 import type { FileAccess } from './file-access.ts';
-import { explainTruncation, folderArgument, truncatedSchema } from './file-schemas.ts';
+import { defaultLimit, explainTruncation, folderArgument, limitArgument, truncatedSchema } from './file-schemas.ts';
 import { parseGlob } from './session-file-search.ts';
 
-const maxLimit = 1000;
-const defaultLimit = 100;
 const maxContext = 20;
-
 const line = z.strictObject({ line: z.number().int(), text: z.string() });
 
 export function sessionGrepSearch(access: FileAccess): Tool {
@@ -28,13 +25,7 @@ export function sessionGrepSearch(access: FileAccess): Tool {
       glob: z.string().min(1).max(1000).optional().describe('Only files whose paths fit, such as *.ts or src/**/*.py.'),
       caseSensitive: z.boolean().optional().describe('Whether capital letters matter; true unless told.'),
       contextLines: z.number().int().min(0).max(maxContext).optional().describe('Lines before and after each match.'),
-      limit: z
-        .number()
-        .int()
-        .min(1)
-        .max(maxLimit)
-        .optional()
-        .describe(`At most this many lines; ${defaultLimit} unless told.`),
+      limit: limitArgument.describe(`At most this many lines; ${defaultLimit} unless told.`),
     }),
     output: z.strictObject({
       matches: z.array(
@@ -59,10 +50,7 @@ export function sessionGrepSearch(access: FileAccess): Tool {
         const advice = 'Give a narrower pattern, a path or a glob.';
         return withBlocks(
           { matches: listMatches(found, contextLines > 0), truncated: stopped },
-          {
-            type: 'text',
-            text: [renderMatches(found), ...(stopped === null ? [] : [explainTruncation(stopped, advice)])].join('\n'),
-          },
+          { type: 'text', text: [renderMatches(found), ...explainTruncation(stopped, advice)].join('\n') },
         );
       });
     },

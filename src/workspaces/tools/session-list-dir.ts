@@ -9,7 +9,6 @@ import type { FileAccess } from './file-access.ts';
 import { describeEntry, entrySchema, explainTruncation, folderArgument, truncatedSchema } from './file-schemas.ts';
 
 const kindMarks = { file: '', folder: '/', link: ' (link)', special: ' (device, pipe or socket)' } as const;
-
 const pageEntries = 500;
 const defaultDepth = 2;
 
@@ -51,7 +50,7 @@ export function sessionListDir(access: FileAccess): Tool {
         const stopped = budget.stopped ?? null;
         const notes = [
           ...(next === null ? [] : ['[There is more: give "next" as the cursor, or list a folder within.]']),
-          ...(stopped === null ? [] : [explainTruncation(stopped, 'List a folder within.')]),
+          ...explainTruncation(stopped, 'List a folder within.'),
         ];
         const tree = entries.length === 0 ? '(nothing)' : renderTree(start, entries);
         return withBlocks(

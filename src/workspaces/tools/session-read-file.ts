@@ -18,10 +18,9 @@ import { pathArgument, sha256Schema } from './file-schemas.ts';
 import { createLineOffsets, type LineOffsets, type LineRange, maxLineLength, readLines } from './read-lines.ts';
 
 const defaultBytes = 256 * 1024;
-const maxBytesLimit = 1024 * 1024;
+const maxBytesArgument = z.number().int().min(1).max(1_048_576).optional();
 /** In base64 this is the limit of models for one image. */
 const maxImageBytes = 3_750_000;
-
 const line = z.number().int().min(1);
 const output = z.strictObject({
   path: z.string().describe('Where the path led.'),
@@ -57,13 +56,7 @@ export function sessionReadFile(access: FileAccess): Tool {
       path: pathArgument.describe('Relative to the workspace, such as "src/index.ts".'),
       startLine: line.optional().describe('The first line; 1 unless told.'),
       endLine: line.optional().describe('The last line, included; the end of the file unless told.'),
-      maxBytes: z
-        .number()
-        .int()
-        .min(1)
-        .max(maxBytesLimit)
-        .optional()
-        .describe(`At most this much; ${defaultBytes} unless told.`),
+      maxBytes: maxBytesArgument.describe(`At most this much; ${defaultBytes} unless told.`),
     }),
     output,
     async run({ session, path, startLine = 1, endLine = Number.MAX_SAFE_INTEGER, maxBytes = defaultBytes }, caller) {

@@ -59,7 +59,6 @@ const limits: Limits = {
 
 /** Files by which a repository says what to run. Git has no reason to write them when Ambit runs it. */
 const protectedNames = ['config', 'config.worktree', 'hooks', 'info'];
-
 const mountAt = (path: string) => ({ real: path, inside: path });
 
 export type { GitPaths as GitPlace };
