@@ -3,7 +3,8 @@ import type { Grant, GrantOptions, Grants } from './grants.ts';
 import { type GrantSize, maxGrantFor, maxGrantSize, type Quotas } from './quotas.ts';
 
 /** The grants that this process holds for one session. */
-export interface GrantPool extends Pick<Grants, 'leave' | 'withdraw' | 'settle' | 'giveBackIdle' | 'close'> {
+export interface GrantPool extends Pick<Grants, 'withdraw' | 'settle' | 'giveBackIdle' | 'close'> {
+  release(grant: Grant, counted: boolean, bytes: number): Promise<void> | undefined;
   take(counted: boolean): Grant | undefined;
   /** Adds what the store granted. A grant that was asked for before the last withdrawal is given back at once. */
   add(grant: Grant, asked: { readonly counted: boolean; readonly at: number; readonly asked: number }): void;
@@ -106,7 +107,7 @@ export function createGrantPool(options: GrantOptions): GrantPool {
       [calls, places] = [1, 1];
     },
 
-    leave(grant, counted, bytes) {
+    release(grant, counted, bytes) {
       if (counted) grant.busy--;
       grant.inFlight--;
       inFlight--;

@@ -167,7 +167,7 @@ export function createGrants(options: GrantOptions): Grants {
       assertCurrent(version);
       return pool.take(counted) ?? acquireFromStore(counted, version);
     },
-    leave: pool.leave,
+    leave: pool.release,
     withdraw: pool.withdraw,
     settle: pool.settle,
     giveBackIdle: pool.giveBackIdle,

@@ -30,14 +30,15 @@ interface UnderWay {
   readonly of: number;
 }
 
-const settled = () => new Promise((resolve) => setImmediate(resolve));
-const given = (all: object) => Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+const waitForTurn = () => new Promise((resolve) => setImmediate(resolve));
+const dropUndefined = (all: object) =>
+  Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 
 test('L11: whatever the schedule, no quota is exceeded, and in the end calls counted are calls made', async () => {
   const run = fc.asyncProperty(quotas, fc.array(step, { minLength: 20, maxLength: 120 }), async (asked, steps) => {
     let now = 1_000_000;
     const store = openMemoryStore({ now: () => now });
-    const own: Quotas = { session: given(asked.session), user: given(asked.user) };
+    const own: Quotas = { session: dropUndefined(asked.session), user: dropUndefined(asked.user) };
     const open = () => createSessions({ store, bounds, quotas: () => own, now: () => now });
     const processes: readonly Sessions[] = [open(), open()];
     const ids: string[] = [];
@@ -84,7 +85,7 @@ test('L11: whatever the schedule, no quota is exceeded, and in the end calls cou
     async function pass(ms: number): Promise<void> {
       now += ms;
       for (const grants of seen) grants.settle();
-      await settled();
+      await waitForTurn();
     }
 
     for (const each of steps) {

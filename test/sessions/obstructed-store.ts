@@ -16,7 +16,7 @@ export interface ObstructedStore extends SessionStore {
   readonly asked: Method[];
 }
 
-export function obstructed(store: SessionStore): ObstructedStore {
+export function createObstructedStore(store: SessionStore): ObstructedStore {
   const failing = new Set<Method>();
   const late = new Set<Method>();
   const asked: Method[] = [];

@@ -61,7 +61,7 @@ test.each(Object.entries(stores))(
   },
 );
 
-test('L5: a durable store keeps the row of a session whose copy made room, and the copy comes back when it is asked for', async () => {
+test('L5: a durable store keeps the row of an unloaded session, which is loaded again on request', async () => {
   const store = await stores.sqlite();
   const sessions = createSessions({ store, bounds: { ...bounds, maxPerUser: 1000 } });
   open.push({ sessions, store });

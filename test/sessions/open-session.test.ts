@@ -95,7 +95,7 @@ describe('the credential that a session is opened with bounds it', () => {
   });
 });
 
-describe('P8: what enters is validated', () => {
+describe('P8: input is validated', () => {
   test.each([
     [{ workspaceId: 'nowhere' }, 'WORKSPACE_NOT_FOUND'],
     [{ workspaceId: '__proto__' }, 'WORKSPACE_NOT_FOUND'],

@@ -30,7 +30,7 @@ beforeEach(async () => {
 
 const open = async (draft: SessionDraft) => (await openSession(sessions, config, draft)).session;
 /** A second process on the same data. Each function of `between` runs just before the store does that operation. */
-function otherProcess(between: {
+function createOtherProcess(between: {
   create?: (session: NewSession) => Promise<unknown>;
   end?: (id: string) => Promise<unknown>;
 }): Sessions {
@@ -48,9 +48,9 @@ function otherProcess(between: {
   return createSessions({ store: interrupted, bounds: config.sessions });
 }
 
-const now = async (id: string) => (await sessions.load(id)) as Session;
+const loadNow = async (id: string) => (await sessions.load(id)) as Session;
 
-test('L13: what is not asked for is the parent’s, but for permissions', async () => {
+test('L13: missing members of a draft are taken from the parent, except permissions', async () => {
   const narrow = { userId: 'ada', workspaceId: 'here', trustLevel: 'sandboxed', servers: ['a', 'b'] } as const;
   const parent = await open({ ...narrow, permissions: ['notes:read'] });
   expect(await open({ parentId: parent.id })).toMatchObject({ ...narrow, parentId: parent.id, permissions: [] });
@@ -75,7 +75,7 @@ test.each([
   expect((await sessions.list({ parentId: parent.id })).sessions).toEqual([]);
 });
 
-test('L13: none lives longer than its parent can, and all end with it', async () => {
+test('L13: no child lives longer than its parent, and all end with it', async () => {
   const parent = await open({});
   // As if it had been opened long ago.
   const old = await sessions.create({ userId: 'local', trustLevel: 'direct', lifetimeSeconds: 100 });
@@ -88,7 +88,7 @@ test('L13: none lives longer than its parent can, and all end with it', async ()
   expect(await store.get(parent.id)).toBeDefined();
 });
 
-test('L13: whatever is taken from a parent is taken from those below it too', async () => {
+test('L13: a restriction of a parent restricts its descendants too', async () => {
   const parent = await open({ permissions: ['p', 'q'] });
   const child = await open({ parentId: parent.id, permissions: ['p', 'q'], servers: ['a', 'b'] });
   const grandchild = await open({ parentId: child.id, permissions: ['q'] });
@@ -98,12 +98,12 @@ test('L13: whatever is taken from a parent is taken from those below it too', as
     servers: ['b', 'c'],
     permissions: ['p'],
   });
-  expect(await now(child.id)).toMatchObject({ trustLevel: 'sandboxed', servers: ['b'], permissions: ['p'] });
-  expect(await now(grandchild.id)).toMatchObject({ trustLevel: 'sandboxed', servers: ['b'], permissions: [] });
-  expect(await now(beside.id)).toMatchObject({ version: beside.version, permissions: ['p', 'q'] });
+  expect(await loadNow(child.id)).toMatchObject({ trustLevel: 'sandboxed', servers: ['b'], permissions: ['p'] });
+  expect(await loadNow(grandchild.id)).toMatchObject({ trustLevel: 'sandboxed', servers: ['b'], permissions: [] });
+  expect(await loadNow(beside.id)).toMatchObject({ version: beside.version, permissions: ['p', 'q'] });
 });
 
-test('L13: one that is opened while its parent is made narrower is no wider in the end', async () => {
+test('L13: a child that is opened while its parent is restricted is no wider in the end', async () => {
   for (let round = 0; round < counts(20, 500); round++) {
     const parent = await open({ permissions: ['p'] });
     const [child] = await Promise.all([
@@ -111,7 +111,7 @@ test('L13: one that is opened while its parent is made narrower is no wider in t
       restrictSession(sessions, config, parent.id, { trustLevel: 'sandboxed', permissions: [] }),
     ]);
     if (child !== undefined) {
-      expect(await now(child.id)).toMatchObject({ trustLevel: 'sandboxed', permissions: [] });
+      expect(await loadNow(child.id)).toMatchObject({ trustLevel: 'sandboxed', permissions: [] });
     }
     await sessions.end(parent.id);
   }
@@ -119,7 +119,7 @@ test('L13: one that is opened while its parent is made narrower is no wider in t
 
 test('L13: a child does not survive when its parent ends after the check and before the child is written', async () => {
   const parent = await open({ userId: 'ada' });
-  const other = otherProcess({ create: () => sessions.end(parent.id) });
+  const other = createOtherProcess({ create: () => sessions.end(parent.id) });
   const opened: string[] = [];
   other.onOpened(({ id }) => opened.push(id));
   expect(await codeOf(() => openSession(other, config, { parentId: parent.id }))).toBe('SESSION_NOT_FOUND');
@@ -131,7 +131,7 @@ test('L13: a child does not survive when its parent ends after the check and bef
 test('L13: a child that is opened while its parent is being ended ends with the parent', async () => {
   const parent = await open({ userId: 'ada' });
   let child: Session | undefined;
-  const other = otherProcess({
+  const other = createOtherProcess({
     async end(id) {
       if (id === parent.id) child = await open({ parentId: parent.id });
     },
@@ -145,7 +145,7 @@ test('L13: a child that is opened while its parent is being ended ends with the 
 test('L13: a child is narrowed when its parent was narrowed after the check and before the child was written', async () => {
   const parent = await open({ permissions: ['p'], servers: ['a', 'b'] });
   const narrowing = { trustLevel: 'sandboxed', servers: ['a'], permissions: [] } as const;
-  const other = otherProcess({ create: () => restrictSession(sessions, config, parent.id, narrowing) });
+  const other = createOtherProcess({ create: () => restrictSession(sessions, config, parent.id, narrowing) });
   const { session, record } = await openSession(other, config, { parentId: parent.id, permissions: ['p'] });
   expect(session).toMatchObject(narrowing);
   expect(record).toMatchObject(narrowing);
@@ -156,7 +156,7 @@ test('L13: a child is narrowed when its parent was narrowed after the check and 
 test('L13: a child is written within the bounds of its parent, not written wider and narrowed afterwards', async () => {
   const parent = await open({ userId: 'ada', workspaceId: 'here', trustLevel: 'sandboxed', servers: ['a', 'b'] });
   const written: NewSession[] = [];
-  const other = otherProcess({ create: async (session) => written.push(session) });
+  const other = createOtherProcess({ create: async (session) => written.push(session) });
   await openSession(other, config, { parentId: parent.id });
   expect(written).toMatchObject([
     { userId: 'ada', workspaceId: 'here', trustLevel: 'sandboxed', servers: ['a', 'b'], permissions: [] },
@@ -173,7 +173,7 @@ test('L13: a child without a server list gets the list of its parent, when opene
   expect(restrictionForChild(limited, child)).toEqual({ servers: ['a'] });
   expect(restrictionForChild({ ...free, servers: [] }, child)).toEqual({ servers: [] });
   await restrictSession(sessions, config, free.id, { servers: ['a'] });
-  expect((await now(child.id)).servers).toEqual(['a']);
+  expect((await loadNow(child.id)).servers).toEqual(['a']);
 });
 
 test('L13: a session of another user is never a child: it cannot name the parent, and does not end with it', async () => {
@@ -203,7 +203,7 @@ test('L13: whatever is asked for and taken away, a child is never wider than its
       const child = await open({ parentId: parent.id, ...given(ofChild) }).catch(() => undefined);
       await restrictSession(sessions, config, parent.id, given(taken)).catch(() => undefined);
       if (child !== undefined) {
-        const [above, below] = [await now(parent.id), await now(child.id)];
+        const [above, below] = [await loadNow(parent.id), await loadNow(child.id)];
         expect(isAtMost(below.trustLevel, above.trustLevel)).toBe(true);
         expect(below.permissions.every((name) => above.permissions.includes(name))).toBe(true);
         const { servers } = above;

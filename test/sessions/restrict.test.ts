@@ -39,7 +39,7 @@ describe('P14: a session limited to named servers', () => {
     },
   );
 
-  test('what was probably meant is said', async () => {
+  test('a similar name is suggested', async () => {
     await expect(open({ servers: ['note'] })).rejects.toThrow('There is no server "note"; did you mean "notes"?');
   });
 
@@ -53,7 +53,7 @@ describe('P14: a session limited to named servers', () => {
   });
 });
 
-describe('L1: a session can be narrowed and nothing else', () => {
+describe('L1: a session can only be restricted', () => {
   const restrict = (session: Session, change: Narrowing) => restrictSession(sessions, config, session.id, change);
 
   test('trust, ttl and servers, for good, and its token keeps working', async () => {
@@ -100,7 +100,7 @@ describe('L1: a session can be narrowed and nothing else', () => {
     expect((await restrict(session, { servers: ['a'] })).servers).toEqual(['a']);
   });
 
-  test('what changes nothing tells nobody', async () => {
+  test('a change without effect notifies no listener', async () => {
     const heard: string[] = [];
     sessions.onRestricted(({ id }) => heard.push(id));
     const { session } = await open({ trustLevel: 'sandboxed', servers: ['a', 'b'] });
@@ -110,7 +110,7 @@ describe('L1: a session can be narrowed and nothing else', () => {
     expect(heard).toEqual([session.id]);
   });
 
-  test('one that is not there cannot be narrowed', async () => {
+  test('an unknown session cannot be restricted', async () => {
     const { session } = await open();
     await sessions.end(session.id);
     expect(await codeOf(() => restrict(session, { ttlSeconds: 1 }))).toBe('SESSION_NOT_FOUND');
@@ -118,7 +118,7 @@ describe('L1: a session can be narrowed and nothing else', () => {
 });
 
 describe('further tokens', () => {
-  test('prove the same session, and after its end tell the same', async () => {
+  test('verify the same session, and give the same reason after its end', async () => {
     const { session, token } = await open();
     const further = await sessions.furtherToken(session.id);
     expect(further).not.toBe(token);
@@ -128,7 +128,7 @@ describe('further tokens', () => {
     for (const each of [token, further]) expect(await codeOf(() => sessions.prove(each))).toBe('SESSION_ENDED');
   });
 
-  test('are bounded: the one unused for longest gives way, never the first', async () => {
+  test('are limited: the one unused for longest is replaced, never the first', async () => {
     const { session, token } = await open();
     const further: string[] = [];
     for (let i = 0; i < maxTokens - 1; i++) {
@@ -145,13 +145,13 @@ describe('further tokens', () => {
     expect(sessions.get(session.id)?.tokenDigests).toHaveLength(maxTokens);
   });
 
-  test('of another session do not help', async () => {
+  test('of another session are refused', async () => {
     const one = (await open()).session;
     const [kind, , secret] = (await sessions.furtherToken((await open()).session.id)).split('_');
     expect(await codeOf(() => sessions.prove(`${kind}_${one.id}_${secret}`))).toBe('UNAUTHENTICATED');
   });
 
-  test('L9: no digest of one is ever shown', async () => {
+  test('L9: no digest of a token is shown', async () => {
     const { session } = await open();
     await sessions.furtherToken(session.id);
     const text = JSON.stringify((await sessions.list()).sessions.map(viewOf));

@@ -24,13 +24,13 @@ afterEach(async () => {
 const open = (draft: { name?: string; userId?: string } = {}) =>
   sessions.create({ userId: 'ada', trustLevel: 'sandboxed', ...draft });
 
-async function use(session: Session): Promise<void> {
+async function useSession(session: Session): Promise<void> {
   const grant = await sessions.enter(session, true);
   grant.of.leave(grant, true, 0);
 }
 
 describe('a session', () => {
-  test('is proven by its token and by nothing else', async () => {
+  test('is verified by its token and by nothing else', async () => {
     const { session, token } = await open();
     expect((await sessions.prove(token)).id).toBe(session.id);
     const other = (await open()).token;
@@ -43,9 +43,9 @@ describe('a session', () => {
   test('L4: expires after its idle time, at once and strictly', async () => {
     const { session, token } = await open();
     now += 59_999;
-    await use(session);
+    await useSession(session);
     now += 60_000;
-    expect(await codeOf(() => use(session))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => useSession(session))).toBe('SESSION_EXPIRED');
     expect(sessions.get(session.id)).toBeUndefined();
     expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
   });
@@ -61,7 +61,7 @@ describe('a session', () => {
     expect(await store.get(session.id)).toBeDefined();
     grant.of.leave(grant, false, 0);
     now += 59_999;
-    expect(await codeOf(() => use(session))).toBe('ok');
+    expect(await codeOf(() => useSession(session))).toBe('ok');
   });
 
   test('has a lifetime that no activity stretches', async () => {
@@ -69,20 +69,20 @@ describe('a session', () => {
     await sessions.enter(session, true);
     for (let i = 0; i < 6; i++) {
       now += 50_000;
-      await codeOf(() => use(session));
+      await codeOf(() => useSession(session));
     }
-    expect(await codeOf(() => use(session))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => useSession(session))).toBe('SESSION_EXPIRED');
     expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
   });
 
-  test('L1: its record says all there is to know, and only what narrows changes it', async () => {
+  test('L1: its record has all members, and only restrictions change it', async () => {
     const draft = { userId: 'ada', agentId: 'coder', workspaceId: 'w', name: 'n', metadata: { task: 49 } };
     const { session, record } = await sessions.create({ ...draft, trustLevel: 'direct', permissions: ['a', 'b'] });
     expect(record).toMatchObject({ ...draft, id: session.id, ttlSeconds: 60, createdAt: now, lastActiveAt: now });
     expect(record.tokenDigests).toHaveLength(1);
     expect(Object.isFrozen(session)).toBe(true);
     now += 1000;
-    await use(session);
+    await useSession(session);
     await sessions.restrict(session.id, { trustLevel: 'sandboxed', permissions: ['a'] });
     const { lastActiveAt, expiresAt, ...after } = (await sessions.record(session.id)) as SessionRecord;
     const { lastActiveAt: _, expiresAt: __, ...before } = record;
@@ -97,7 +97,7 @@ describe('a session', () => {
     }
   });
 
-  test('ends when told, and its holder is told so; to others it never was', async () => {
+  test('ends on request; its holder learns why, others learn nothing', async () => {
     const { session, token } = await open();
     expect(await sessions.end(session.id)).toBe(true);
     expect(await sessions.end(session.id)).toBe(false);
@@ -133,13 +133,13 @@ describe('bounds', () => {
     expect(await codeOf(() => open({ name: 'a' }))).toBe('ok');
   });
 
-  test('L5: one user cannot have them all', async () => {
+  test('L5: one user cannot use up all sessions', async () => {
     for (let i = 0; i < 3; i++) await open();
     expect(await codeOf(() => open())).toBe('SESSION_LIMIT');
     expect(await codeOf(() => open({ userId: 'bob' }))).toBe('ok');
   });
 
-  test('L5: in memory the idlest makes room, never one that is at work', async () => {
+  test('L5: in memory the idlest session is evicted, never a busy one', async () => {
     const gone: [string, LeaveReason][] = [];
     sessions.onEnded((session, reason) => gone.push([session.id, reason]));
     const first = (await open({ userId: 'u0' })).session;
@@ -153,7 +153,7 @@ describe('bounds', () => {
     expect(gone).toEqual([[second.id, 'evicted']]);
   });
 
-  test('when all are at work, a further one is refused', async () => {
+  test('when all sessions are busy, another one is refused', async () => {
     for (let i = 0; i < 5; i++) await sessions.enter((await open({ userId: `u${i}` })).session, true);
     expect(await codeOf(() => open({ userId: 'late' }))).toBe('SESSION_LIMIT');
   });

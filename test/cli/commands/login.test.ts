@@ -8,13 +8,16 @@ beforeEach(async () => {
 });
 afterEach(() => callback.close());
 
-interface Knock {
+interface RequestOptions {
   readonly method?: string;
   readonly host?: string;
 }
 
 /** The status of one request to the port that waits for the browser. */
-function knock(path: string, { method = 'GET', host = `127.0.0.1:${callback.port}` }: Knock = {}): Promise<number> {
+function sendRequest(
+  path: string,
+  { method = 'GET', host = `127.0.0.1:${callback.port}` }: RequestOptions = {},
+): Promise<number> {
   return new Promise((resolve, reject) => {
     const options = { host: '127.0.0.1', port: callback.port, path, method, headers: { host }, agent: false };
     const asking = request(options, (response) => {
@@ -25,19 +28,19 @@ function knock(path: string, { method = 'GET', host = `127.0.0.1:${callback.port
 }
 
 test('a request that is not the expected callback is answered 404 and does not end the wait', async () => {
-  expect(await knock('/callback?state=right')).toBe(404);
+  expect(await sendRequest('/callback?state=right')).toBe(404);
   const finished: string[] = [];
   const coming = callback.waitFor('right', async (address) => void finished.push(address));
-  expect(await knock('/callback?state=wrong')).toBe(404);
-  expect(await knock('/callback')).toBe(404);
-  expect(await knock('/other?state=right')).toBe(404);
-  expect(await knock('/callback?state=right', { method: 'POST' })).toBe(404);
+  expect(await sendRequest('/callback?state=wrong')).toBe(404);
+  expect(await sendRequest('/callback')).toBe(404);
+  expect(await sendRequest('/other?state=right')).toBe(404);
+  expect(await sendRequest('/callback?state=right', { method: 'POST' })).toBe(404);
   // A web page reaches this port by a name of its own, by DNS rebinding.
   for (const host of ['evil.example', `evil.example:${callback.port}`, `localhost:${callback.port}`, '127.0.0.1']) {
-    expect(await knock('/callback?state=right', { host })).toBe(404);
+    expect(await sendRequest('/callback?state=right', { host })).toBe(404);
   }
   expect(finished).toEqual([]);
-  expect(await knock('/callback?state=right&code=1')).toBe(200);
+  expect(await sendRequest('/callback?state=right&code=1')).toBe(200);
   await coming;
   expect(finished).toEqual([`http://127.0.0.1:${callback.port}/callback?state=right&code=1`]);
 });
@@ -57,13 +60,13 @@ test('the callback is taken once, also while the first one is still being handle
       finish = resolve;
     });
   });
-  const first = knock('/callback?state=right&code=1');
+  const first = sendRequest('/callback?state=right&code=1');
   await beginning;
-  const second = await knock('/callback?state=right&code=2');
+  const second = await sendRequest('/callback?state=right&code=2');
   finish();
   expect(second).toBe(404);
   expect(await first).toBe(200);
   await coming;
-  expect(await knock('/callback?state=right&code=3')).toBe(404);
+  expect(await sendRequest('/callback?state=right&code=3')).toBe(404);
   expect(finished).toHaveLength(1);
 });

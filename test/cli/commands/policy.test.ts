@@ -25,7 +25,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-function at(name: string, config: string): void {
+function useDataDir(name: string, config: string): void {
   const file = join(folder, 'etc', `${name}.yaml`);
   if (!existsSync(file)) writeFileSync(file, config);
   places = ['--config', file, '--data-dir', join(folder, name)];
@@ -33,7 +33,7 @@ function at(name: string, config: string): void {
 
 describe('policies on the command line', () => {
   test('G5: the commands of the how-to do what it shows', async () => {
-    at('docs', 'version: 1\n');
+    useDataDir('docs', 'version: 1\n');
     let said = '';
     for (const line of (blocks('sh')[0] ?? '').trim().split('\n')) {
       const { code, stdout, stderr } = await ambit(...wordsOf(line).slice(2));
@@ -50,7 +50,7 @@ describe('policies on the command line', () => {
   });
 
   test('G5: what the configuration of the how-to declares wins, and is not changed from here', async () => {
-    at('declared', blocks('yaml')[0] ?? '');
+    useDataDir('declared', blocks('yaml')[0] ?? '');
     for (const verb of ['add', 'remove']) {
       const words = verb === 'add' ? ['--mode', 'append', 'Other.'] : [];
       const { code, stderr } = await ambit('policy', verb, '--scope', 'org', '--name', 'require-tests', ...words);
@@ -94,8 +94,8 @@ describe('policies on the command line', () => {
     expect(block).not.toContain('Never mind.');
   });
 
-  test('what is wrong is refused, and told', async () => {
-    at('wrong', 'version: 1\n');
+  test('wrong input is refused with the reason', async () => {
+    useDataDir('wrong', 'version: 1\n');
     const add = (...args: string[]) => ambit('policy', 'add', ...args);
     expect((await add('--name', 'a', 'x')).code).toBe(2);
     expect((await add('--scope', 'org', 'x')).code).toBe(2);
@@ -123,7 +123,7 @@ describe('policies on the command line', () => {
   });
 
   test('with a running gateway the same, and each change is in the journal', async () => {
-    at('running', 'version: 1\n');
+    useDataDir('running', 'version: 1\n');
     const [, configFile = '', , dataDir = ''] = places;
     const { config } = await loadConfig({ file: configFile });
     const gateway = await openGateway({ config, configFile, dataDir, log: { info() {}, warn() {} } });

@@ -23,7 +23,7 @@ const recorder = join(repository, 'test/fixtures/recorder/stdio.js');
 let gateway: Serving;
 
 const ambit = (...args: string[]): Promise<Exited> => ambitInProcess([...args, ...places]);
-async function data<T>(...args: string[]): Promise<T> {
+async function json<T>(...args: string[]): Promise<T> {
   const { code, stdout, stderr } = await ambit(...args, '--json');
   expect(code, stderr).toBe(0);
   return JSON.parse(stdout) as T;
@@ -71,11 +71,11 @@ async function ask({ command, args, env }: Started, method: string, params: unkn
     const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
     return line;
   } finally {
-    await left(child);
+    await waitForExit(child);
   }
 }
 
-async function left(child: ChildProcess): Promise<void> {
+async function waitForExit(child: ChildProcess): Promise<void> {
   const exited = once(child, 'exit');
   child.stdin?.end();
   if (child.exitCode === null) await exited;
@@ -109,7 +109,7 @@ describe('ambit resolve', () => {
   });
 
   test('P6: a sandboxed session gets its commands wrapped, and they do not start outside a sandbox', async () => {
-    const { mcpServers } = await data<SessionServers>('resolve', '--session', 'boxed');
+    const { mcpServers } = await json<SessionServers>('resolve', '--session', 'boxed');
     const entry = mcpServers['recorder'] as Started;
     expect(entry.args).toEqual(expect.arrayContaining(['run', '--session', '--', process.execPath, recorder]));
     expect(entry.env).toMatchObject({ AMBIT_TRUST_LEVEL: 'sandboxed', TOKEN: 'sk-secret' });
@@ -117,7 +117,7 @@ describe('ambit resolve', () => {
     expect(await ask(without, 'tools/call', environment)).toContain('SANDBOX_UNAVAILABLE');
   });
 
-  test('--explain says who is in and out, by which rule, and whence each variable, within 80 columns', async () => {
+  test('--explain shows which servers are in and out, by which rule, and the source of each variable, within 80 columns', async () => {
     const { stdout } = await ambit('resolve', '--session', 'boxed', '--explain', '--via', 'gateway');
     expect(stdout.split('\n').filter((line) => line.length > 80)).toEqual([]);
     expect(stdout).toMatch(/^recorder +in$/m);
@@ -140,7 +140,7 @@ describe('ambit resolve', () => {
   });
 
   test('--explain --json gives the same as data beside mcpServers', async () => {
-    const { mcpServers, servers } = await data<SessionServers>('resolve', '--session', 'free', '--explain');
+    const { mcpServers, servers } = await json<SessionServers>('resolve', '--session', 'free', '--explain');
     expect(servers.filter(({ available }) => available).map(({ name }) => name)).toEqual(Object.keys(mcpServers));
     const out = servers.flatMap((each) => (each.available ? [] : [[each.name, each.rule]]));
     expect(Object.fromEntries(out)).toEqual({
@@ -152,7 +152,7 @@ describe('ambit resolve', () => {
   });
 
   test('--via gateway prints addresses with a further token of that session, which works', async () => {
-    const { mcpServers } = await data<SessionServers>('resolve', '--session', 'free', '--via', 'gateway');
+    const { mcpServers } = await json<SessionServers>('resolve', '--session', 'free', '--via', 'gateway');
     const { url, headers, type } = mcpServers['recorder'] as Reached;
     expect({ type, url }).toEqual({ type: 'http', url: `${gateway.url}/mcp/recorder` });
     const token = headers['Authorization']?.replace('Bearer ', '') ?? '';
@@ -164,7 +164,7 @@ describe('ambit resolve', () => {
     // The words of the last calls are for people only.
     const shown = await ambit('session', 'show', 'free');
     expect(shown.stdout).toMatch(/\n\nCALLED +SERVER.*\n\d+s ago +ambit +tools\/call +session_info +ok/);
-    expect(await data('session', 'show', 'free')).not.toHaveProperty('calls');
+    expect(await json('session', 'show', 'free')).not.toHaveProperty('calls');
   });
 
   test('needs a session that is there', async () => {
@@ -176,7 +176,7 @@ describe('ambit resolve', () => {
 });
 
 test('P15: ambit run --session has the bounds of that session, says so at debug, follows it and ends with it', async () => {
-  const { id } = await data<{ id: string }>('session', 'create', '--trust', 'direct', '--user', 'bob', '--agent', 'a1');
+  const { id } = await json<{ id: string }>('session', 'create', '--trust', 'direct', '--user', 'bob', '--agent', 'a1');
   const run = [join(repository, 'bin/ambit.js'), 'run', '--session', id, '--log-level', 'debug'];
   const args = [...run, ...places, '--', process.execPath, recorder];
   const child = spawn(process.execPath, args, { stdio: 'pipe', env: { ...process.env, PATH: pathWithoutBwrap } });
@@ -221,7 +221,10 @@ test('P14: session create --server and session restrict, from the command line',
   const wrong = await ambit('session', 'create', '--server', 'recoder');
   expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('did you mean "recorder"?')]);
   const create = ['session', 'create', '--name', 'narrow', '--server', 'recorder', '--server', 'web'];
-  expect(await data(...create, '--trust', 'direct')).toMatchObject({ servers: ['recorder', 'web'], permissions: [] });
+  expect(await json(...create, '--trust', 'direct')).toMatchObject({
+    servers: ['recorder', 'web'],
+    permissions: [],
+  });
   const narrow = ['session', 'restrict', 'narrow'];
   expect((await ambit(...narrow, '--server', 'recorder', '--trust', 'sandbox', '--ttl', '60')).stdout).toMatch(
     /^trust +sandboxed\nservers +recorder$/m,
@@ -229,7 +232,7 @@ test('P14: session create --server and session restrict, from the command line',
   for (const wider of [['--trust', 'direct'], ['--ttl', '61'], ['--server', 'web'], ['--trust', 'root'], []]) {
     expect((await ambit(...narrow, ...wider)).code).toBe(1);
   }
-  expect(await data('session', 'show', 'narrow')).toMatchObject({
+  expect(await json('session', 'show', 'narrow')).toMatchObject({
     trustLevel: 'sandboxed',
     servers: ['recorder'],
     ttlSeconds: 60,

@@ -13,7 +13,7 @@ const folder = mkdtempSync(join(tmpdir(), 'ambit-credential-run-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The answer of a wrapped server to one call. */
-async function wrapped(args: readonly string[], name = 'notes'): Promise<string> {
+async function runWrapped(args: readonly string[], name = 'notes'): Promise<string> {
   const own = ['--trust', 'direct', '--config', join(folder, 'ambit.json'), '--data-dir', join(folder, 'data')];
   const child = spawn(process.execPath, [
     join(repository, 'bin/ambit.js'),
@@ -51,7 +51,7 @@ test('a wrapped server finds the credential by itself; another command, or one n
     await stored.credentials.set({ userId: 'local', server: name, env: 'MARK' }, 'own');
   }
   await stored.close();
-  expect(await wrapped([process.execPath, script])).toBe('own');
-  expect(await wrapped([process.execPath, '--no-warnings', script])).toBe('');
-  expect(await wrapped([process.execPath, script], 'project')).toBe('');
+  expect(await runWrapped([process.execPath, script])).toBe('own');
+  expect(await runWrapped([process.execPath, '--no-warnings', script])).toBe('');
+  expect(await runWrapped([process.execPath, script], 'project')).toBe('');
 });

@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { createGateway } from '../../../src/index.ts';
 import { repository } from '../../structure/source-files.ts';
-import { put, scene } from '../../workspaces/session-folders/scene.ts';
+import { scene, writeFiles } from '../../workspaces/session-folders/scene.ts';
 import { ambitInProcess } from '../in-process.ts';
 
 const page = readFileSync(join(repository, 'docs/how-to/a-folder-per-session.md'), 'utf8');
@@ -35,7 +35,7 @@ test('every command of the how-to works, in order', async () => {
     const { code, stdout } = await ambit(line);
     expect([line, code]).toEqual([line, 0]);
     said.push(stdout);
-    if (line.includes('create')) put(folderOf('task-49'), { 'new.txt': 'new\n' });
+    if (line.includes('create')) writeFiles(folderOf('task-49'), { 'new.txt': 'new\n' });
   }
   expect(said[1]).toMatch(/new\.txt +added +1 +0/);
   expect(said[2]).toContain('dry run');
@@ -48,11 +48,11 @@ test('every command of the how-to works, in order', async () => {
   for (const name of ['task-50', 'task-51']) {
     const { id } = await gateway.createSession({ workspaceId: 'my-project', name });
     folders.push(folderOf(name));
-    put(folderOf(name), { 'new.txt': `${name}\n` });
+    writeFiles(folderOf(name), { 'new.txt': `${name}\n` });
     await gateway.endSession(id);
   }
   await gateway.close();
-  put(at.workspace, { 'readme.md': 'changed meanwhile\n' });
+  writeFiles(at.workspace, { 'readme.md': 'changed meanwhile\n' });
   for (const line of second) expect([line, (await ambit(line)).code]).toEqual([line, 0]);
   expect(folders.map((folder) => existsSync(folder))).toEqual([false, false]);
   expect(readFileSync(join(at.workspace, 'new.txt'), 'utf8')).toBe('task-50\n');

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { contents, put, type Scene, scene } from '../../workspaces/session-folders/scene.ts';
+import { contents, type Scene, scene, writeFiles } from '../../workspaces/session-folders/scene.ts';
 import { ambitInProcess } from '../in-process.ts';
 
 /** The how-to is run with worktrees. */
@@ -20,7 +20,7 @@ afterAll(() => at.remove());
 
 const ambit = (...args: string[]) => ambitInProcess([...args, ...places]);
 
-async function opened(name: string): Promise<{ readonly id: string; readonly folder: string }> {
+async function openSessionIn(name: string): Promise<{ readonly id: string; readonly folder: string }> {
   const { stdout } = await ambit('session', 'create', '--workspace', 'repo', '--name', name, '--json');
   const { id } = JSON.parse(stdout) as { id: string };
   const { stdout: diff } = await ambit('session', 'diff', name, '--json');
@@ -28,14 +28,14 @@ async function opened(name: string): Promise<{ readonly id: string; readonly fol
 }
 
 test('W12: a session is made with its folder; diff, merge, end and discard work on it without a gateway', async () => {
-  const { id, folder } = await opened('task');
+  const { id, folder } = await openSessionIn('task');
   expect(contents(folder)).toEqual(contents(at.workspace));
   expect(await ambit('session', 'diff', 'task')).toMatchObject({
     code: 0,
     stdout: '',
     stderr: expect.stringContaining('changed nothing'),
   });
-  put(folder, { 'readme.md': 'one\ntwo\n\u001b[31mred\n', 'new.txt': 'new\n' });
+  writeFiles(folder, { 'readme.md': 'one\ntwo\n\u001b[31mred\n', 'new.txt': 'new\n' });
   const diff = await ambit('session', 'diff', 'task');
   expect(diff.stdout).toContain('diff --git a/readme.md b/readme.md\n--- a/readme.md\n+++ b/readme.md\n');
   expect(diff.stdout).toContain('\n-three\n+\u001b[31mred\n');
@@ -44,7 +44,7 @@ test('W12: a session is made with its folder; diff, merge, end and discard work 
   const dry = await ambit('session', 'merge', 'task', '--dry-run', '--json');
   expect(JSON.parse(dry.stdout)).toMatchObject({ sessionId: id, dryRun: true, fits: true });
   expect(existsSync(join(at.workspace, 'new.txt'))).toBe(false);
-  put(at.workspace, { 'readme.md': 'one\ntwo\nmine\n' });
+  writeFiles(at.workspace, { 'readme.md': 'one\ntwo\nmine\n' });
   const refused = await ambit('session', 'merge', 'task');
   expect(refused).toMatchObject({ code: 1, stdout: '' });
   expect(refused.stderr).toMatch(/WORKSPACE_CONFLICT[\s\S]*"readme\.md": changed in the session and in the workspace/);
@@ -54,7 +54,7 @@ test('W12: a session is made with its folder; diff, merge, end and discard work 
   expect(merged.stdout).toMatch(/new\.txt +added +taken/);
   expect(readFileSync(join(at.workspace, 'readme.md'), 'utf8')).toBe('one\ntwo\nmine\n');
 
-  put(folder, { 'later.txt': 'later\n' });
+  writeFiles(folder, { 'later.txt': 'later\n' });
   expect((await ambit('session', 'discard', 'task', '--yes')).stderr).toContain('still works in its folder');
   expect((await ambit('session', 'end', 'task')).code).toBe(0);
   // It holds what was not merged, so it stays, and is found though its session is gone.
@@ -65,13 +65,13 @@ test('W12: a session is made with its folder; diff, merge, end and discard work 
 });
 
 test('resolve hands out the folder of the session', async () => {
-  const { folder } = await opened('resolved');
+  const { folder } = await openSessionIn('resolved');
   rmSync(folder, { recursive: true });
   expect((await ambit('resolve', '--session', 'resolved')).code).toBe(0);
   expect(existsSync(join(folder, 'readme.md'))).toBe(true);
 });
 
-test('a session that has no folder of its own is told so', async () => {
+test('a session without a folder of its own gets an error that says so', async () => {
   await ambit('session', 'create', '--workspace', 'plain', '--name', 'plain');
   for (const command of ['diff', 'merge']) {
     const { code, stderr } = await ambit('session', command, 'plain');

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { readSessionEnvironment } from '../../../src/cli/commands/stdio.ts';
 
-test('nothing, or empty values, name nothing', () => {
+test('missing and empty variables give no session', () => {
   const nothing = { id: undefined, token: undefined, storeDir: undefined, includeMeta: undefined, draft: {} };
   expect(readSessionEnvironment({})).toEqual(nothing);
   expect(readSessionEnvironment({ AMBIT_SESSION_ID: '', AMBIT_SESSION_TOKEN: '', AMBIT_USER_ID: '' })).toEqual(nothing);
 });
 
-test('each name says its part', () => {
+test('each variable sets its member', () => {
   const named = readSessionEnvironment({
     AMBIT_SESSION_ID: 'task-0049',
     AMBIT_SESSION_TOKEN: 'ambs_x',

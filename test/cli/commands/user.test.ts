@@ -26,16 +26,18 @@ governance: { organisation: Acme, teams: [core], users: [{ name: boss, teams: [c
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const ambit = (...words: string[]) => ambitInProcess([...words, ...places]);
-async function told<T>(...words: string[]): Promise<T> {
+async function readJson<T>(...words: string[]): Promise<T> {
   const { code, stdout, stderr } = await ambit(...words, '--json');
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   return JSON.parse(stdout) as T;
 }
 
-async function aWholeLife(): Promise<void> {
-  expect(await told('user', 'add', 'ada', '--team', 'core', '--team', 'ops')).toMatchObject({ teams: ['core', 'ops'] });
-  expect(await told<UserView>('user', 'remove', 'ada', '--team', 'core')).toMatchObject({ teams: ['ops'] });
-  const listed = await told<{ organisation: string; users: UserView[] }>('user', 'list');
+async function testUserLifecycle(): Promise<void> {
+  expect(await readJson('user', 'add', 'ada', '--team', 'core', '--team', 'ops')).toMatchObject({
+    teams: ['core', 'ops'],
+  });
+  expect(await readJson<UserView>('user', 'remove', 'ada', '--team', 'core')).toMatchObject({ teams: ['ops'] });
+  const listed = await readJson<{ organisation: string; users: UserView[] }>('user', 'list');
   expect(listed).toMatchObject({
     organisation: 'Acme',
     users: [
@@ -43,7 +45,7 @@ async function aWholeLife(): Promise<void> {
       { name: 'boss', teams: ['core'], declared: true },
     ],
   });
-  const { teams } = await told<{ teams: TeamView[] }>('team', 'list');
+  const { teams } = await readJson<{ teams: TeamView[] }>('team', 'list');
   expect(teams.map(({ name, members }) => [name, members])).toEqual([
     ['core', ['boss']],
     ['ops', ['ada']],
@@ -63,22 +65,22 @@ async function aWholeLife(): Promise<void> {
   const made = JSON.parse(created.stdout) as { id: string; key: string };
   expect(Object.keys(made)).toEqual(['id', 'key']);
   expect(made.key).toMatch(new RegExp(`^ambk_${made.id}_[0-9A-Za-z]{49}$`));
-  const turned = await told<{ id: string; key: string }>('key', 'rotate', made.id.slice(0, 8), '--overlap', '24h');
+  const turned = await readJson<{ id: string; key: string }>('key', 'rotate', made.id.slice(0, 8), '--overlap', '24h');
   expect(turned.id).toBe(made.id);
   expect(turned.key).not.toBe(made.key);
-  const { keys } = await told<{ keys: KeyView[] }>('key', 'list', '--user', 'ada');
+  const { keys } = await readJson<{ keys: KeyView[] }>('key', 'list', '--user', 'ada');
   expect(keys).toMatchObject([{ id: made.id, state: 'active', trustLevel: 'sandboxed', workspaces: ['shop'] }]);
   expect(Date.parse(keys[0]?.previousUntil ?? '') - Date.now()).toBeGreaterThan(86_000_000);
   expect(Date.parse(keys[0]?.expiresAt ?? '') - Date.now()).toBeGreaterThan(29 * 86_400_000);
   expect((await ambit('key', 'list')).stdout).toMatch(/ada +active +sandboxed +shop +never/);
-  expect(await told('key', 'revoke', made.id)).toMatchObject({ state: 'revoked', sessions: 0 });
+  expect(await readJson('key', 'revoke', made.id)).toMatchObject({ state: 'revoked', sessions: 0 });
   expect(await ambit('key', 'rotate', made.id)).toMatchObject({ code: 1, stdout: '' });
-  expect(await told('user', 'remove', 'ada')).toMatchObject({ removed: true });
-  expect((await told<{ users: UserView[] }>('user', 'list')).users).toHaveLength(1);
+  expect(await readJson('user', 'remove', 'ada')).toMatchObject({ removed: true });
+  expect((await readJson<{ users: UserView[] }>('user', 'list')).users).toHaveLength(1);
 }
 
-test('without a gateway they work on the store itself, and write down what they did', async () => {
-  await aWholeLife();
+test('without a gateway they work on the store itself, and write the journal', async () => {
+  await testUserLifecycle();
   const journal = readFileSync(join(folder, 'data/journal/journal.jsonl'), 'utf8');
   for (const event of ['user-added', 'user-changed', 'key-created', 'key-rotated', 'key-revoked', 'user-removed']) {
     expect(journal).toContain(`"event":"${event}"`);
@@ -94,7 +96,7 @@ test('with a gateway they ask it', async () => {
   const control = await listenControl(gateway, controlSocketPath(dataDir, process.env));
   try {
     // Its store is in its memory: without asking it, nothing would be there.
-    await aWholeLife();
+    await testUserLifecycle();
   } finally {
     await control.close();
     await gateway.close();
@@ -124,7 +126,7 @@ test.each([
 });
 
 test('a user of the configuration has keys like any other', async () => {
-  const { key } = await told<{ key: string }>('key', 'create', '--user', 'boss', '--expires', '9d');
+  const { key } = await readJson<{ key: string }>('key', 'create', '--user', 'boss', '--expires', '9d');
   expect(key).toMatch(/^ambk_/);
 });
 
@@ -141,7 +143,7 @@ test('the how-to says what happens', async () => {
     expect({ line, code, stderr }).toEqual({ line, code: 0, stderr: '' });
     if (words[1] === 'create') ({ id } = JSON.parse(stdout) as { id: string });
   }
-  expect(await told<{ users: UserView[] }>('user', 'list')).toMatchObject({
+  expect(await readJson<{ users: UserView[] }>('user', 'list')).toMatchObject({
     users: [{ name: 'boss', declared: true }],
   });
 });

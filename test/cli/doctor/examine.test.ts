@@ -73,7 +73,7 @@ describe('the remedy fits the machine', () => {
   });
 });
 
-test('where containers are bounded otherwise, that is said; not by which of its means the kernel does it', () => {
+test('a difference of containers is shown, but not the mechanism of the kernel', () => {
   const kernel = { memoryMb: 'cgroup v2', pids: 'cgroup v2', cpus: 'cgroup v2', fileMb: 'rlimit' } as const;
   const limits = { ...kernel, openFiles: 'rlimit', wallSeconds: 'timer' } as const;
   const inContainers = { ...limits, memoryMb: 'cgroup v1', pids: 'container each', cpus: 'container each' } as const;
@@ -87,7 +87,7 @@ test('where containers are bounded otherwise, that is said; not by which of its 
   ]);
 });
 
-describe('what is found on this machine', () => {
+describe('the findings on this machine', () => {
   const states = ({ findings }: Examination) => Object.fromEntries(findings.map(({ name, state }) => [name, state]));
 
   test.skipIf(!hasBwrap())('a sandbox that works, a store, and nothing is left behind', async () => {
@@ -108,7 +108,7 @@ describe('what is found on this machine', () => {
     expect(readdirSync(place)).toEqual([]);
   });
 
-  test('no sandbox, and a store that is not there: each with what to do', async () => {
+  test('a missing sandbox and a missing store each have a remedy', async () => {
     vi.stubEnv('PATH', pathWithoutBwrap);
     const found = await examineMachine({
       store: { kind: 'redis', redis: { url: 'redis://127.0.0.1:1' } },
@@ -123,7 +123,7 @@ describe('what is found on this machine', () => {
     expect(shown.replace(/\s+/g, ' ')).toContain('bwrap: Install bubblewrap 0.8 or newer');
   });
 
-  test.skipIf(!hasBwrap())('ambit doctor says it, with and without a configuration', async () => {
+  test.skipIf(!hasBwrap())('ambit doctor prints it, with and without a configuration', async () => {
     const places = (config: string) => ['--config', join(folder, config), '--data-dir', join(folder, 'data')];
     writeFileSync(join(folder, 'ambit.yaml'), 'version: 1\nstore: { kind: memory }\n');
     const [plain, { code, stdout }] = await Promise.all([

@@ -12,28 +12,28 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const places = (config = 'none.yaml') => ['--config', join(folder, config), '--data-dir', join(folder, 'data')];
 
-async function session(...args: string[]): Promise<Record<string, unknown>> {
+async function runSessionCommand(...args: string[]): Promise<Record<string, unknown>> {
   const { code, stdout, stderr } = await ambitInProcess(['session', ...args, '--json', ...places()]);
   expect([code, stderr]).toEqual([0, '']);
   return JSON.parse(stdout === '' ? '{}' : stdout) as Record<string, unknown>;
 }
 
-test('sessions are opened, listed, shown, narrowed and ended in the store itself', async () => {
+test('sessions are opened, listed, shown, restricted and ended in the store itself', async () => {
   const meta = ['--meta', 'task=049', '--meta', 'a=b=c'];
-  const { id, token, ...rest } = await session('create', '--name', 'alone', '--ttl', '600', ...meta);
+  const { id, token, ...rest } = await runSessionCommand('create', '--name', 'alone', '--ttl', '600', ...meta);
   expect(rest).toMatchObject({ name: 'alone', metadata: { task: '049', a: 'b=c' } });
   expect(token).toMatch(/^ambs_/);
-  expect(await session('list')).toMatchObject({ sessions: [{ id }] });
-  expect(await session('restrict', 'alone', '--ttl', '60')).toMatchObject({ ttlSeconds: 60 });
-  expect(await session('show', String(id).slice(0, 8))).toMatchObject({ id, ttlSeconds: 60 });
-  await session('end', 'alone');
+  expect(await runSessionCommand('list')).toMatchObject({ sessions: [{ id }] });
+  expect(await runSessionCommand('restrict', 'alone', '--ttl', '60')).toMatchObject({ ttlSeconds: 60 });
+  expect(await runSessionCommand('show', String(id).slice(0, 8))).toMatchObject({ id, ttlSeconds: 60 });
+  await runSessionCommand('end', 'alone');
   const gone = await ambitInProcess(['session', 'show', 'alone', ...places()]);
   expect(gone).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('SESSION_NOT_FOUND') });
 });
 
 test('a session is opened below another, by name, within its bounds, and ends with it', async () => {
-  const { id } = await session('create', '--name', 'above', '--user', 'ada', '--permission', 'notes:read');
-  const below = await session('create', '--parent', 'above', '--permission', 'notes:read');
+  const { id } = await runSessionCommand('create', '--name', 'above', '--user', 'ada', '--permission', 'notes:read');
+  const below = await runSessionCommand('create', '--parent', 'above', '--permission', 'notes:read');
   expect(below).toMatchObject({ parentId: id, userId: 'ada', permissions: ['notes:read'] });
   const shown = await ambitInProcess(['session', 'show', String(below['id']), ...places()]);
   expect(shown.stdout).toMatch(new RegExp(`^parent +${id}$`, 'm'));
@@ -45,8 +45,8 @@ test('a session is opened below another, by name, within its bounds, and ends wi
     const { code } = await ambitInProcess(['session', 'create', '--parent', 'above', ...wider, ...places()]);
     expect(code).toBe(1);
   }
-  await session('end', 'above');
-  expect(await session('list')).toMatchObject({ sessions: [] });
+  await runSessionCommand('end', 'above');
+  expect(await runSessionCommand('list')).toMatchObject({ sessions: [] });
 });
 
 test('L1: metadata beyond its limit is refused', async () => {
@@ -60,7 +60,7 @@ test('L1: metadata beyond its limit is refused', async () => {
   expect([code, stderr]).toEqual([1, expect.stringContaining('METADATA_TOO_LARGE')]);
 });
 
-test('with sessions in memory nobody but a running gateway has them', async () => {
+test('sessions in memory are only in a running gateway', async () => {
   writeFileSync(join(folder, 'memory.yaml'), 'version: 1\nstore: { kind: memory }\n');
   for (const command of [['create'], ['list'], ['show', 'x'], ['end', 'x']]) {
     const { code, stdout, stderr } = await ambitInProcess(['session', ...command, ...places('memory.yaml')]);

@@ -17,7 +17,7 @@ const places = (name: string) => [
   ...['--data-dir', join(folder, `data-${name}`)],
 ];
 
-async function said(name: string, ...args: string[]): Promise<string> {
+async function run(name: string, ...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await ambitInProcess([...args, ...places(name)]);
   expect([code, stderr]).toEqual([0, '']);
   return stdout.replace(/\n$/, '');
@@ -37,8 +37,8 @@ beforeAll(async () => {
   const name = 'refactor-the-billing-service-and-its-neighbours';
   const summary = 'summary=a summary of what is being done here that is longer than a line has room for, sadly';
   const open = ['session', 'create', '--trust'];
-  await said('full', ...open, 'sandboxed', '--name', name, '--user', longUser, '--workspace', longWorkspace);
-  await said(
+  await run('full', ...open, 'sandboxed', '--name', name, '--user', longUser, '--workspace', longWorkspace);
+  await run(
     'full',
     ...open,
     'direct',
@@ -53,8 +53,8 @@ beforeAll(async () => {
     '--meta',
     summary,
   );
-  await said('full', 'user', 'add', longUser, '--team', 'platform-engineering', '--team', longWorkspace, '--team', 'c');
-  await said(
+  await run('full', 'user', 'add', longUser, '--team', 'platform-engineering', '--team', longWorkspace, '--team', 'c');
+  await run(
     'full',
     'key',
     'create',
@@ -68,8 +68,8 @@ beforeAll(async () => {
     '90d',
   );
   const text = 'Every invoice must be readable by a person, whoever that may be, and by nobody else.';
-  await said('full', 'policy', 'add', '--scope', `user:${longUser}`, '--name', 'keep-the-invoices-readable', text);
-  await said('full', 'objective', 'add', '--scope', 'org', text);
+  await run('full', 'policy', 'add', '--scope', `user:${longUser}`, '--name', 'keep-the-invoices-readable', text);
+  await run('full', 'objective', 'add', '--scope', 'org', text);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -88,16 +88,16 @@ describe('within 80 columns, however long the names are', () => {
     ['objective list', /^o-\w+ +org +Every invoice must be readable .*…$/m],
     ['resolve --session short --explain', /^notes +AMBIT_SESSION_ID +injected$/m],
   ])('%s', async (command, line) => {
-    const stdout = await said('full', ...command.split(' '));
+    const stdout = await run('full', ...command.split(' '));
     expect(stdout.split('\n').filter((each) => each.length > 80)).toEqual([]);
     expect(stdout).toMatch(line);
     const shown = command.startsWith('resolve') ? command.replace(' --explain', '') : command;
-    expect(JSON.parse(await said('full', ...shown.split(' '), '--json'))).toBeTypeOf('object');
+    expect(JSON.parse(await run('full', ...shown.split(' '), '--json'))).toBeTypeOf('object');
   });
 
-  test('columns in which nothing stands are left out', async () => {
-    expect((await said('full', 'objective', 'list')).split('\n')[0]).toMatch(/^ID +FROM +TEXT$/);
-    expect((await said('full', 'team', 'list')).split('\n')[0]).toMatch(/^TEAM +MEMBERS$/);
+  test('empty columns are left out', async () => {
+    expect((await run('full', 'objective', 'list')).split('\n')[0]).toMatch(/^ID +FROM +TEXT$/);
+    expect((await run('full', 'team', 'list')).split('\n')[0]).toMatch(/^TEAM +MEMBERS$/);
   });
 });
 
@@ -112,13 +112,13 @@ test.each([
   ['policy list', 'ambit policy add'],
   ['objective list', 'ambit objective add'],
 ])('%s says what to do when there is nothing to list', async (command, next) => {
-  const stdout = await said('empty', ...command.split(' '));
+  const stdout = await run('empty', ...command.split(' '));
   expect(stdout).toMatch(/^No [a-z ]+\. /);
   expect(stdout).toContain(next);
-  expect(JSON.parse(await said('empty', ...command.split(' '), '--json'))).toBeTypeOf('object');
+  expect(JSON.parse(await run('empty', ...command.split(' '), '--json'))).toBeTypeOf('object');
 });
 
-test('what is typed again is cut last, paths at their beginning, and no character in two', () => {
+test('columns to copy are cut last, paths at their start, and no character is split', () => {
   const row = ['n'.repeat(40), 't'.repeat(60), `/${'p'.repeat(60)}/end`];
   const [, line = ''] = renderTable(['NAME', 'TEXT', 'PATH'], [row], {
     keepWidth: ['NAME'],
@@ -131,7 +131,7 @@ test('what is typed again is cut last, paths at their beginning, and no characte
   expect(smiling).not.toMatch(/\p{Surrogate}/u);
 });
 
-test('many columns that cannot give any more are shown as they are', () => {
+test('many columns of the minimum width are not narrowed further', () => {
   const names = Array.from({ length: 12 }, (_, i) => `COLUMN-${i}`);
   expect(renderTable(names, [names]).split('\n')[1]?.split(/ +/)).toEqual(names);
 });

@@ -22,7 +22,7 @@ afterEach(async () => {
   await store.close();
 });
 
-async function heardSince(position: number): Promise<[string, string | undefined][]> {
+async function readEventsSince(position: number): Promise<[string, string | undefined][]> {
   const heard: [string, string | undefined][] = [];
   for (let step = lifecycle.next(position); step !== undefined; step = lifecycle.next(step.number)) {
     heard.push([step.type, (await lifecycle.told(step)).session?.id]);
@@ -40,7 +40,7 @@ describe('the steps of sessions', () => {
     await store.create(two, { inAll: 1 });
     now += two.ttlSeconds * 1000;
     await store.sweep();
-    expect(await heardSince(start)).toEqual([
+    expect(await readEventsSince(start)).toEqual([
       ['created', one.id],
       ['restricted', one.id],
       ['evicted', one.id],
@@ -52,15 +52,15 @@ describe('the steps of sessions', () => {
   test('what is no longer kept is said to be lost, once, and the rest is told', async () => {
     const start = lifecycle.positionAfter(undefined);
     for (let i = 1; i <= 8; i++) await store.create(draft({ id: `session-${i}` }));
-    const heard = await heardSince(start);
+    const heard = await readEventsSince(start);
     expect(heard[0]).toEqual(['lost', undefined]);
     expect(heard.slice(1).map(([, id]) => id)).toEqual([4, 5, 6, 7, 8].map((i) => `session-${i}`));
     const fifth = lifecycle.next(start + 4);
     const id = fifth === undefined ? '' : lifecycle.idOf(fifth);
-    expect(await heardSince(lifecycle.positionAfter(id))).toHaveLength(3);
+    expect(await readEventsSince(lifecycle.positionAfter(id))).toHaveLength(3);
     // An id that was never given, of this run or of another, promises nothing.
     for (const odd of [id.replace(/\d+$/, '99'), `00000000-5`, '', '-', id.split('-')[0] ?? '']) {
-      expect((await heardSince(lifecycle.positionAfter(odd)))[0]?.[0]).toBe('lost');
+      expect((await readEventsSince(lifecycle.positionAfter(odd)))[0]?.[0]).toBe('lost');
     }
   });
 
@@ -68,7 +68,7 @@ describe('the steps of sessions', () => {
     const start = lifecycle.positionAfter(undefined);
     await store.create(draft({ id: 'session-one' }));
     await store.close();
-    expect(await heardSince(start)).toEqual([['created', 'session-one']]);
+    expect(await readEventsSince(start)).toEqual([['created', 'session-one']]);
   });
 });
 
@@ -92,7 +92,7 @@ describe('readers', () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  test('hear that the stream still stands', async () => {
+  test('get a sign that the stream is still open', async () => {
     const reader = await readEvents(url, {});
     const comment = new Promise<string>((resolve) => {
       reader.response.on('data', (text: string) => text.startsWith(': ') && resolve(text));

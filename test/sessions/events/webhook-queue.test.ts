@@ -26,9 +26,9 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const place = () => join(folder, 'webhook');
-function open(silenceMs?: number): WebhookQueue {
-  const events = openWebhookQueue(place(), log, silenceMs === undefined ? {} : { silenceMs });
+const queueFolder = () => join(folder, 'webhook');
+function openQueue(silenceMs?: number): WebhookQueue {
+  const events = openWebhookQueue(queueFolder(), log, silenceMs === undefined ? {} : { silenceMs });
   opened.push(events);
   return events;
 }
@@ -42,79 +42,79 @@ const step = (number: number): LifecycleStep => ({
 });
 const event = (number: number) => ({ id: `evt_${number}`, step: step(number) });
 /** As if whoever wrote them had been killed long ago. */
-function abandon(): void {
-  for (const name of readdirSync(place())) utimesSync(join(place(), name), 0, 0);
+function abandonFiles(): void {
+  for (const name of readdirSync(queueFolder())) utimesSync(join(queueFolder(), name), 0, 0);
 }
 const ids = (events: readonly { readonly id: string }[]) => events.map(({ id }) => id);
 
 test('only the owner of the gateway may read what waits', () => {
-  open().add(event(1));
-  const [name = ''] = readdirSync(place());
-  const modes = [place(), join(place(), name)].map((path) => statSync(path).mode & 0o777);
+  openQueue().add(event(1));
+  const [name = ''] = readdirSync(queueFolder());
+  const modes = [queueFolder(), join(queueFolder(), name)].map((path) => statSync(path).mode & 0o777);
   expect(modes).toEqual([0o700, 0o600]);
 });
 
 test('what a process left is found once, in order, without what was done', () => {
-  const first = open();
+  const first = openQueue();
   for (const number of [1, 2, 3]) first.add(event(number));
   first.remove('evt_2');
-  abandon();
-  const [second, third] = [open(), open()];
+  abandonFiles();
+  const [second, third] = [openQueue(), openQueue()];
   const found = second.takeAbandoned();
   expect(found).toEqual([event(1), event(3)].map((each) => JSON.parse(JSON.stringify(each))));
   expect([third.takeAbandoned(), second.takeAbandoned()]).toEqual([[], []]);
   // It is theirs now, and can be left in turn.
   second.remove('evt_1');
-  abandon();
+  abandonFiles();
   expect(ids(third.takeAbandoned())).toEqual(['evt_3']);
 });
 
 test('what a live process waits for is left alone; one that ended in order is succeeded at once', () => {
-  const first = open();
+  const first = openQueue();
   first.add(event(1));
-  const second = open();
+  const second = openQueue();
   expect(second.takeAbandoned()).toEqual([]);
   first.close();
   expect(ids(second.takeAbandoned())).toEqual(['evt_1']);
 });
 
-test('files are private, go when nothing waits, and do not grow with what was done', () => {
-  const events = open();
+test('files are private, are removed when nothing waits, and do not grow with sent events', () => {
+  const events = openQueue();
   for (let number = 0; number < 6000; number++) {
     events.add(event(number));
     if (number > 0) events.remove(`evt_${number - 1}`);
   }
-  const [name = ''] = readdirSync(place());
-  const { mode, size } = statSync(join(place(), name));
+  const [name = ''] = readdirSync(queueFolder());
+  const { mode, size } = statSync(join(queueFolder(), name));
   expect(mode & 0o777).toBe(0o600);
   expect(size).toBeLessThan(4096 * 200);
   events.remove('evt_5999');
-  expect(readdirSync(place())).toEqual([]);
+  expect(readdirSync(queueFolder())).toEqual([]);
 });
 
-test('a line that was cut off, and what is no event, is passed over', () => {
-  const events = open();
+test('a truncated line, and a line that is no event, is skipped', () => {
+  const events = openQueue();
   events.add(event(1));
-  const [name = ''] = readdirSync(place());
-  const file = join(place(), name);
+  const [name = ''] = readdirSync(queueFolder());
+  const file = join(queueFolder(), name);
   writeFileSync(file, `${readFileSync(file, 'utf8')}null\n[]\n"x"\n{"id":"evt_2"}\n{"id":"evt_3","step":{"numb`);
-  abandon();
-  expect(ids(open().takeAbandoned())).toEqual(['evt_1']);
+  abandonFiles();
+  expect(ids(openQueue().takeAbandoned())).toEqual(['evt_1']);
 });
 
-test('a process that was taken for gone and comes back writes down anew what it still owes', async () => {
-  const first = open(20);
+test('a process that was taken for gone and comes back writes its waiting events again', async () => {
+  const first = openQueue(20);
   first.add(event(1));
-  abandon();
-  expect(ids(open().takeAbandoned())).toEqual(['evt_1']);
-  const before = readdirSync(place());
-  while (readdirSync(place()).length === before.length) await new Promise((resolve) => setImmediate(resolve));
+  abandonFiles();
+  expect(ids(openQueue().takeAbandoned())).toEqual(['evt_1']);
+  const before = readdirSync(queueFolder());
+  while (readdirSync(queueFolder()).length === before.length) await new Promise((resolve) => setImmediate(resolve));
 });
 
-test('a folder that cannot be written is said once, and nobody fails', () => {
-  const events = open();
-  rmSync(place(), { recursive: true });
-  writeFileSync(place(), 'in the way');
+test('a folder that cannot be written is logged once, and no call fails', () => {
+  const events = openQueue();
+  rmSync(queueFolder(), { recursive: true });
+  writeFileSync(queueFolder(), 'in the way');
   for (const number of [1, 2]) expect(() => events.add(event(number))).not.toThrow();
   expect(events.takeAbandoned()).toEqual([]);
   expect(warned).toEqual(['events for a webhook cannot be kept']);
@@ -126,7 +126,7 @@ test('L13: what was not delivered when a process ended or was killed is delivere
   const start = () => {
     const lifecycle = createLifecycle(store);
     const options = { url: receiver.url, key, lifecycle, log, pauseMs: 60_000 };
-    return { lifecycle, webhook: createWebhook({ ...options, queue: open() }) };
+    return { lifecycle, webhook: createWebhook({ ...options, queue: openQueue() }) };
   };
   receiver.answer = () => ({ status: 503 });
   const first = start();
@@ -144,7 +144,7 @@ test('L13: what was not delivered when a process ended or was killed is delivere
   const taken = receiver.seen.slice(before);
   expect(taken.map(({ event: { data } }) => data.session.id)).toEqual(['session-one', 'session-two']);
   expect(taken[0]?.headers['webhook-id']).toBe(refused.headers['webhook-id']);
-  expect(readdirSync(place())).toEqual([]);
+  expect(readdirSync(queueFolder())).toEqual([]);
   second.lifecycle.close();
   await store.close();
 });

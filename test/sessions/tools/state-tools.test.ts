@@ -1,24 +1,24 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Session } from '../../../src/sessions/session.ts';
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
-import { codeIn, holder, type SomeSessions, sitting, someSessions } from './some-sessions.ts';
+import { asHolder, asLocal, codeIn, createTestSessions, type TestSessions } from './some-sessions.ts';
 
-let all: SomeSessions;
+let all: TestSessions;
 let session: Session;
 let now = 1_000_000;
 
 beforeEach(async () => {
   now = 1_000_000;
-  all = someSessions({ now: () => now, stateLimits: { valueBytes: 100, keys: 3, totalBytes: 250 } });
+  all = createTestSessions({ now: () => now, stateLimits: { valueBytes: 100, keys: 3, totalBytes: 250 } });
   session = await all.open('ada');
 });
 afterEach(() => all.close());
 
-function call(tool: string, args: object, caller: ToolCaller = holder(session)) {
+function call(tool: string, args: object, caller: ToolCaller = asHolder(session)) {
   return all.tools.call(`session_state_${tool}`, { session: 'current', ...args }, caller);
 }
 
-async function data(tool: string, args: object, caller?: ToolCaller): Promise<unknown> {
+async function getData(tool: string, args: object, caller?: ToolCaller): Promise<unknown> {
   const result = await call(tool, args, caller);
   expect(result.isError).toBeUndefined();
   expect(JSON.parse(result.content[0].text)).toEqual(result.structuredContent);
@@ -27,67 +27,70 @@ async function data(tool: string, args: object, caller?: ToolCaller): Promise<un
 
 describe('state', () => {
   test('L15: is kept from one call to the next', async () => {
-    expect(await data('get', { key: 'step' })).toEqual({
+    expect(await getData('get', { key: 'step' })).toEqual({
       key: 'step',
       found: false,
       value: null,
       version: 0,
       expiresAt: null,
     });
-    expect(await data('set', { key: 'step', value: { at: [1, null, 'x'] } })).toEqual({ key: 'step', version: 1 });
-    expect(await data('get', { key: 'step' })).toMatchObject({
+    expect(await getData('set', { key: 'step', value: { at: [1, null, 'x'] } })).toEqual({
+      key: 'step',
+      version: 1,
+    });
+    expect(await getData('get', { key: 'step' })).toMatchObject({
       found: true,
       value: { at: [1, null, 'x'] },
       version: 1,
     });
-    expect(await data('list', {})).toMatchObject({ keys: [{ key: 'step', version: 1 }], next: null });
-    expect(await data('delete', { key: 'step' })).toEqual({ key: 'step', deleted: true });
-    expect(await data('delete', { key: 'step' })).toEqual({ key: 'step', deleted: false });
+    expect(await getData('list', {})).toMatchObject({ keys: [{ key: 'step', version: 1 }], next: null });
+    expect(await getData('delete', { key: 'step' })).toEqual({ key: 'step', deleted: true });
+    expect(await getData('delete', { key: 'step' })).toEqual({ key: 'step', deleted: false });
   });
 
-  test('L15: of several who write on the same version, one does', async () => {
+  test('L15: of several writes on the same version, one succeeds', async () => {
     const tries = await Promise.all([1, 2, 3].map((value) => call('set', { key: 'lock', value, expectedVersion: 0 })));
     expect(tries.map(codeIn).sort()).toEqual(['STATE_CONFLICT', 'STATE_CONFLICT', undefined]);
     const [refused] = tries.filter((each) => each.isError);
     expect(refused?.content[0].text).toMatch(/^STATE_CONFLICT: .*version 1.*session_state_get/);
     expect(refused).not.toHaveProperty('structuredContent');
     expect(codeIn(await call('delete', { key: 'lock', expectedVersion: 7 }))).toBe('STATE_CONFLICT');
-    expect(await data('delete', { key: 'lock', expectedVersion: 1 })).toMatchObject({ deleted: true });
+    expect(await getData('delete', { key: 'lock', expectedVersion: 1 })).toMatchObject({ deleted: true });
   });
 
   test('lasts as long as it was told to', async () => {
-    await data('set', { key: 'brief', value: 1, ttlSeconds: 10 });
-    expect(await data('get', { key: 'brief' })).toMatchObject({ expiresAt: new Date(1_010_000).toISOString() });
+    await getData('set', { key: 'brief', value: 1, ttlSeconds: 10 });
+    expect(await getData('get', { key: 'brief' })).toMatchObject({ expiresAt: new Date(1_010_000).toISOString() });
     now += 10_000;
-    expect(await data('get', { key: 'brief' })).toMatchObject({ found: false });
+    expect(await getData('get', { key: 'brief' })).toMatchObject({ found: false });
   });
 
   test('has limits, which say what to do', async () => {
     const large = await call('set', { key: 'k', value: 'x'.repeat(101) });
     expect(large.content[0].text).toMatch(/^STATE_FULL: .*larger.*smaller value/);
-    for (const key of ['a', 'b']) await data('set', { key, value: 'x'.repeat(90) });
+    for (const key of ['a', 'b']) await getData('set', { key, value: 'x'.repeat(90) });
     expect((await call('set', { key: 'c', value: 'x'.repeat(90) })).content[0].text).toMatch(/STATE_FULL.*delete/i);
-    await data('set', { key: 'c', value: 1 });
+    await getData('set', { key: 'c', value: 1 });
     expect((await call('set', { key: 'd', value: 1 })).content[0].text).toMatch(/as many keys.*session_state_delete/);
     expect(codeIn(await call('set', { key: 'x'.repeat(257), value: 1 }))).toBe('REQUEST_INVALID');
     expect(codeIn(await call('set', { key: '\ud800', value: 1 }))).toBe('REQUEST_INVALID');
   });
 
   test('of a session is its own', async () => {
-    await data('set', { key: 'mine', value: 'secret' });
+    await getData('set', { key: 'mine', value: 'secret' });
     const other = await all.open('ada');
-    expect(await data('get', { key: 'mine' }, holder(other))).toMatchObject({ found: false });
-    const forged = await call('get', { session: session.id, key: 'mine' }, holder(other));
+    expect(await getData('get', { key: 'mine' }, asHolder(other))).toMatchObject({ found: false });
+    const forged = await call('get', { session: session.id, key: 'mine' }, asHolder(other));
     expect(codeIn(forged)).toBe('SESSION_NOT_FOUND');
     const child = await all.open('ada', { parentId: session.id });
-    expect(codeIn(await call('get', { session: session.id, key: 'mine' }, holder(child)))).toBe('SESSION_NOT_FOUND');
-    await data('set', { session: child.id, key: 'task', value: 1 });
-    expect(await data('get', { key: 'task' }, holder(child))).toMatchObject({ found: true, value: 1 });
+    expect(codeIn(await call('get', { session: session.id, key: 'mine' }, asHolder(child)))).toBe('SESSION_NOT_FOUND');
+    await getData('set', { session: child.id, key: 'task', value: 1 });
+    expect(await getData('get', { key: 'task' }, asHolder(child))).toMatchObject({ found: true, value: 1 });
   });
 
   test('values in disguise stay what they are', async () => {
     const value = JSON.parse('{"__proto__":{"admin":true},"constructor":1}') as object;
-    await data('set', { key: '__proto__', value });
+    await getData('set', { key: '__proto__', value });
     const { structuredContent } = await call('get', { key: '__proto__' });
     expect(JSON.stringify(structuredContent?.['value'])).toBe('{"__proto__":{"admin":true},"constructor":1}');
     expect(Object.hasOwn(Object.prototype, 'admin')).toBe(false);
@@ -106,17 +109,17 @@ describe('arguments', () => {
     wrong.push({ session: ['current'] }, { session: { toString: 'current' } }, { session: 'current', userId: 'bob' });
     for (const { name } of all.tools.list()) {
       for (const args of wrong) {
-        const result = await all.tools.call(name, args, holder(session));
+        const result = await all.tools.call(name, args, asHolder(session));
         expect(codeIn(result)).toBe('REQUEST_INVALID');
         expect(result.content[0].text).toMatch(/^REQUEST_INVALID: The arguments do not fit/);
       }
     }
-    expect(codeIn(await all.tools.call('session_nothing', {}, holder(session)))).toBe('REQUEST_INVALID');
+    expect(codeIn(await all.tools.call('session_nothing', {}, asHolder(session)))).toBe('REQUEST_INVALID');
   });
 
   test('"session" may be left out by whoever is bound to one session; a user has to name one', async () => {
     const child = await all.open('ada', { parentId: session.id });
-    for (const caller of [holder(session), sitting(session), sitting(session, 'anonymous')]) {
+    for (const caller of [asHolder(session), asLocal(session), asLocal(session, 'anonymous')]) {
       const info = await all.tools.call('session_info', {}, caller);
       expect(info.structuredContent).toMatchObject({ session: { id: session.id, current: true } });
     }

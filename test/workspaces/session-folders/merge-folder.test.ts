@@ -6,7 +6,7 @@ import { compareWithBase } from '../../../src/workspaces/session-folders/changes
 import { applyMerge } from '../../../src/workspaces/session-folders/merge-folder.ts';
 import { type PlannedChange, planMerge } from '../../../src/workspaces/session-folders/plan-merge.ts';
 import { type PathContent, readContent } from '../../../src/workspaces/session-folders/snapshot.ts';
-import { contents, put, type Scene, scene } from './scene.ts';
+import { contents, type Scene, scene, writeFiles } from './scene.ts';
 
 const start = { 'a.txt': 'a\n', 'b/c.txt': 'c\n', 'd.txt': 'd\n', 'e/f/g.txt': 'g\n', 'run.sh': 'true\n' };
 let at: Scene;
@@ -17,7 +17,7 @@ let folder: string;
 beforeEach(async () => {
   at = await scene('copy', { files: start });
   folder = join(at.folder, 'session');
-  put(folder, start);
+  writeFiles(folder, start);
   symlinkSync('a.txt', join(at.workspace, 'link'));
   symlinkSync('a.txt', join(folder, 'link'));
   [session, workspace] = [openRoot(folder), openRoot(at.workspace)];
@@ -29,11 +29,11 @@ afterEach(() => {
 });
 
 /** What each kind of change comes to, planned upon the workspace as it is. */
-async function planned(): Promise<PlannedChange[]> {
+async function createPlan(): Promise<PlannedChange[]> {
   const base = new Map<string, PathContent>();
   for (const path of [...Object.keys(start), 'link'])
     base.set(path, (await readContent(workspace, path)) as PathContent);
-  put(folder, { 'a.txt': 'session\n', 'new/deep.txt': 'new\n', 'z.txt': 'last\n' });
+  writeFiles(folder, { 'a.txt': 'session\n', 'new/deep.txt': 'new\n', 'z.txt': 'last\n' });
   for (const path of ['b/c.txt', 'e/f/g.txt', 'link']) unlinkSync(join(folder, path));
   symlinkSync('z.txt', join(folder, 'link'));
   chmodSync(join(folder, 'run.sh'), 0o755);
@@ -45,27 +45,27 @@ async function planned(): Promise<PlannedChange[]> {
 }
 
 test('all that was planned is there afterwards', async () => {
-  await applyMerge(workspace, await planned(), join(at.folder, 'undo'));
+  await applyMerge(workspace, await createPlan(), join(at.folder, 'undo'));
   expect(contents(at.workspace)).toEqual(contents(folder));
   expect(statSync(join(at.workspace, 'run.sh')).mode & 0o111).not.toBe(0);
 });
 
 test.each([
-  ['a file that was to be replaced is changed', () => put(at.workspace, { 'a.txt': 'meanwhile\n' })],
-  ['a file that was to be deleted is changed', () => put(at.workspace, { 'e/f/g.txt': 'meanwhile\n' })],
-  ['a file that was to be made is there', () => put(at.workspace, { 'z.txt': 'meanwhile\n' })],
-  ['a folder is where a file was to be made', () => put(at.workspace, { 'z.txt/in': 'meanwhile\n' })],
+  ['a file that was to be replaced is changed', () => writeFiles(at.workspace, { 'a.txt': 'meanwhile\n' })],
+  ['a file that was to be deleted is changed', () => writeFiles(at.workspace, { 'e/f/g.txt': 'meanwhile\n' })],
+  ['a file that was to be made is there', () => writeFiles(at.workspace, { 'z.txt': 'meanwhile\n' })],
+  ['a folder is where a file was to be made', () => writeFiles(at.workspace, { 'z.txt/in': 'meanwhile\n' })],
   ['a file that was to be made runnable is gone', () => rmSync(join(at.workspace, 'run.sh'))],
   [
     'a link leads out where a folder was',
     () => {
-      put(join(at.folder, 'outside'), { 'f/g.txt': 'g\n' });
+      writeFiles(join(at.folder, 'outside'), { 'f/g.txt': 'g\n' });
       rmSync(join(at.workspace, 'e'), { recursive: true });
       symlinkSync(join(at.folder, 'outside'), join(at.workspace, 'e'));
     },
   ],
 ])('when meanwhile %s, nothing of the merge stays', async (_, meanwhile) => {
-  const plan = await planned();
+  const plan = await createPlan();
   meanwhile();
   const before = contents(at.workspace);
   const modes = statSync(join(at.workspace, 'a.txt')).mode;
@@ -75,7 +75,7 @@ test.each([
 });
 
 test('what the session writes after the merge was planned is not part of it', async () => {
-  const plan = await planned();
+  const plan = await createPlan();
   writeFileSync(join(folder, 'a.txt'), 'too late\n');
   await applyMerge(workspace, plan, join(at.folder, 'undo'));
   expect(readFileSync(join(at.workspace, 'a.txt'), 'utf8')).toBe('session\n');

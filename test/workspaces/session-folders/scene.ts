@@ -88,7 +88,7 @@ export async function stopGit(): Promise<void> {
 }
 
 /** Opens scenes for the tests of a file, and removes them: to be called once in each file. */
-export function scenesOfFile(): typeof scene {
+export function useScenes(): typeof scene {
   const scenes: Scene[] = [];
   afterEach(() => {
     for (const each of scenes.splice(0)) each.remove();
@@ -112,7 +112,7 @@ export async function scene(isolation: Isolation | 'shared', options: SceneOptio
       encoding: 'utf8',
       stdio: 'pipe',
     });
-  put(
+  writeFiles(
     workspace,
     options.files ?? { 'readme.md': 'one\ntwo\nthree\n', 'src/a.js': 'let a = 1;\n', '.gitignore': 'out/\n' },
   );
@@ -145,7 +145,7 @@ export async function scene(isolation: Isolation | 'shared', options: SceneOptio
   };
 }
 
-export function put(folder: string, files: Readonly<Record<string, string>>): void {
+export function writeFiles(folder: string, files: Readonly<Record<string, string>>): void {
   for (const [path, content] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     writeFileSync(join(folder, path), content);
@@ -169,3 +169,6 @@ export function contents(folder: string, under = ''): Record<string, string> {
     }),
   ) as Record<string, string>;
 }
+
+/** The name of the folder of a session that `Scene.session` made. */
+export const nameOf = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });

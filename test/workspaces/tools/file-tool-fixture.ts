@@ -10,7 +10,7 @@ import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { fileTools } from '../../../src/workspaces/tools/create-session-tools.ts';
 import { codeIn } from '../../sessions/tools/some-sessions.ts';
 
-export interface SomeFiles {
+export interface TestFiles {
   readonly folder: string;
   readonly files: SessionFiles;
   call(tool: string, args: object): Promise<ToolResult>;
@@ -24,10 +24,10 @@ export interface SomeFiles {
 }
 
 /** A workspace in a folder of its own, and the tools on it. */
-export function someFiles(
+export function createTestFiles(
   fileBytes = 16 * 1024 * 1024,
   folder = mkdtempSync(join(tmpdir(), 'ambit-files-')),
-): SomeFiles {
+): TestFiles {
   const { close, ...backend } = openLocal(folder, { rules: pathRules({ hide: [], keep: [], open: [] }) });
   const inTurn = createOneAtATime();
   const files: SessionFiles = { ...backend, fileBytes, alone: (path, work) => inTurn(path, work) };

@@ -2,12 +2,12 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync, utimesSync 
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fileTools } from '../../../src/workspaces/tools/create-session-tools.ts';
-import { type SomeFiles, someFiles } from './file-tool-fixture.ts';
+import { createTestFiles, type TestFiles } from './file-tool-fixture.ts';
 
-let all: SomeFiles;
+let all: TestFiles;
 
 beforeEach(() => {
-  all = someFiles();
+  all = createTestFiles();
 });
 afterEach(() => all.close());
 
@@ -59,7 +59,7 @@ describe('move', () => {
     expect(all.get('b')).toBe('new');
   });
 
-  test('neither out of bounds nor into them', async () => {
+  test('does not cross its bounds in either direction', async () => {
     all.put('a', 'x');
     all.put('.env', 'secret');
     for (const [from, to] of [

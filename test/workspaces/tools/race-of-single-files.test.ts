@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
 import { sceneOfTest, secret, snapshot } from '../saferoot/scene.ts';
 import { startSwapping } from '../saferoot/start-swapping.ts';
-import { someFiles } from './file-tool-fixture.ts';
+import { createTestFiles } from './file-tool-fixture.ts';
 
 // The races of all tools together, in the journeys, run for a minute each.
 const ms = counts(50, 15_000);
@@ -44,7 +44,7 @@ test.each(Object.entries(rounds))('W3: a folder swapped for a link leads none of
   }
   const before = snapshot(scene.outside());
   const swapper = await startSwapping(scene.inside('a'));
-  const all = someFiles(100_000, scene.inside());
+  const all = createTestFiles(100_000, scene.inside());
   const began = Date.now();
   let refused = 0;
   const done = calls.map(() => 0);

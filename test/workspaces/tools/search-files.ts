@@ -3,14 +3,14 @@ import { createToolset, type ToolResult } from '../../../src/sessions/tools/tool
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { searchTools } from '../../../src/workspaces/tools/create-session-tools.ts';
 
-export interface Searching {
+export interface SearchTools {
   call(name: string, args?: Record<string, unknown>): Promise<ToolResult>;
   /** What is told as data; fails when it is refused. */
   data<T>(name: string, args?: Record<string, unknown>): Promise<T>;
 }
 
 /** The tools on given files; who calls is decided elsewhere. */
-export function searching(files: SessionFiles): Searching {
+export function createSearchTools(files: SessionFiles): SearchTools {
   const tools = createToolset(searchTools({ withFiles: (_reference, _caller, _tool, work) => work(files) }));
   const call = (name: string, args = {}) =>
     tools.call(`session_${name}`, { session: 'current', ...args }, undefined as unknown as ToolCaller);

@@ -2,13 +2,13 @@ import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { describeEntry, formatTime } from '../../../src/workspaces/tools/file-schemas.ts';
-import { type SomeFiles, someFiles } from './file-tool-fixture.ts';
-import { searching, textOf } from './search-files.ts';
+import { createTestFiles, type TestFiles } from './file-tool-fixture.ts';
+import { createSearchTools, textOf } from './search-files.ts';
 
-let all: SomeFiles;
+let all: TestFiles;
 
 beforeEach(() => {
-  all = someFiles();
+  all = createTestFiles();
 });
 afterEach(() => all.close());
 
@@ -23,7 +23,7 @@ test('a name with line breaks does not write lines of its own into an answer', a
     await all.call('edit_file', { path: 'link', edits }),
     await all.call('edit_file', { path: 'link', edits: [{ oldText: 'one', newText: 'two' }] }),
     await all.call('read_file', { path: 'link', startLine: 9 }),
-    await searching(all.files).call('list_dir', { path: 'folder' }),
+    await createSearchTools(all.files).call('list_dir', { path: 'folder' }),
     await all.call('move_file', { from: odd, to: `${odd}2` }),
     await all.call('delete_file', { path: `${odd}2` }),
   ].map(textOf);
