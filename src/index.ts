@@ -15,6 +15,6 @@ export type { StageWatch } from './gateway/compose.ts';
 export type { CallExplanation } from './gateway/inspect/explain-call.ts';
 export type { McpServer, McpServers, ServerView, SessionServers } from './gateway/inspect/mcp-servers.ts';
 export type { Log, LogFields } from './observability/log/log.ts';
+export type { McpTransport } from './public/create-gateway.ts';
 export { type CreateGatewayOptions, createGateway, type EmbeddedGateway } from './public/create-gateway.ts';
-export type { McpTransport } from './public/in-process-transport.ts';
 export type { Narrowing, SessionDraft, SessionView } from './sessions/session.ts';

@@ -1,13 +1,16 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { loadConfig } from '../config/load/load.ts';
 import { locateDataDir } from '../config/load/locate.ts';
 import { listenProblems } from '../config/schema/listen-rules.ts';
 import type { ConfigInput } from '../config/schema/schema.ts';
 import { type Listening, listenHttp } from '../entrances/http/listen.ts';
+import { serveStdio } from '../entrances/stdio/serve-stdio.ts';
 import { AmbitError } from '../errors.ts';
 import { openGateway } from '../gateway/assembly/open-gateway.ts';
 import type { StageWatch } from '../gateway/compose.ts';
+import type { Gateway } from '../gateway/gateway.ts';
 import type { GatewayOptions } from '../gateway/gateway-options.ts';
 import type { CallExplanation } from '../gateway/inspect/explain-call.ts';
 import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/inspect/mcp-servers.ts';
@@ -16,10 +19,20 @@ import { allServers } from '../gateway/routing/for-all.ts';
 import type { Log } from '../observability/log/log.ts';
 import { safeLog } from '../observability/log/safe-log.ts';
 import { stderrLog } from '../observability/log/stderr-log.ts';
+import { readLines } from '../protocol/lines/read-lines.ts';
 import { type Narrowing, type Session, type SessionDraft, type SessionView, viewOf } from '../sessions/session.ts';
 import type { GivenCredentials } from '../upstreams/auth/given-credentials.ts';
 import type { GivenLogins } from '../upstreams/auth/given-logins.ts';
-import { inProcessTransport, type McpTransport } from './in-process-transport.ts';
+
+/** What the official SDK calls a transport, in both its versions. */
+export interface McpTransport {
+  start(): Promise<void>;
+  send(message: unknown): Promise<void>;
+  close(): Promise<void>;
+  onmessage?: (message: never) => void;
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+}
 
 export interface CreateGatewayOptions {
   /** A configuration as an object, or the path of a file that holds one. */
@@ -143,4 +156,30 @@ export async function embedGateway(
       await gateway.close();
     },
   };
+}
+
+/** A client of the same process, on the stdio entrance with pipes in memory. */
+export function inProcessTransport(gateway: Gateway, sessionId: string, server: string): McpTransport {
+  const input = new PassThrough();
+  const output = new PassThrough();
+  const transport: McpTransport = {
+    async start() {
+      if ((await gateway.sessions.load(sessionId)) === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+      readLines(output, {
+        maxBytes: gateway.config.limits.messageBytes,
+        onLine: (line) => transport.onmessage?.(JSON.parse(line.toString('utf8')) as never),
+        onTooLong: () => transport.onerror?.(new Error('the answer is too large')),
+        onRunaway: () => output.destroy(),
+      });
+      void serveStdio({ gateway, server, sessionId, input, output }).finally(() => transport.onclose?.());
+    },
+    async send(message) {
+      input.write(`${JSON.stringify(message)}\n`);
+    },
+    async close() {
+      input.end();
+      output.destroy();
+    },
+  };
+  return transport;
 }

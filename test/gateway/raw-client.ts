@@ -1,4 +1,4 @@
-import type { McpTransport } from '../../src/public/in-process-transport.ts';
+import type { McpTransport } from '../../src/public/create-gateway.ts';
 
 export interface RawMessage {
   readonly id?: number;

@@ -1,6 +1,6 @@
 import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
-import type { McpTransport } from '../../src/public/in-process-transport.ts';
+import type { McpTransport } from '../../src/public/create-gateway.ts';
 
 /** As much as these tests need of either SDK. */
 export interface TestClient {

@@ -1,7 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { draft } from '../../src/public/testing/store-suite/harness.ts';
-import { place } from '../../src/public/testing/store-suite/take-place.ts';
+import { draft, place } from '../../src/public/testing/store-suite/harness.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { nextNoon } from './next-noon.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';

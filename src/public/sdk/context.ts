@@ -2,6 +2,16 @@ import type { ActingSession } from '../../rules/session-base.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
 import { noState, type SessionState } from './session-state.ts';
 
+/** How the steps of reading a context say no to one another; it never leaves this room. */
+export class Refusal extends Error {
+  readonly code: ContextProblem;
+
+  constructor(code: ContextProblem, reason: string) {
+    super(reason);
+    this.code = code;
+  }
+}
+
 export type { TrustLevel };
 
 /** Why a call has no context that holds. `NO_CONTEXT` means that nothing was sent; all others, that what was sent failed. */
@@ -122,4 +132,10 @@ export function refusedBecause(context: SessionContext): string | undefined {
 
 export function trustLevelOf(value: unknown): TrustLevel | undefined {
   return value === 'direct' || value === 'sandboxed' ? value : undefined;
+}
+
+/** A value from outside, short and on one line, for a sentence that people read. */
+export function quoted(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'nothing';
+  return text.length > 80 ? `${text.slice(0, 76)}…"` : text;
 }

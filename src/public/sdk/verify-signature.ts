@@ -1,7 +1,7 @@
 import { compactVerify, decodeProtectedHeader } from 'jose';
 import { isObject } from './call.ts';
+import { quoted, Refusal } from './context.ts';
 import { type KeySource, keysFrom } from './keys.ts';
-import { quoted, Refusal } from './refusal.ts';
 
 /** As much as Node accepts in all headers together. */
 const maxTokenLength = 16_384;

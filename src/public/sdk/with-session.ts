@@ -1,9 +1,9 @@
 import { type Call, type CallSource, callOf, isObject } from './call.ts';
 import { refusedBecause } from './context.ts';
 import { type Handling, store } from './current-session.ts';
-import type { ContextOptions } from './options.ts';
-import { readCall } from './read-context.ts';
+import { type ContextOptions, readCall } from './read-context.ts';
 import { type ErrorResult, isSessionError, SessionError, toErrorResult } from './session-error.ts';
+import { type SecurableServer, wrapHandlers } from './wrap-handlers.ts';
 
 export interface HandlerOptions extends ContextOptions {
   /** A call whose token was refused is answered with the reason, unless this says `run`: then its context is absent. */
@@ -59,4 +59,17 @@ export async function handle<R>(
 export function refusedCall(reason: string): SessionError {
   const hint = 'Nothing was done. Call again; if it goes on, tell the person who runs this server.';
   return new SessionError('CONTEXT_REFUSED', reason, hint);
+}
+
+/**
+ * Makes every handler that is registered from now on run inside the context of its call, as the request came and
+ * before any schema touched it. Call it right after the server was made.
+ */
+export function secureServer<S extends SecurableServer>(server: S, options: HandlerOptions = {}): S {
+  const wrapping = { by: 'secureServer', transport: options.transport };
+  return wrapHandlers(server, wrapping, ({ call, method }, run) => {
+    // Lists are answered even so: a client that cannot see the tools cannot be told what is wrong with its calls.
+    const onRefused = method.endsWith('/list') ? 'run' : options.onRefused;
+    return handle(call, { ...options, onRefused }, run);
+  });
 }

@@ -9,9 +9,8 @@ import type { CheckedDraft } from '../../sessions/sessions.ts';
 import { isObject } from '../sdk/call.ts';
 import type { Visit } from '../sdk/wrap-handlers.ts';
 import { isKeptForAmbit } from './behind-ambit.ts';
-import type { Entrance, House } from './entrance.ts';
+import { type Entrance, type House, ownContext } from './entrance.ts';
 import type { AuthInfo, CallerPrincipal } from './options.ts';
-import { ownContext } from './own-context.ts';
 
 const useSessionKey = 'ambit/use-session';
 

@@ -1,12 +1,11 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { refusedResult } from '../../protocol/compose.ts';
+import { refusalText, refusedResult } from '../../protocol/compose.ts';
 import { type Grant, StaleSession } from '../../sessions/grants.ts';
 import type { Session } from '../../sessions/session.ts';
 import { isObject } from '../sdk/call.ts';
 import { refusedBecause, type SessionContext } from '../sdk/context.ts';
 import { type Handling, store as handlings } from '../sdk/current-session.ts';
-import type { ContextOptions } from '../sdk/options.ts';
-import { readCall } from '../sdk/read-context.ts';
+import { type ContextOptions, readCall } from '../sdk/read-context.ts';
 import { refusedCall } from '../sdk/with-session.ts';
 import type { Around, Visit } from '../sdk/wrap-handlers.ts';
 import { aloneOverHttp } from './alone-over-http.ts';
@@ -14,7 +13,6 @@ import { behindAmbit, type NamingContext } from './behind-ambit.ts';
 import type { Entrance } from './entrance.ts';
 import type { OpenHouse } from './open-house.ts';
 import { withBlock } from './own-governance.ts';
-import { refusedRequest } from './refused-request.ts';
 import { stateOf } from './session-state.ts';
 
 export interface AroundOptions {
@@ -148,4 +146,10 @@ function withSession(result: unknown, { sessionId, correlationId }: SessionConte
   if (!isObject(result)) return result;
   const meta = isObject(result['_meta']) ? result['_meta'] : {};
   return { ...result, _meta: { ...meta, 'ambit/session': { sessionId, correlationId } } };
+}
+
+/** What is not the call of a tool is refused with a JSON-RPC error: the SDK takes code and data from what is thrown. */
+function refusedRequest(error: AmbitError): Error {
+  const data = refusedResult(error)._meta['ambit/error'];
+  return Object.assign(new Error(refusalText(error), { cause: error }), { code: error.row.rpc, data });
 }

@@ -1,12 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import type { AmbitError } from '../../errors.ts';
+import { lowest } from '../../rules/bounds.ts';
+import type { ActingSession } from '../../rules/session-base.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import type { SessionContext } from '../sdk/context.ts';
+import { frozen, type OwnContext, type SessionContext } from '../sdk/context.ts';
 import type { SessionState } from '../sdk/session-state.ts';
 import type { NamedSessions } from './named-session.ts';
-import type { PrincipalOf } from './options.ts';
-import type { Settings } from './settings.ts';
+import type { PrincipalOf, Settings } from './options.ts';
+
+/** How far the credential of one call reaches; the session may reach less far. */
+type Ceiling = Pick<ActingSession, 'trustLevel' | 'permissions'>;
 
 /** The session a call belongs to, and what its handler is told of it. */
 export interface Entrance {
@@ -29,4 +34,26 @@ export interface House {
   readonly sessions: Sessions;
   readonly named: NamedSessions;
   readonly principal: PrincipalOf | undefined;
+}
+
+/** What a handler is told of a session of the server's own. */
+export function ownContext(session: Session, state: SessionState, ceiling: Ceiling = session): OwnContext {
+  return frozen<OwnContext>(
+    {
+      status: 'own',
+      sessionId: session.id,
+      correlationId: randomUUID(),
+      userId: session.userId,
+      agentId: session.agentId,
+      workspaceId: session.workspaceId,
+      workspacePath: undefined,
+      trustLevel: lowest([session.trustLevel, ceiling.trustLevel]),
+      permissions: session.permissions.filter((each) => ceiling.permissions.includes(each)),
+      issuedAt: undefined,
+      expiresAt: undefined,
+      reason: undefined,
+      code: undefined,
+    },
+    state,
+  );
 }

@@ -7,6 +7,5 @@ export type {
   PrincipalOf,
   ServerSessionsOptions,
 } from './options.ts';
-export { createServerSessions, type ServerSessions } from './server-sessions.ts';
+export { createServerSessions, type ServerSessions, withSessions } from './server-sessions.ts';
 export type { EndReason, SessionFacts, SessionView } from './shown-session.ts';
-export { withSessions } from './with-sessions.ts';

@@ -1,18 +1,32 @@
 import type { Governance } from '../../context/for-models/governance.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
+import { goneBecause } from '../../sessions/gone-because.ts';
+import type { LeaveReason } from '../../sessions/session.ts';
 import { createSessions } from '../../sessions/sessions.ts';
 import { openMemoryStore } from '../../stores/memory/memory-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { type Handling, store as handlings } from '../sdk/current-session.ts';
 import { aloneOnStdio, type StdioSessions } from './alone-on-stdio.ts';
 import type { House } from './entrance.ts';
-import { createListeners, type Listeners } from './listeners.ts';
 import { createNamedSessions } from './named-session.ts';
-import type { ServerSessionsOptions } from './options.ts';
+import type { ServerSessionsOptions, Settings } from './options.ts';
 import { ownGovernance } from './own-governance.ts';
 import { type OwnTools, ownTools } from './own-tools.ts';
-import type { Settings } from './settings.ts';
 import { type EndReason, factsOf, type SessionFacts } from './shown-session.ts';
-import { createUnderWay, type UnderWay } from './under-way.ts';
+
+/**
+ * Calls that wait for their handlers. When their session ends they are answered at once, and what they do afterwards
+ * counts for nothing; but a call that ends its own session gets its answer.
+ */
+interface UnderWay {
+  run<R>(sessionId: string, handling: Handling, work: () => Promise<R>): Promise<R>;
+  end(sessionId: string, reason: LeaveReason): void;
+}
+
+interface Listeners<A extends unknown[]> {
+  add(listener: (...given: A) => void): () => void;
+  tell(...given: A): void;
+}
 
 export interface OpenHouse extends House {
   readonly stdio: StdioSessions;
@@ -83,4 +97,52 @@ async function ownStore(directory: string | undefined): Promise<SessionStore> {
   // Most servers need no other store: its drivers are loaded where they are used.
   const { openStore } = await import('../../stores/open-store.ts');
   return openStore({ kind: 'sqlite' }, directory);
+}
+
+function createListeners<A extends unknown[]>(): Listeners<A> {
+  const all = new Set<(...given: A) => void>();
+  return {
+    add(listener) {
+      const own = (...given: A) => listener(...given);
+      all.add(own);
+      return () => void all.delete(own);
+    },
+    tell(...given) {
+      for (const listener of [...all]) {
+        try {
+          listener(...given);
+        } catch (error) {
+          // A listener's fault is its author's to see, and must not cost a call its answer.
+          queueMicrotask(() => {
+            throw error;
+          });
+        }
+      }
+    },
+  };
+}
+
+function createUnderWay(): UnderWay {
+  const calls = new Map<string, Map<Handling, (error: Error) => void>>();
+  return {
+    async run(sessionId, handling, work) {
+      const ofSession = calls.get(sessionId) ?? new Map<Handling, (error: Error) => void>();
+      calls.set(sessionId, ofSession);
+      const ended = new Promise<never>((_, reject) => void ofSession.set(handling, reject));
+      try {
+        return await Promise.race([work(), ended]);
+      } finally {
+        ofSession.delete(handling);
+        if (ofSession.size === 0 && calls.get(sessionId) === ofSession) calls.delete(sessionId);
+      }
+    },
+    end(sessionId, reason) {
+      const error =
+        reason === 'unloaded' || reason === 'closed'
+          ? new AmbitError('SESSION_ENDED', { what: 'The server is shutting down.' })
+          : goneBecause(reason);
+      const itself = handlings.getStore();
+      for (const [handling, refuse] of calls.get(sessionId) ?? []) if (handling !== itself) refuse(error);
+    },
+  };
 }

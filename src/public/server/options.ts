@@ -1,8 +1,37 @@
+import { AmbitError } from '../../errors.ts';
+import { localUser } from '../../identity/principal.ts';
 import type { ActingSession, Optional } from '../../rules/session-base.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
+import { checkPermissions } from '../../sessions/check-permissions.ts';
 import type { Quotas } from '../../sessions/grant-size.ts';
+import { readNamed } from '../../sessions/named-by-environment.ts';
+import type { SessionBounds } from '../../sessions/sessions.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import type { ContextOptions } from '../sdk/options.ts';
+import { type Environment, startEnvironment } from '../sdk/current-session.ts';
+import type { ContextOptions } from '../sdk/read-context.ts';
+
+/** What holds for this server: the options, else the environment, else what is usual. */
+export interface Settings {
+  readonly env: Environment;
+  readonly bounds: SessionBounds;
+  readonly includeMeta: boolean;
+  readonly storeDir: string | undefined;
+  /** Ambit started this process; its environment is Ambit's word. */
+  readonly startedByAmbit: boolean;
+  /** The session that whoever started this process named. */
+  readonly named: {
+    readonly id: string | undefined;
+    readonly token: string | undefined;
+    /** Whose it has to be, where they said that too. */
+    readonly userId: string | undefined;
+  };
+  readonly local: {
+    readonly userId: string;
+    readonly agentId: string | undefined;
+    readonly trustLevel: TrustLevel;
+    readonly permissions: readonly string[];
+  };
+}
 
 /** What the SDK hands on about the credential of an HTTP request; the server in front of it has verified it. */
 export interface AuthInfo {
@@ -79,4 +108,38 @@ export interface LocalSessions extends Optional<Omit<ActingSession, 'id' | 'work
 export interface ServerSessionsOptions extends OwnOptions {
   /** Over HTTP without Ambit in front. Without it such calls are refused. */
   readonly principal?: PrincipalOf | undefined;
+}
+
+export function settingsOf(options: ServerSessionsOptions): Settings {
+  const env = options.context?.env ?? startEnvironment;
+  const named = readNamed(env, (what) => new AmbitError('CONFIG_INVALID', { what: `${what}.` }));
+  const { local = {}, maxLifetimeSeconds = 86_400 } = options;
+  const ttlSeconds = options.ttlSeconds ?? named.draft.ttlSeconds ?? Math.min(3600, maxLifetimeSeconds);
+  if (ttlSeconds > maxLifetimeSeconds) {
+    throw new AmbitError('CONFIG_INVALID', {
+      what: `Sessions end after ${maxLifetimeSeconds} s, used or not; a ttl of ${ttlSeconds} s would never count.`,
+    });
+  }
+  const userId = local.userId ?? named.draft.userId;
+  const { maxSessions = 1000, maxPerUser = Math.min(200, maxSessions) } = options;
+  for (const [name, value] of Object.entries({ ttlSeconds, maxLifetimeSeconds, maxSessions, maxPerUser })) {
+    if (!Number.isSafeInteger(value) || value < 1) {
+      throw new AmbitError('CONFIG_INVALID', { what: `${name} must be a whole number from 1 on.` });
+    }
+  }
+  return {
+    env,
+    bounds: { ttlSeconds, maxLifetimeSeconds, maxSessions, maxPerUser },
+    includeMeta: options.includeMeta ?? named.includeMeta ?? false,
+    storeDir: options.storeDir ?? named.storeDir,
+    startedByAmbit: Boolean(env.AMBIT_JWKS || env.AMBIT_TRUST_LEVEL),
+    named: { id: named.id, token: named.token, userId },
+    local: {
+      userId: userId ?? localUser,
+      agentId: local.agentId ?? named.draft.agentId,
+      // Unknown never means direct.
+      trustLevel: local.trustLevel === 'direct' ? 'direct' : 'sandboxed',
+      permissions: checkPermissions(local.permissions ?? []),
+    },
+  };
 }

@@ -3,13 +3,15 @@ import { checkMetadata } from '../../sessions/check-metadata.ts';
 import { checkPermissions } from '../../sessions/check-permissions.ts';
 import { isGivenId } from '../../sessions/given-id.ts';
 import type { Narrowing, SessionDraft } from '../../sessions/session.ts';
-import type { Around } from '../sdk/wrap-handlers.ts';
+import { type Around, type SecurableServer, wrapHandlers } from '../sdk/wrap-handlers.ts';
 import { aroundCalls } from './around-calls.ts';
-import { closeAtExit } from './close-at-exit.ts';
 import { createEvents, type OpenHouse, openHouse } from './open-house.ts';
-import type { ServerSessionsOptions } from './options.ts';
-import { settingsOf } from './settings.ts';
+import { type OwnOptions, type ServerSessionsOptions, settingsOf } from './options.ts';
 import { type EndReason, type SessionFacts, type SessionView, shownRecord } from './shown-session.ts';
+
+let ofProcess: Layer | undefined;
+
+const open = new Set<() => Promise<void>>();
 
 /** The sessions of a server, for as many instances of it as there are. */
 export interface ServerSessions {
@@ -161,3 +163,32 @@ function checked(draft: Omit<SessionDraft, 'servers'>, { local, bounds }: Return
 }
 
 const mostMetadataBytes = 10_240;
+
+/** A session that was opened for this process must not outlive it, whether its author thinks of closing or not. */
+function closeAtExit(close: () => Promise<void>): () => void {
+  if (open.size === 0) process.once('beforeExit', closeAll);
+  open.add(close);
+  return () => {
+    open.delete(close);
+    if (open.size === 0) process.off('beforeExit', closeAll);
+  };
+}
+
+function closeAll(): void {
+  for (const close of [...open]) void close();
+}
+
+/**
+ * Makes every call of a tool that is registered from now on run inside a session, behind Ambit or alone. Call it right
+ * after the server was made. Without a second argument all servers of this process share their sessions, as the
+ * environment says; over HTTP give what `createServerSessions()` made.
+ */
+export function withSessions<S extends SecurableServer>(server: S, given?: ServerSessions | OwnOptions): S {
+  const layer = given === undefined ? sharedLayer() : isLayer(given) ? given : createLayer(given as OwnOptions, false);
+  return wrapHandlers(server, { by: 'withSessions', transport: layer.transport }, layer.around);
+}
+
+function sharedLayer(): Layer {
+  ofProcess ??= createLayer({}, true);
+  return ofProcess;
+}

@@ -6,7 +6,7 @@ import { loadConfig } from '../../../src/config/load/load.ts';
 import type { ConfigInput } from '../../../src/config/schema/schema.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
-import { inProcessTransport } from '../../../src/public/in-process-transport.ts';
+import { inProcessTransport } from '../../../src/public/create-gateway.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { governedServers } from './governed-server.ts';
 

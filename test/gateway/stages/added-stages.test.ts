@@ -9,7 +9,7 @@ import type { Arrived, Prepared } from '../../../src/gateway/exchange.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import type { AfterStage, AroundStage, BeforeStage, ListedStage, StageList } from '../../../src/gateway/stage.ts';
 import type { Reply } from '../../../src/protocol/channel.ts';
-import { inProcessTransport } from '../../../src/public/in-process-transport.ts';
+import { inProcessTransport } from '../../../src/public/create-gateway.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { eras, serverOf } from '../bounded-gateway.ts';
 import { rawClient } from '../raw-client.ts';

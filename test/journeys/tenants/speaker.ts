@@ -1,5 +1,5 @@
 import type { Gateway } from '../../../src/gateway/gateway.ts';
-import { inProcessTransport } from '../../../src/public/in-process-transport.ts';
+import { inProcessTransport } from '../../../src/public/create-gateway.ts';
 import { type Exchange, exchange } from '../forgery/raw-exchange.ts';
 
 /** A client of one tenant at one address. Every byte that it receives is kept. */

@@ -3,7 +3,6 @@ import type { NewSession } from '../../../stores/record.ts';
 import { closing } from './closing.ts';
 import { concurrency } from './concurrency.ts';
 import { documents } from './documents.ts';
-import { expiry } from './expiry.ts';
 import { feed } from './feed.ts';
 import { grants } from './grants.ts';
 import {
@@ -14,12 +13,10 @@ import {
   suiteStateLimits,
   type Tell,
 } from './harness.ts';
-import { lifecycle } from './lifecycle.ts';
-import { listing } from './listing.ts';
-import { marks } from './marks.ts';
+import { expiry, lifecycle } from './lifecycle.ts';
+import { listing, tenancy } from './listing.ts';
 import { quotas } from './quotas.ts';
-import { state } from './state.ts';
-import { tenancy } from './tenancy.ts';
+import { marks, state } from './state.ts';
 
 const concerns = {
   lifecycle,

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { isAmbitError } from '../../../errors.ts';
 import type { Admission } from '../../../stores/admission.ts';
 import type { SessionStore } from '../../../stores/store.ts';
-import type { Tell } from './harness.ts';
-import { admitted, place } from './take-place.ts';
+import { admitted, place, type Tell } from './harness.ts';
 
 /** How many more single calls are let in, up to ten. */
 async function room(store: SessionStore, request: Admission): Promise<number> {

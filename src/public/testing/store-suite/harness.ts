@@ -1,7 +1,12 @@
+import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import type { Admission } from '../../../stores/admission.ts';
 import type { DocumentLimits } from '../../../stores/documents.ts';
 import type { JsonValue, NewSession, SessionRecord } from '../../../stores/record.ts';
 import type { SessionStore, StateLimits } from '../../../stores/store.ts';
+
+export const admitted = async (store: SessionStore, request: Admission): Promise<boolean> =>
+  (await store.admit(request)).outcome === 'admitted';
 
 /** What the suite needs of a test runner; Vitest, Jest and node:test all have it. */
 export interface SuiteRunner {
@@ -53,4 +58,11 @@ export function draft(changes: Partial<NewSession> = {}): NewSession {
     lifetimeSeconds: 600,
     ...changes,
   };
+}
+
+/** A place that was taken, for half a minute unless told. */
+export async function place(store: SessionStore, request: Admission): Promise<string> {
+  const answer = await store.admit({ holdMs: 30_000, ...request });
+  assert.ok(answer.outcome === 'admitted' && answer.lease !== null, JSON.stringify(answer));
+  return answer.lease;
 }

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { isAmbitError } from '../../../errors.ts';
-import type { Tell } from './harness.ts';
-import { admitted, place } from './take-place.ts';
+import { admitted, place, type Tell } from './harness.ts';
 
 export function quotas(tell: Tell): void {
   tell('calls per minute: a burst, then an even pace, with the exact time to come back', async (scene) => {
