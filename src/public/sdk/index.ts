@@ -9,17 +9,17 @@ export type {
   VerifiedContext,
 } from './context.ts';
 export { currentSession } from './current-session.ts';
-export type { KeySource } from './keys.ts';
-export type { ContextOptions } from './read-context.ts';
-export { type ReadOptions, readContext } from './read-context.ts';
-export { createReplayMemory, type ReplayMemory } from './replay-memory.ts';
 export {
   type ResolvedWorkspace,
   requirePermission,
   requireTrust,
   resolveWorkspace,
   type WorkspaceQuestion,
-} from './require.ts';
+} from './guards.ts';
+export type { KeySource } from './keys.ts';
+export type { ContextOptions } from './read-context.ts';
+export { type ReadOptions, readContext } from './read-context.ts';
+export { createReplayMemory, type ReplayMemory } from './replay-memory.ts';
 export {
   type ErrorResult,
   isSessionError,

@@ -8,4 +8,4 @@ export type {
   ServerSessionsOptions,
 } from './options.ts';
 export { createServerSessions, type ServerSessions, withSessions } from './server-sessions.ts';
-export type { EndReason, SessionFacts, SessionView } from './shown-session.ts';
+export type { EndReason, SessionFacts, SessionView } from './session-views.ts';

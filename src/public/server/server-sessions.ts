@@ -4,10 +4,10 @@ import { checkPermissions } from '../../sessions/check-permissions.ts';
 import { isGivenId } from '../../sessions/given-id.ts';
 import type { Narrowing, SessionDraft } from '../../sessions/session.ts';
 import { type Around, type SecurableServer, wrapHandlers } from '../sdk/wrap-handlers.ts';
-import { aroundCalls } from './around-calls.ts';
-import { createEvents, type OpenHouse, openHouse } from './open-house.ts';
 import { type OwnOptions, type ServerSessionsOptions, settingsOf } from './options.ts';
-import { type EndReason, type SessionFacts, type SessionView, shownRecord } from './shown-session.ts';
+import { aroundCalls } from './run-in-session.ts';
+import { createEvents, type OpenHouse, openHouse } from './session-layer.ts';
+import { type EndReason, type SessionFacts, type SessionView, shownRecord } from './session-views.ts';
 
 let ofProcess: Layer | undefined;
 

@@ -1,7 +1,7 @@
 import { type ErrorCode, errorTable, isAmbitError } from '../../errors.ts';
 import type { SetOptions } from '../../stores/state.ts';
 import type { Gone, SessionStore, StateLimits } from '../../stores/store.ts';
-import { noted } from '../sdk/require.ts';
+import { noted } from '../sdk/guards.ts';
 import type { SessionErrorCode } from '../sdk/session-error.ts';
 import type { SessionState, StateWrite } from '../sdk/session-state.ts';
 

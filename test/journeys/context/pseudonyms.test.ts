@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
 import { readContext } from '../../../src/public/sdk/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
-import { startRecorder } from '../../public/recorder-over-http.ts';
+import { startRecorder } from '../../public/start-recorder.ts';
 
 const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
 const folder = mkdtempSync(join(tmpdir(), 'ambit-hidden-'));

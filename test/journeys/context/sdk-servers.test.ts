@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { proof } from '../../proof.ts';
-import { listen } from '../../public/sdk/over-http.ts';
+import { listen } from '../../public/sdk/start-http-server.ts';
 import { type ReplayingProxy, startReplayingProxy } from './replaying-proxy.ts';
 
 const between = join(import.meta.dirname, 'fixtures/says-twice.js');

@@ -7,7 +7,7 @@ import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../..
 import { type Message, readMessage } from '../../../src/protocol/message.ts';
 import { isOurKey } from '../../../src/protocol/our-keys.ts';
 import { createReplayMemory, readContext } from '../../../src/public/sdk/index.ts';
-import { startRecorder } from '../../public/recorder-over-http.ts';
+import { startRecorder } from '../../public/start-recorder.ts';
 import { callModern, textOf } from '../forgery/speaking.ts';
 
 const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { startRecorder } from '../../public/recorder-over-http.ts';
+import { startRecorder } from '../../public/start-recorder.ts';
 import { ask } from '../control-api.ts';
 import { type Served, serveHere } from '../serve-here.ts';
 import { repository, startAmbit } from '../start-ambit.ts';

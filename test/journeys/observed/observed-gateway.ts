@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { textLine } from '../../../src/observability/log/line.ts';
 import type { LogFields } from '../../../src/observability/log/log.ts';
-import { startRecorder } from '../../public/recorder-over-http.ts';
+import { startRecorder } from '../../public/start-recorder.ts';
 
 const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
 const pipe = { command: process.execPath, args: [recorder] };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createReplayMemory, readContext } from '../../../src/public/sdk/index.ts';
-import { call, expectRefused, presented, read, signer, spawned } from './presented.ts';
+import { call, expectRefused, presented, read, signer, spawned } from './read-signed.ts';
 import { claimsFor, metaWith, type TestClaims } from './signer.ts';
 
 describe('a good token in the wrong place', () => {

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { call, expectRefused, presented, read, signer } from './presented.ts';
+import { call, expectRefused, presented, read, signer } from './read-signed.ts';
 import { claimsFor, createSigner, metaWith } from './signer.ts';
 
 const stranger = await createSigner();

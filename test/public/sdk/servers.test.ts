@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { type Cell, type Era, overHttp, overStdio, type Sdk, signer } from './cells.ts';
+import { type Cell, type Era, overHttp, overStdio, type Sdk, signer } from './connect-server.ts';
 import { type Asked, claimsFor, createSigner, metaWith, type TestClaims } from './signer.ts';
 
 const stranger = await createSigner();

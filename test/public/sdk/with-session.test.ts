@@ -14,7 +14,7 @@ import {
 } from '../../../src/public/sdk/index.ts';
 import { counts } from '../../proof.ts';
 import { seed } from '../../random-seed.ts';
-import { call, signer, spawned } from './presented.ts';
+import { call, signer, spawned } from './read-signed.ts';
 import { type Asked, claimsFor, metaWith } from './signer.ts';
 
 const options: HandlerOptions = { env: spawned };

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSqliteStore } from '../../../src/stores/index.ts';
-import { callsOf, walk, workflowClient, workflowScript } from './workflow.ts';
+import { callsOf, walk, workflowClient, workflowScript } from './run-workflow.ts';
 
 let folder: string;
 beforeAll(async () => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createTestGateway } from '../../../src/public/testing/index.ts';
-import { type Call, callsOf, walk, workflowClient, workflowScript } from './workflow.ts';
+import { type Call, callsOf, walk, workflowClient, workflowScript } from './run-workflow.ts';
 
 test('L3, L15: the workflow of the example behind the gateway, unchanged; two sessions of one process interleaved never mix', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'ambit-workflow-'));

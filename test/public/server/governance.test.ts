@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import { headerLine } from '../../../src/context/for-models/block-text.ts';
 import { createServerSessions, type ServerSessionsOptions } from '../../../src/public/server/index.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
-import { onPipe, overHttp, stateless, userNamed } from './clients.ts';
+import { onPipe, overHttp, stateless, userNamed } from './connect-client.ts';
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {

@@ -1,8 +1,8 @@
 import { afterEach, expect, test } from 'vitest';
 import { createServerSessions, type ServerSessionsOptions } from '../../../src/public/server/index.ts';
 import { claimsFor, createSigner, metaWith } from '../sdk/signer.ts';
-import { onPipe, overHttp, stateless, userNamed } from './clients.ts';
-import { gate } from './tools.ts';
+import { gate } from './build-server.ts';
+import { onPipe, overHttp, stateless, userNamed } from './connect-client.ts';
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {

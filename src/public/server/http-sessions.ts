@@ -8,9 +8,9 @@ import type { Session } from '../../sessions/session.ts';
 import type { CheckedDraft } from '../../sessions/sessions.ts';
 import { isObject } from '../sdk/call.ts';
 import type { Visit } from '../sdk/wrap-handlers.ts';
-import { isKeptForAmbit } from './behind-ambit.ts';
-import { type Entrance, type House, ownContext } from './entrance.ts';
+import { isKeptForAmbit } from './gateway-sessions.ts';
 import type { AuthInfo, CallerPrincipal } from './options.ts';
+import { type Entrance, type House, ownContext } from './resolved-session.ts';
 
 const useSessionKey = 'ambit/use-session';
 

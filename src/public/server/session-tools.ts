@@ -3,7 +3,7 @@ import type { ContextOf } from '../../sessions/tools/session-context.ts';
 import type { ToolResult } from '../../sessions/tools/toolset.ts';
 import { createSessionTools } from '../../workspaces/tools/session-tools.ts';
 import { isObject } from '../sdk/call.ts';
-import type { Entrance, House } from './entrance.ts';
+import type { Entrance, House } from './resolved-session.ts';
 
 /** `session_info` and its companions beside the tools of the server itself. */
 export interface OwnTools {

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { listen } from './over-http.ts';
 import { createSigner } from './signer.ts';
+import { listen } from './start-http-server.ts';
 
 export const signer = await createSigner();
 

@@ -9,7 +9,7 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
 import type { OwnOptions, ServerSessions } from '../../../src/public/server/index.ts';
-import { buildServer, type Sdk } from './tools.ts';
+import { buildServer, type Sdk } from './build-server.ts';
 
 export interface Answer {
   readonly isError: boolean;

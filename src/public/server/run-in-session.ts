@@ -8,11 +8,11 @@ import { type Handling, store as handlings } from '../sdk/current-session.ts';
 import { type ContextOptions, readCall } from '../sdk/read-context.ts';
 import { refusedCall } from '../sdk/with-session.ts';
 import type { Around, Visit } from '../sdk/wrap-handlers.ts';
-import { aloneOverHttp } from './alone-over-http.ts';
-import { behindAmbit, type NamingContext } from './behind-ambit.ts';
-import type { Entrance } from './entrance.ts';
-import type { OpenHouse } from './open-house.ts';
-import { withBlock } from './own-governance.ts';
+import { behindAmbit, type NamingContext } from './gateway-sessions.ts';
+import { withBlock } from './governance.ts';
+import { aloneOverHttp } from './http-sessions.ts';
+import type { Entrance } from './resolved-session.ts';
+import type { OpenHouse } from './session-layer.ts';
 import { stateOf } from './session-state.ts';
 
 export interface AroundOptions {

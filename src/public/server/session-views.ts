@@ -2,7 +2,7 @@ import type { ActingSession } from '../../rules/session-base.ts';
 import type { EndReason, Session, SessionView } from '../../sessions/session.ts';
 import { viewOf } from '../../sessions/session.ts';
 import type { SessionRecord } from '../../stores/record.ts';
-import { isKeptForAmbit, knownId } from './behind-ambit.ts';
+import { isKeptForAmbit, knownId } from './gateway-sessions.ts';
 
 /** What listeners are told of a session; the id is the one that handlers are told. */
 export interface SessionFacts extends ActingSession {}

@@ -6,13 +6,13 @@ import { createSessions } from '../../sessions/sessions.ts';
 import { openMemoryStore } from '../../stores/memory/memory-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { type Handling, store as handlings } from '../sdk/current-session.ts';
-import { aloneOnStdio, type StdioSessions } from './alone-on-stdio.ts';
-import type { House } from './entrance.ts';
-import { createNamedSessions } from './named-session.ts';
+import { ownGovernance } from './governance.ts';
+import { createNamedSessions } from './named-sessions.ts';
 import type { ServerSessionsOptions, Settings } from './options.ts';
-import { ownGovernance } from './own-governance.ts';
-import { type OwnTools, ownTools } from './own-tools.ts';
-import { type EndReason, factsOf, type SessionFacts } from './shown-session.ts';
+import type { House } from './resolved-session.ts';
+import { type OwnTools, ownTools } from './session-tools.ts';
+import { type EndReason, factsOf, type SessionFacts } from './session-views.ts';
+import { aloneOnStdio, type StdioSessions } from './stdio-sessions.ts';
 
 /**
  * Calls that wait for their handlers. When their session ends they are answered at once, and what they do afterwards

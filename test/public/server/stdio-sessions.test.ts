@@ -7,9 +7,9 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { currentSession } from '../../../src/public/sdk/index.ts';
 import { createServerSessions, type ServerSessionsOptions, withSessions } from '../../../src/public/server/index.ts';
 import { openMemoryStore } from '../../../src/stores/index.ts';
-import { onPipe } from './clients.ts';
-import { clocked } from './clocked.ts';
-import { gate } from './tools.ts';
+import { gate } from './build-server.ts';
+import { onPipe } from './connect-client.ts';
+import { clocked } from './open-clocked-store.ts';
 
 const folders: string[] = [];
 const open: { close(): Promise<void> }[] = [];

@@ -1,7 +1,7 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { goneBecause } from '../../sessions/gone-because.ts';
 import type { Session } from '../../sessions/session.ts';
-import { type Entrance, type House, ownContext } from './entrance.ts';
+import { type Entrance, type House, ownContext } from './resolved-session.ts';
 
 export interface StdioSessions {
   enter(server: object): Promise<Entrance>;

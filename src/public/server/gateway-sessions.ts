@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { goneBecause } from '../../sessions/gone-because.ts';
 import type { Session } from '../../sessions/session.ts';
 import { frozen, type InheritedContext, type VerifiedContext } from '../sdk/context.ts';
-import type { Entrance, House } from './entrance.ts';
+import type { Entrance, House } from './resolved-session.ts';
 
 const prefix = 'ambit:';
 

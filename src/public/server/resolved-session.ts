@@ -7,7 +7,7 @@ import type { Sessions } from '../../sessions/sessions.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { frozen, type OwnContext, type SessionContext } from '../sdk/context.ts';
 import type { SessionState } from '../sdk/session-state.ts';
-import type { NamedSessions } from './named-session.ts';
+import type { NamedSessions } from './named-sessions.ts';
 import type { PrincipalOf, Settings } from './options.ts';
 
 /** How far the credential of one call reaches; the session may reach less far. */

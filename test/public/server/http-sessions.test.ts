@@ -5,9 +5,9 @@ import {
   type PrincipalOf,
   type ServerSessionsOptions,
 } from '../../../src/public/server/index.ts';
-import { type Caller, onPipe, overHttp, sessionful, stateless, userNamed } from './clients.ts';
-import { clocked } from './clocked.ts';
-import { gate } from './tools.ts';
+import { gate } from './build-server.ts';
+import { type Caller, onPipe, overHttp, sessionful, stateless, userNamed } from './connect-client.ts';
+import { clocked } from './open-clocked-store.ts';
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {

@@ -6,8 +6,8 @@ import { createServerSessions, type ServerSessionsOptions } from '../../../src/p
 import { createSessions } from '../../../src/sessions/sessions.ts';
 import { openMemoryStore, openSqliteStore } from '../../../src/stores/index.ts';
 import { type Asked, claimsFor, createSigner, metaWith } from '../sdk/signer.ts';
-import { type Caller, onPipe, overHttp, stateless, userNamed } from './clients.ts';
-import { clocked } from './clocked.ts';
+import { type Caller, onPipe, overHttp, stateless, userNamed } from './connect-client.ts';
+import { clocked } from './open-clocked-store.ts';
 
 const signer = await createSigner();
 const stranger = await createSigner();
