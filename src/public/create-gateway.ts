@@ -24,7 +24,7 @@ import { type Narrowing, type Session, type SessionDraft, type SessionView, view
 import type { GivenCredentials } from '../upstreams/auth/given-credentials.ts';
 import type { GivenLogins } from '../upstreams/auth/given-logins.ts';
 
-/** What the official SDK calls a transport, in both its versions. */
+/** The `Transport` of the official SDK, in both its versions. */
 export interface McpTransport {
   start(): Promise<void>;
   send(message: unknown): Promise<void>;
@@ -37,44 +37,44 @@ export interface McpTransport {
 export interface CreateGatewayOptions {
   /** A configuration as an object, or the path of a file that holds one. */
   readonly config: ConfigInput | string;
-  /** Where Ambit keeps its files; by default where `ambit serve` would. */
+  /** The folder for Ambit's files; by default the one that `ambit serve` would use. */
   readonly dataDir?: string;
   readonly log?: Log;
-  /** Hears of every stage a message passes: to measure them, not to act on. It costs some microseconds a call. */
+  /** Called for every stage a message passes, for measuring only. It costs some microseconds per call. */
   readonly watchStages?: StageWatch;
 }
 
 export interface EmbeddedGateway {
-  /** Opens a session inside its bounds; the token is shown only here. */
+  /** Opens a session within the configured bounds. The token is returned only here. */
   createSession(draft?: SessionDraft): Promise<SessionView & { readonly token: string }>;
   listSessions(): Promise<SessionView[]>;
   endSession(id: string): Promise<boolean>;
-  /** Narrows a session and ends what no longer fits; whatever would widen it is refused. */
+  /** Restricts a session and ends what is no longer allowed. A change that would widen it is refused. */
   restrictSession(id: string, change: Narrowing): Promise<SessionView>;
   /** The servers a session may use, its context injected, for an agent SDK that starts and calls them itself. */
   resolve(sessionId: string): Promise<SessionServers>;
-  /** What a call of `server__tool` with these arguments would get in this session, by which rule, from which claims. */
+  /** Explains the answer to a call of `server__tool` with these arguments in this session: the rule and its sources. */
   explain(sessionId: string, tool: string, args?: Readonly<Record<string, unknown>>): Promise<CallExplanation>;
-  /** What servers need on behalf of users; values go in and never come out. */
+  /** Credentials of users for servers. Values can be written but never read. */
   readonly credentials: GivenCredentials;
-  /** Logins of users to servers over HTTP; tokens never come out. */
+  /** Logins of users to servers over HTTP. Tokens cannot be read. */
   readonly logins: GivenLogins;
-  /** Users, teams, and the keys by which users are known over HTTP. */
+  /** Users, teams, and the API keys that identify users over HTTP. */
   readonly people: People;
-  /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
+  /** Connects an MCP client of this process in that session, to all servers or to the named one. */
   connect(sessionId: string, server?: string): McpTransport;
   listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
-  /** Puts another configuration in place without dropping calls; returns the servers that changed. */
+  /** Replaces the configuration without dropping calls; returns the servers that changed. */
   reload(config: ConfigInput | string): Promise<string[]>;
   close(): Promise<void>;
 }
 
-/** The gateway in your process: the same pipeline, without a command line around it. */
+/** Runs the gateway in your process, with the same pipeline as `ambit serve`. */
 export function createGateway(options: CreateGatewayOptions): Promise<EmbeddedGateway> {
   return embedGateway(options);
 }
 
-/** As `createGateway`, with another list of stages: for tests. */
+/** Like `createGateway`, with another list of stages, for tests. */
 export async function embedGateway(
   options: CreateGatewayOptions & Pick<GatewayOptions, 'arrangeStages'>,
 ): Promise<EmbeddedGateway> {
@@ -82,7 +82,7 @@ export async function embedGateway(
   const configFile = typeof options.config === 'string' ? resolve(options.config) : join(process.cwd(), '(config)');
   const dataDir = options.dataDir ?? locateDataDir({ env: process.env, configFile, home: homedir() });
 
-  async function read(config: ConfigInput | string) {
+  async function readConfig(config: ConfigInput | string) {
     const source =
       typeof config === 'string' ? { file: resolve(config) } : { text: JSON.stringify(config), file: configFile };
     const loaded = await loadConfig(source);
@@ -91,13 +91,13 @@ export async function embedGateway(
   }
 
   const { watchStages, arrangeStages } = options;
-  const config = await read(options.config);
+  const config = await readConfig(options.config);
   const arranged = arrangeStages === undefined ? {} : { arrangeStages };
   const gateway = await openGateway({ config, configFile, dataDir, log, watchStages, ...arranged });
   gateway.prepare();
   const listening = new Set<Listening>();
 
-  async function live(id: string): Promise<Session> {
+  async function loadSession(id: string): Promise<Session> {
     const session = await gateway.sessions.load(id);
     if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
     return session;
@@ -125,7 +125,7 @@ export async function embedGateway(
       return viewOf(record);
     },
     async resolve(sessionId) {
-      const session = await live(sessionId);
+      const session = await loadSession(sessionId);
       const resolved = gateway.explain(session);
       const { places, narrowsTools } = gateway;
       return {
@@ -135,7 +135,7 @@ export async function embedGateway(
     },
     async explain(sessionId, tool, args) {
       const given = args === undefined ? undefined : JSON.stringify(args);
-      return gateway.explainCall(await live(sessionId), tool, given);
+      return gateway.explainCall(await loadSession(sessionId), tool, given);
     },
     credentials: gateway.credentials,
     logins: gateway.logins,
@@ -150,7 +150,7 @@ export async function embedGateway(
       listening.add(http);
       return http;
     },
-    reload: async (config) => gateway.reload(await read(config)),
+    reload: async (config) => gateway.reload(await readConfig(config)),
     async close() {
       await Promise.all([...listening].map((http) => http.close(1000)));
       await gateway.close();
@@ -158,7 +158,7 @@ export async function embedGateway(
   };
 }
 
-/** A client of the same process, on the stdio entrance with pipes in memory. */
+/** Connects a client of the same process to the stdio entrance, through pipes in memory. */
 export function inProcessTransport(gateway: Gateway, sessionId: string, server: string): McpTransport {
   const input = new PassThrough();
   const output = new PassThrough();

@@ -17,8 +17,7 @@ export {
   type WorkspaceQuestion,
 } from './guards.ts';
 export type { KeySource } from './keys.ts';
-export type { ContextOptions } from './read-context.ts';
-export { type ReadOptions, readContext } from './read-context.ts';
+export { type ContextOptions, type ReadOptions, readContext } from './read-context.ts';
 export { createReplayMemory, type ReplayMemory } from './replay-memory.ts';
 export {
   type ErrorResult,

@@ -1,37 +1,37 @@
-import type { Call } from './call.ts';
-import type { Claims } from './claims.ts';
-import { Refusal } from './context.ts';
+import type { IncomingCall } from './call.ts';
+import type { TokenClaims } from './claims.ts';
+import { refuseContext } from './context.ts';
 
-/** One for the process: servers are often built anew for each request. */
+/** The memory of this process: servers are often built anew for each request. */
 const replays = createReplayMemory();
 
-/** A message may be looked at more than once, by a wrapper and by the handler in it; that is no replay. */
-const used = new WeakMap<object, Set<string>>();
+/** One message may be read twice, by a wrapper and by the handler in it; that is no replay. */
+const usesByMessage = new WeakMap<object, Set<string>>();
 
-interface Use {
+interface TokenUse {
   readonly now: number;
   readonly until: number;
   readonly memory: ReplayMemory | undefined;
 }
 
 /**
- * Which tokens have been used. Give your own where several processes answer for one audience, over a store they share:
- * a token is good once in all of them, not once in each.
+ * A memory of used tokens. Give your own, over a shared store, if several processes serve one audience: a token is valid
+ * once in all of them, not once in each.
  */
 export interface ReplayMemory {
-  /** Whether the id is new. It has to be kept until that moment (milliseconds since 1970). */
+  /** Says whether the id is new, and keeps it until that time (milliseconds since 1970). */
   remember(id: string, until: number, now: number): 'new' | 'seen' | 'full' | Promise<'new' | 'seen' | 'full'>;
 }
 
 /**
- * Ids are kept until their tokens have expired. When the memory is full of live ones, further tokens are refused:
- * to forget one would allow it a second time.
+ * Creates a memory that keeps ids until their tokens have expired. When it is full, further tokens are refused: a
+ * forgotten token could be used again.
  */
 export function createReplayMemory(limit = 250_000): ReplayMemory {
   const seen = new Map<string, number>();
 
   function forgetExpired(now: number): void {
-    // Tokens live equally long, so the order of arrival is nearly that of expiry.
+    // All tokens have the same lifetime, so the order of arrival is nearly the order of expiry.
     for (const [id, until] of seen) {
       if (until > now) break;
       seen.delete(id);
@@ -51,25 +51,28 @@ export function createReplayMemory(limit = 250_000): ReplayMemory {
   };
 }
 
-/** Comes last: a token that was refused for something else has not been used. */
-export async function refuseReplay(claims: Claims, call: Call, { now, until, memory = replays }: Use): Promise<void> {
+/** Throws if the token was used before. This check comes last: a token refused for another reason counts as unused. */
+export async function assertNotReplayed(
+  claims: TokenClaims,
+  call: IncomingCall,
+  { now, until, memory = replays }: TokenUse,
+): Promise<void> {
   const id = `${claims.issuer} ${claims.id}`;
   const use = `${typeof call.id} ${call.id} ${id}`;
-  if (call.carrier !== undefined && used.get(call.carrier)?.has(use)) return;
-  const answer = await ask(memory, id, until, now);
-  if (answer === 'seen') {
-    throw new Refusal('TOKEN_REPLAYED', 'The token has been used before; each is good for one call.');
-  }
+  if (call.carrier !== undefined && usesByMessage.get(call.carrier)?.has(use)) return;
+  const answer = await rememberOrFail(memory, id, until, now);
+  if (answer === 'seen') refuseContext('TOKEN_REPLAYED', 'The token has been used before; each is good for one call.');
   if (answer !== 'new') {
-    throw new Refusal(
+    refuseContext(
       'REPLAYS_UNKNOWN',
       'Whether the token has been used before cannot be told now; try again in a minute.',
     );
   }
-  if (call.carrier !== undefined) used.set(call.carrier, (used.get(call.carrier) ?? new Set()).add(use));
+  if (call.carrier !== undefined)
+    usesByMessage.set(call.carrier, (usesByMessage.get(call.carrier) ?? new Set()).add(use));
 }
 
-async function ask(memory: ReplayMemory, id: string, until: number, now: number): Promise<unknown> {
+async function rememberOrFail(memory: ReplayMemory, id: string, until: number, now: number): Promise<unknown> {
   try {
     return await memory.remember(id, until, now);
   } catch {

@@ -1,23 +1,23 @@
 import { randomUUID } from 'node:crypto';
 import { goneBecause } from '../../sessions/gone-because.ts';
 import type { Session } from '../../sessions/session.ts';
-import { frozen, type InheritedContext, type VerifiedContext } from '../sdk/context.ts';
-import type { Entrance, House } from './resolved-session.ts';
+import { freezeContext, type InheritedContext, type VerifiedContext } from '../sdk/context.ts';
+import type { ResolvedSession, SessionLayer } from './resolved-session.ts';
 
-const prefix = 'ambit:';
+const gatewayPrefix = 'ambit:';
 
-/** A context that names its session: signed, or in the environment that Ambit started this process with. */
+/** A context that names its session: signed, or from the environment in which Ambit started this process. */
 export type NamingContext = VerifiedContext | (InheritedContext & { readonly sessionId: string });
 
 /**
- * Behind Ambit the session is Ambit's, and so are its life and its bounds. What is kept here is a place for what this
- * server remembers about it: Ambit's own record where both use one store, else a record under the session's name.
+ * Finds the session of a call that came through Ambit, which decides its life and its bounds. This server only keeps
+ * state for it: in Ambit's own record where both use one store, else in a record under the session's name.
  */
-export async function behindAmbit(house: House, context: NamingContext): Promise<Entrance> {
-  const { sessionId, userId = house.settings.local.userId } = context;
-  const name = `${prefix}${sessionId}` as const;
-  const kept = house.named.known(userId, name);
-  const ambits = kept === undefined ? await ambitsOwn(house, sessionId, userId) : undefined;
+export async function gatewaySessions(layer: SessionLayer, context: NamingContext): Promise<ResolvedSession> {
+  const { sessionId, userId = layer.settings.local.userId } = context;
+  const name = `${gatewayPrefix}${sessionId}` as const;
+  const known = layer.namedSessions.get(userId, name);
+  const shared = known === undefined ? await findGatewayRecord(layer, sessionId, userId) : undefined;
   const draft = {
     name,
     userId,
@@ -27,18 +27,22 @@ export async function behindAmbit(house: House, context: NamingContext): Promise
     ...(context.workspaceId === undefined ? {} : { workspaceId: context.workspaceId }),
   };
   return {
-    session: kept ?? ambits ?? (await house.named.of(draft, true)),
-    counted: ambits === undefined,
-    renews: ambits === undefined,
-    reach: undefined,
-    // What this very call says of its bounds, not what was written down at the first one.
-    context: (_, state) =>
-      frozen<NamingContext>({ ...context, correlationId: context.correlationId ?? randomUUID() }, state),
+    session: known ?? shared ?? (await layer.namedSessions.findOrCreate(draft, true)),
+    isCounted: shared === undefined,
+    isRenewable: shared === undefined,
+    toolScope: undefined,
+    // The bounds are those of this call, not those that were stored with the first one.
+    createContext: (_, state) =>
+      freezeContext<NamingContext>({ ...context, correlationId: context.correlationId ?? randomUUID() }, state),
   };
 }
 
-/** Ambit's record, where this server was given the same store. What lies in memory is this server's alone. */
-async function ambitsOwn({ sessions, store }: House, id: string, userId: string): Promise<Session | undefined> {
+/** Finds Ambit's own record, if this server was given the same store. A store in memory is never shared. */
+async function findGatewayRecord(
+  { sessions, store }: SessionLayer,
+  id: string,
+  userId: string,
+): Promise<Session | undefined> {
   if (store.capabilities.shared === 'process') return undefined;
   const session = sessions.get(id) ?? (await sessions.load(id));
   if (session !== undefined) return session.userId === userId ? session : undefined;
@@ -47,11 +51,11 @@ async function ambitsOwn({ sessions, store }: House, id: string, userId: string)
   return undefined;
 }
 
-/** The id that the outside knows: Ambit's, where the session is Ambit's. */
-export function knownId({ id, name }: Pick<Session, 'id' | 'name'>): string {
-  return name?.startsWith(prefix) ? name.slice(prefix.length) : id;
+/** The id that callers and listeners know: Ambit's id if the session is Ambit's. */
+export function toPublicId({ id, name }: Pick<Session, 'id' | 'name'>): string {
+  return name?.startsWith(gatewayPrefix) ? name.slice(gatewayPrefix.length) : id;
 }
 
-export function isKeptForAmbit({ name }: Pick<Session, 'name'>): boolean {
-  return name?.startsWith(prefix) ?? false;
+export function isGatewaySession({ name }: Pick<Session, 'name'>): boolean {
+  return name?.startsWith(gatewayPrefix) ?? false;
 }

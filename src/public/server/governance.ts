@@ -4,8 +4,8 @@ import type { SessionStore } from '../../stores/store.ts';
 import { isObject } from '../sdk/call.ts';
 import type { GivenGovernance } from './options.ts';
 
-/** Policies and objectives in a server of its own. */
-export function ownGovernance(given: GivenGovernance, store: SessionStore): Governance {
+/** Creates the policies and objectives of a server that runs without Ambit. */
+export function createOwnGovernance(given: GivenGovernance, store: SessionStore): Governance {
   const { policies = [], objectives = [], teamsOf } = given;
   const settings = {
     carrier: 'first-result' as const,
@@ -28,10 +28,10 @@ export function ownGovernance(given: GivenGovernance, store: SessionStore): Gove
 }
 
 /**
- * The result with what is due to its session before it. What becomes of an answer is the SDK's: here it counts as given
- * when it is handed over.
+ * Prepends the policy block to the result if the session has not had it yet. The block counts as delivered when the
+ * result is returned: the SDK does not say whether the answer arrived.
  */
-export async function withBlock(governance: Governance, session: Session, result: unknown): Promise<unknown> {
+export async function prependBlock(governance: Governance, session: Session, result: unknown): Promise<unknown> {
   if (!isObject(result) || !Array.isArray(result['content'])) return result;
   const { id: sessionId, userId, workspaceId } = session;
   const due = await governance.take({ sessionId, userId, workspaceId, transportId: undefined });

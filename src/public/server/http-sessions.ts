@@ -7,22 +7,22 @@ import { goneBecause } from '../../sessions/gone-because.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { CheckedDraft } from '../../sessions/sessions.ts';
 import { isObject } from '../sdk/call.ts';
-import type { Visit } from '../sdk/wrap-handlers.ts';
-import { isKeptForAmbit } from './gateway-sessions.ts';
+import type { HandlerRequest } from '../sdk/wrap-handlers.ts';
+import { isGatewaySession } from './gateway-sessions.ts';
 import type { AuthInfo, CallerPrincipal } from './options.ts';
-import { type Entrance, type House, ownContext } from './resolved-session.ts';
+import { createOwnContext, type ResolvedSession, type SessionLayer } from './resolved-session.ts';
 
 const useSessionKey = 'ambit/use-session';
 
 /**
- * Without Ambit, over HTTP: the credential says who calls. In the handshake era the transport session is the session;
- * without one, it is the session of that user which the request names, else the user's one standing session.
+ * Finds the session of a call over HTTP without Ambit. The credential says who calls. In the handshake era the transport
+ * session is the session. Otherwise it is the session of that user which the request names, else the user's default one.
  */
-export async function aloneOverHttp(house: House, visit: Visit): Promise<Entrance> {
-  const caller = await principalOf(house, visit.extra);
+export async function httpSessions(layer: SessionLayer, request: HandlerRequest): Promise<ResolvedSession> {
+  const caller = await readPrincipal(layer, request.extra);
   if ('sessionToken' in caller) {
-    const session = await house.sessions.prove(String(caller.sessionToken));
-    return { session, counted: true, renews: false, reach: 'session', context: ownContext };
+    const session = await layer.sessions.prove(String(caller.sessionToken));
+    return { session, isCounted: true, isRenewable: false, toolScope: 'session', createContext: createOwnContext };
   }
   const { userId, agentId, workspaceId } = caller;
   const trustLevel: TrustLevel = caller.trustLevel === 'direct' ? 'direct' : 'sandboxed';
@@ -33,26 +33,26 @@ export async function aloneOverHttp(house: House, visit: Visit): Promise<Entranc
     ...(agentId === undefined ? {} : { agentId }),
     ...(workspaceId === undefined ? {} : { workspaceId }),
   };
-  const ceiling = { trustLevel, permissions: draft.permissions ?? [] };
-  const { meta } = visit.call;
-  const transportId = visit.extra['sessionId'];
-  const asked = isObject(meta) && Object.hasOwn(meta, useSessionKey) ? meta[useSessionKey] : undefined;
+  const bounds = { trustLevel, permissions: draft.permissions ?? [] };
+  const { meta } = request.call;
+  const transportId = request.extra['sessionId'];
+  const requestedId = isObject(meta) && Object.hasOwn(meta, useSessionKey) ? meta[useSessionKey] : undefined;
   const session =
     typeof transportId === 'string'
-      ? await ofTransport(house, draft, transportId)
-      : asked !== undefined
-        ? await ofUser(house, userId, asked)
-        : await house.named.of({ ...draft, name: 'user:default' });
+      ? await findTransportSession(layer, draft, transportId)
+      : requestedId !== undefined
+        ? await findUserSession(layer, userId, requestedId)
+        : await layer.namedSessions.findOrCreate({ ...draft, name: 'user:default' });
   return {
     session,
-    counted: true,
-    reach: 'session',
-    renews: typeof transportId !== 'string' && asked === undefined,
-    context: (record, state) => ownContext(record, state, ceiling),
+    isCounted: true,
+    toolScope: 'session',
+    isRenewable: typeof transportId !== 'string' && requestedId === undefined,
+    createContext: (current, state) => createOwnContext(current, state, bounds),
   };
 }
 
-async function principalOf({ principal }: House, extra: Visit['extra']): Promise<CallerPrincipal> {
+async function readPrincipal({ principal }: SessionLayer, extra: HandlerRequest['extra']): Promise<CallerPrincipal> {
   if (principal === undefined) {
     throw new AmbitError('UNAUTHENTICATED', {
       what: 'This server cannot tell who calls it.',
@@ -71,16 +71,16 @@ async function principalOf({ principal }: House, extra: Visit['extra']): Promise
   throw new AmbitError('UNAUTHENTICATED', { hint });
 }
 
-/** A transport session gives its session its id, and belongs to whoever used it first. */
-async function ofTransport(house: House, draft: CheckedDraft, transportId: string): Promise<Session> {
-  const { sessions, store } = house;
+/** The id of the session is derived from the transport session, which belongs to the user who used it first. */
+async function findTransportSession(layer: SessionLayer, draft: CheckedDraft, transportId: string): Promise<Session> {
+  const { sessions, store } = layer;
   const id = createHash('sha256').update(`transport ${transportId}`).digest('hex').slice(0, 32);
   for (;;) {
     const session = sessions.get(id) ?? (await sessions.load(id));
-    if (session !== undefined) return owned(session, draft.userId);
+    if (session !== undefined) return requireOwner(session, draft.userId);
     const remains = await store.remains(id);
     if (remains !== undefined) {
-      throw remains.record.userId === draft.userId ? goneBecause(remains.reason) : unknownSession();
+      throw remains.record.userId === draft.userId ? goneBecause(remains.reason) : createUnknownError();
     }
     try {
       return (await sessions.create({ ...draft, id })).session;
@@ -90,20 +90,24 @@ async function ofTransport(house: House, draft: CheckedDraft, transportId: strin
   }
 }
 
-async function ofUser({ sessions, store }: House, userId: string, asked: unknown): Promise<Session> {
-  if (typeof asked !== 'string' || !isGivenId(asked)) throw unknownSession();
-  const session = sessions.get(asked) ?? (await sessions.load(asked));
-  if (session !== undefined && !isKeptForAmbit(session)) return owned(session, userId);
-  const remains = await store.remains(asked);
-  throw remains?.record.userId === userId ? goneBecause(remains.reason) : unknownSession();
+async function findUserSession(
+  { sessions, store }: SessionLayer,
+  userId: string,
+  requestedId: unknown,
+): Promise<Session> {
+  if (typeof requestedId !== 'string' || !isGivenId(requestedId)) throw createUnknownError();
+  const session = sessions.get(requestedId) ?? (await sessions.load(requestedId));
+  if (session !== undefined && !isGatewaySession(session)) return requireOwner(session, userId);
+  const remains = await store.remains(requestedId);
+  throw remains?.record.userId === userId ? goneBecause(remains.reason) : createUnknownError();
 }
 
-/** Somebody else's is as unknown as one that never was. */
-function owned(session: Session, userId: string): Session {
+/** Another user's session is answered like one that never existed. */
+function requireOwner(session: Session, userId: string): Session {
   if (session.userId === userId) return session;
-  throw unknownSession();
+  throw createUnknownError();
 }
 
-function unknownSession(): AmbitError {
+function createUnknownError(): AmbitError {
   return new AmbitError('SESSION_NOT_FOUND', { hint: 'Name one that was opened for you, or none.' });
 }

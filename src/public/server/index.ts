@@ -1,3 +1,4 @@
+export type { EndReason, SessionView } from '../../sessions/session.ts';
 export type {
   AuthInfo,
   CallerPrincipal,
@@ -8,4 +9,4 @@ export type {
   ServerSessionsOptions,
 } from './options.ts';
 export { createServerSessions, type ServerSessions, withSessions } from './server-sessions.ts';
-export type { EndReason, SessionFacts, SessionView } from './session-views.ts';
+export type { SessionFacts } from './session-views.ts';

@@ -3,31 +3,33 @@ import type { Session } from '../../sessions/session.ts';
 import type { CheckedDraft, Sessions } from '../../sessions/sessions.ts';
 import type { SessionStore } from '../../stores/store.ts';
 
-/** A name that is no id nor the beginning of one, so that it finds nothing else. */
-export type FixedName = `${string}:${string}`;
+/** A name that cannot be an id nor the beginning of one, so that a search for it finds nothing else. */
+export type ReservedName = `${string}:${string}`;
+
+type NamedDraft = CheckedDraft & { readonly name: ReservedName };
 
 export interface NamedSessions {
-  /** The one that is known here already. */
-  known(userId: string, name: FixedName): Session | undefined;
+  /** The session, if this process has found it before. */
+  get(userId: string, name: ReservedName): Session | undefined;
   /**
-   * The one live session of this user with that name, opened when there is none: a promise only when the store has to
-   * be asked. However many ask at once, in however many processes, they get the same one.
+   * Finds the one live session of this user with that name, or creates it; a promise only if the store has to be asked.
+   * All callers get the same session, also from several processes at once.
    */
-  of(draft: CheckedDraft & { readonly name: FixedName }, makesRoom?: boolean): Session | Promise<Session>;
+  findOrCreate(draft: NamedDraft, evictsIdlest?: boolean): Session | Promise<Session>;
 }
 
 export function createNamedSessions(sessions: Sessions, store: SessionStore): NamedSessions {
-  const known = new Map<string, string>();
-  const keys = new Map<string, string>();
-  const asking = new Map<string, Promise<Session>>();
+  const idsByKey = new Map<string, string>();
+  const keysById = new Map<string, string>();
+  const pending = new Map<string, Promise<Session>>();
 
   sessions.onEnded(({ id }) => {
-    const key = keys.get(id);
-    if (key !== undefined) known.delete(key);
-    keys.delete(id);
+    const key = keysById.get(id);
+    if (key !== undefined) idsByKey.delete(key);
+    keysById.delete(id);
   });
 
-  async function findOrOpen(draft: CheckedDraft & { readonly name: FixedName }, makesRoom: boolean): Promise<Session> {
+  async function findOrCreate(draft: NamedDraft, evictsIdlest: boolean): Promise<Session> {
     const { name, userId } = draft;
     for (;;) {
       const found = await sessions.find(name, { userId });
@@ -37,14 +39,14 @@ export function createNamedSessions(sessions: Sessions, store: SessionStore): Na
         return (await sessions.create(draft)).session;
       } catch (error) {
         if (!isAmbitError(error)) throw error;
-        if (error.code === 'SESSION_LIMIT' && makesRoom) await endIdlest(draft, error);
+        if (error.code === 'SESSION_LIMIT' && evictsIdlest) await endIdlest(draft, error);
         else if (error.code !== 'SESSION_EXISTS') throw error;
       }
     }
   }
 
-  /** A user's own sessions of that kind make room for that user's next one, nobody else's. */
-  async function endIdlest({ userId, name }: { userId: string; name: FixedName }, full: AmbitError): Promise<void> {
+  /** Makes room for a user's next session of that kind by ending the idlest one of the same user. */
+  async function endIdlest({ userId, name }: { userId: string; name: ReservedName }, full: AmbitError): Promise<void> {
     const kind = name.slice(0, name.indexOf(':') + 1);
     const { sessions: all } = await sessions.list({ userId }, { limit: 1000 });
     const idlest = all.filter((each) => each.name?.startsWith(kind)).sort((a, b) => a.lastActiveAt - b.lastActiveAt);
@@ -54,33 +56,33 @@ export function createNamedSessions(sessions: Sessions, store: SessionStore): Na
     throw full;
   }
 
-  function heldAs(key: string): Session | undefined {
-    const id = known.get(key);
+  function findKnown(key: string): Session | undefined {
+    const id = idsByKey.get(key);
     return id === undefined ? undefined : sessions.get(id);
   }
 
   return {
-    known: (userId, name) => heldAs(keyOf(userId, name)),
+    get: (userId, name) => findKnown(toNameKey(userId, name)),
 
-    of(draft, makesRoom = false) {
-      const key = keyOf(draft.userId, draft.name);
-      const held = heldAs(key);
-      if (held !== undefined) return held;
+    findOrCreate(draft, evictsIdlest = false) {
+      const key = toNameKey(draft.userId, draft.name);
+      const known = findKnown(key);
+      if (known !== undefined) return known;
       const answer =
-        asking.get(key) ??
-        findOrOpen(draft, makesRoom)
+        pending.get(key) ??
+        findOrCreate(draft, evictsIdlest)
           .then((session) => {
-            known.set(key, session.id);
-            keys.set(session.id, key);
+            idsByKey.set(key, session.id);
+            keysById.set(session.id, key);
             return session;
           })
-          .finally(() => asking.delete(key));
-      asking.set(key, answer);
+          .finally(() => pending.delete(key));
+      pending.set(key, answer);
       return answer;
     },
   };
 }
 
-function keyOf(userId: string, name: FixedName): string {
+function toNameKey(userId: string, name: ReservedName): string {
   return JSON.stringify([userId, name]);
 }

@@ -5,40 +5,40 @@ import type { ActingSession } from '../../rules/session-base.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import { frozen, type OwnContext, type SessionContext } from '../sdk/context.ts';
+import { freezeContext, type OwnContext, type SessionContext } from '../sdk/context.ts';
 import type { SessionState } from '../sdk/session-state.ts';
 import type { NamedSessions } from './named-sessions.ts';
-import type { PrincipalOf, Settings } from './options.ts';
+import type { PrincipalOf, ServerSettings } from './options.ts';
 
-/** How far the credential of one call reaches; the session may reach less far. */
-type Ceiling = Pick<ActingSession, 'trustLevel' | 'permissions'>;
-
-/** The session a call belongs to, and what its handler is told of it. */
-export interface Entrance {
+/** The session a call belongs to, and how to describe it to the handler. */
+export interface ResolvedSession {
   readonly session: Session;
-  /** Ambit counts the calls of its own sessions already. */
-  readonly counted: boolean;
-  /** When it is gone another one takes its place: whether the caller may go on is not decided by this server. */
-  readonly renews: boolean;
-  /** Which sessions the session tools show to this caller; undefined where Ambit offers its own. */
-  readonly reach: 'user' | 'session' | undefined;
-  /** What to say when it is gone, where there is more to say than that. */
-  gone?(): Promise<AmbitError>;
-  context(session: Session, state: SessionState): SessionContext;
+  /** False for sessions of Ambit, which counts their calls itself. */
+  readonly isCounted: boolean;
+  /** Another session replaces it when it is gone: this server does not decide whether the caller may go on. */
+  readonly isRenewable: boolean;
+  /** The sessions that the session tools show to this caller; undefined behind Ambit, which offers its own tools. */
+  readonly toolScope: 'user' | 'session' | undefined;
+  /** The error to answer with when the session is gone, if there is a better one than the store's. */
+  explainGone?(): Promise<AmbitError>;
+  createContext(session: Session, state: SessionState): SessionContext;
 }
 
-/** What there is to find a session with. */
-export interface House {
-  readonly settings: Settings;
+/** The parts that sessions are resolved with. */
+export interface SessionLayer {
+  readonly settings: ServerSettings;
   readonly store: SessionStore;
   readonly sessions: Sessions;
-  readonly named: NamedSessions;
+  readonly namedSessions: NamedSessions;
   readonly principal: PrincipalOf | undefined;
 }
 
-/** What a handler is told of a session of the server's own. */
-export function ownContext(session: Session, state: SessionState, ceiling: Ceiling = session): OwnContext {
-  return frozen<OwnContext>(
+/** The most that the credential of one call allows; the session may allow less. */
+type CallBounds = Pick<ActingSession, 'trustLevel' | 'permissions'>;
+
+/** Describes a session of the server's own to a handler. */
+export function createOwnContext(session: Session, state: SessionState, bounds: CallBounds = session): OwnContext {
+  return freezeContext<OwnContext>(
     {
       status: 'own',
       sessionId: session.id,
@@ -47,8 +47,8 @@ export function ownContext(session: Session, state: SessionState, ceiling: Ceili
       agentId: session.agentId,
       workspaceId: session.workspaceId,
       workspacePath: undefined,
-      trustLevel: lowest([session.trustLevel, ceiling.trustLevel]),
-      permissions: session.permissions.filter((each) => ceiling.permissions.includes(each)),
+      trustLevel: lowest([session.trustLevel, bounds.trustLevel]),
+      permissions: session.permissions.filter((each) => bounds.permissions.includes(each)),
       issuedAt: undefined,
       expiresAt: undefined,
       reason: undefined,

@@ -1,155 +1,163 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { refusalText, refusedResult } from '../../protocol/compose.ts';
 import { type Grant, StaleSession } from '../../sessions/grants.ts';
-import type { Session } from '../../sessions/session.ts';
 import { isObject } from '../sdk/call.ts';
-import { refusedBecause, type SessionContext } from '../sdk/context.ts';
-import { type Handling, store as handlings } from '../sdk/current-session.ts';
-import { type ContextOptions, readCall } from '../sdk/read-context.ts';
-import { refusedCall } from '../sdk/with-session.ts';
-import type { Around, Visit } from '../sdk/wrap-handlers.ts';
-import { behindAmbit, type NamingContext } from './gateway-sessions.ts';
-import { withBlock } from './governance.ts';
-import { aloneOverHttp } from './http-sessions.ts';
-import type { Entrance } from './resolved-session.ts';
-import type { OpenHouse } from './session-layer.ts';
-import { stateOf } from './session-state.ts';
+import { findRefusalReason, type SessionContext } from '../sdk/context.ts';
+import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
+import { type ContextOptions, readCallContext } from '../sdk/read-context.ts';
+import { createRefusedError } from '../sdk/with-session.ts';
+import type { HandlerRequest, HandlerWrapper } from '../sdk/wrap-handlers.ts';
+import { gatewaySessions, type NamingContext } from './gateway-sessions.ts';
+import { prependBlock } from './governance.ts';
+import { httpSessions } from './http-sessions.ts';
+import type { ResolvedSession } from './resolved-session.ts';
+import type { OpenSessionLayer } from './session-layer.ts';
+import { createSessionState } from './session-state.ts';
 
-export interface AroundOptions {
-  readonly house: () => Promise<OpenHouse>;
+export interface SessionRunOptions {
+  readonly openLayer: () => Promise<OpenSessionLayer>;
   readonly context: ContextOptions;
-  /** False where the layer goes with its server, and servers over HTTP are built for each request. */
+  /** False if the sessions end with their server: over HTTP a server is built for each request. */
   readonly servesHttp: boolean;
   readonly countsBytes: boolean;
   readonly offersTools: boolean;
 }
 
-type Run = Parameters<Around>[1];
+type RunHandler = Parameters<HandlerWrapper>[1];
 
-const mostTries = 16;
+const maxTries = 16;
 
-/** Puts each call into its session: found or opened, admitted, refreshed, and left again. */
-export function aroundCalls(options: AroundOptions): Around {
-  return async (visit, run) => {
+/** Wraps handlers: finds or opens the session of each call, admits the call, runs it and releases the session. */
+export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
+  return async (request, run) => {
     try {
-      const context = await readCall(visit.call, options.context);
-      // Lists are the same for everyone, and looking at them is no work: it opens no session.
-      if (visit.method === 'tools/list') return await listed(visit, context, await handled(context));
-      if (visit.method.endsWith('/list') || visit.method === 'subscriptions/listen') return await handled(context);
-      const refused = refusedBecause(context);
-      if (refused !== undefined) throw refusedCall(refused);
-      return await inSession(await options.house(), visit, context, run);
+      const context = await readCallContext(request.call, options.context);
+      // Lists are the same for everyone, so they open no session.
+      if (request.method === 'tools/list') return await addOwnTools(request, context, await runWith(context));
+      if (request.method.endsWith('/list') || request.method === 'subscriptions/listen') return await runWith(context);
+      const refused = findRefusalReason(context);
+      if (refused !== undefined) throw createRefusedError(refused);
+      return await runInSession(await options.openLayer(), request, context, run);
     } catch (error) {
       if (!isAmbitError(error)) throw error;
-      if (visit.method === 'tools/call') return refusedResult(error);
-      throw refusedRequest(error);
+      if (request.method === 'tools/call') return refusedResult(error);
+      throw toRpcError(error);
     }
 
-    function handled(context: SessionContext): Promise<unknown> {
-      const handling: Handling = { call: visit.call, context };
-      return handlings.run(handling, () => run(handling));
+    function runWith(context: SessionContext): Promise<unknown> {
+      const active: ActiveCall = { call: request.call, context };
+      return activeCall.run(active, () => run(active));
     }
   };
 
-  async function listed(visit: Visit, said: SessionContext, result: unknown): Promise<unknown> {
-    if (!options.offersTools || said.status === 'verified') return result;
-    const { tools, settings } = await options.house();
-    return tools === undefined || (!isOverHttp(visit) && settings.startedByAmbit) ? result : tools.listed(result);
+  async function addOwnTools(request: HandlerRequest, context: SessionContext, result: unknown): Promise<unknown> {
+    if (!options.offersTools || context.status === 'verified') return result;
+    const { tools, settings } = await options.openLayer();
+    return tools === undefined || (!isOverHttp(request) && settings.startedByAmbit) ? result : tools.addToList(result);
   }
 
-  async function inSession(house: OpenHouse, visit: Visit, said: SessionContext, run: Run): Promise<unknown> {
-    const { entrance, grant, counted } = await admitted(house, visit, said);
-    // Ended or narrowed at the very last moment: what holds is what is held now.
-    const held = house.sessions.get(entrance.session.id);
-    if (held === undefined) {
-      grant.of.leave(grant, counted, 0);
+  async function runInSession(
+    layer: OpenSessionLayer,
+    request: HandlerRequest,
+    sent: SessionContext,
+    run: RunHandler,
+  ): Promise<unknown> {
+    const { resolved, grant, isCounted } = await admitCall(layer, request, sent);
+    // The session may have ended or been restricted while the call was admitted: its current state counts.
+    const session = layer.sessions.get(resolved.session.id);
+    if (session === undefined) {
+      grant.of.leave(grant, isCounted, 0);
       throw new AmbitError('SESSION_ENDED');
     }
-    const session: Session = held;
-    const context = entrance.context(session, stateOf(house.store, session.id));
-    const handling: Handling = { call: visit.call, context };
+    const context = resolved.createContext(session, createSessionState(layer.store, session.id));
+    const active: ActiveCall = { call: request.call, context };
     let bytes = 0;
 
-    function handle(): Promise<unknown> {
-      const { tools } = house;
-      const { name, arguments: args } = visit.call;
-      const offered = visit.method === 'tools/call' && entrance.reach !== undefined;
-      return offered && tools?.has(name) ? tools.call(name, args, session, entrance.reach) : run(handling);
-    }
+    const runHandler = (): Promise<unknown> => {
+      const { tools } = layer;
+      const { name, arguments: args } = request.call;
+      const offered = request.method === 'tools/call' && resolved.toolScope !== undefined;
+      return offered && tools?.has(name) ? tools.call(name, args, session, resolved.toolScope) : run(active);
+    };
 
     try {
-      const handled = await house.underWay.run(session.id, handling, () => handlings.run(handling, handle));
-      // Behind Ambit it is Ambit that tells them.
-      const governed = visit.method === 'tools/call' && entrance.reach !== undefined ? house.governance : undefined;
-      const result = governed === undefined ? handled : await withBlock(governed, session, handled);
-      if (counted && options.countsBytes) bytes = sizeOf(visit.call.arguments) + sizeOf(result);
-      return house.settings.includeMeta && visit.method === 'tools/call' ? withSession(result, context) : result;
+      const handled = await layer.runningCalls.run(session.id, active, () => activeCall.run(active, runHandler));
+      // Behind Ambit, Ambit adds the block itself.
+      const governed =
+        request.method === 'tools/call' && resolved.toolScope !== undefined ? layer.governance : undefined;
+      const result = governed === undefined ? handled : await prependBlock(governed, session, handled);
+      if (isCounted && options.countsBytes) bytes = measureJson(request.call.arguments) + measureJson(result);
+      return layer.settings.includeMeta && request.method === 'tools/call' ? addSessionMeta(result, context) : result;
     } finally {
-      grant.of.leave(grant, counted, bytes);
+      grant.of.leave(grant, isCounted, bytes);
     }
   }
 
-  async function admitted(
-    house: OpenHouse,
-    visit: Visit,
-    said: SessionContext,
-  ): Promise<{ readonly entrance: Entrance; readonly grant: Grant; readonly counted: boolean }> {
-    for (let tries = 0; tries < mostTries; tries++) {
-      const entrance = await find(house, visit, said);
-      const counted = entrance.counted && visit.method === 'tools/call';
-      const { id, createdAt } = entrance.session;
-      if (visit.method === 'tools/call') await house.governance?.arrived(id, createdAt);
+  async function admitCall(
+    layer: OpenSessionLayer,
+    request: HandlerRequest,
+    context: SessionContext,
+  ): Promise<{ readonly resolved: ResolvedSession; readonly grant: Grant; readonly isCounted: boolean }> {
+    for (let tries = 0; tries < maxTries; tries++) {
+      const resolved = await resolveSession(layer, request, context);
+      const isCounted = resolved.isCounted && request.method === 'tools/call';
+      const { id, createdAt } = resolved.session;
+      if (request.method === 'tools/call') await layer.governance?.arrived(id, createdAt);
       try {
-        return { entrance, counted, grant: await house.sessions.enter(entrance.session, counted) };
+        return { resolved, isCounted, grant: await layer.sessions.enter(resolved.session, isCounted) };
       } catch (error) {
         if (error instanceof StaleSession) continue;
-        if (!isGone(error)) throw error;
-        if (!entrance.renews) throw (await entrance.gone?.()) ?? error;
+        if (!isGoneError(error)) throw error;
+        if (!resolved.isRenewable) throw (await resolved.explainGone?.()) ?? error;
       }
     }
     throw new AmbitError('SESSION_STALE');
   }
 
-  function find(house: OpenHouse, visit: Visit, said: SessionContext): Promise<Entrance> {
-    const overHttp = isOverHttp(visit);
+  function resolveSession(
+    layer: OpenSessionLayer,
+    request: HandlerRequest,
+    context: SessionContext,
+  ): Promise<ResolvedSession> {
+    const overHttp = isOverHttp(request);
     if (overHttp && !options.servesHttp) {
       throw new AmbitError('CONFIG_INVALID', {
         what: 'Over HTTP a server is built for each request, and these sessions would end with it.',
         hint: 'Its author makes them once with createServerSessions(), and gives that to withSessions().',
       });
     }
-    if (said.status === 'verified') return behindAmbit(house, said);
-    if (overHttp) return aloneOverHttp(house, visit);
-    if (!house.settings.startedByAmbit) return house.stdio.enter(visit.server);
-    // A process of Ambit's for several sessions: to put them into one of its own would mix them.
-    if (said.sessionId === undefined) {
-      throw refusedCall('The call carries no context, and this process serves no one session.');
+    if (context.status === 'verified') return gatewaySessions(layer, context);
+    if (overHttp) return httpSessions(layer, request);
+    if (!layer.settings.startedByAmbit) return layer.stdio.resolve(request.server);
+    // Ambit may run one process for several sessions: one session here for all of them would mix their state.
+    if (context.sessionId === undefined) {
+      throw createRefusedError('The call carries no context, and this process serves no one session.');
     }
-    return behindAmbit(house, said as NamingContext);
+    return gatewaySessions(layer, context as NamingContext);
   }
 }
 
-/** A credential comes over a network, whatever else its transport does not show. */
-function isOverHttp({ call, extra }: Visit): boolean {
+/** A credential means a network, even if the transport shows nothing else of it. */
+function isOverHttp({ call, extra }: HandlerRequest): boolean {
   return call.transport === 'http' || extra['authInfo'] !== undefined;
 }
 
-function isGone(error: unknown): boolean {
+function isGoneError(error: unknown): boolean {
   return isAmbitError(error) && (error.code === 'SESSION_EXPIRED' || error.code === 'SESSION_ENDED');
 }
 
-function sizeOf(value: unknown): number {
+function measureJson(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value) ?? '');
 }
 
-function withSession(result: unknown, { sessionId, correlationId }: SessionContext): unknown {
+function addSessionMeta(result: unknown, { sessionId, correlationId }: SessionContext): unknown {
   if (!isObject(result)) return result;
   const meta = isObject(result['_meta']) ? result['_meta'] : {};
   return { ...result, _meta: { ...meta, 'ambit/session': { sessionId, correlationId } } };
 }
 
-/** What is not the call of a tool is refused with a JSON-RPC error: the SDK takes code and data from what is thrown. */
-function refusedRequest(error: AmbitError): Error {
+/** Requests other than tool calls are refused with a JSON-RPC error: the SDK takes code and data from the thrown error. */
+function toRpcError(error: AmbitError): Error {
   const data = refusedResult(error)._meta['ambit/error'];
   return Object.assign(new Error(refusalText(error), { cause: error }), { code: error.row.rpc, data });
 }

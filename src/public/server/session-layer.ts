@@ -1,37 +1,37 @@
 import type { Governance } from '../../context/for-models/governance.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { goneBecause } from '../../sessions/gone-because.ts';
-import type { LeaveReason } from '../../sessions/session.ts';
+import type { EndReason, LeaveReason } from '../../sessions/session.ts';
 import { createSessions } from '../../sessions/sessions.ts';
 import { openMemoryStore } from '../../stores/memory/memory-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import { type Handling, store as handlings } from '../sdk/current-session.ts';
-import { ownGovernance } from './governance.ts';
+import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
+import { createOwnGovernance } from './governance.ts';
 import { createNamedSessions } from './named-sessions.ts';
-import type { ServerSessionsOptions, Settings } from './options.ts';
-import type { House } from './resolved-session.ts';
-import { type OwnTools, ownTools } from './session-tools.ts';
-import { type EndReason, factsOf, type SessionFacts } from './session-views.ts';
-import { aloneOnStdio, type StdioSessions } from './stdio-sessions.ts';
+import type { ServerSessionsOptions, ServerSettings } from './options.ts';
+import type { SessionLayer } from './resolved-session.ts';
+import { createServerSessionTools, type ServerSessionTools } from './session-tools.ts';
+import { type SessionFacts, toSessionFacts } from './session-views.ts';
+import { type StdioSessions, stdioSessions } from './stdio-sessions.ts';
 
 /**
- * Calls that wait for their handlers. When their session ends they are answered at once, and what they do afterwards
- * counts for nothing; but a call that ends its own session gets its answer.
+ * Calls that wait for their handlers. When their session ends they are answered at once, whatever the handler does
+ * afterwards. A call that ends its own session still gets its answer.
  */
-interface UnderWay {
-  run<R>(sessionId: string, handling: Handling, work: () => Promise<R>): Promise<R>;
+interface RunningCalls {
+  run<R>(sessionId: string, call: ActiveCall, work: () => Promise<R>): Promise<R>;
   end(sessionId: string, reason: LeaveReason): void;
 }
 
 interface Listeners<A extends unknown[]> {
   add(listener: (...given: A) => void): () => void;
-  tell(...given: A): void;
+  notify(...given: A): void;
 }
 
-export interface OpenHouse extends House {
+export interface OpenSessionLayer extends SessionLayer {
   readonly stdio: StdioSessions;
-  readonly underWay: UnderWay;
-  readonly tools: OwnTools | undefined;
+  readonly runningCalls: RunningCalls;
+  readonly tools: ServerSessionTools | undefined;
   readonly governance: Governance | undefined;
   close(): Promise<void>;
 }
@@ -42,38 +42,41 @@ export interface SessionEvents {
   readonly restricted: Listeners<[SessionFacts]>;
 }
 
-export function createEvents(): SessionEvents {
+export function createSessionEvents(): SessionEvents {
   return { opened: createListeners(), ended: createListeners(), restricted: createListeners() };
 }
 
-/** Everything that lives as long as the layer does. */
-export async function openHouse(
+/** Opens everything that lives as long as the session layer. */
+export async function openSessionLayer(
   options: ServerSessionsOptions,
-  settings: Settings,
+  settings: ServerSettings,
   events: SessionEvents,
-): Promise<OpenHouse> {
-  const store = await storeOf(options, settings);
+): Promise<OpenSessionLayer> {
+  const store = await openLayerStore(options, settings);
   const quotas = options.quotas ?? {};
   const now = options.context?.now;
   const sessions = createSessions({ store, bounds: settings.bounds, quotas: () => quotas, ...(now && { now }) });
-  const underWay = createUnderWay();
-  sessions.onOpened((session) => events.opened.tell(factsOf(session)));
-  sessions.onRestricted((session) => events.restricted.tell(factsOf(session)));
+  const runningCalls = createRunningCalls();
+  sessions.onOpened((session) => events.opened.notify(toSessionFacts(session)));
+  sessions.onRestricted((session) => events.restricted.notify(toSessionFacts(session)));
   sessions.onEnded((session, reason) => {
-    underWay.end(session.id, reason);
-    if (reason !== 'unloaded') events.ended.tell(factsOf(session), reason);
+    runningCalls.end(session.id, reason);
+    if (reason !== 'unloaded') events.ended.notify(toSessionFacts(session), reason);
   });
-  const stdio = aloneOnStdio({ sessions, settings });
-  const governance = options.governance === undefined ? undefined : ownGovernance(options.governance, store);
+  const stdio = stdioSessions({ sessions, settings });
+  const governance = options.governance === undefined ? undefined : createOwnGovernance(options.governance, store);
   return {
     settings,
     store,
     sessions,
     stdio,
-    underWay,
-    tools: options.tools === true ? ownTools({ sessions, store }, governance?.contextOf) : undefined,
+    runningCalls,
+    tools:
+      options.tools === true
+        ? createServerSessionTools({ sessions, store, contextOf: governance?.contextOf })
+        : undefined,
     governance,
-    named: createNamedSessions(sessions, store),
+    namedSessions: createNamedSessions(sessions, store),
     principal: options.principal,
     async close() {
       await governance?.close();
@@ -84,17 +87,17 @@ export async function openHouse(
   };
 }
 
-async function storeOf(options: ServerSessionsOptions, settings: Settings): Promise<SessionStore> {
+async function openLayerStore(options: ServerSessionsOptions, settings: ServerSettings): Promise<SessionStore> {
   try {
-    return (await options.store) ?? (await ownStore(settings.storeDir));
+    return (await options.store) ?? (await openOwnStore(settings.storeDir));
   } catch (cause) {
     throw isAmbitError(cause) ? cause : new AmbitError('STORE_UNAVAILABLE', { cause });
   }
 }
 
-async function ownStore(directory: string | undefined): Promise<SessionStore> {
+async function openOwnStore(directory: string | undefined): Promise<SessionStore> {
   if (directory === undefined) return openMemoryStore();
-  // Most servers need no other store: its drivers are loaded where they are used.
+  // The drivers are loaded only where they are used: most servers need no other store.
   const { openStore } = await import('../../stores/open-store.ts');
   return openStore({ kind: 'sqlite' }, directory);
 }
@@ -103,16 +106,16 @@ function createListeners<A extends unknown[]>(): Listeners<A> {
   const all = new Set<(...given: A) => void>();
   return {
     add(listener) {
-      const own = (...given: A) => listener(...given);
-      all.add(own);
-      return () => void all.delete(own);
+      const wrapped = (...given: A) => listener(...given);
+      all.add(wrapped);
+      return () => void all.delete(wrapped);
     },
-    tell(...given) {
+    notify(...given) {
       for (const listener of [...all]) {
         try {
           listener(...given);
         } catch (error) {
-          // A listener's fault is its author's to see, and must not cost a call its answer.
+          // The author sees the error of a listener, and the call is still answered.
           queueMicrotask(() => {
             throw error;
           });
@@ -122,17 +125,17 @@ function createListeners<A extends unknown[]>(): Listeners<A> {
   };
 }
 
-function createUnderWay(): UnderWay {
-  const calls = new Map<string, Map<Handling, (error: Error) => void>>();
+function createRunningCalls(): RunningCalls {
+  const calls = new Map<string, Map<ActiveCall, (error: Error) => void>>();
   return {
-    async run(sessionId, handling, work) {
-      const ofSession = calls.get(sessionId) ?? new Map<Handling, (error: Error) => void>();
+    async run(sessionId, call, work) {
+      const ofSession = calls.get(sessionId) ?? new Map<ActiveCall, (error: Error) => void>();
       calls.set(sessionId, ofSession);
-      const ended = new Promise<never>((_, reject) => void ofSession.set(handling, reject));
+      const ended = new Promise<never>((_, reject) => void ofSession.set(call, reject));
       try {
         return await Promise.race([work(), ended]);
       } finally {
-        ofSession.delete(handling);
+        ofSession.delete(call);
         if (ofSession.size === 0 && calls.get(sessionId) === ofSession) calls.delete(sessionId);
       }
     },
@@ -141,8 +144,8 @@ function createUnderWay(): UnderWay {
         reason === 'unloaded' || reason === 'closed'
           ? new AmbitError('SESSION_ENDED', { what: 'The server is shutting down.' })
           : goneBecause(reason);
-      const itself = handlings.getStore();
-      for (const [handling, refuse] of calls.get(sessionId) ?? []) if (handling !== itself) refuse(error);
+      const current = activeCall.getStore();
+      for (const [call, refuse] of calls.get(sessionId) ?? []) if (call !== current) refuse(error);
     },
   };
 }

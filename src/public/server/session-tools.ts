@@ -1,29 +1,29 @@
 import type { Session } from '../../sessions/session.ts';
-import type { ContextOf } from '../../sessions/tools/session-context.ts';
 import type { ToolResult } from '../../sessions/tools/toolset.ts';
 import { createSessionTools } from '../../workspaces/tools/session-tools.ts';
 import { isObject } from '../sdk/call.ts';
-import type { Entrance, House } from './resolved-session.ts';
+import type { ResolvedSession } from './resolved-session.ts';
 
-/** `session_info` and its companions beside the tools of the server itself. */
-export interface OwnTools {
+/** The session tools (`session_info` and others) beside the tools of the server itself. */
+export interface ServerSessionTools {
   has(name: string | undefined): name is string;
-  call(name: string, args: unknown, session: Session, reach: Entrance['reach']): Promise<ToolResult>;
-  /** What `tools/list` answered, with ours at the end of its last page. */
-  listed(result: unknown): unknown;
+  call(name: string, args: unknown, session: Session, toolScope: ResolvedSession['toolScope']): Promise<ToolResult>;
+  /** Adds the session tools to the last page of a `tools/list` result. */
+  addToList(result: unknown): unknown;
 }
 
-export function ownTools({ sessions, store }: Pick<House, 'sessions' | 'store'>, contextOf?: ContextOf): OwnTools {
-  const tools = createSessionTools({ sessions, store, contextOf });
+type ToolParts = Parameters<typeof createSessionTools>[0];
+
+export function createServerSessionTools(parts: ToolParts): ServerSessionTools {
+  const tools = createSessionTools(parts);
   return {
     has: (name): name is string => name !== undefined && tools.has(name),
-    call: (name, args, session, reach) => {
+    call: (name, args, session, toolScope) => {
       const { id, userId } = session;
-      const principal =
-        reach === 'user' ? ({ kind: 'local', userId } as const) : ({ kind: 'session', sessionId: id, userId } as const);
-      return tools.call(name, args, { session, principal });
+      if (toolScope === 'user') return tools.call(name, args, { session, principal: { kind: 'local', userId } });
+      return tools.call(name, args, { session, principal: { kind: 'session', sessionId: id, userId } });
     },
-    listed(result) {
+    addToList(result) {
       if (!isObject(result) || !Array.isArray(result['tools'])) return result;
       const theirs = result['tools'].filter((each) => !(isObject(each) && tools.has(String(each['name']))));
       return { ...result, tools: result['nextCursor'] === undefined ? [...theirs, ...tools.list()] : theirs };

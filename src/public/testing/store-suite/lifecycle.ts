@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict';
-import { isAmbitError } from '../../../errors.ts';
 import type { SessionChange } from '../../../stores/record.ts';
-import { draft, type Tell } from './harness.ts';
+import { type DefineTest, draft, isInvalidRequest, place } from './harness.ts';
 
-const invalid = (error: unknown) => isAmbitError(error) && error.code === 'REQUEST_INVALID';
-
-export function lifecycle(tell: Tell): void {
-  tell('what was created comes back whole', async ({ store }) => {
+export function testLifecycle(test: DefineTest): void {
+  test('a created session is read back complete', async ({ store }) => {
     const session = draft({ name: 'task#049', servers: ['notes'], parentId: 'abc-1' });
     const created = await store.create(session);
     assert.ok(created.outcome === 'created');
@@ -23,13 +20,13 @@ export function lifecycle(tell: Tell): void {
     assert.deepEqual(await store.get(session.id), created.record);
   });
 
-  tell('what comes back is a copy', async ({ store, open }) => {
+  test('a record that was read is a copy', async ({ store, open }) => {
     const record = await open({ metadata: { tags: ['a'] } });
     (record.metadata['tags'] as string[]).push('b');
     assert.deepEqual((await store.get(record.id))?.metadata, { tags: ['a'] });
   });
 
-  tell('empty lists and objects, and every character, survive', async ({ store, open }) => {
+  test('empty lists and objects, and every character, survive', async ({ store, open }) => {
     const metadata = { none: [], nothing: {}, text: 'ü \u2028 😀 "\\', zero: 0, small: 1e-7, big: 2 ** 53 };
     const { id } = await open({ metadata, permissions: [], name: 'naïve 😀', userId: 'idp.example|ü:{1}' });
     const record = await store.get(id);
@@ -39,23 +36,23 @@ export function lifecycle(tell: Tell): void {
     assert.equal(record.userId, 'idp.example|ü:{1}');
   });
 
-  tell('an id is given once, to whomever', async ({ store, open }) => {
+  test('an id is given only once, also to another user', async ({ store, open }) => {
     const { id } = await open();
     assert.deepEqual(await store.create(draft({ id, userId: 'eve' })), { outcome: 'exists', what: 'id' });
     assert.equal((await store.get(id))?.userId, 'ada');
   });
 
-  tell('ids that cannot be ids are refused', async ({ store }) => {
+  test('invalid ids are refused', async ({ store }) => {
     for (const id of ['', 'A', 'a_b', '../x', 'a\u0000', 'x'.repeat(129), '-a', '*']) {
-      await assert.rejects(store.create(draft({ id })), invalid, id);
-      await assert.rejects(store.get(id), invalid, id);
+      await assert.rejects(store.create(draft({ id })), isInvalidRequest, id);
+      await assert.rejects(store.get(id), isInvalidRequest, id);
     }
-    await assert.rejects(store.create(draft({ userId: '\ud800' })), invalid);
-    await assert.rejects(store.create(draft({ ttlSeconds: 0 })), invalid);
-    await assert.rejects(store.create(draft({ parentId: '../x' })), invalid);
+    await assert.rejects(store.create(draft({ userId: '\ud800' })), isInvalidRequest);
+    await assert.rejects(store.create(draft({ ttlSeconds: 0 })), isInvalidRequest);
+    await assert.rejects(store.create(draft({ parentId: '../x' })), isInvalidRequest);
   });
 
-  tell('an unknown session is missing, to every method', async ({ store }) => {
+  test('every method reports an unknown session as missing', async ({ store }) => {
     assert.equal(await store.get('unknown'), undefined);
     assert.equal(await store.remains('unknown'), undefined);
     assert.deepEqual(await store.update('unknown', 1, {}), { outcome: 'missing' });
@@ -66,7 +63,7 @@ export function lifecycle(tell: Tell): void {
     await store.release('unknown', 'lease');
   });
 
-  tell('a change raises the version and nothing else', async ({ store, open }) => {
+  test('a change raises the version and nothing else', async ({ store, open }) => {
     const before = await open({ permissions: ['a', 'b'] });
     const updated = await store.update(before.id, 1, { permissions: ['a'], servers: ['notes'] });
     const after = { ...before, version: 2, permissions: ['a'], servers: ['notes'] };
@@ -74,14 +71,15 @@ export function lifecycle(tell: Tell): void {
     assert.deepEqual(await store.get(before.id), after);
   });
 
-  tell('whose session it is cannot change, and a life gets no longer', async ({ store, open }) => {
+  test('the owner of a session cannot change, and its life cannot be extended', async ({ store, open }) => {
     const { id, endsAt } = await open();
     const changes = [{ userId: 'eve' }, { ttlSeconds: 61 }, { endsAt: endsAt + 1 }, { version: 9 }] as SessionChange[];
-    for (const change of changes) await assert.rejects(store.update(id, 1, change), invalid, JSON.stringify(change));
+    for (const change of changes)
+      await assert.rejects(store.update(id, 1, change), isInvalidRequest, JSON.stringify(change));
     assert.equal((await store.get(id))?.version, 1);
   });
 
-  tell('an ended session is gone, and its remains say why', async ({ store, open }) => {
+  test('an ended session is gone, and its tombstone says why', async ({ store, open }) => {
     const record = await open();
     assert.equal(await store.end(record.id, 'revoked'), true);
     assert.equal(await store.end(record.id), false);
@@ -92,17 +90,16 @@ export function lifecycle(tell: Tell): void {
     assert.deepEqual(await store.admit({ id: record.id }), { outcome: 'ended', reason: 'revoked' });
   });
 
-  tell('nothing written late revives an ended session', async ({ store, open, advance }) => {
+  test('a late write does not revive an ended session', async ({ store, open, advance }) => {
     const { id } = await open();
-    const admitted = await store.admit({ id, holdMs: 30_000 });
-    assert.ok(admitted.outcome === 'admitted' && admitted.lease !== null);
+    const lease = await place(store, { id });
     await store.end(id);
     const gone = { outcome: 'ended', reason: 'ended' };
     assert.deepEqual(await store.update(id, 1, { permissions: [] }), gone);
     assert.deepEqual(await store.state.set(id, 'k', 1), gone);
     assert.deepEqual(await store.marks.put(id, 'k'), gone);
-    assert.equal(await store.renew(id, admitted.lease, 30_000), false);
-    await store.release(id, admitted.lease, { bytes: 10 });
+    assert.equal(await store.renew(id, lease, 30_000), false);
+    await store.release(id, lease, { bytes: 10 });
     assert.deepEqual(await store.create(draft({ id })), { outcome: 'exists', what: 'id' });
     advance(599_000);
     await store.sweep();
@@ -111,8 +108,8 @@ export function lifecycle(tell: Tell): void {
     assert.deepEqual((await store.list()).sessions, []);
   });
 
-  tell('an id that is given again brings nothing of the session that had it, swept or not', async (scene) => {
-    const { store, open, advance } = scene;
+  test('a reused id carries nothing over from the earlier session, swept or not', async (storeTest) => {
+    const { store, open, advance } = storeTest;
     for (const [id, sweep] of [
       ['again-1', async () => 0],
       ['again-2', store.sweep],
@@ -134,8 +131,8 @@ export function lifecycle(tell: Tell): void {
   });
 }
 
-export function expiry(tell: Tell): void {
-  tell('a session lives to the last millisecond of its ttl, and not one longer', async ({ store, open, advance }) => {
+export function testExpiry(test: DefineTest): void {
+  test('a session lives to the last millisecond of its ttl, and not one longer', async ({ store, open, advance }) => {
     const { id } = await open({ ttlSeconds: 60 });
     advance(59_999);
     assert.ok(await store.get(id));
@@ -149,7 +146,7 @@ export function expiry(tell: Tell): void {
     assert.deepEqual(await store.find(id), []);
   });
 
-  tell('use keeps it alive, reading does not', async ({ store, open, advance }) => {
+  test('calls keep a session alive, reading does not', async ({ store, open, advance }) => {
     const { id, createdAt } = await open({ ttlSeconds: 60 });
     advance(59_999);
     const used = await store.admit({ id, calls: 0 });
@@ -166,7 +163,7 @@ export function expiry(tell: Tell): void {
     assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
   });
 
-  tell('no use keeps it beyond its lifetime', async ({ store, open, advance }) => {
+  test('calls do not keep a session alive beyond its lifetime', async ({ store, open, advance }) => {
     const { id, endsAt } = await open({ ttlSeconds: 60, lifetimeSeconds: 100 });
     advance(50_000);
     const used = await store.admit({ id, holdMs: 300_000 });
@@ -178,15 +175,14 @@ export function expiry(tell: Tell): void {
     assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
   });
 
-  tell('a call under way keeps it from running out, until its place runs out', async ({ store, open, advance }) => {
+  test('a running call keeps its session alive until its lease expires', async ({ store, open, advance }) => {
     const { id } = await open({ ttlSeconds: 1 });
-    const used = await store.admit({ id, holdMs: 30_000 });
-    assert.ok(used.outcome === 'admitted' && used.lease !== null);
+    const lease = await place(store, { id });
     advance(29_999);
-    assert.equal(await store.renew(id, used.lease, 30_000), true);
+    assert.equal(await store.renew(id, lease, 30_000), true);
     advance(29_999);
     assert.ok(await store.get(id));
-    await store.release(id, used.lease);
+    await store.release(id, lease);
     advance(999);
     assert.ok(await store.get(id));
     advance(1);
@@ -198,7 +194,7 @@ export function expiry(tell: Tell): void {
     assert.deepEqual(await store.admit({ id: crashed.id }), { outcome: 'expired' });
   });
 
-  tell('a shorter ttl counts from the last use, an earlier end at once', async ({ store, open, advance }) => {
+  test('a shorter ttl counts from the last use, an earlier end at once', async ({ store, open, advance }) => {
     const { id } = await open({ ttlSeconds: 60 });
     advance(10_000);
     await store.update(id, 1, { ttlSeconds: 5 });
@@ -209,7 +205,7 @@ export function expiry(tell: Tell): void {
     assert.equal((await store.remains(second.id))?.reason, 'expired');
   });
 
-  tell('sweeping buries what has expired, once, and changes no answer', async ({ store, open, advance }) => {
+  test('sweeping removes expired sessions once, and changes no answer', async ({ store, open, advance }) => {
     const { id } = await open({ ttlSeconds: 1 });
     const kept = await open({ ttlSeconds: 60 });
     advance(1000);
@@ -220,13 +216,12 @@ export function expiry(tell: Tell): void {
     assert.ok(await store.get(kept.id));
   });
 
-  tell('a place that has run out keeps nothing alive, swept or not', async ({ store, open, advance }) => {
+  test('an expired lease keeps no session alive, swept or not', async ({ store, open, advance }) => {
     for (const sweep of [async () => 0, store.sweep]) {
       const { id, createdAt } = await open({ ttlSeconds: 20 });
       const other = await open({ ttlSeconds: 20 });
       await store.admit({ id, holdMs: 4000 });
-      const held = await store.admit({ id: other.id, holdMs: 8000 });
-      assert.ok(held.outcome === 'admitted' && held.lease !== null);
+      await place(store, { id: other.id, holdMs: 8000 });
       advance(4000);
       await sweep();
       const shorter = await store.update(id, 1, { ttlSeconds: 1 });
@@ -239,7 +234,7 @@ export function expiry(tell: Tell): void {
     }
   });
 
-  tell('remains are the record as it last was, swept or not', async ({ store, open, advance }) => {
+  test('a tombstone holds the last state of the record, swept or not', async ({ store, open, advance }) => {
     const [ended, expired] = [await open({ ttlSeconds: 1 }), await open({ ttlSeconds: 1 })];
     for (const { id } of [ended, expired]) await store.admit({ id, holdMs: 4000 });
     const last = await Promise.all([ended, expired].map(({ id }) => store.get(id)));
@@ -252,7 +247,7 @@ export function expiry(tell: Tell): void {
     assert.deepEqual(await remains(), last);
   });
 
-  tell('sweeping finds what was used again, when its time has come', async ({ store, open, advance }) => {
+  test('sweeping finds a session that was used again, once it has expired', async ({ store, open, advance }) => {
     const { id } = await open({ ttlSeconds: 10 });
     advance(9000);
     await store.admit({ id });
@@ -262,18 +257,17 @@ export function expiry(tell: Tell): void {
     assert.equal(await store.sweep(), 1);
   });
 
-  tell('sweeping finds what gave its place back before the time was up', async ({ store, open, advance }) => {
+  test('sweeping finds a session whose lease was released early', async ({ store, open, advance }) => {
     const { id } = await open({ ttlSeconds: 1 });
-    const used = await store.admit({ id, holdMs: 60_000 });
-    assert.ok(used.outcome === 'admitted' && used.lease !== null);
+    const lease = await place(store, { id, holdMs: 60_000 });
     advance(2000);
     assert.equal(await store.sweep(), 0);
-    await store.release(id, used.lease);
+    await store.release(id, lease);
     advance(1000);
     assert.equal(await store.sweep(), 1);
   });
 
-  tell('remains stay until an hour after the end there would have been', async ({ store, open, advance }) => {
+  test('a tombstone stays until one hour after the planned end of the session', async ({ store, open, advance }) => {
     const { id } = await open({ lifetimeSeconds: 600 });
     await store.end(id);
     advance(600_000 + 3_600_000 - 1);
