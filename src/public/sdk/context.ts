@@ -134,7 +134,6 @@ export function parseTrustLevel(value: unknown): TrustLevel | undefined {
   return value === 'direct' || value === 'sandboxed' ? value : undefined;
 }
 
-/** Throws the reason why a context is not valid. */
 export function refuseContext(code: ContextProblem, reason: string): never {
   throw new ContextError(code, reason);
 }

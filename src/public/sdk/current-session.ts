@@ -7,7 +7,7 @@ import {
   parseTrustLevel,
   type SessionContext,
 } from './context.ts';
-import type { SessionError } from './session-error.ts';
+import { SessionError, type SessionErrorCode } from './session-error.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -64,4 +64,12 @@ export function readInheritedContext(env: Environment = startEnvironment): Sessi
     return createAbsentContext('NO_CONTEXT', reason);
   }
   return freezeContext<InheritedContext>(context);
+}
+
+/** Creates an error and records it with the current call, so that the answer can carry its code. */
+export function recordRefusal(code: SessionErrorCode, what: string, hint: string): SessionError {
+  const error = new SessionError(code, what, hint);
+  const active = activeCall.getStore();
+  if (active !== undefined) active.refusal = error;
+  return error;
 }

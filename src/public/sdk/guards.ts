@@ -1,6 +1,5 @@
 import { findRefusalReason, type SessionContext, type TrustLevel } from './context.ts';
-import { activeCall, currentSession } from './current-session.ts';
-import { SessionError, type SessionErrorCode } from './session-error.ts';
+import { currentSession, recordRefusal } from './current-session.ts';
 
 export interface WorkspaceQuestion {
   /** The argument of the caller, if any; it chooses among the allowed workspaces. */
@@ -53,14 +52,6 @@ function describeReason(context: SessionContext): string {
   const refused = findRefusalReason(context);
   if (refused !== undefined) return ` (${refused.replace(/\.$/, '')})`;
   return context.status === 'absent' ? ' (the call did not come through Ambit)' : '';
-}
-
-/** Creates an error and records it with the current call, so that the answer can carry its code. */
-export function recordRefusal(code: SessionErrorCode, what: string, hint: string): SessionError {
-  const error = new SessionError(code, what, hint);
-  const active = activeCall.getStore();
-  if (active !== undefined) active.refusal = error;
-  return error;
 }
 
 /** Returns the argument, else the session's workspace, else throws an error that says how to give one. Never uses the working directory. */

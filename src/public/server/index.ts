@@ -9,4 +9,4 @@ export type {
   ServerSessionsOptions,
 } from './options.ts';
 export { createServerSessions, type ServerSessions, withSessions } from './server-sessions.ts';
-export type { SessionFacts } from './session-views.ts';
+export type { SessionFacts } from './session-layer.ts';

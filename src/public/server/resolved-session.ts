@@ -8,7 +8,8 @@ import type { SessionStore } from '../../stores/store.ts';
 import { freezeContext, type OwnContext, type SessionContext } from '../sdk/context.ts';
 import type { SessionState } from '../sdk/session-state.ts';
 import type { NamedSessions } from './named-sessions.ts';
-import type { PrincipalOf, ServerSettings } from './options.ts';
+import type { PrincipalOf } from './options.ts';
+import type { ServerSettings } from './settings.ts';
 
 /** The session a call belongs to, and how to describe it to the handler. */
 export interface ResolvedSession {

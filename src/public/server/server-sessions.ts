@@ -3,11 +3,14 @@ import { checkMetadata } from '../../sessions/check-metadata.ts';
 import { checkPermissions } from '../../sessions/check-permissions.ts';
 import { isGivenId } from '../../sessions/given-id.ts';
 import type { EndReason, Narrowing, SessionDraft, SessionView } from '../../sessions/session.ts';
+import { viewOf } from '../../sessions/session.ts';
+import type { SessionRecord } from '../../stores/record.ts';
 import { type HandlerWrapper, type SecurableServer, wrapHandlers } from '../sdk/wrap-handlers.ts';
-import { type OwnOptions, readSettings, type ServerSessionsOptions } from './options.ts';
+import { isGatewaySession, toPublicId } from './gateway-sessions.ts';
+import type { OwnOptions, ServerSessionsOptions } from './options.ts';
 import { wrapInSessions } from './run-in-session.ts';
-import { createSessionEvents, type OpenSessionLayer, openSessionLayer } from './session-layer.ts';
-import { type SessionFacts, toPublicView } from './session-views.ts';
+import { createSessionEvents, type OpenSessionLayer, openSessionLayer, type SessionFacts } from './session-layer.ts';
+import { readSettings } from './settings.ts';
 
 /** The sessions of a server, shared by all of its instances. */
 export interface ServerSessions {
@@ -154,6 +157,12 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
   };
   attachables.add(attachable);
   return attachable;
+}
+
+function toPublicView(record: SessionRecord): SessionView {
+  const view = viewOf(record);
+  const named = { id: view.id, name: view.name ?? undefined };
+  return { ...view, id: toPublicId(named), name: isGatewaySession(named) ? null : view.name };
 }
 
 const maxMetadataBytes = 10_240;

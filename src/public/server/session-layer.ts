@@ -1,17 +1,19 @@
 import type { Governance } from '../../context/for-models/governance.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
+import type { ActingSession } from '../../rules/session-base.ts';
 import { goneBecause } from '../../sessions/gone-because.ts';
-import type { EndReason, LeaveReason } from '../../sessions/session.ts';
+import type { EndReason, LeaveReason, Session } from '../../sessions/session.ts';
 import { createSessions } from '../../sessions/sessions.ts';
 import { openMemoryStore } from '../../stores/memory/memory-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
+import { toPublicId } from './gateway-sessions.ts';
 import { createOwnGovernance } from './governance.ts';
 import { createNamedSessions } from './named-sessions.ts';
-import type { ServerSessionsOptions, ServerSettings } from './options.ts';
+import type { ServerSessionsOptions } from './options.ts';
 import type { SessionLayer } from './resolved-session.ts';
 import { createServerSessionTools, type ServerSessionTools } from './session-tools.ts';
-import { type SessionFacts, toSessionFacts } from './session-views.ts';
+import type { ServerSettings } from './settings.ts';
 import { type StdioSessions, stdioSessions } from './stdio-sessions.ts';
 
 /**
@@ -35,6 +37,9 @@ export interface OpenSessionLayer extends SessionLayer {
   readonly governance: Governance | undefined;
   close(): Promise<void>;
 }
+
+/** A session as listeners see it, with the same id that handlers see. */
+export interface SessionFacts extends ActingSession {}
 
 export interface SessionEvents {
   readonly opened: Listeners<[SessionFacts]>;
@@ -85,6 +90,11 @@ export async function openSessionLayer(
       if (options.store === undefined) await store.close();
     },
   };
+}
+
+function toSessionFacts(session: Session): SessionFacts {
+  const { userId, agentId, workspaceId, trustLevel, permissions } = session;
+  return { id: toPublicId(session), userId, agentId, workspaceId, trustLevel, permissions };
 }
 
 async function openLayerStore(options: ServerSessionsOptions, settings: ServerSettings): Promise<SessionStore> {

@@ -1,7 +1,7 @@
 import { errorTable, isAmbitError } from '../../errors.ts';
 import type { SetOptions } from '../../stores/state.ts';
 import type { Gone, SessionStore, StateLimits } from '../../stores/store.ts';
-import { recordRefusal } from '../sdk/guards.ts';
+import { recordRefusal } from '../sdk/current-session.ts';
 import type { SessionErrorCode } from '../sdk/session-error.ts';
 import type { SessionState, StateWrite } from '../sdk/session-state.ts';
 

@@ -12,9 +12,7 @@ export interface ServerSessionTools {
   addToList(result: unknown): unknown;
 }
 
-type ToolParts = Parameters<typeof createSessionTools>[0];
-
-export function createServerSessionTools(parts: ToolParts): ServerSessionTools {
+export function createServerSessionTools(parts: Parameters<typeof createSessionTools>[0]): ServerSessionTools {
   const tools = createSessionTools(parts);
   return {
     has: (name): name is string => name !== undefined && tools.has(name),
