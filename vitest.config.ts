@@ -24,7 +24,7 @@ const longest = [
   'journeys/conformance/through-all',
   'workspaces/backends/container/life',
   'sandbox/bwrap/limits',
-  'journeys/hostile/clients',
+  'journeys/hostile/clients/clients',
   'journeys/sandbox/container-session',
   'workspaces/backends/container/container',
   'journeys/files/race',

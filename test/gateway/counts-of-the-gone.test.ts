@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { callModern, outcome } from '../journeys/hostile/mcp-calls.ts';
+import { callModern, outcome } from '../journeys/json-mcp-client.ts';
 import { sharedData } from './shared-data.ts';
 
 const data = sharedData();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { callModern, shakeHands, textOf } from '../journeys/forgery/speaking.ts';
+import { callModern, shakeHands, textOf } from '../journeys/raw-mcp-client.ts';
 import { boundedGateway, serverOf } from './bounded-gateway.ts';
 
 const on = boundedGateway();

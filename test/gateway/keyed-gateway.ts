@@ -1,5 +1,5 @@
 import type { KeyWish } from '../../src/gateway/operator/people.ts';
-import { callModern, modernHeaders, modernRequest, outcome, post, type Said } from '../journeys/hostile/mcp-calls.ts';
+import { callModern, modernHeaders, modernRequest, outcome, post, type Said } from '../journeys/json-mcp-client.ts';
 import type { ServedGateway } from './shared-data.ts';
 
 /** A user with a key, added where there is none yet. */

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked } from '../journeys/forgery/attacked.ts';
-import { exchange } from '../journeys/forgery/raw-exchange.ts';
-import { answerOf, bearer, callModern, sendModern, shakeHands } from '../journeys/forgery/speaking.ts';
+import { type Attacked, startAttacked } from '../journeys/forgery/start-recorded-gateway.ts';
+import { exchange } from '../journeys/http-exchange.ts';
+import { answerOf, bearer, callModern, sendModern, shakeHands } from '../journeys/raw-mcp-client.ts';
 
 let attacked: Attacked;
 

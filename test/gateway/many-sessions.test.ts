@@ -1,8 +1,13 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../journeys/hostile/http-upstream.ts';
-import { callModern, handshake, initialize, outcome, post } from '../journeys/hostile/mcp-calls.ts';
+import {
+  rightAnswer,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../journeys/hostile/upstreams/start-http-upstream.ts';
+import { callModern, handshake, initialize, outcome, post } from '../journeys/json-mcp-client.ts';
 import { counts, proof } from '../proof.ts';
 import { type ServedGateway, sharedData } from './shared-data.ts';
 

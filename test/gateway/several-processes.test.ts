@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ConfigInput } from '../../src/config/schema/schema.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
-import { enter, eras, refusalIn } from '../journeys/abandoned/visitor.ts';
+import { enter, eras, refusalIn } from '../journeys/abandoned/raw-client.ts';
 import { proof } from '../proof.ts';
 import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
 import { findRedis, type RedisServer, startRedis } from '../stores/redis-server.ts';

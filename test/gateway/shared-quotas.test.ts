@@ -4,8 +4,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ConfigInput } from '../../src/config/schema/schema.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../journeys/hostile/http-upstream.ts';
-import { callModern, openClient, outcome, type Said } from '../journeys/hostile/mcp-calls.ts';
+import {
+  rightAnswer,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../journeys/hostile/upstreams/start-http-upstream.ts';
+import { callModern, openClient, outcome, type Said } from '../journeys/json-mcp-client.ts';
 import { counts } from '../proof.ts';
 import { findRedis, type RedisServer, startRedis } from '../stores/redis-server.ts';
 import { type ServedGateway, sharedData } from './shared-data.ts';

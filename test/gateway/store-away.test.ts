@@ -5,8 +5,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { openDatabase } from '../../src/stores/sqlite/driver.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../journeys/hostile/http-upstream.ts';
-import { callModern, initialize, openClient, outcome, post } from '../journeys/hostile/mcp-calls.ts';
+import {
+  rightAnswer,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../journeys/hostile/upstreams/start-http-upstream.ts';
+import { callModern, initialize, openClient, outcome, post } from '../journeys/json-mcp-client.ts';
 import { counts } from '../proof.ts';
 import { findRedis, startRedis } from '../stores/redis-server.ts';
 import { type ServedGateway, sharedData } from './shared-data.ts';

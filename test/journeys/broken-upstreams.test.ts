@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../proof.ts';
+import { fixture } from './hostile/start-watched-ambit.ts';
 import {
   type Client,
   callModern,
@@ -11,8 +12,7 @@ import {
   outcome,
   post,
   type Said,
-} from './hostile/mcp-calls.ts';
-import { fixture } from './hostile/vital-signs.ts';
+} from './json-mcp-client.ts';
 import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
 
 const node = process.execPath;

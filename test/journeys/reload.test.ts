@@ -5,10 +5,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { counts, proof } from '../proof.ts';
 import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
-import { patienceMs } from './abandoned/probed-ambit.ts';
-import { ask } from './control-api.ts';
-import { callModern, modernHeaders, modernRequest, openClient, outcome, type Spoken } from './hostile/mcp-calls.ts';
+import { callModern, modernHeaders, modernRequest, openClient, outcome, type Spoken } from './json-mcp-client.ts';
+import { ask } from './request-control.ts';
 import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
+import { patienceMs } from './start-probed-ambit.ts';
 
 const script = join(repository, 'test/fixtures/reloaded/server.js');
 const usableMs = 1000;

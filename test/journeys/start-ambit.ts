@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
-import { ask } from './control-api.ts';
+import { ask } from './request-control.ts';
 
 export const repository = resolve(import.meta.dirname, '..', '..');
 export const ambitBin = join(repository, 'bin', 'ambit.js');

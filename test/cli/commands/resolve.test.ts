@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { McpServer, SessionServers } from '../../../src/index.ts';
 import { type Exited, type Serving, serve } from '../../journeys/abandoned/ambit-command.ts';
-import { callModern, textOf } from '../../journeys/forgery/speaking.ts';
+import { callModern, textOf } from '../../journeys/raw-mcp-client.ts';
 import { repository } from '../../journeys/start-ambit.ts';
 import { pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { ambitInProcess } from '../in-process.ts';

@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { headerLine } from '../../../src/context/for-models/block-text.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { sharedData } from '../../gateway/shared-data.ts';
-import { enter, eras } from '../../journeys/abandoned/visitor.ts';
+import { enter, eras } from '../../journeys/abandoned/raw-client.ts';
 import { somePolicies } from './governed-gateway.ts';
 import { governedServers } from './governed-server.ts';
 

@@ -5,8 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { headerLine } from '../../../src/context/for-models/block-text.ts';
-import { enter, eras } from '../../journeys/abandoned/visitor.ts';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../../journeys/hostile/http-upstream.ts';
+import { enter, eras } from '../../journeys/abandoned/raw-client.ts';
+import {
+  rightAnswer,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../../journeys/hostile/upstreams/start-http-upstream.ts';
 import { counts, proof } from '../../proof.ts';
 import { findRedis, type RedisServer, startRedis } from '../../stores/redis-server.ts';
 import { somePolicies } from './governed-gateway.ts';

@@ -6,7 +6,7 @@ import { event } from '../../../src/entrances/control/answers.ts';
 import type { AnswerOf, RequestOf, RouteName } from '../../../src/entrances/control/routes.ts';
 import { routes } from '../../../src/entrances/control/routes.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { callModern, textOf } from '../../journeys/forgery/speaking.ts';
+import { callModern, textOf } from '../../journeys/raw-mcp-client.ts';
 import { authorizationServer, browse } from '../../upstreams/auth/logins/authorization-server.ts';
 import { guardedUpstream } from '../../upstreams/auth/logins/guarded-upstream.ts';
 import { readEvents } from '../http/event-reader.ts';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { describeApi, eventsPath, routes } from '../../../src/entrances/control/routes.ts';
 import { openAdminToken } from '../../../src/identity/admin-token.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { callModern, textOf } from '../../journeys/forgery/speaking.ts';
+import { callModern, textOf } from '../../journeys/raw-mcp-client.ts';
 import { readEvents } from '../http/event-reader.ts';
 import { checkAnswer } from './check-answer.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { answerOf, bearer, callModern, sendModern, shakeHands, textOf } from '../../journeys/forgery/speaking.ts';
+import { answerOf, bearer, callModern, sendModern, shakeHands, textOf } from '../../journeys/raw-mcp-client.ts';
 import { jwtGateway } from './jwt-gateway.ts';
 
 const open = () =>

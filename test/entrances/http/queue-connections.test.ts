@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { queueConnections } from '../../../src/entrances/http/queue-connections.ts';
-import { openWire } from '../../journeys/hostile/raw-http.ts';
+import { openWire } from '../../journeys/hostile/raw-socket.ts';
 
 describe('S7: new connections', () => {
   let http: Server;

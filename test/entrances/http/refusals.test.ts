@@ -11,9 +11,9 @@ import { serveStdio } from '../../../src/entrances/stdio/serve-stdio.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import { allServers } from '../../../src/gateway/routing/for-all.ts';
-import { ask } from '../../journeys/control-api.ts';
-import { modernHeaders, modernRequest } from '../../journeys/hostile/mcp-calls.ts';
-import { head, openWire } from '../../journeys/hostile/raw-http.ts';
+import { head, openWire } from '../../journeys/hostile/raw-socket.ts';
+import { modernHeaders, modernRequest } from '../../journeys/json-mcp-client.ts';
+import { ask } from '../../journeys/request-control.ts';
 
 const bodyBytes = 2000;
 const log = { info() {}, warn() {} };

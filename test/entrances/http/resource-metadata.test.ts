@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createGateway } from '../../../src/index.ts';
-import { callModern } from '../../journeys/forgery/speaking.ts';
+import { callModern } from '../../journeys/raw-mcp-client.ts';
 import { jwtGateway } from './jwt-gateway.ts';
 
 const open = () => jwtGateway({ corp: { scopes: ['use'], permissions: { 'notes:write': 'notes.write' } } });

@@ -10,8 +10,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createConnections, networkOf } from '../../../src/entrances/http/connections.ts';
 import { maxConnectionsWithin } from '../../../src/entrances/http/descriptor-limit.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { callModern, modernHeaders, modernRequest, outcome } from '../../journeys/hostile/mcp-calls.ts';
-import { head, openWire, type Wire } from '../../journeys/hostile/raw-http.ts';
+import { head, openWire, type Wire } from '../../journeys/hostile/raw-socket.ts';
+import { callModern, modernHeaders, modernRequest, outcome } from '../../journeys/json-mcp-client.ts';
 
 const bodyBytes = 64 * 1024;
 const calm = join(import.meta.dirname, '../../fixtures/hostile/well-behaved.js');

@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { mostMarks } from '../../../src/stores/state.ts';
-import { startUpstream, type Upstream } from '../../journeys/hostile/http-upstream.ts';
+import { startUpstream, type Upstream } from '../../journeys/hostile/upstreams/start-http-upstream.ts';
 import {
   callModern,
   initialize,
@@ -11,7 +11,7 @@ import {
   modernRequest,
   openClient,
   outcome,
-} from '../../journeys/hostile/mcp-calls.ts';
+} from '../../journeys/json-mcp-client.ts';
 import { sharedData } from '../shared-data.ts';
 
 let upstream: Upstream;

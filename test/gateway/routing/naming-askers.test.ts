@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { namingAskers } from '../../../src/gateway/routing/naming-askers.ts';
-import { sendJson, startUpstream } from '../../journeys/hostile/http-upstream.ts';
-import { callModern } from '../../journeys/hostile/mcp-calls.ts';
+import { sendJson, startUpstream } from '../../journeys/hostile/upstreams/start-http-upstream.ts';
+import { callModern } from '../../journeys/json-mcp-client.ts';
 import { sharedData } from '../shared-data.ts';
 
 const data = sharedData();

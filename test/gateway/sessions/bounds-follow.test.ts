@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { exchange } from '../../journeys/forgery/raw-exchange.ts';
-import { answerOf, sendModern, shakeHands, textOf } from '../../journeys/forgery/speaking.ts';
+import { exchange } from '../../journeys/http-exchange.ts';
+import { answerOf, sendModern, shakeHands, textOf } from '../../journeys/raw-mcp-client.ts';
 import { startRecorder } from '../../public/start-recorder.ts';
 import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
 import { boundedGateway, eras, serverOf } from '../bounded-gateway.ts';

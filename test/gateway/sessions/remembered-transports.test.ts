@@ -2,8 +2,13 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../../journeys/hostile/http-upstream.ts';
-import { handshake, initialize, openClient, outcome, post, type Said } from '../../journeys/hostile/mcp-calls.ts';
+import {
+  rightAnswer,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../../journeys/hostile/upstreams/start-http-upstream.ts';
+import { handshake, initialize, openClient, outcome, post, type Said } from '../../journeys/json-mcp-client.ts';
 import { sharedData } from '../shared-data.ts';
 
 let upstream: Upstream;

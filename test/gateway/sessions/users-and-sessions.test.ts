@@ -2,7 +2,12 @@ import { join } from 'node:path';
 import { Client as ClientV2, StreamableHTTPClientTransport as TransportV2 } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ConfigInput } from '../../../src/config/schema/schema.ts';
-import { type Behaviour, sendJson, startUpstream, type Upstream } from '../../journeys/hostile/http-upstream.ts';
+import {
+  type Behaviour,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../../journeys/hostile/upstreams/start-http-upstream.ts';
 import {
   callModern,
   handshake,
@@ -11,7 +16,7 @@ import {
   openClient,
   outcome,
   post,
-} from '../../journeys/hostile/mcp-calls.ts';
+} from '../../journeys/json-mcp-client.ts';
 import { connectV1 } from '../../public/sdk-clients.ts';
 import { keyFor, sessionIn, standing, stands, toolsFor } from '../keyed-gateway.ts';
 import { type ServedGateway, sharedData } from '../shared-data.ts';

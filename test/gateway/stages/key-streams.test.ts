@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { bearer, sendModern, shakeHands } from '../../journeys/forgery/speaking.ts';
+import { bearer, sendModern, shakeHands } from '../../journeys/raw-mcp-client.ts';
 import { keyFor, stands } from '../keyed-gateway.ts';
 import { sharedData } from '../shared-data.ts';
 

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { ask } from '../control-api.ts';
+import { ask } from '../request-control.ts';
+import { upstreamProgram } from '../start-probed-ambit.ts';
 import { runAmbit, type Serving, serve } from './ambit-command.ts';
-import { upstreamProgram } from './probed-ambit.ts';
-import { enter } from './visitor.ts';
+import { enter } from './raw-client.ts';
 
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
 const servers = { plain: { command: process.execPath, args: [upstreamProgram] } };

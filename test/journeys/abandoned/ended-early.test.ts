@@ -7,8 +7,14 @@ import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../sandbox/tagged-processes.ts';
-import { type ProbedAmbit, patienceMs, startProbedAmbit, untilNothingIsLeft, upstreamProgram } from './probed-ambit.ts';
-import { type Door, enter, refusalIn } from './visitor.ts';
+import {
+  type ProbedAmbit,
+  patienceMs,
+  startProbedAmbit,
+  untilNothingIsLeft,
+  upstreamProgram,
+} from '../start-probed-ambit.ts';
+import { type Door, enter, refusalIn } from './raw-client.ts';
 
 let folder: string;
 let ambit: ProbedAmbit;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { type Held, type ProbedAmbit, startProbedAmbit, upstreamProgram } from './probed-ambit.ts';
-import { refusalIn } from './visitor.ts';
-import { abandonInWaves, expectHeapBack, type Guest, inGroups, type Way, warmUp, within } from './waves.ts';
+import { type Held, type ProbedAmbit, startProbedAmbit, upstreamProgram } from '../start-probed-ambit.ts';
+import { abandonInWaves, expectHeapBack, type Guest, inGroups, type Way, warmUp, within } from './abandon-in-waves.ts';
+import { refusalIn } from './raw-client.ts';
 
 async function endAll(guests: readonly Guest[], ambit: ProbedAmbit): Promise<void> {
   await Promise.all(guests.map(({ id }) => ambit.end(id)));

@@ -8,8 +8,14 @@ import { describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { isAlive, killTagged, until } from '../../sandbox/tagged-processes.ts';
 import { ambitBin } from '../start-ambit.ts';
-import { leftoversOf, patienceMs, untilNothingIsLeft, untilNothingRuns, upstreamProgram } from './probed-ambit.ts';
-import { type Era, eras, type Whoami } from './visitor.ts';
+import {
+  leftoversOf,
+  patienceMs,
+  untilNothingIsLeft,
+  untilNothingRuns,
+  upstreamProgram,
+} from '../start-probed-ambit.ts';
+import { type Era, eras, type Whoami } from './raw-client.ts';
 
 const clientProgram = join(import.meta.dirname, 'fixtures', 'run-client.js');
 const promisedMs = 3000;

@@ -7,8 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { isAlive, killTagged, until } from '../../sandbox/tagged-processes.ts';
-import { ask } from '../control-api.ts';
-import { serve, spawnAmbit } from './ambit-command.ts';
+import { ask } from '../request-control.ts';
 import {
   leftoversOf,
   type ProbedAmbit,
@@ -17,8 +16,9 @@ import {
   untilNothingIsLeft,
   untilNothingRuns,
   upstreamProgram,
-} from './probed-ambit.ts';
-import { type Door, type Era, enter, eras, whoamiIn } from './visitor.ts';
+} from '../start-probed-ambit.ts';
+import { serve, spawnAmbit } from './ambit-command.ts';
+import { type Door, type Era, enter, eras, whoamiIn } from './raw-client.ts';
 
 const server = (...flags: string[]) => ({ command: process.execPath, args: [upstreamProgram, ...flags] });
 const servers = {

@@ -3,8 +3,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { counts } from '../../proof.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
-import { type JournalLine, type ProbedAmbit, patienceMs, startProbedAmbit, upstreamProgram } from './probed-ambit.ts';
-import { type Door, type Era, enter, eras, refusalIn, type Visitor, whoamiIn } from './visitor.ts';
+import {
+  type JournalLine,
+  type ProbedAmbit,
+  patienceMs,
+  startProbedAmbit,
+  upstreamProgram,
+} from '../start-probed-ambit.ts';
+import { type Door, type Era, enter, eras, refusalIn, type Visitor, whoamiIn } from './raw-client.ts';
 
 const upstream = { command: process.execPath, args: [upstreamProgram] };
 const crowd = counts(10, 50);

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../../../src/stores/sqlite/driver.ts';
 import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
 import { ambitBin } from '../start-ambit.ts';
-import { leftoversOf, patienceMs, upstreamProgram } from './probed-ambit.ts';
+import { leftoversOf, patienceMs, upstreamProgram } from '../start-probed-ambit.ts';
 
 test('L4: "ambit run" ends its session although other processes keep the store locked when its client leaves', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-locked-'));

@@ -7,9 +7,9 @@ import { createInterface, type Interface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { ambitBin } from '../start-ambit.ts';
-import { askProbe, probeEnvironment, untilNothingIsLeft, upstreamProgram } from './probed-ambit.ts';
-import { eras } from './visitor.ts';
-import { expectHeapBack } from './waves.ts';
+import { askProbe, probeEnvironment, untilNothingIsLeft, upstreamProgram } from '../start-probed-ambit.ts';
+import { expectHeapBack } from './abandon-in-waves.ts';
+import { eras } from './raw-client.ts';
 
 const atOnce = 100;
 const described = {

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { type ProbedAmbit, startProbedAmbit, upstreamProgram } from './probed-ambit.ts';
-import { eras } from './visitor.ts';
-import { abandonInWaves, expectHeapBack, type Guest, inGroups, type Way, warmUp, within } from './waves.ts';
+import { type ProbedAmbit, startProbedAmbit, upstreamProgram } from '../start-probed-ambit.ts';
+import { abandonInWaves, expectHeapBack, type Guest, inGroups, type Way, warmUp, within } from './abandon-in-waves.ts';
+import { eras } from './raw-client.ts';
 
 const clientProgram = join(import.meta.dirname, 'fixtures', 'hanging-client.js');
 const base = { server: 'plain' };

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { beforeAll, expect, test } from 'vitest';
-import { grid } from './grid.ts';
-import { page, pagePath } from './page.ts';
-import { promised } from './promised.ts';
+import { page, pagePath } from './compatibility-page.ts';
+import { promised } from './predict-results.ts';
+import { grid } from './print-grid.ts';
 import { runGroups, type Visitors } from './run-groups.ts';
 import { installedServers } from './servers/install.ts';
 import { groups, upstreams } from './upstreams.ts';

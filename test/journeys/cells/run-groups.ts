@@ -1,14 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { proof } from '../../proof.ts';
-import type { McpClient, Target } from '../clients/mcp-client.ts';
-import { strays } from '../clients/wire-log.ts';
+import type { McpClient, Target } from '../clients/connect/mcp-client.ts';
+import { strays } from '../clients/evidence/wire-log.ts';
 import { ambitBin, type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import type { Feature } from './checks.ts';
-import { type ClientName, clientNames, clients, connect, only } from './clients.ts';
+import { type ClientName, clientNames, clients, connect, only } from './connect-client.ts';
+import type { Feature } from './feature-checks.ts';
 import type { Entrance, Result } from './results.ts';
-import type { Script } from './script.ts';
 import { tryFeatures } from './try-features.ts';
+import type { Script } from './upstream-scripts.ts';
 import { createPlace, type Place, type Started, type Upstream } from './upstreams.ts';
 
 /** Who visits a group in the short run: at `/mcp`, and those of one server alone, by its name, at `/mcp/{server}`. */

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
-import { connect, only } from './clients.ts';
+import { connect, only } from './connect-client.ts';
 
 const server = join(repository, 'test', 'fixtures', 'conformance', 'stdio.js');
 let ambit: RunningAmbit;

@@ -1,4 +1,4 @@
-import { checks, type Feature, featureNames, type Visit } from './checks.ts';
+import { checks, type Feature, featureNames, type Visit } from './feature-checks.ts';
 import type { Outcome } from './results.ts';
 import type { Upstream } from './upstreams.ts';
 

@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Evidence, stdioEvidence, tapped } from '../clients/evidence.ts';
-import { startHttpTap } from '../clients/tap-http.ts';
+import { type Evidence, stdioEvidence, tapped } from '../clients/evidence/evidence.ts';
+import { startHttpTap } from '../clients/evidence/tap-http.ts';
 import { createPlace, type Place, startHttpUpstream } from '../clients/upstreams.ts';
 import { repository } from '../start-ambit.ts';
-import type { Era } from './clients.ts';
+import type { Era } from './connect-client.ts';
+import { startLite } from './servers/start-lite.ts';
 import {
   everything,
   fast,
@@ -16,8 +17,7 @@ import {
   type Script,
   thinking,
   tinyModern,
-} from './script.ts';
-import { startLite } from './servers/start-lite.ts';
+} from './upstream-scripts.ts';
 
 const packages = join(repository, 'node_modules', '@modelcontextprotocol');
 const others = join(import.meta.dirname, 'servers');

@@ -1,9 +1,9 @@
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type Served, serveHere } from '../serve-here.ts';
-import { connectV1 } from './connect-v1.ts';
-import { stdioEvidence, tapped } from './evidence.ts';
-import { createPerson } from './person.ts';
+import { type Served, serveHere } from '../start-embedded-ambit.ts';
+import { connectV1 } from './connect/connect-v1.ts';
+import { createPerson } from './connect/simulated-user.ts';
+import { stdioEvidence, tapped } from './evidence/evidence.ts';
 import { createPlace, type Place, stdioArgs } from './upstreams.ts';
 
 const places = new Map<string, Place>();

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { type ClientName, clientLegend, visitors } from './clients.ts';
-import { stdioEvidence, tapped } from './evidence.ts';
-import { featureNames } from './features.ts';
-import { type Column, grid } from './grid.ts';
-import { runRow } from './row.ts';
-import { type HttpTap, startHttpTap } from './tap-http.ts';
+import { featureNames } from './checks/try-features.ts';
+import { type ClientName, clientLegend, visitors } from './connect/connect-client.ts';
+import { stdioEvidence, tapped } from './evidence/evidence.ts';
+import { type HttpTap, startHttpTap } from './evidence/tap-http.ts';
+import { type Column, grid } from './print-grid.ts';
+import { runRow } from './run-row.ts';
 import {
   createPlace,
   type HttpUpstream,

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { ambitBin, type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { type Column, grid, type Outcome } from './grid.ts';
+import { speaksModern } from './checks/missing-features.ts';
+import type { Script } from './checks/upstream-scripts.ts';
+import type { Target } from './connect/mcp-client.ts';
 import { type InspectorEra, type InspectorFeature, inspect, inspectorFeatures, question } from './inspector.ts';
-import { speaksModern } from './lacking.ts';
-import type { Target } from './mcp-client.ts';
-import type { Script } from './script.ts';
+import { type Column, grid, type Outcome } from './print-grid.ts';
 import {
   createPlace,
   type HttpUpstream,

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { compileCache, inspectorCli, newerNode } from '../../tools/newer-node.ts';
-import type { Target } from './mcp-client.ts';
-import type { Script } from './script.ts';
+import type { Script } from './checks/upstream-scripts.ts';
+import type { Target } from './connect/mcp-client.ts';
 
 export type InspectorEra = 'legacy' | 'modern' | 'auto';
 

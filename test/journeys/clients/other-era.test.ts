@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { type Served, serveHere } from '../serve-here.ts';
 import { ambitBin } from '../start-ambit.ts';
-import { clientNames, connect } from './clients.ts';
-import type { Target } from './mcp-client.ts';
-import { modernOnly, refusalOf } from './refusal.ts';
+import { type Served, serveHere } from '../start-embedded-ambit.ts';
+import { clientNames, connect } from './connect/connect-client.ts';
+import { modernOnly, refusalOf } from './connect/connection-refusal.ts';
+import type { Target } from './connect/mcp-client.ts';
 
 const server = join(import.meta.dirname, 'modern-only.js');
 let folder: string;

@@ -1,15 +1,15 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Served, serveHere } from '../serve-here.ts';
-import { connectV1 } from './connect-v1.ts';
-import { connectV2 } from './connect-v2.ts';
-import { type Evidence, isAlive, stdioEvidence, tapped } from './evidence.ts';
-import type { McpClient, Target } from './mcp-client.ts';
-import { createPerson } from './person.ts';
-import { everything, fixture } from './script.ts';
+import { type Served, serveHere } from '../start-embedded-ambit.ts';
+import { everything, fixture } from './checks/upstream-scripts.ts';
+import { connectV1 } from './connect/connect-v1.ts';
+import { connectV2 } from './connect/connect-v2.ts';
+import type { McpClient, Target } from './connect/mcp-client.ts';
+import { createPerson } from './connect/simulated-user.ts';
+import { type Evidence, isAlive, stdioEvidence, tapped } from './evidence/evidence.ts';
+import { progressOf, strays } from './evidence/wire-log.ts';
 import { createPlace, type Place, stdioArgs } from './upstreams.ts';
-import { progressOf, strays } from './wire-log.ts';
 
 const names = ['everything stdio', 'fixture stdio'] as const;
 const pin = { pin: '2026-07-28' };

@@ -2,11 +2,11 @@ import { join } from 'node:path';
 import { afterAll, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { ambitBin } from '../start-ambit.ts';
-import { clientLegend, visitors } from './clients.ts';
-import { stdioEvidence, tapped } from './evidence.ts';
-import { featureNames } from './features.ts';
-import { type Column, grid } from './grid.ts';
-import { runRow } from './row.ts';
+import { featureNames } from './checks/try-features.ts';
+import { clientLegend, visitors } from './connect/connect-client.ts';
+import { stdioEvidence, tapped } from './evidence/evidence.ts';
+import { type Column, grid } from './print-grid.ts';
+import { runRow } from './run-row.ts';
 import { createPlace, stdioArgs, type UpstreamName } from './upstreams.ts';
 
 // test/journeys/cells has these upstreams behind `ambit serve`; that `ambit run` serves every feature takes one of them.

@@ -4,9 +4,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { startFixture } from '../conformance/fixture.ts';
+import { startFixture } from '../conformance/start-conformance-server.ts';
 import { repository } from '../start-ambit.ts';
-import { everything, filesystem, fixture, type Script } from './script.ts';
+import { everything, filesystem, fixture, type Script } from './checks/upstream-scripts.ts';
 
 export type UpstreamName = 'everything stdio' | 'everything http' | 'filesystem' | 'fixture stdio' | 'fixture http';
 

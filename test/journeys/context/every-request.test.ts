@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { answerOf, callModern, sendModern, shakeHands, textOf } from '../forgery/speaking.ts';
-import { servers, startTold, type TestSession, type ToldUpstreams } from './told-upstreams.ts';
+import { answerOf, callModern, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { servers, startTold, type TestSession, type ToldUpstreams } from './start-context-gateway.ts';
 
 let upstreams: ToldUpstreams;
 let ada: TestSession;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { exchange } from '../forgery/raw-exchange.ts';
-import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from '../forgery/speaking.ts';
-import { servers, startTold, strayKeys, type TestSession, type ToldUpstreams } from './told-upstreams.ts';
+import { exchange } from '../http-exchange.ts';
+import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { servers, startTold, strayKeys, type TestSession, type ToldUpstreams } from './start-context-gateway.ts';
 
 let upstreams: ToldUpstreams;
 let ada: TestSession;

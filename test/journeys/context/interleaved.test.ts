@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts, proof } from '../../proof.ts';
-import { callModern, type HandshakeClient, shakeHands, textOf } from '../forgery/speaking.ts';
-import { type Server, startTold, type TestSession, type ToldUpstreams } from './told-upstreams.ts';
+import { callModern, type HandshakeClient, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type Server, startTold, type TestSession, type ToldUpstreams } from './start-context-gateway.ts';
 
 let upstreams: ToldUpstreams;
 

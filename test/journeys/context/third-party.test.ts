@@ -3,8 +3,8 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createRemoteJWKSet, decodeProtectedHeader, errors, jwtVerify } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked, stdioRecorder } from '../forgery/attacked.ts';
-import { callModern, textOf } from '../forgery/speaking.ts';
+import { type Attacked, startAttacked, stdioRecorder } from '../forgery/start-recorded-gateway.ts';
+import { callModern, textOf } from '../raw-mcp-client.ts';
 
 let attacked: Attacked;
 let session: { readonly id: string; readonly token: string };

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { newerNode } from '../../tools/newer-node.ts';
 import { type Account, canChange, ordinary, own } from '../../workspaces/saferoot/accounts.ts';
-import { type Call, enough, openAmbit, openPublished, type Raced, race } from './racing.ts';
+import { type Call, enough, openAmbit, openPublished, type Raced, race } from './race-against-tools.ts';
 
 const ms = counts(300, 60_000);
 const session = 'current';

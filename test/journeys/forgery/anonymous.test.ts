@@ -3,9 +3,9 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { canChange, ordinary, own } from '../../workspaces/saferoot/accounts.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { type Exchange, exchange } from './raw-exchange.ts';
-import { answerOf, bearer, shakeHands, textOf } from './speaking.ts';
+import { type Exchange, exchange } from '../http-exchange.ts';
+import { answerOf, bearer, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { callModern, shakeHands } from './speaking.ts';
+import { callModern, shakeHands } from '../raw-mcp-client.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let token: string;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import type { Exchange } from './raw-exchange.ts';
-import { callModern, shakeHands } from './speaking.ts';
+import type { Exchange } from '../http-exchange.ts';
+import { callModern, shakeHands } from '../raw-mcp-client.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 const sessionCount = 5;
 const callsEach = counts(5, 500);

@@ -2,10 +2,10 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { mintToken } from '../../../src/identity/token.ts';
+import { type Exchange, exchange } from '../http-exchange.ts';
+import { answerOf, bearer, callModern, modernBody, patience, shakeHands, textOf } from '../raw-mcp-client.ts';
 import type { CreatedSession } from '../start-ambit.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { type Exchange, exchange } from './raw-exchange.ts';
-import { answerOf, bearer, callModern, modernBody, patience, shakeHands, textOf } from './speaking.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let live: CreatedSession;

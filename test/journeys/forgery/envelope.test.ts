@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import type { Exchange } from './raw-exchange.ts';
-import { answerOf, modernBody, modernMeta, sendModern, shakeHands, textOf } from './speaking.ts';
+import type { Exchange } from '../http-exchange.ts';
+import { answerOf, modernBody, modernMeta, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let token: string;

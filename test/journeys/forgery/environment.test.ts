@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Attacked, startAttacked, stdioRecorder } from './attacked.ts';
-import { callModern, shakeHands, textOf } from './speaking.ts';
+import { callModern, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type Attacked, startAttacked, stdioRecorder } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let token: string;

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { valueText } from '../../protocol/json/json-texts.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import type { Exchange } from './raw-exchange.ts';
-import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from './speaking.ts';
+import type { Exchange } from '../http-exchange.ts';
+import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let token: string;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { answerOf, callModern, type HandshakeClient, sendModern, shakeHands, textOf } from './speaking.ts';
+import { answerOf, callModern, type HandshakeClient, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let mine: string;

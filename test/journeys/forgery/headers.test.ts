@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, type RecordedRequest, startAttacked } from './attacked.ts';
-import type { Exchange } from './raw-exchange.ts';
-import { answerOf, callModern, patience, sendModern, shakeHands, textOf } from './speaking.ts';
+import type { Exchange } from '../http-exchange.ts';
+import { answerOf, callModern, patience, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type Attacked, type RecordedRequest, startAttacked } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let token: string;

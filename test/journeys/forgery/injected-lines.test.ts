@@ -2,9 +2,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type Served, serveHere } from '../serve-here.ts';
+import { answerOf, modernBody, patience, sendModern, shakeHands } from '../raw-mcp-client.ts';
 import { repository } from '../start-ambit.ts';
-import { answerOf, modernBody, patience, sendModern, shakeHands } from './speaking.ts';
+import { type Served, serveHere } from '../start-embedded-ambit.ts';
 
 let folder: string;
 let ambit: Served;

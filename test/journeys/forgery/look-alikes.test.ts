@@ -2,9 +2,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { headerLine } from '../../../src/context/for-models/block-text.ts';
 import { defusedMark } from '../../../src/context/for-models/defuse.ts';
-import { type Served, serveHere } from '../serve-here.ts';
+import { type HandshakeClient, shakeHands } from '../raw-mcp-client.ts';
 import { repository } from '../start-ambit.ts';
-import { type HandshakeClient, shakeHands } from './speaking.ts';
+import { type Served, serveHere } from '../start-embedded-ambit.ts';
 
 let ambit: Served;
 let client: HandshakeClient;

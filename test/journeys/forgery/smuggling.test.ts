@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { type HandshakeClient, modernBody, patience, sendModern, shakeHands, textOf } from './speaking.ts';
+import { type HandshakeClient, modernBody, patience, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let token: string;

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { modernBody, modernMeta } from '../raw-mcp-client.ts';
 import { ambitBin } from '../start-ambit.ts';
-import { stdioRecorder } from './attacked.ts';
-import { modernBody, modernMeta } from './speaking.ts';
+import { stdioRecorder } from './start-recorded-gateway.ts';
 
 let folder: string;
 let ambit: ChildProcess;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Exchange, exchange } from '../http-exchange.ts';
+import { answerOf, bearer, callModern, type HandshakeClient, patience, shakeHands, textOf } from '../raw-mcp-client.ts';
 import type { CreatedSession } from '../start-ambit.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { type Exchange, exchange } from './raw-exchange.ts';
-import { answerOf, bearer, callModern, type HandshakeClient, patience, shakeHands, textOf } from './speaking.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 const unknown = '0123456789abcdef0123456789abcdef';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked, stdioRecorder } from './attacked.ts';
-import { callModern, patience, shakeHands, textOf } from './speaking.ts';
+import { callModern, patience, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type Attacked, startAttacked, stdioRecorder } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let mine: string;

@@ -1,5 +1,5 @@
-import { type Client, callModern, openClient, outcome } from './mcp-calls.ts';
-import type { Patient } from './vital-signs.ts';
+import { type Client, callModern, openClient, outcome } from '../json-mcp-client.ts';
+import type { Patient } from './start-watched-ambit.ts';
 
 /** A tool call, and the text of its answer or `!CODE`. */
 export type Calls = (server: string, name: string, args?: Record<string, unknown>, id?: unknown) => Promise<string>;

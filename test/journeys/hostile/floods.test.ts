@@ -6,9 +6,9 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { audience, type KeyServer, keyServer } from '../../identity/jwt/key-server.ts';
 import { proof } from '../../proof.ts';
-import { journalOf } from '../abandoned/probed-ambit.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { fixture, fixtures } from './vital-signs.ts';
+import { journalOf } from '../start-probed-ambit.ts';
+import { fixture, fixtures } from './start-watched-ambit.ts';
 import { type Stretch, startWorking, type WorkingSessions } from './working-sessions.ts';
 
 /** The floods of `client-without-token.js`. */

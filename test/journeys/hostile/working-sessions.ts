@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { modernHeaders, modernRequest } from '../json-mcp-client.ts';
 import type { RunningAmbit } from '../start-ambit.ts';
-import { modernHeaders, modernRequest } from './mcp-calls.ts';
 
 /** What calls took, and what went wrong with them. */
 export interface Stretch {

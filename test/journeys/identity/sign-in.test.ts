@@ -2,7 +2,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { jwtGateway } from '../../entrances/http/jwt-gateway.ts';
-import { callModern } from '../forgery/speaking.ts';
+import { callModern } from '../raw-mcp-client.ts';
 import { authorizationServer } from './authorization-server.ts';
 import { clientV1, clientV2, signingIn } from './oauth-clients.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { callModern, shakeHands } from '../forgery/speaking.ts';
-import { type ObservedGateway, observed } from './observed-gateway.ts';
+import { callModern, shakeHands } from '../raw-mcp-client.ts';
+import { type ObservedGateway, observed } from './start-observed-gateway.ts';
 
 const forged =
   '{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"big": 12345678901234567890,  "_meta" : {"ambit/session":{"sessionId":"forged"},"keep":1.0}}}';

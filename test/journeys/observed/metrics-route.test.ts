@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ConfigInput, createGateway } from '../../../src/index.ts';
 import { sampleOf, samplesOf } from '../../observability/metrics/read-samples.ts';
-import { exchange } from '../forgery/raw-exchange.ts';
+import { exchange } from '../http-exchange.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-metrics-'));
 afterAll(() => rmSync(folder, { recursive: true }));

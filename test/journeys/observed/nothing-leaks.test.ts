@@ -5,9 +5,9 @@ import { mintToken } from '../../../src/identity/token.ts';
 import { foundByOthers } from '../../observability/log/oracle.ts';
 import { knownToOthers } from '../../observability/log/secrets.ts';
 import { samplesOf } from '../../observability/metrics/read-samples.ts';
-import { exchange } from '../forgery/raw-exchange.ts';
-import { bearer, callModern, sendModern, shakeHands, textOf } from '../forgery/speaking.ts';
-import { type ObservedGateway, observed } from './observed-gateway.ts';
+import { exchange } from '../http-exchange.ts';
+import { bearer, callModern, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type ObservedGateway, observed } from './start-observed-gateway.ts';
 
 const upstreamToken = knownToOthers['GitHub, personal']?.() ?? '';
 const passphrase = 'correct horse battery staple';

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sampleOf } from '../../observability/metrics/read-samples.ts';
-import { callModern, shakeHands, textOf } from '../forgery/speaking.ts';
-import { type ObservedGateway, observed } from './observed-gateway.ts';
+import { callModern, shakeHands, textOf } from '../raw-mcp-client.ts';
+import { type ObservedGateway, observed } from './start-observed-gateway.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const parent = `00-${traceId}-b7ad6b7169203331-01`;

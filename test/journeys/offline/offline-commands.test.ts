@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runTraced, startTraced, type TracedCommand } from './traced-ambit.ts';
+import { runTraced, startTraced, type TracedCommand } from './trace-ambit.ts';
 
 let folder: string;
 let places: string[];

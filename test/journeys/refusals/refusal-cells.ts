@@ -6,9 +6,9 @@ import {
   modernRequest,
   post,
   type Said,
-} from '../hostile/mcp-calls.ts';
+} from '../json-mcp-client.ts';
 import { type Era, type Kind, kinds, type Target } from './refusal-kinds.ts';
-import { maxCalls, type RefusingGateway } from './refusing-gateway.ts';
+import { maxCalls, type RefusingGateway } from './start-refusing-gateway.ts';
 
 /** One kind of refusal of one tool, at one address and in one era. */
 export interface Cell {

@@ -1,6 +1,6 @@
 import type { SessionDraft } from '../../../src/index.ts';
 import type { Narrowing } from '../../../src/sessions/session.ts';
-import { maxBody, shortTtl } from './refusing-gateway.ts';
+import { maxBody, shortTtl } from './start-refusing-gateway.ts';
 
 export type Era = 'handshake' | 'modern';
 

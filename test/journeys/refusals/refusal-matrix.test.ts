@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { Said } from '../hostile/mcp-calls.ts';
+import type { Said } from '../json-mcp-client.ts';
 import { type Cell, type CellSession, callCell, cells, openCell, pinTools, titleOf } from './refusal-cells.ts';
 import { type Kind, kinds } from './refusal-kinds.ts';
-import { type RefusingGateway, startRefusingGateway } from './refusing-gateway.ts';
+import { type RefusingGateway, startRefusingGateway } from './start-refusing-gateway.ts';
 
 interface Refused {
   readonly session: CellSession;

@@ -7,8 +7,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openDatabase } from '../../../src/stores/sqlite/driver.ts';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
 import { counts } from '../../proof.ts';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../hostile/http-upstream.ts';
-import { callModern, outcome } from '../hostile/mcp-calls.ts';
+import { rightAnswer, sendJson, startUpstream, type Upstream } from '../hostile/upstreams/start-http-upstream.ts';
+import { callModern, outcome } from '../json-mcp-client.ts';
 
 const program = join(import.meta.dirname, 'served-child.js');
 const rounds = counts(2, 200);

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createSessions } from '../../../src/sessions/sessions.ts';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
 import { counts } from '../../proof.ts';
-import { modernRequest } from '../hostile/mcp-calls.ts';
+import { modernRequest } from '../json-mcp-client.ts';
 import { ambitBin } from '../start-ambit.ts';
 
 const recorder = join(import.meta.dirname, '..', '..', 'fixtures', 'recorder', 'stdio.js');

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
 import { runAmbit, serve } from '../abandoned/ambit-command.ts';
-import { upstreamProgram } from '../abandoned/probed-ambit.ts';
-import { enter, refusalIn, whoamiIn } from '../abandoned/visitor.ts';
-import { ask } from '../control-api.ts';
+import { enter, refusalIn, whoamiIn } from '../abandoned/raw-client.ts';
+import { ask } from '../request-control.ts';
 import { type CreatedSession, startAmbit } from '../start-ambit.ts';
+import { upstreamProgram } from '../start-probed-ambit.ts';
 
 const config = {
   servers: { it: { command: process.execPath, args: [upstreamProgram] } },

@@ -3,7 +3,7 @@ import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
 import { type Canary, createCanaries, type Identity, mayRead } from './canary.ts';
 import type { Tenant } from './tenant.ts';
-import { createWorld, type World } from './world.ts';
+import { createWorld, type World } from './tenant-gateway.ts';
 
 const canaries = createCanaries();
 let world: World;

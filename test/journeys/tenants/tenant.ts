@@ -1,5 +1,5 @@
 import type { Audience, Canaries, Identity } from './canary.ts';
-import { type Answer, createSpeaker, type Speaker, type SpeakerOptions } from './speaker.ts';
+import { type Answer, createSpeaker, type Speaker, type SpeakerOptions } from './tenant-client.ts';
 
 /** One tenant at work. */
 export interface Tenant {

@@ -9,7 +9,7 @@ import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../..
 import { startRepeater } from '../../fixtures/start-repeater.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
-import { callModern, sendModern } from '../forgery/speaking.ts';
+import { callModern, sendModern } from '../raw-mcp-client.ts';
 import { ambitBin, repository } from '../start-ambit.ts';
 
 // A server that makes its tools from its workspace shows them to whoever stands there, and to nobody else.

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { callModern, sendModern, shakeHands, textOf } from '../../journeys/forgery/speaking.ts';
-import { type ObservedGateway, observed } from '../../journeys/observed/observed-gateway.ts';
+import { type ObservedGateway, observed } from '../../journeys/observed/start-observed-gateway.ts';
+import { callModern, sendModern, shakeHands, textOf } from '../../journeys/raw-mcp-client.ts';
 import { counts } from '../../proof.ts';
 import { sampleOf } from '../metrics/read-samples.ts';
 import { type Collector, type ReceivedSpan, startCollector } from './collector.ts';

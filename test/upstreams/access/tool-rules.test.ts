@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import type { ConfigInput } from '../../../src/index.ts';
 import { boundedGateway, eras, serverOf } from '../../gateway/bounded-gateway.ts';
 import type { RawClient } from '../../gateway/raw-client.ts';
-import { callModern, textOf } from '../../journeys/forgery/speaking.ts';
+import { callModern, textOf } from '../../journeys/raw-mcp-client.ts';
 import { counts } from '../../proof.ts';
 
 const on = boundedGateway();

@@ -1,7 +1,12 @@
 import { afterEach, expect, test } from 'vitest';
 import { headerLine } from '../../../../src/context/for-models/block-text.ts';
 import { defusedMark } from '../../../../src/context/for-models/defuse.ts';
-import { type Behaviour, sendJson, startUpstream, type Upstream } from '../../../journeys/hostile/http-upstream.ts';
+import {
+  type Behaviour,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../../../journeys/hostile/upstreams/start-http-upstream.ts';
 import { freshGateway } from '../scoped-gateway.ts';
 
 const start = freshGateway();

@@ -2,8 +2,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { answerOf, shakeHands } from '../../../journeys/forgery/speaking.ts';
-import { type Served, serveHere } from '../../../journeys/serve-here.ts';
+import { answerOf, shakeHands } from '../../../journeys/raw-mcp-client.ts';
+import { type Served, serveHere } from '../../../journeys/start-embedded-ambit.ts';
 
 let [upstream, served]: [Server?, Served?] = [];
 const sessionLost = { code: -32001, message: 'Session not found' };

@@ -1,0 +1,53 @@
+import type { Outcome } from '../print-grid.ts';
+import { Absent, type Check, type Visit } from './check.ts';
+import { cancel, goodbye } from './check-cancellation-and-end.ts';
+import { listChanged, logging, updates } from './check-notifications.ts';
+import { callTool, completion, listTools, ping, progress, prompts, resources } from './check-requests.ts';
+import { elicitation, roots, sampling } from './check-server-questions.ts';
+
+export const features = {
+  'list tools': listTools,
+  // Early, because server-filesystem serves nothing but the roots it was told of.
+  roots,
+  'call a tool': callTool,
+  progress,
+  cancel,
+  logging,
+  resources,
+  subscribe: updates,
+  prompts,
+  completion,
+  sampling,
+  elicitation,
+  list_changed: listChanged,
+  ping,
+  goodbye,
+} satisfies Record<string, Check>;
+
+export type Feature = keyof typeof features;
+export const featureNames = Object.keys(features) as Feature[];
+
+const patienceMs = 60_000;
+
+/** Tries features in their order, `goodbye` last. */
+export async function tryFeatures(visit: Visit, names: readonly Feature[]): Promise<Map<Feature, Outcome>> {
+  const outcomes = new Map<Feature, Outcome>();
+  for (const name of names) outcomes.set(name, await attempt(features[name], visit));
+  return outcomes;
+}
+
+async function attempt(check: Check, visit: Visit): Promise<Outcome> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`nothing came for ${patienceMs} ms`)), patienceMs);
+  });
+  try {
+    await Promise.race([check(visit), late]);
+    return { mark: '✓' };
+  } catch (error) {
+    if (error instanceof Absent) return { mark: '–', reason: error.message };
+    return { mark: '✗', reason: error instanceof Error ? error.message : String(error) };
+  } finally {
+    clearTimeout(timer);
+  }
+}

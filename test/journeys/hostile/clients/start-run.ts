@@ -1,0 +1,101 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { proof } from '../../../proof.ts';
+import type { Spoken } from '../../json-mcp-client.ts';
+import { ambitBin } from '../../start-ambit.ts';
+import { probeEnvironment, untilNothingRuns } from '../../start-probed-ambit.ts';
+import { fixtures, heldMb } from '../start-watched-ambit.ts';
+
+/** A real `ambit run --trust direct -- node <fixture>`, its stdin and stdout in our hands. */
+export interface Run {
+  readonly process: ChildProcessWithoutNullStreams;
+  readonly folder: string;
+  /** Every line it has said so far. */
+  readonly said: readonly string[];
+  say(bytes: string | Buffer): Promise<void>;
+  /** The answer to this id. */
+  answer(id: unknown): Promise<Spoken>;
+  /** The next error that belongs to no request. */
+  complaint(): Promise<Spoken>;
+  errors(): string;
+  /** What it still holds after collecting garbage; it can be asked in the proof only. */
+  heldMb(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+export async function startRun(file = 'well-behaved.js'): Promise<Run> {
+  const folder = await mkdtemp(join(tmpdir(), 'ambit-run-'));
+  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
+  const args = [ambitBin, 'run', '--trust', 'direct', ...places, '--', process.execPath, join(fixtures, file)];
+  const probe = join(folder, 'probe.sock');
+  const env = { ...process.env, ...(proof ? probeEnvironment(probe) : {}) };
+  const child = spawn(process.execPath, args, { stdio: 'pipe', env });
+  const said: string[] = [];
+  const answers = new Map<unknown, Spoken>();
+  const complaints: Spoken[] = [];
+  const waiting = new Set<() => void>();
+  let unread = '';
+  let errors = '';
+  let over = false;
+
+  function wake(): void {
+    for (const look of [...waiting]) look();
+  }
+
+  child.stderr.on('data', (chunk: Buffer) => {
+    errors += chunk.toString();
+  });
+  child.stdin.on('error', () => {});
+  child.stdout.on('data', (chunk: Buffer) => {
+    unread += chunk.toString();
+    const lines = unread.split('\n');
+    unread = lines.pop() as string;
+    for (const line of lines) {
+      said.push(line);
+      const message = JSON.parse(line) as Spoken;
+      if (message.id === null) complaints.push(message);
+      else answers.set(message.id, message);
+    }
+    wake();
+  });
+  child.on('exit', () => {
+    over = true;
+    wake();
+  });
+
+  function once(find: () => Spoken | undefined): Promise<Spoken> {
+    return new Promise((resolve, reject) => {
+      const look = () => {
+        const found = find();
+        if (found === undefined && !over) return;
+        waiting.delete(look);
+        if (found === undefined) reject(new Error(`ambit run has ended: ${errors}`));
+        else resolve(found);
+      };
+      waiting.add(look);
+      look();
+    });
+  }
+
+  return {
+    process: child,
+    folder,
+    said,
+    say: (bytes) => new Promise((resolve) => child.stdin.write(bytes, () => resolve())),
+    answer: (id) => once(() => answers.get(id)),
+    complaint: () => once(() => complaints.shift()),
+    errors: () => errors,
+    heldMb: () => heldMb(probe),
+    async stop() {
+      if (child.exitCode === null && child.signalCode === null) {
+        child.stdin.end();
+        await new Promise((resolve) => child.once('exit', resolve));
+      }
+      // On a busy machine its warden sweeps up a little longer.
+      await untilNothingRuns(join(folder, 'data'));
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,94 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { counts } from '../../../proof.ts';
+import { until } from '../../../sandbox/tagged-processes.ts';
+import { callModern, initialize, openClient, outcome, post, type Said } from '../../json-mcp-client.ts';
+import { patienceMs } from '../../start-probed-ambit.ts';
+import { fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
+
+let patient: Patient;
+
+beforeAll(async () => {
+  // As dead as can be, and it takes no time to start.
+  const dead = { command: '/bin/sleep', args: ['1000000'] };
+  const waits = fixture('well-behaved.js', { scope: 'call', era: 'handshake' });
+  patient = await startPatient({ servers: { dead, waits } });
+  await patient.expectWell();
+});
+afterEach(() => patient.expectWell());
+afterAll(() => patient?.stop());
+
+/** Capabilities nobody declared before: such a client gets a process of its own. */
+function peculiar(n: number): Record<string, unknown> {
+  return { experimental: { [`capability-${n}`]: {} } };
+}
+
+test('a client that declares other capabilities each time, and leaves each time, does not pile up processes', async () => {
+  const { token } = await patient.session();
+  const before = patient.upstreams();
+  for (let n = 0; n < counts(10, 1000); n++) {
+    const client = await openClient(patient.mcp('calm'), token, peculiar(n));
+    await client.leave();
+  }
+  await until(
+    () => patient.upstreams() <= before + 8,
+    patienceMs,
+    () => `${patient.upstreams()} processes, ${before} before`,
+  );
+});
+
+test('S8: a crowd of handshakes with a server that does not answer meets a bound', async () => {
+  const { token, id } = await patient.session();
+  const before = patient.upstreams();
+  const crowd = counts(20, 400);
+  const told: string[] = [];
+  const all = Array.from({ length: crowd }, async (_, n) => {
+    told.push(outcome(await post(patient.mcp('dead'), token, JSON.stringify(initialize(peculiar(n))))));
+  });
+  await until(
+    () => told.length === crowd - 8,
+    patienceMs,
+    () => `${told.length} answered`,
+  );
+  expect(new Set(told)).toEqual(new Set(['!OVERLOADED']));
+  expect(patient.upstreams() - before).toBeLessThanOrEqual(8);
+  await patient.cli('session', 'end', id);
+  await Promise.all(all);
+  expect(new Set(told)).toEqual(new Set(['!OVERLOADED', '!SESSION_ENDED']));
+  await until(
+    () => patient.upstreams() <= before,
+    patienceMs,
+    () => `${patient.upstreams()} processes, ${before} before`,
+  );
+});
+
+test('S8: one token has no more processes of a server than it may, whatever it calls by and declares', async () => {
+  const { token } = await patient.session();
+  const others = patient.pids();
+  const url = patient.mcp('waits');
+  const told: string[] = [];
+  const said = async (answer: Promise<Said>) => void told.push(outcome(await answer));
+  const clients = await Promise.all([0, 1].map((n) => openClient(url, token, peculiar(n))));
+  const all = Array.from({ length: counts(8, 100) }, (_, n) => {
+    const meta = { 'io.modelcontextprotocol/clientCapabilities': peculiar(n) };
+    const modern = callModern(url, token, 'wait', {}, { id: n, meta });
+    return [modern, ...clients.map((client) => client.call('wait', {}, n))].map(said);
+  }).flat();
+  await until(
+    () => told.length === all.length - 8,
+    patienceMs,
+    () => `${told.length} of ${all.length} answered: ${[...new Set(told)]}`,
+  );
+  expect(new Set(told)).toEqual(new Set(['!OVERLOADED']));
+  const own = () => patient.pids().filter((pid) => !others.includes(pid));
+  await until(
+    () => own().length >= 8,
+    patienceMs,
+    () => `${own().length} processes`,
+  );
+  expect(own()).toHaveLength(8);
+  // Who was killed has given up its place.
+  for (const pid of own()) process.kill(pid, 'SIGKILL');
+  await Promise.all(all);
+  expect(told.filter((each) => each === '!UPSTREAM_FAILED')).toHaveLength(8);
+  expect(outcome(await callModern(url, token, 'echo', { text: 'again' }))).toBe('again');
+});
