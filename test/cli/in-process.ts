@@ -1,5 +1,5 @@
 import { main } from '../../src/cli/main.ts';
-import type { Exited } from '../journeys/abandoned/ambit-command.ts';
+import type { Exited } from '../journeys/start-ambit.ts';
 
 /** A command of `ambit` without a process of its own; for those that print and leave, one at a time. */
 export async function ambitInProcess(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Exited> {

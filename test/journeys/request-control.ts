@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 
-/** One request to the control API, as `ambit session …` makes it. */
+/** Makes one request to the control API, as `ambit session …` makes it. */
 export async function ask<T>(socketPath: string, method: string, path: string, body?: unknown): Promise<T> {
   const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
     const asking = request({ socketPath, method, path, agent: false }, (response) => {

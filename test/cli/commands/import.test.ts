@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { createApprovals } from '../../../src/upstreams/pins/approvals.ts';
-import type { Exited } from '../../journeys/abandoned/ambit-command.ts';
+import type { Exited } from '../../journeys/start-ambit.ts';
 import { ambitInProcess } from '../in-process.ts';
 
 let home: string;

@@ -8,9 +8,8 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { McpServer, SessionServers } from '../../../src/index.ts';
-import { type Exited, type Serving, serve } from '../../journeys/abandoned/ambit-command.ts';
 import { callModern, textOf } from '../../journeys/raw-mcp-client.ts';
-import { repository } from '../../journeys/start-ambit.ts';
+import { type Exited, repository, type Serving, serve } from '../../journeys/start-ambit.ts';
 import { pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { ambitInProcess } from '../in-process.ts';
 

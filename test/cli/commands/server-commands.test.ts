@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
 import { pinsOf } from '../../../src/upstreams/pins/tool-pins.ts';
-import type { Exited } from '../../journeys/abandoned/ambit-command.ts';
+import type { Exited } from '../../journeys/start-ambit.ts';
 import { createProject, type Project } from '../../upstreams/pins/project.ts';
 import { ambitInProcess } from '../in-process.ts';
 

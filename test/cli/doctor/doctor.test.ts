@@ -8,7 +8,7 @@ import type { Examination } from '../../../src/cli/doctor/finding.ts';
 import { showExamination } from '../../../src/cli/io/show-examination.ts';
 import { cannotStart, missing } from '../../../src/sandbox/bwrap/remedy.ts';
 import type { Machine } from '../../../src/sandbox/common/machine.ts';
-import { runAmbit } from '../../journeys/abandoned/ambit-command.ts';
+import { runAmbit } from '../../journeys/start-ambit.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { ambitInProcess } from '../in-process.ts';
 

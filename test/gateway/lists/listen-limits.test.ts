@@ -1,6 +1,7 @@
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked, stdioRecorder } from '../../journeys/forgery/start-recorded-gateway.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { type Attacked, startAttacked } from '../../journeys/forgery/start-recorded-gateway.ts';
 import { bearer, callModern, modernBody, sendModern, textOf } from '../../journeys/raw-mcp-client.ts';
 
 let attacked: Attacked;

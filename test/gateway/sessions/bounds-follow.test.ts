@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { startRecorder } from '../../fixtures/start-recorder.ts';
 import { exchange } from '../../journeys/http-exchange.ts';
 import { answerOf, sendModern, shakeHands, textOf } from '../../journeys/raw-mcp-client.ts';
-import { startRecorder } from '../../public/start-recorder.ts';
 import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
 import { boundedGateway, eras, serverOf } from '../bounded-gateway.ts';
 

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { ask } from '../request-control.ts';
+import { runAmbit, type Serving, serve } from '../start-ambit.ts';
 import { upstreamProgram } from '../start-probed-ambit.ts';
-import { runAmbit, type Serving, serve } from './ambit-command.ts';
 import { enter } from './raw-client.ts';
 
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { isAlive, killTagged, until } from '../../sandbox/tagged-processes.ts';
-import { ambitBin } from '../start-ambit.ts';
+import { ambitBin, filesIn } from '../start-ambit.ts';
 import {
   leftoversOf,
   patienceMs,
@@ -32,9 +32,8 @@ interface Wrapped {
 }
 
 function spawnClient(folder: string, era: string, tool: string, flags: readonly string[]): ChildProcess {
-  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
   const wrapped = ['--', process.execPath, upstreamProgram, ...flags];
-  return spawn(process.execPath, [clientProgram, era, tool, ambitBin, ...places, ...wrapped], {
+  return spawn(process.execPath, [clientProgram, era, tool, ambitBin, ...filesIn(folder), ...wrapped], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
 }

@@ -8,6 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { isAlive, killTagged, until } from '../../sandbox/tagged-processes.ts';
 import { ask } from '../request-control.ts';
+import { serve, spawnAmbit } from '../start-ambit.ts';
 import {
   leftoversOf,
   type ProbedAmbit,
@@ -17,7 +18,6 @@ import {
   untilNothingRuns,
   upstreamProgram,
 } from '../start-probed-ambit.ts';
-import { serve, spawnAmbit } from './ambit-command.ts';
 import { type Door, type Era, enter, eras, whoamiIn } from './raw-client.ts';
 
 const server = (...flags: string[]) => ({ command: process.execPath, args: [upstreamProgram, ...flags] });

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,23 +5,13 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../../../src/stores/sqlite/driver.ts';
 import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
-import { ambitBin } from '../start-ambit.ts';
+import { spawnRun } from '../start-ambit.ts';
 import { leftoversOf, patienceMs, upstreamProgram } from '../start-probed-ambit.ts';
 
 test('L4: "ambit run" ends its session although other processes keep the store locked when its client leaves', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-locked-'));
   const dataDir = join(folder, 'data');
-  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', dataDir];
-  const run = spawn(process.execPath, [
-    ambitBin,
-    'run',
-    '--trust',
-    'direct',
-    ...places,
-    '--',
-    process.execPath,
-    upstreamProgram,
-  ]);
+  const run = spawnRun(folder, [process.execPath, upstreamProgram]);
   const exited = once(run, 'exit');
   onTestFinished(async () => {
     run.kill('SIGKILL');

@@ -1,8 +1,8 @@
+import { runCheck } from '../clients/checks/try-features.ts';
 import { checks, type Feature, featureNames, type Visit } from './feature-checks.ts';
 import type { Outcome } from './results.ts';
 import type { Upstream } from './upstreams.ts';
 
-const patienceMs = 60_000;
 // Several servers ask for roots by themselves, a while after the handshake (fastmcp, server-everything,
 // server-filesystem). The check of roots waits until they have them, so that no question of theirs comes during a later
 // check.
@@ -34,16 +34,7 @@ function inTurn<T>(name: string, work: () => Promise<T>): Promise<T> {
 }
 
 async function attempt(feature: Feature, visit: Visit): Promise<Outcome> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`nothing came for ${patienceMs} ms`)), patienceMs);
-  });
-  try {
-    await Promise.race([checks[feature](visit), late]);
-    return { kind: 'works' };
-  } catch (error) {
-    return { kind: 'fails', reason: error instanceof Error ? error.message : String(error) };
-  } finally {
-    clearTimeout(timer);
-  }
+  const error = await runCheck(() => checks[feature](visit));
+  if (error === undefined) return { kind: 'works' };
+  return { kind: 'fails', reason: error instanceof Error ? error.message : String(error) };
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { ambitBin } from '../start-ambit.ts';
+import { ambitBin, filesIn } from '../start-ambit.ts';
 import { type Served, serveHere } from '../start-embedded-ambit.ts';
 import { clientNames, connect } from './connect/connect-client.ts';
 import { modernOnly, refusalOf } from './connect/connection-refusal.ts';
@@ -18,12 +18,11 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'ambit-era-'));
   ambit = await serveHere({ servers: { found: started(), told: { ...started(), era: 'modern' } } });
   const { token } = await ambit.open();
-  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
   ways = {
     'without Ambit': { kind: 'stdio', args: [server] },
     'ambit run': {
       kind: 'stdio',
-      args: [ambitBin, 'run', '--trust', 'direct', ...places, '--', process.execPath, server],
+      args: [ambitBin, 'run', '--trust', 'direct', ...filesIn(folder), '--', process.execPath, server],
     },
     'ambit serve': { kind: 'http', url: ambit.mcp('found'), token },
     'ambit serve, era configured': { kind: 'http', url: ambit.mcp('told'), token },

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { counts } from '../../proof.ts';
 import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
 
-const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
 const folder = mkdtempSync(join(tmpdir(), 'ambit-context-'));
 const dataDir = join(folder, 'data');
 const garden = join(folder, 'garden');
@@ -52,7 +52,7 @@ beforeAll(async () => {
       quotas: { session: { concurrentCalls: 1000 } },
       context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
       servers: {
-        recorder: { command: process.execPath, args: [recorder], env: { CUSTOM: 'configured', KEPT: 'as it is' } },
+        recorder: { ...stdioRecorder, env: { CUSTOM: 'configured', KEPT: 'as it is' } },
       },
       workspaces: {
         garden: { path: garden, env: { recorder: { CUSTOM: 'of the garden' } } },

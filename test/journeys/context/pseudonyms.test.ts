@@ -5,10 +5,9 @@ import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
 import { readContext } from '../../../src/public/sdk/index.ts';
+import { startRecorder, stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
-import { startRecorder } from '../../public/start-recorder.ts';
 
-const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
 const folder = mkdtempSync(join(tmpdir(), 'ambit-hidden-'));
 const garden = join(folder, 'path-of-the-garden');
 const hidden = ['stdio-a', 'stdio-b', 'http-a', 'http-b'] as const;
@@ -28,7 +27,7 @@ const drafts: Record<string, SessionDraft> = {
 
 beforeAll(async () => {
   web = await startRecorder();
-  const pipe = { command: process.execPath, args: [recorder] };
+  const pipe = stdioRecorder;
   gateway = await createGateway({
     config: {
       version: 1,

@@ -7,10 +7,8 @@ import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../..
 import { type Message, readMessage } from '../../../src/protocol/message.ts';
 import { isOurKey } from '../../../src/protocol/our-keys.ts';
 import { createReplayMemory, readContext } from '../../../src/public/sdk/index.ts';
-import { startRecorder } from '../../public/start-recorder.ts';
+import { startRecorder, stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { callModern, textOf } from '../raw-mcp-client.ts';
-
-const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
 
 /** Over stdio and over HTTP, servers that speak both eras, the older one, the newer one. */
 export const servers = ['pipe', 'pipe-old', 'pipe-new', 'web', 'web-old', 'web-new'] as const;
@@ -51,7 +49,7 @@ export interface ToldUpstreams {
 export async function startTold(): Promise<ToldUpstreams> {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-told-'));
   const web = await startRecorder();
-  const pipe = { command: process.execPath, args: [recorder] };
+  const pipe = stdioRecorder;
   const urlOf = (server: Server) => `${web.url}/${server}`;
   const eras = { '': 'auto', '-old': 'handshake', '-new': 'modern' } as const;
   const trust: ('direct' | 'sandboxed')[] = ['direct', 'sandboxed'];

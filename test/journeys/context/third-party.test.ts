@@ -3,7 +3,8 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createRemoteJWKSet, decodeProtectedHeader, errors, jwtVerify } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked, stdioRecorder } from '../forgery/start-recorded-gateway.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { type Attacked, startAttacked } from '../forgery/start-recorded-gateway.ts';
 import { callModern, textOf } from '../raw-mcp-client.ts';
 
 let attacked: Attacked;

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
 import type { Exchange } from '../http-exchange.ts';
 import { answerOf, callModern, shakeHands, textOf } from '../raw-mcp-client.ts';
-import { type Attacked, startAttacked, stdioRecorder } from './start-recorded-gateway.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 const kinds = ['sampling', 'elicitation', 'roots'] as const;
 type Kind = (typeof kinds)[number];

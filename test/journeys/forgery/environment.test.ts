@@ -1,7 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { callModern, shakeHands, textOf } from '../raw-mcp-client.ts';
-import { type Attacked, startAttacked, stdioRecorder } from './start-recorded-gateway.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let token: string;

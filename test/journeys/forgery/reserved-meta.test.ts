@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { answerOf, callModern, modernMeta, patience, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
-import { type Attacked, startAttacked, stdioRecorder } from './start-recorded-gateway.ts';
+import { type Attacked, startAttacked } from './start-recorded-gateway.ts';
 
 let attacked: Attacked;
 let token: string;

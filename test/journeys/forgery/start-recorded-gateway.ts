@@ -1,13 +1,8 @@
 import { join } from 'node:path';
-import { startRecorder } from '../../public/start-recorder.ts';
+import { startRecorder, stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { ask } from '../request-control.ts';
-import { repository, startAmbit } from '../start-ambit.ts';
+import { startAmbit } from '../start-ambit.ts';
 import { type Served, serveHere } from '../start-embedded-ambit.ts';
-
-export const stdioRecorder = {
-  command: process.execPath,
-  args: [join(repository, 'test/fixtures/recorder/stdio.js')],
-};
 
 export interface RecordedRequest {
   readonly method: string;

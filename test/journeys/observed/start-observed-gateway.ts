@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { textLine } from '../../../src/observability/log/line.ts';
 import type { LogFields } from '../../../src/observability/log/log.ts';
-import { startRecorder } from '../../public/start-recorder.ts';
+import { startRecorder, stdioRecorder } from '../../fixtures/start-recorder.ts';
 
-const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
-const pipe = { command: process.execPath, args: [recorder] };
+const pipe = stdioRecorder;
 
 export interface ObservedGateway {
   readonly gateway: EmbeddedGateway;

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { spawnAmbit } from '../abandoned/ambit-command.ts';
+import { spawnAmbit } from '../start-ambit.ts';
 
 const tracer = pathToFileURL(join(import.meta.dirname, 'fixtures', 'trace.js')).href;
 

@@ -2,10 +2,9 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
-import { runAmbit, serve } from '../abandoned/ambit-command.ts';
 import { enter, refusalIn, whoamiIn } from '../abandoned/raw-client.ts';
 import { ask } from '../request-control.ts';
-import { type CreatedSession, startAmbit } from '../start-ambit.ts';
+import { type CreatedSession, runAmbit, serve, startAmbit } from '../start-ambit.ts';
 import { upstreamProgram } from '../start-probed-ambit.ts';
 
 const config = {

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { EmbeddedGateway } from '../../../src/public/create-gateway.ts';
 import { createTestGateway } from '../../../src/public/testing/index.ts';
+import { startRecorder } from '../../fixtures/start-recorder.ts';
 import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
 import { sdkClients } from '../sdk-clients.ts';
-import { startRecorder } from '../start-recorder.ts';
 
 const script = join(import.meta.dirname, '../../fixtures/reloaded/server.js');
 const server = (mark: string, era = 'handshake') => ({

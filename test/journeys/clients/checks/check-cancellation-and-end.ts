@@ -6,7 +6,8 @@ import { marked, type SeenRequest } from '../evidence/evidence.ts';
 import { progressOf } from '../evidence/wire-log.ts';
 import type { Check, Visit } from './check.ts';
 
-const attempts = 20;
+export const attempts = 20;
+const waiting = { timeout: 30_000, interval: 15 };
 
 /** A call taken back reaches the upstream as such: it is told, and gives no answer. */
 export const cancel: Check = async (visit) => {
@@ -17,7 +18,7 @@ export const cancel: Check = async (visit) => {
   }
   const { tool, args } = script.steps!;
   for (let attempt = 0; attempt < attempts; attempt++) {
-    const call = await takeBack(visit, tool, args);
+    const call = await cancelCall(visit, tool, args);
     // The answer may have been on its way already: then there was nothing to cancel.
     if (!call.seen.cancelled || call.seen.answered) continue;
     const before = progressOf(client.wire, call.id).before.length;
@@ -33,19 +34,19 @@ export const cancel: Check = async (visit) => {
 
 async function cancelBlocked(visit: Visit, blocks: NonNullable<Visit['script']['blocks']>): Promise<void> {
   const { client, script } = visit;
-  const call = await takeBack(visit, blocks.tool, blocks.args);
+  const call = await cancelCall(visit, blocks.tool, blocks.args);
   expect(call.seen.cancelled).toBe(true);
-  const writer = await vi.waitFor(() => open(blocks.pipe, constants.O_WRONLY | constants.O_NONBLOCK), {
-    timeout: 30_000,
-    interval: 10,
-  });
-  await writer.write('too late');
-  await writer.close();
+  await releasePipe(blocks.pipe);
   await client.call(script.call.tool, script.call.args);
   expect(call.seen.answered).toBe(false);
 }
 
-async function takeBack({ client, evidence }: Visit, tool: string, args: Record<string, unknown> | undefined) {
+/** Cancels a call once the upstream has seen it, and waits until the upstream knows. */
+export async function cancelCall(
+  { client, evidence }: Pick<Visit, 'client' | 'evidence'>,
+  tool: string,
+  args: Record<string, unknown> | undefined,
+) {
   const mark = randomUUID();
   const controller = new AbortController();
   const outcome = client.call(tool, args, { mark, signal: controller.signal }).then(
@@ -56,8 +57,15 @@ async function takeBack({ client, evidence }: Visit, tool: string, args: Record<
   const id = client.wire.findLast(({ way, message }) => way === 'sent' && message.method === 'tools/call')?.message.id;
   controller.abort('no longer wanted');
   await outcome;
-  await vi.waitFor(() => expect(seen.cancelled || seen.answered).toBe(true), { timeout: 30_000, interval: 15 });
+  await vi.waitFor(() => expect(seen.cancelled || seen.answered).toBe(true), waiting);
   return { seen, id };
+}
+
+/** Writes to a named pipe that a reader waits at. */
+export async function releasePipe(pipe: string): Promise<void> {
+  const writer = await vi.waitFor(() => open(pipe, constants.O_WRONLY | constants.O_NONBLOCK), waiting);
+  await writer.write('too late');
+  await writer.close();
 }
 
 /** After a client's goodbye nothing of it is left, neither here nor at the upstream. */
@@ -76,7 +84,7 @@ async function stopsListening({ client, evidence }: Visit): Promise<void> {
   const listening = await evidence.request(({ method }) => method === 'subscriptions/listen');
   expect(listening.cancelled).toBe(false);
   await client.leave();
-  await vi.waitFor(() => expect(listening.cancelled).toBe(true), { timeout: 30_000, interval: 15 });
+  await vi.waitFor(() => expect(listening.cancelled).toBe(true), waiting);
 }
 
 async function endsTransport({ client, evidence }: Visit, address: NonNullable<Visit['address']>): Promise<void> {

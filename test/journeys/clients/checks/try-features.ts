@@ -27,7 +27,7 @@ export const features = {
 export type Feature = keyof typeof features;
 export const featureNames = Object.keys(features) as Feature[];
 
-const patienceMs = 60_000;
+const maxWaitMs = 60_000;
 
 /** Tries features in their order, `goodbye` last. */
 export async function tryFeatures(visit: Visit, names: readonly Feature[]): Promise<Map<Feature, Outcome>> {
@@ -37,16 +37,22 @@ export async function tryFeatures(visit: Visit, names: readonly Feature[]): Prom
 }
 
 async function attempt(check: Check, visit: Visit): Promise<Outcome> {
+  const error = await runCheck(() => check(visit));
+  if (error === undefined) return { mark: '✓' };
+  if (error instanceof Absent) return { mark: '–', reason: error.message };
+  return { mark: '✗', reason: error instanceof Error ? error.message : String(error) };
+}
+
+/** Runs a check for a limited time; returns what it threw, or undefined. */
+export async function runCheck(check: () => Promise<void>): Promise<unknown> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`nothing came for ${patienceMs} ms`)), patienceMs);
+    timer = setTimeout(() => reject(new Error(`nothing came for ${maxWaitMs} ms`)), maxWaitMs);
   });
   try {
-    await Promise.race([check(visit), late]);
-    return { mark: '✓' };
+    return await Promise.race([check(), late]);
   } catch (error) {
-    if (error instanceof Absent) return { mark: '–', reason: error.message };
-    return { mark: '✗', reason: error instanceof Error ? error.message : String(error) };
+    return error;
   } finally {
     clearTimeout(timer);
   }

@@ -1,10 +1,10 @@
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { proof } from '../../../proof.ts';
 import type { Spoken } from '../../json-mcp-client.ts';
-import { ambitBin } from '../../start-ambit.ts';
+import { spawnRun } from '../../start-ambit.ts';
 import { probeEnvironment, untilNothingRuns } from '../../start-probed-ambit.ts';
 import { fixtures, heldMb } from '../start-watched-ambit.ts';
 
@@ -27,11 +27,9 @@ export interface Run {
 
 export async function startRun(file = 'well-behaved.js'): Promise<Run> {
   const folder = await mkdtemp(join(tmpdir(), 'ambit-run-'));
-  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
-  const args = [ambitBin, 'run', '--trust', 'direct', ...places, '--', process.execPath, join(fixtures, file)];
   const probe = join(folder, 'probe.sock');
-  const env = { ...process.env, ...(proof ? probeEnvironment(probe) : {}) };
-  const child = spawn(process.execPath, args, { stdio: 'pipe', env });
+  const env = proof ? probeEnvironment(probe) : {};
+  const child = spawnRun(folder, [process.execPath, join(fixtures, file)], { env });
   const said: string[] = [];
   const answers = new Map<unknown, Spoken>();
   const complaints: Spoken[] = [];
