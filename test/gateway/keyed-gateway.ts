@@ -1,5 +1,12 @@
 import type { KeyWish } from '../../src/gateway/operator/people.ts';
-import { callModern, modernHeaders, modernRequest, outcome, post, type Said } from '../journeys/json-mcp-client.ts';
+import {
+  callModern,
+  modernHeaders,
+  modernRequest,
+  outcome,
+  type PostAnswer,
+  post,
+} from '../journeys/json-mcp-client.ts';
 import type { ServedGateway } from './shared-data.ts';
 
 /** A user with a key, added where there is none yet. */
@@ -31,7 +38,7 @@ export async function standing(
   return sessionIn(await callModern(served.mcp('ambit'), key, 'session_info', { session }, { meta }));
 }
 
-export function sessionIn(said: Said): Stood | string {
+export function sessionIn(said: PostAnswer): Stood | string {
   const { structuredContent } = said.messages.at(-1)?.result ?? {};
   return (structuredContent as { session: Stood } | undefined)?.session ?? outcome(said);
 }

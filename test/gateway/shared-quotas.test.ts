@@ -10,7 +10,7 @@ import {
   startUpstream,
   type Upstream,
 } from '../journeys/hostile/upstreams/start-http-upstream.ts';
-import { callModern, openClient, outcome, type Said } from '../journeys/json-mcp-client.ts';
+import { callModern, openClient, outcome, type PostAnswer } from '../journeys/json-mcp-client.ts';
 import { counts } from '../proof.ts';
 import { findRedis, type RedisServer, startRedis } from '../stores/redis-server.ts';
 import { type ServedGateway, sharedData } from './shared-data.ts';
@@ -53,8 +53,8 @@ async function pair(kind: string, quotas: ConfigInput['quotas']): Promise<readon
 }
 
 const call = (at: ServedGateway, token: string, tool = 'say', server = 'it') => callModern(at.mcp(server), token, tool);
-const refusal = (said: Said) => said.messages.at(-1)?.result?.['_meta'] as Record<string, unknown> | undefined;
-const tally = (said: readonly Said[]) => said.map(outcome).filter((each) => each === 'right').length;
+const refusal = (said: PostAnswer) => said.messages.at(-1)?.result?.['_meta'] as Record<string, unknown> | undefined;
+const tally = (said: readonly PostAnswer[]) => said.map(outcome).filter((each) => each === 'right').length;
 
 describe.each(['sqlite', ...(redisProgram === undefined ? [] : ['redis'])])(
   'quotas of two gateways on one %s store',
@@ -147,7 +147,7 @@ describe.each(['sqlite', ...(redisProgram === undefined ? [] : ['redis'])])(
         await call(here, token, 'large'),
       ];
       expect(said.map((each) => each.messages.at(-1)?.result?.isError ?? false)).toEqual([false, false, true]);
-      expect(refusal(said[2] as Said)?.['ambit/error']).toMatchObject({ rule: 'quotas.session.totalBytes' });
+      expect(refusal(said[2] as PostAnswer)?.['ambit/error']).toMatchObject({ rule: 'quotas.session.totalBytes' });
       const use = await here.gateway.usage(id);
       expect(use).toMatchObject({ calls: 2, underWay: 0 });
       expect(use?.bytes).toBeGreaterThan(10_000);

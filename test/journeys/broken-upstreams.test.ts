@@ -10,8 +10,8 @@ import {
   modernRequest,
   openClient,
   outcome,
+  type PostAnswer,
   post,
-  type Said,
 } from './json-mcp-client.ts';
 import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
 
@@ -35,7 +35,7 @@ const broken = {
 };
 
 interface Asking {
-  list(): Promise<Said>;
+  list(): Promise<PostAnswer>;
   call(name: string): Promise<string>;
 }
 
@@ -57,7 +57,7 @@ async function ofEra(era: 'modern' | 'handshake', ambit: RunningAmbit): Promise<
 }
 
 /** The servers with a tool in the list, and those that are named as missing. */
-function read(said: Said) {
+function read(said: PostAnswer) {
   const result = said.messages.at(-1)?.result as {
     tools: { name: string }[];
     _meta?: { 'ambit/unavailable'?: { server: string; reason: string }[] };

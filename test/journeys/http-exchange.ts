@@ -17,13 +17,15 @@ export interface Outgoing {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
+  readonly signal?: AbortSignal;
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 512 });
 
 export function exchange(url: string, outgoing: Outgoing): Promise<Exchange> {
   return new Promise((resolve, reject) => {
-    const sending = request(url, { method: outgoing.method ?? 'POST', agent, headers: { ...outgoing.headers } });
+    const { method = 'POST', headers = {}, body, signal } = outgoing;
+    const sending = request(url, { method, agent, headers: { ...headers }, ...(signal && { signal }) });
     sending.on('error', reject);
     sending.on('response', (response) => {
       const streams = response.headers['content-type'] === 'text/event-stream';
@@ -44,7 +46,7 @@ export function exchange(url: string, outgoing: Outgoing): Promise<Exchange> {
         close: () => response.destroy(),
       });
     });
-    sending.end(outgoing.body);
+    sending.end(body);
   });
 }
 

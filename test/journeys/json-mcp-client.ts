@@ -1,15 +1,16 @@
-import { Agent, request } from 'node:http';
+import { exchange } from './http-exchange.ts';
+import { bearer, jsonHeaders } from './raw-mcp-client.ts';
 
 /** What came back for one POST, whatever its form. */
-export interface Said {
+export interface PostAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
   /** Every JSON-RPC message of the answer, the final one last. */
-  readonly messages: readonly Spoken[];
+  readonly messages: readonly RpcMessage[];
 }
 
-export interface Spoken {
+export interface RpcMessage {
   readonly jsonrpc?: string;
   readonly id?: unknown;
   readonly method?: string;
@@ -49,48 +50,23 @@ export function modernHeaders(method: string, name?: string): Record<string, str
   };
 }
 
-const agent = new Agent({ keepAlive: true, maxSockets: 512 });
-
-export function post(
+/** Posts one body and reads the whole answer. */
+export async function post(
   url: string,
   token: string,
   body: string | Buffer,
   headers: Record<string, string> = {},
   signal?: AbortSignal,
-): Promise<Said> {
-  const all = {
-    authorization: `Bearer ${token}`,
-    'content-type': 'application/json',
-    accept: 'application/json, text/event-stream',
-    'content-length': String(Buffer.byteLength(body)),
-    ...headers,
+): Promise<PostAnswer> {
+  const all = { ...bearer(token), ...jsonHeaders, ...headers };
+  const sent = await exchange(url, { headers: all, body, ...(signal && { signal }) });
+  const messages = await sent.rest();
+  return {
+    status: sent.status,
+    headers: sent.headers,
+    text: messages.join('\n'),
+    messages: messages.map((each) => JSON.parse(each) as RpcMessage),
   };
-  return new Promise((resolve, reject) => {
-    const sending = request(url, { method: 'POST', headers: all, agent, ...(signal && { signal }) }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', reject);
-      response.on('end', () => {
-        const text = Buffer.concat(chunks).toString('utf8');
-        resolve({
-          status: response.statusCode ?? 0,
-          headers: response.headers,
-          text,
-          messages: messagesIn(text, response.headers['content-type'] ?? ''),
-        });
-      });
-    });
-    sending.on('error', reject);
-    sending.end(body);
-  });
-}
-
-function messagesIn(text: string, type: string): Spoken[] {
-  if (!type.startsWith('text/event-stream')) return text === '' ? [] : [JSON.parse(text) as Spoken];
-  return text
-    .split('\n')
-    .filter((line) => line.startsWith('data: '))
-    .map((line) => JSON.parse(line.slice(6)) as Spoken);
 }
 
 /** One tool call of the modern era. */
@@ -100,7 +76,7 @@ export function callModern(
   name: string,
   args: Record<string, unknown> = {},
   more: { readonly id?: unknown; readonly signal?: AbortSignal; readonly meta?: Record<string, unknown> } = {},
-): Promise<Said> {
+): Promise<PostAnswer> {
   const body = modernRequest(more.id ?? 1, 'tools/call', { name, arguments: args, _meta: more.meta ?? {} });
   return post(url, token, JSON.stringify(body), modernHeaders('tools/call', name), more.signal);
 }
@@ -108,8 +84,8 @@ export function callModern(
 export interface Client {
   readonly transportId: string;
   readonly headers: Record<string, string>;
-  send(message: Record<string, unknown>, signal?: AbortSignal): Promise<Said>;
-  call(name: string, args?: Record<string, unknown>, id?: unknown): Promise<Said>;
+  send(message: Record<string, unknown>, signal?: AbortSignal): Promise<PostAnswer>;
+  call(name: string, args?: Record<string, unknown>, id?: unknown): Promise<PostAnswer>;
   /** Says DELETE. */
   leave(): Promise<void>;
 }
@@ -149,7 +125,7 @@ export async function openClient(
 }
 
 /** The text of a tool's answer, or what refused it: `!CODE` for Ambit's refusals, `!-32000` for other errors. */
-export function outcome(said: Said): string {
+export function outcome(said: PostAnswer): string {
   const last = said.messages.at(-1);
   if (last === undefined) return `nothing (${said.status})`;
   const code = last.result?._meta?.['ambit/error']?.code ?? last.error?.data?.code ?? last.error?.code;

@@ -6,7 +6,7 @@ export const patience = { timeout: 30_000 };
 export type HandshakeVersion = '2025-11-25' | '2025-06-18' | '2025-03-26';
 
 const modernVersion = '2026-07-28';
-const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+export const jsonHeaders = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 
 export function bearer(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}` };
@@ -36,7 +36,7 @@ export function modernBody({ method = 'tools/call', id = '1', params, meta }: Mo
 /** Sends one request of the modern era, headers and all; `body` replaces what would have been sent. */
 export function sendModern(url: string, token: string, call: ModernCall, body = modernBody(call)): Promise<Exchange> {
   const headers: Record<string, string> = {
-    ...json,
+    ...jsonHeaders,
     ...bearer(token),
     'mcp-protocol-version': modernVersion,
     'mcp-method': call.method ?? 'tools/call',
@@ -68,7 +68,7 @@ export async function shakeHands(
   version: HandshakeVersion = '2025-11-25',
   capabilities = '{"elicitation":{}}',
 ): Promise<HandshakeClient> {
-  const headers = { ...json, ...bearer(token) };
+  const headers = { ...jsonHeaders, ...bearer(token) };
   const params = `{"protocolVersion":"${version}","capabilities":${capabilities},"clientInfo":{"name":"attacker","version":"1"}}`;
   const first = await exchange(url, {
     headers,

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { counts, proof } from '../proof.ts';
 import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
-import { callModern, modernHeaders, modernRequest, openClient, outcome, type Spoken } from './json-mcp-client.ts';
+import { callModern, modernHeaders, modernRequest, openClient, outcome, type RpcMessage } from './json-mcp-client.ts';
 import { ask } from './request-control.ts';
 import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
 import { patienceMs } from './start-probed-ambit.ts';
@@ -180,7 +180,7 @@ async function listening(url: string, headers: Record<string, string>, body?: st
       (response) => {
         response.setEncoding('utf8').on('data', (text: string) => {
           for (const line of text.split('\n')) {
-            if (line.startsWith('data: ')) heard.push((JSON.parse(line.slice(6)) as Spoken).method ?? 'answer');
+            if (line.startsWith('data: ')) heard.push((JSON.parse(line.slice(6)) as RpcMessage).method ?? 'answer');
           }
         });
         response.on('error', () => {});

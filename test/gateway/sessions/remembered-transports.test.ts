@@ -8,7 +8,7 @@ import {
   startUpstream,
   type Upstream,
 } from '../../journeys/hostile/upstreams/start-http-upstream.ts';
-import { handshake, initialize, openClient, outcome, post, type Said } from '../../journeys/json-mcp-client.ts';
+import { handshake, initialize, openClient, outcome, type PostAnswer, post } from '../../journeys/json-mcp-client.ts';
 import { sharedData } from '../shared-data.ts';
 
 let upstream: Upstream;
@@ -30,7 +30,7 @@ const config = () => ({
 });
 const headersOf = (transportId: string) => ({ 'mcp-session-id': transportId, 'mcp-protocol-version': handshake });
 
-function say(url: string, token: string, transportId: string, words: string, tool = 'say'): Promise<Said> {
+function say(url: string, token: string, transportId: string, words: string, tool = 'say'): Promise<PostAnswer> {
   const params = { name: tool, arguments: { words } };
   const message = { jsonrpc: '2.0', id: 5, method: 'tools/call', params };
   return post(url, token, JSON.stringify(message), headersOf(transportId));

@@ -1,6 +1,5 @@
-import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { modernHeaders, modernRequest } from '../json-mcp-client.ts';
+import { modernHeaders, modernRequest, post } from '../json-mcp-client.ts';
 import type { RunningAmbit } from '../start-ambit.ts';
 
 /** What calls took, and what went wrong with them. */
@@ -22,31 +21,13 @@ const pauseMs = 50;
 
 /** So many sessions, each with its own token, connection and server, that call one tool after the other. */
 export async function startWorking(ambit: RunningAmbit, sessions: number): Promise<WorkingSessions> {
-  const agent = new Agent({ keepAlive: true });
   let times: number[] = [];
   let failures: string[] = [];
   let over = false;
 
-  function call(token: string): Promise<void> {
-    const headers = {
-      authorization: `Bearer ${token}`,
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      'content-length': body.length,
-      ...modernHeaders('tools/call', 'echo'),
-    };
-    return new Promise((resolve, reject) => {
-      const sending = request(ambit.mcp('calm'), { method: 'POST', headers, agent }, (response) => {
-        let text = '';
-        response.on('data', (chunk: Buffer) => {
-          text += chunk.toString();
-        });
-        response.on('error', reject);
-        response.on('end', () => (text.includes('at work') ? resolve() : reject(new Error(text))));
-      });
-      sending.on('error', reject);
-      sending.end(body);
-    });
+  async function call(token: string): Promise<void> {
+    const { text } = await post(ambit.mcp('calm'), token, body, modernHeaders('tools/call', 'echo'));
+    if (!text.includes('at work')) throw new Error(text);
   }
 
   async function work(token: string): Promise<void> {
@@ -74,7 +55,6 @@ export async function startWorking(ambit: RunningAmbit, sessions: number): Promi
     async stop() {
       over = true;
       await Promise.all(working);
-      agent.destroy();
     },
   };
 }

@@ -4,8 +4,8 @@ import {
   modernHeaders,
   modernMeta,
   modernRequest,
+  type PostAnswer,
   post,
-  type Said,
 } from '../json-mcp-client.ts';
 import { type Era, type Kind, kinds, type Target } from './refusal-kinds.ts';
 import { maxCalls, type RefusingGateway } from './start-refusing-gateway.ts';
@@ -102,7 +102,7 @@ function sendCall(
   name: string,
   args: Record<string, unknown>,
   { era = 'modern', transportId, meta }: CallOptions = {},
-): Promise<Said> {
+): Promise<PostAnswer> {
   const params = { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) };
   if (era === 'modern') {
     const message = modernRequest(1, 'tools/call', { ...params, _meta: { ...modernMeta, ...meta } });
@@ -121,13 +121,13 @@ export async function pinTools({ gateway, url }: RefusingGateway): Promise<void>
   if (!text.includes('"changing"')) throw new Error(`no tools: ${text}`);
 }
 
-function makeCall(on: RefusingGateway, { kind, era, path, name }: Cell, session: CellSession): Promise<Said> {
+function makeCall(on: RefusingGateway, { kind, era, path, name }: Cell, session: CellSession): Promise<PostAnswer> {
   const { token, transportId } = session;
   return sendCall(`${on.url}${path}`, token, name, kind.args ?? {}, { era, transportId, meta: kind.meta });
 }
 
 /** Brings the session of a cell into its state and makes its call, once the gateway has turned. */
-export async function callCell(on: RefusingGateway, cell: Cell, session: CellSession, held: Held): Promise<Said> {
+export async function callCell(on: RefusingGateway, cell: Cell, session: CellSession, held: Held): Promise<PostAnswer> {
   const { narrow, before = [] } = cell.kind;
   const { id = '', token } = session;
   if (before.includes('answered before')) for (const _ of [1, 2]) await makeCall(on, cell, session);
@@ -143,7 +143,7 @@ export async function callCell(on: RefusingGateway, cell: Cell, session: CellSes
 
 /** Calls that are under way until the upstream breaks their connections. */
 export interface Held {
-  readonly calls: Promise<Said>[];
+  readonly calls: Promise<PostAnswer>[];
 }
 
 /** Makes calls that are not answered until one is refused. A bridge between the eras may have one under way by itself. */

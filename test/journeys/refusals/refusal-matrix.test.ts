@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { Said } from '../json-mcp-client.ts';
+import type { PostAnswer } from '../json-mcp-client.ts';
 import { type Cell, type CellSession, callCell, cells, openCell, pinTools, titleOf } from './refusal-cells.ts';
 import { type Kind, kinds } from './refusal-kinds.ts';
 import { type RefusingGateway, startRefusingGateway } from './start-refusing-gateway.ts';
 
 interface Refused {
   readonly session: CellSession;
-  readonly said: Said;
+  readonly said: PostAnswer;
 }
 
 type Line = Readonly<Record<string, unknown>>;
@@ -57,7 +57,7 @@ function refusedIn(cell: Cell): Refused {
 }
 
 /** The answer as its caller acts on it. */
-function answerOf({ status, messages }: Said) {
+function answerOf({ status, messages }: PostAnswer) {
   const { result, error } = messages.at(-1) ?? {};
   const told = (result?._meta?.['ambit/error'] ?? error?.data ?? {}) as { code?: string; rule?: string };
   const text = result?.content?.at(-1)?.text ?? error?.message;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import { initialize, post, type Said } from '../../json-mcp-client.ts';
+import { initialize, type PostAnswer, post } from '../../json-mcp-client.ts';
 import { expectDiscreet, type Patient } from '../start-watched-ambit.ts';
 import { mutated, mutation } from './mutations.ts';
 
@@ -14,7 +14,7 @@ export function testBatches(given: () => Patient): void {
     const opened = await post(patient.mcp('calm'), patient.token, JSON.stringify(initialize({}, '2025-03-26')));
     headers = { 'mcp-session-id': String(opened.headers['mcp-session-id']) };
   });
-  function send(body: string | Buffer): Promise<Said> {
+  function send(body: string | Buffer): Promise<PostAnswer> {
     return post(patient.mcp('calm'), patient.token, body, headers);
   }
 

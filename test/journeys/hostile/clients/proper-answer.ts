@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { outcome, type Said } from '../../json-mcp-client.ts';
+import { outcome, type PostAnswer } from '../../json-mcp-client.ts';
 import { expectDiscreet, type Patient } from '../start-watched-ambit.ts';
 
 /**
@@ -20,7 +20,7 @@ export function knowableId(text: string): unknown {
 }
 
 /** What holds for the answer to anything at all that was sent as a body. */
-export function expectProper(patient: Patient, said: Said, what: string): void {
+export function expectProper(patient: Patient, said: PostAnswer, what: string): void {
   const { status, text, messages } = said;
   const words = `${what}: ${status} ${text.slice(0, 500)}`;
   if (![200, 202, 400, 404].includes(status)) expect.unreachable(words);
@@ -34,7 +34,7 @@ export function expectProper(patient: Patient, said: Said, what: string): void {
   if (last?.jsonrpc !== '2.0' || !oneOfBoth || outcome(said) === '!INTERNAL') expect.unreachable(words);
 }
 
-export function expectId(said: Said, sent: string, what: string): void {
+export function expectId(said: PostAnswer, sent: string, what: string): void {
   if (said.status === 202) return;
   expect(said.messages.at(-1)?.id, `${what}: ${said.text}`).toBe(knowableId(sent));
 }
@@ -43,7 +43,7 @@ export function expectId(said: Said, sent: string, what: string): void {
 export async function sendAll(
   patient: Patient,
   texts: Iterable<{ readonly what: string; readonly text: string }>,
-  send: (text: string) => Promise<Said>,
+  send: (text: string) => Promise<PostAnswer>,
 ): Promise<number> {
   let sent = 0;
   const waiting = [...texts];

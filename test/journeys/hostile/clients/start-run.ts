@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { proof } from '../../../proof.ts';
-import type { Spoken } from '../../json-mcp-client.ts';
+import type { RpcMessage } from '../../json-mcp-client.ts';
 import { spawnRun } from '../../start-ambit.ts';
 import { probeEnvironment, untilNothingRuns } from '../../start-probed-ambit.ts';
 import { fixtures, heldMb } from '../start-watched-ambit.ts';
@@ -16,9 +16,9 @@ export interface Run {
   readonly said: readonly string[];
   say(bytes: string | Buffer): Promise<void>;
   /** The answer to this id. */
-  answer(id: unknown): Promise<Spoken>;
+  answer(id: unknown): Promise<RpcMessage>;
   /** The next error that belongs to no request. */
-  complaint(): Promise<Spoken>;
+  complaint(): Promise<RpcMessage>;
   errors(): string;
   /** What it still holds after collecting garbage; it can be asked in the proof only. */
   heldMb(): Promise<number>;
@@ -31,8 +31,8 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
   const env = proof ? probeEnvironment(probe) : {};
   const child = spawnRun(folder, [process.execPath, join(fixtures, file)], { env });
   const said: string[] = [];
-  const answers = new Map<unknown, Spoken>();
-  const complaints: Spoken[] = [];
+  const answers = new Map<unknown, RpcMessage>();
+  const complaints: RpcMessage[] = [];
   const waiting = new Set<() => void>();
   let unread = '';
   let errors = '';
@@ -52,7 +52,7 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
     unread = lines.pop() as string;
     for (const line of lines) {
       said.push(line);
-      const message = JSON.parse(line) as Spoken;
+      const message = JSON.parse(line) as RpcMessage;
       if (message.id === null) complaints.push(message);
       else answers.set(message.id, message);
     }
@@ -63,7 +63,7 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
     wake();
   });
 
-  function once(find: () => Spoken | undefined): Promise<Spoken> {
+  function once(find: () => RpcMessage | undefined): Promise<RpcMessage> {
     return new Promise((resolve, reject) => {
       const look = () => {
         const found = find();

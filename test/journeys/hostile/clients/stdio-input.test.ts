@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
-import { initialize, modernRequest, type Spoken } from '../../json-mcp-client.ts';
+import { initialize, modernRequest, type RpcMessage } from '../../json-mcp-client.ts';
 import { mutated, mutation } from './mutations.ts';
 import { knowableId } from './proper-answer.ts';
 import { type Run, startRun } from './start-run.ts';
@@ -31,8 +31,8 @@ async function expectWell(): Promise<void> {
   expect(run.process.exitCode).toBeNull();
 }
 
-function expectMessage(line: string): Spoken {
-  const message = JSON.parse(line) as Spoken;
+function expectMessage(line: string): RpcMessage {
+  const message = JSON.parse(line) as RpcMessage;
   const forms = [message.method, message.result, message.error].filter((part) => part !== undefined);
   if (message.jsonrpc !== '2.0' || forms.length !== 1) expect.unreachable(line);
   if (/\n\s+at |node:internal|\.[jt]s:\d+/.test(line) || line.includes(run.folder)) expect.unreachable(line);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import { type Client, callModern, openClient, outcome, type Said } from '../../json-mcp-client.ts';
+import { type Client, callModern, openClient, outcome, type PostAnswer } from '../../json-mcp-client.ts';
 import { mutated, mutation } from '../clients/mutations.ts';
 import { expectProper } from '../clients/proper-answer.ts';
 import { variantsOf } from '../clients/wrong-types.ts';
@@ -130,7 +130,7 @@ describe.each(Object.entries(eras))('%s era', (_era, say) => {
   });
 
   /** What it said may have been an answer after all; but an answer, to this call, and nothing else. */
-  function expectUnharmed(said: Said): void {
+  function expectUnharmed(said: PostAnswer): void {
     expectProper(patient, said, 'noise');
     expect(said.messages.at(-1)?.id).toBe(1);
     // Damaged, its name may be another, and then it is none of ours.

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
-import { callModern, initialize, openClient, outcome, post, type Said } from '../../json-mcp-client.ts';
+import { callModern, initialize, openClient, outcome, type PostAnswer, post } from '../../json-mcp-client.ts';
 import { patienceMs } from '../../start-probed-ambit.ts';
 import { fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
 
@@ -66,7 +66,7 @@ test('S8: one token has no more processes of a server than it may, whatever it c
   const others = patient.pids();
   const url = patient.mcp('waits');
   const told: string[] = [];
-  const said = async (answer: Promise<Said>) => void told.push(outcome(await answer));
+  const said = async (answer: Promise<PostAnswer>) => void told.push(outcome(await answer));
   const clients = await Promise.all([0, 1].map((n) => openClient(url, token, peculiar(n))));
   const all = Array.from({ length: counts(8, 100) }, (_, n) => {
     const meta = { 'io.modelcontextprotocol/clientCapabilities': peculiar(n) };
