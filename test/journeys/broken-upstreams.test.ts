@@ -2,10 +2,10 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../proof.ts';
-import { fixture } from './hostile/start-watched-ambit.ts';
+import { fixtureServer } from './hostile/start-watched-ambit.ts';
 import {
-  type Client,
   callModern,
+  type JsonMcpClient,
   modernHeaders,
   modernRequest,
   openClient,
@@ -28,8 +28,8 @@ const well = Object.fromEntries(
   good.map((name, at) => [name, behaving(name, { ERA: at % 2 === 0 ? 'modern' : 'handshake' })]),
 );
 const broken = {
-  hangs: fixture('never-answers.js'),
-  crashes: fixture('exits-at-once.js'),
+  hangs: fixtureServer('never-answers.js'),
+  crashes: fixtureServer('exits-at-once.js'),
   late: behaving('late', { LIST_MS: '3000' }),
   dies: behaving('dies'),
 };
@@ -49,7 +49,7 @@ async function ofEra(era: 'modern' | 'handshake', ambit: RunningAmbit): Promise<
     };
   }
   // Capabilities of its own, or the catalog would know the answer from the other era's question.
-  const client: Client = await openClient(url, token, { roots: {} });
+  const client: JsonMcpClient = await openClient(url, token, { roots: {} });
   return {
     list: () => client.send({ id: 1, method: 'tools/list', params: {} }),
     call: async (name) => outcome(await client.call(name)),

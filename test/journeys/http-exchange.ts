@@ -13,7 +13,7 @@ export interface Exchange {
   close(): void;
 }
 
-export interface Outgoing {
+export interface OutgoingRequest {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
@@ -22,14 +22,14 @@ export interface Outgoing {
 
 const agent = new Agent({ keepAlive: true, maxSockets: 512 });
 
-export function exchange(url: string, outgoing: Outgoing): Promise<Exchange> {
+export function exchange(url: string, outgoing: OutgoingRequest): Promise<Exchange> {
   return new Promise((resolve, reject) => {
     const { method = 'POST', headers = {}, body, signal } = outgoing;
     const sending = request(url, { method, agent, headers: { ...headers }, ...(signal && { signal }) });
     sending.on('error', reject);
     sending.on('response', (response) => {
       const streams = response.headers['content-type'] === 'text/event-stream';
-      const messages = streams ? events(response) : whole(response);
+      const messages = streams ? readEvents(response) : readWhole(response);
       resolve({
         status: response.statusCode ?? 0,
         headers: response.headers,
@@ -50,13 +50,13 @@ export function exchange(url: string, outgoing: Outgoing): Promise<Exchange> {
   });
 }
 
-async function* whole(response: AsyncIterable<Buffer>): AsyncGenerator<string> {
+async function* readWhole(response: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of response) chunks.push(chunk);
   if (chunks.length > 0) yield Buffer.concat(chunks).toString();
 }
 
-async function* events(response: AsyncIterable<Buffer>): AsyncGenerator<string> {
+async function* readEvents(response: AsyncIterable<Buffer>): AsyncGenerator<string> {
   let held = Buffer.alloc(0);
   for await (const chunk of response) {
     held = Buffer.concat([held, chunk]);

@@ -8,7 +8,7 @@ import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
 import { callModern, modernHeaders, modernRequest, openClient, outcome, type RpcMessage } from './json-mcp-client.ts';
 import { ask } from './request-control.ts';
 import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
-import { patienceMs } from './start-probed-ambit.ts';
+import { maxWaitMs } from './start-probed-ambit.ts';
 
 const script = join(repository, 'test/fixtures/reloaded/server.js');
 const usableMs = 1000;
@@ -54,7 +54,7 @@ async function answerTo(act: () => void): Promise<string> {
   const answer = () => /the configuration was not taken over|configuration read again.*/.exec(said.slice(from))?.[0];
   await until(
     () => answer() !== undefined,
-    patienceMs,
+    maxWaitMs,
     () => `an answer to the new configuration: ${said.slice(from)}`,
   );
   return answer() as string;
@@ -162,7 +162,7 @@ async function untilAllCall(loads: readonly Loaded[]): Promise<void> {
   const before = loads.map(({ calls }) => calls);
   await until(
     () => loads.every(({ calls }, index) => calls > (before[index] ?? 0)),
-    patienceMs,
+    maxWaitMs,
     () => `calls: ${loads.map(({ calls }) => calls)}`,
   );
 }
@@ -244,7 +244,7 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
           const handshake = await openClient(ambit.mcp('fresh'), token);
           const slower = handshake.call('slow', { begun: other, until: go });
           const under = () => existsSync(one!) && existsSync(other!);
-          await until(under, patienceMs, () => 'two calls under way');
+          await until(under, maxWaitMs, () => 'two calls under way');
           expect(await configure(steady)).toContain('fresh');
           expect(outcome(await callModern(`${ambit.url}/mcp`, token, 'fresh__mark'))).toBe('!SERVER_NOT_AVAILABLE');
           writeFileSync(go!, '');
@@ -268,7 +268,7 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
     told++;
     await until(
       () => changes(streams.modern) > before.modern && changes(streams.handshake) > before.handshake,
-      patienceMs,
+      maxWaitMs,
       () =>
         `list_changed in round ${round}: ${JSON.stringify([before, changes(streams.modern), changes(streams.handshake)])}`,
     );
@@ -290,14 +290,14 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
   const lives = () => taggedProcesses(join(ambit.dataDir, 'tmp')).length;
   await until(
     () => lives() <= 3,
-    patienceMs,
+    maxWaitMs,
     () => `${lives()} processes are left`,
   );
   await ask(join(ambit.dataDir, 'control.sock'), 'DELETE', `/api/v1/sessions/${session}`);
   for (const stream of Object.values(streams)) stream.end();
   await until(
     () => lives() === 0,
-    patienceMs,
+    maxWaitMs,
     () => `${lives()} processes are left`,
   );
 });

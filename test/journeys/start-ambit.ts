@@ -42,7 +42,7 @@ export interface Exited {
 }
 
 /** Flags for a command with all its files in this folder and no configuration. */
-export function filesIn(folder: string): string[] {
+export function fileFlags(folder: string): string[] {
   return ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
 }
 
@@ -137,7 +137,7 @@ export function spawnRun(
   server: readonly string[],
   { flags = ['--trust', 'direct'], env = {}, stderr = 'pipe' }: RunOptions = {},
 ): ChildProcessWithoutNullStreams {
-  const args = [ambitBin, 'run', ...flags, ...filesIn(folder), '--', ...server];
+  const args = [ambitBin, 'run', ...flags, ...fileFlags(folder), '--', ...server];
   const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', stderr], env: { ...process.env, ...env } });
   return child as ChildProcessWithoutNullStreams;
 }

@@ -14,7 +14,7 @@ export const upstreamProgram = join(import.meta.dirname, 'abandoned/fixtures/ups
 const probe = pathToFileURL(join(import.meta.dirname, 'abandoned/fixtures/heap-probe.js')).href;
 
 /** What the gateway's process holds after collecting garbage. */
-export interface Held {
+export interface ProcessState {
   readonly heapUsed: number;
   readonly external: number;
   readonly sockets: number;
@@ -37,7 +37,7 @@ export interface ProbedAmbit extends RunningAmbit {
   /** Leaves the session one second of silence before it expires. */
   shorten(id: string): Promise<void>;
   liveSessions(): Promise<number>;
-  held(): Promise<Held>;
+  held(): Promise<ProcessState>;
   journal(): JournalLine[];
   leftovers(): Leftovers;
 }
@@ -67,8 +67,8 @@ export async function startProbedAmbit(config: Record<string, unknown>): Promise
       return (await ask<{ sessions: unknown[] }>(control, 'GET', '/api/v1/sessions')).sessions.length;
     },
     held: () => askProbe(socket),
-    journal: () => journalOf(ambit.dataDir),
-    leftovers: () => leftoversOf(ambit.dataDir),
+    journal: () => readJournal(ambit.dataDir),
+    leftovers: () => findLeftovers(ambit.dataDir),
     async stop(signal) {
       rmSync(folder, { recursive: true, force: true });
       return ambit.stop(signal);
@@ -81,25 +81,25 @@ export function probeEnvironment(socket: string): NodeJS.ProcessEnv {
   return { NODE_OPTIONS: `--import=${probe}`, AMBIT_TEST_PROBE: socket };
 }
 
-export async function askProbe(socket: string): Promise<Held> {
-  return JSON.parse(await text(connect(socket))) as Held;
+export async function askProbe(socket: string): Promise<ProcessState> {
+  return JSON.parse(await text(connect(socket))) as ProcessState;
 }
 
-export function journalOf(dataDir: string): JournalLine[] {
+export function readJournal(dataDir: string): JournalLine[] {
   const lines = readFileSync(join(dataDir, 'journal', 'journal.jsonl'), 'utf8').split('\n');
   // The last piece may be a line that is just being written.
   return lines.slice(0, -1).map((line) => JSON.parse(line) as JournalLine);
 }
 
 /** What of upstreams can still be found from outside: processes by their TMPDIR, and folders. */
-export function leftoversOf(dataDir: string): Leftovers {
-  const tmp = namesIn(join(dataDir, 'tmp')).flatMap((instance) =>
-    namesIn(join(dataDir, 'tmp', instance)).filter((name) => name !== 'owner'),
+export function findLeftovers(dataDir: string): Leftovers {
+  const tmp = listNames(join(dataDir, 'tmp')).flatMap((instance) =>
+    listNames(join(dataDir, 'tmp', instance)).filter((name) => name !== 'owner'),
   );
-  return { processes: taggedProcesses(`${dataDir}/`), tmp, run: namesIn(join(dataDir, 'run')) };
+  return { processes: taggedProcesses(`${dataDir}/`), tmp, run: listNames(join(dataDir, 'run')) };
 }
 
-function namesIn(folder: string): string[] {
+function listNames(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch (error) {
@@ -113,15 +113,15 @@ function namesIn(folder: string): string[] {
  * How long a wait may take where nothing is promised: nearly all the time the test has. A wait that ends a little
  * before its test says what it waited for, and leaves the test the time to clear up.
  */
-export const patienceMs = counts(50_000, 1_700_000);
+export const maxWaitMs = counts(50_000, 1_700_000);
 
 /** Of what belongs to a process; what a session wrote stays as long as the session, whoever serves it. */
-export function untilNothingRuns(dataDir: string, limitMs = patienceMs): Promise<void> {
-  return untilGone(() => ({ ...leftoversOf(dataDir), run: [] }), limitMs);
+export function waitUntilNothingRuns(dataDir: string, limitMs = maxWaitMs): Promise<void> {
+  return untilGone(() => ({ ...findLeftovers(dataDir), run: [] }), limitMs);
 }
 
-export function untilNothingIsLeft(dataDir: string, limitMs = patienceMs): Promise<void> {
-  return untilGone(() => leftoversOf(dataDir), limitMs);
+export function waitUntilNothingIsLeft(dataDir: string, limitMs = maxWaitMs): Promise<void> {
+  return untilGone(() => findLeftovers(dataDir), limitMs);
 }
 
 async function untilGone(look: () => Leftovers, limitMs: number): Promise<void> {

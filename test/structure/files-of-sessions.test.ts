@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type SourceFile, sourceFiles } from './source-files.ts';
+import { readSourceFiles, type SourceFile } from './source-files.ts';
 
 /**
  * The folders and files of `src/` that may use the file system, each with the files that it uses. Everything else reaches
@@ -35,7 +35,7 @@ const allowed: Readonly<Record<string, string>> = {
 };
 
 const mention = /(?<!import type [^;]{0,200})(?:from|import|require)\s*\(?\s*['"](?:node:)?fs(?:\/promises)?['"]/;
-const using = sourceFiles('src').filter((file) => mention.test(file.text));
+const using = readSourceFiles('src').filter((file) => mention.test(file.text));
 
 const allowedFor = ({ path }: SourceFile) => Object.keys(allowed).find((each) => path.startsWith(`src/${each}`));
 
@@ -59,7 +59,7 @@ describe('W5: nothing but a backend touches the files of a session', () => {
     const round = /process\.binding|fs-extra|graceful-fs|createRequire|getBuiltinModule/;
     const known = new Set(['src/stores/sqlite/driver.ts']);
     expect(
-      sourceFiles('src')
+      readSourceFiles('src')
         .filter(({ path, text }) => round.test(text) && !known.has(path))
         .map(({ path }) => path),
     ).toEqual([]);

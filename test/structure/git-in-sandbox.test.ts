@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { sourceFiles } from './source-files.ts';
+import { readSourceFiles } from './source-files.ts';
 
-const files = sourceFiles('src');
+const files = readSourceFiles('src');
 
 test('S5: one file names git as a program, and nothing around it starts a process by itself', () => {
   const naming = files.filter(({ text }) => /(?:lookUp|spawn|execFile|exec|fork)\w*\(\s*['"`]git\b/.test(text));

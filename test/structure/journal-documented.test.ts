@@ -14,9 +14,9 @@ import type { ToldResolution } from '../../src/workspaces/tools/session-file-acc
 import { ambitInProcess } from '../cli/in-process.ts';
 import { rawClient } from '../gateway/raw-client.ts';
 import { hasJq } from '../needs/jq.ts';
-import { sourceFiles } from './source-files.ts';
+import { readSourceFiles } from './source-files.ts';
 
-const page = sourceFiles('docs/reference', /^journal\.md$/)[0]?.text ?? '';
+const page = readSourceFiles('docs/reference', /^journal\.md$/)[0]?.text ?? '';
 const names = (cell: string) => [...cell.matchAll(/`([A-Za-z-]+)`/g)].map((match) => match[1] as string);
 
 /** Of each kind, the fields of its lines; of each of its events, where it has some. */
@@ -93,7 +93,7 @@ test('every field of a path', () => {
 test('every event', () => {
   // The journal itself says what it lost.
   const own = 'src/observability/journal/journal.ts';
-  const writers = sourceFiles('src').filter(({ path, text }) => path === own || /journal\??\.record\(/.test(text));
+  const writers = readSourceFiles('src').filter(({ path, text }) => path === own || /journal\??\.record\(/.test(text));
   expect(writers.length).toBeGreaterThan(8);
   // The word of an event stands where it is written, or where it is noted first.
   const said = writers.flatMap(({ text }) => [

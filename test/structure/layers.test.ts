@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { importsOf, sourceFiles } from './source-files.ts';
+import { listImports, readSourceFiles } from './source-files.ts';
 
 /** The layers of `src/`. A file imports only from its own layer and from layers above it in this list. */
 const layers = [
@@ -29,7 +29,7 @@ function layerOf(path: string): string {
   return parts.length === 2 ? '(root)' : (parts[1] as string);
 }
 
-const files = sourceFiles('src');
+const files = readSourceFiles('src');
 
 test('every folder of src/ is a layer', () => {
   expect([...new Set(files.map((file) => layerOf(file.path)))].sort()).toEqual([...layers].sort());
@@ -39,7 +39,7 @@ test.each(layers)('%s imports only from layers above it', (layer) => {
   const allowed = layers.slice(0, layers.indexOf(layer) + 1);
   const wrong = files
     .filter((file) => layerOf(file.path) === layer)
-    .flatMap((file) => importsOf(file).map((target) => ({ from: file.path, target })))
+    .flatMap((file) => listImports(file).map((target) => ({ from: file.path, target })))
     .filter(({ target }) => !allowed.includes(layerOf(target)));
   expect(wrong).toEqual([]);
 });

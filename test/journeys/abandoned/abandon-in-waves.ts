@@ -3,27 +3,29 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { proof } from '../../proof.ts';
 import { isAlive } from '../../sandbox/tagged-processes.ts';
-import { type Held, type ProbedAmbit, patienceMs, untilNothingIsLeft } from '../start-probed-ambit.ts';
-import { type Era, enter, eras, type Visitor, type Whoami } from './raw-client.ts';
+import { maxWaitMs, type ProbedAmbit, type ProcessState, waitUntilNothingIsLeft } from '../start-probed-ambit.ts';
+import { type Era, enter, eras, type RawClient, type Whoami } from './raw-client.ts';
 
 /** A session with a client in it and a process of its own. */
-export interface Guest extends Visitor {
+export interface OpenedSession extends RawClient {
   readonly id: string;
   readonly token: string;
   readonly upstream: Whoami;
 }
 
 /** One way to abandon sessions; it is given a wave of them, half in each era. */
-export interface Way {
+export interface AbandonMethod {
   readonly name: string;
   readonly server: string;
-  abandon(guests: readonly Guest[], ambit: ProbedAmbit): Promise<void>;
+  abandon(guests: readonly OpenedSession[], ambit: ProbedAmbit): Promise<void>;
 }
 
 const waveSize = 20;
 
 /** All ways at once, since every process costs time; the proof goes each by itself, and so says which it was. */
-export function inGroups(ways: readonly Way[]): { readonly name: string; readonly ways: readonly Way[] }[] {
+export function groupMethods(
+  ways: readonly AbandonMethod[],
+): { readonly name: string; readonly ways: readonly AbandonMethod[] }[] {
   return proof ? ways.map((way) => ({ name: way.name, ways: [way] })) : [{ name: 'in any way', ways }];
 }
 
@@ -31,12 +33,16 @@ export function inGroups(ways: readonly Way[]): { readonly name: string; readonl
  * Sends so many sessions each of the ways, in waves, and after each looks for what is left. A single session of a way
  * is in one era, the single session of the next way in the other.
  */
-export async function abandonInWaves(ambit: ProbedAmbit, ways: readonly Way[], sessions: number): Promise<Held> {
-  let held: Held | undefined;
+export async function abandonInWaves(
+  ambit: ProbedAmbit,
+  ways: readonly AbandonMethod[],
+  sessions: number,
+): Promise<ProcessState> {
+  let held: ProcessState | undefined;
   for (let left = sessions; left > 0; left -= waveSize) {
     const size = Math.min(left, waveSize);
     const welcomed = await Promise.all(
-      ways.map(async (way, index) => ({ way, guests: await welcomeAll(ambit, way, size, index) })),
+      ways.map(async (way, index) => ({ way, guests: await openSessions(ambit, way, size, index) })),
     );
     const family = welcomed.flatMap(({ way, guests }) =>
       guests
@@ -45,54 +51,54 @@ export async function abandonInWaves(ambit: ProbedAmbit, ways: readonly Way[], s
     );
     expect(ambit.leftovers().processes.length).toBeGreaterThanOrEqual(size * ways.length);
     await Promise.all(welcomed.map(({ way, guests }) => way.abandon(guests, ambit)));
-    await untilNothingIsLeft(ambit.dataDir);
-    expect(family.filter(({ identity }) => isStillThere(identity))).toEqual([]);
-    held = await untilUnheld(ambit);
+    await waitUntilNothingIsLeft(ambit.dataDir);
+    expect(family.filter(({ identity }) => isSameProcess(identity))).toEqual([]);
+    held = await waitUntilReleased(ambit);
   }
   expect(await ambit.liveSessions()).toBe(0);
-  return held ?? untilUnheld(ambit);
+  return held ?? waitUntilReleased(ambit);
 }
 
 /** Every way, all at the same time: code is compiled and buffers have their size before anything is measured. */
-export async function warmUp(ambit: ProbedAmbit, ways: readonly Way[]): Promise<Held> {
-  await Promise.all(ways.map(async (way, index) => way.abandon(await welcomeAll(ambit, way, 6, index), ambit)));
-  await untilNothingIsLeft(ambit.dataDir);
-  return untilUnheld(ambit);
+export async function warmUp(ambit: ProbedAmbit, ways: readonly AbandonMethod[]): Promise<ProcessState> {
+  await Promise.all(ways.map(async (way, index) => way.abandon(await openSessions(ambit, way, 6, index), ambit)));
+  await waitUntilNothingIsLeft(ambit.dataDir);
+  return waitUntilReleased(ambit);
 }
 
 /** The promise, for the proof: what the gateway holds comes back to within a tenth of what it held before. */
-export function expectHeapBack(before: Held, after: Held): void {
+export function expectHeapBack(before: ProcessState, after: ProcessState): void {
   expect(after.heapUsed + after.external).toBeLessThan((before.heapUsed + before.external) * 1.1);
 }
 
-export async function within<T>(promise: Promise<T>, what: string): Promise<T> {
+export async function withTimeout<T>(promise: Promise<T>, what: string): Promise<T> {
   const late = Symbol('late');
   const limit = new AbortController();
-  const first = await Promise.race([promise, delay(patienceMs, late, { signal: limit.signal })]);
+  const first = await Promise.race([promise, delay(maxWaitMs, late, { signal: limit.signal })]);
   limit.abort();
-  if (first === late) throw new Error(`not within ${patienceMs} ms: ${what}`);
+  if (first === late) throw new Error(`not within ${maxWaitMs} ms: ${what}`);
   return first as T;
 }
 
-function welcomeAll(ambit: ProbedAmbit, way: Way, size: number, from: number): Promise<Guest[]> {
+function openSessions(ambit: ProbedAmbit, way: AbandonMethod, size: number, from: number): Promise<OpenedSession[]> {
   return Promise.all(
-    Array.from({ length: size }, (_, index) => welcome(ambit, way, eras[(from + index) % eras.length] as Era)),
+    Array.from({ length: size }, (_, index) => openSession(ambit, way, eras[(from + index) % eras.length] as Era)),
   );
 }
 
-async function welcome(ambit: ProbedAmbit, way: Way, era: Era): Promise<Guest> {
+async function openSession(ambit: ProbedAmbit, way: AbandonMethod, era: Era): Promise<OpenedSession> {
   const { id, token } = await ambit.open();
   const visitor = await enter(era, { url: ambit.mcp(way.server), token });
   return { ...visitor, id, token, upstream: await visitor.whoami() };
 }
 
 /** Connections and child handles are let go in the turns after the processes are gone. */
-async function untilUnheld(ambit: ProbedAmbit): Promise<Held> {
+async function waitUntilReleased(ambit: ProbedAmbit): Promise<ProcessState> {
   const began = performance.now();
   for (;;) {
     const held = await ambit.held();
     if (held.sockets === 0 && held.children === 0) return held;
-    if (performance.now() - began > patienceMs) throw new Error(`still held: ${JSON.stringify(held)}`);
+    if (performance.now() - began > maxWaitMs) throw new Error(`still held: ${JSON.stringify(held)}`);
     await delay(20);
   }
 }
@@ -103,7 +109,7 @@ function identify(pid: number): string {
   return `${pid} ${fields?.[19]}`;
 }
 
-function isStillThere(identity: string): boolean {
+function isSameProcess(identity: string): boolean {
   const pid = Number(identity.split(' ')[0]);
   try {
     return isAlive(pid) && identify(pid) === identity;

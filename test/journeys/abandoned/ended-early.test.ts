@@ -8,13 +8,13 @@ import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../sandbox/tagged-processes.ts';
 import {
+  maxWaitMs,
   type ProbedAmbit,
-  patienceMs,
   startProbedAmbit,
-  untilNothingIsLeft,
   upstreamProgram,
+  waitUntilNothingIsLeft,
 } from '../start-probed-ambit.ts';
-import { type Door, enter, refusalIn } from './raw-client.ts';
+import { type Endpoint, enter, refusalIn } from './raw-client.ts';
 
 let folder: string;
 let ambit: ProbedAmbit;
@@ -57,7 +57,7 @@ async function answerWhenTold(request: IncomingMessage, response: ServerResponse
   discoverAsked();
 }
 
-async function newDoor(server: string): Promise<Door & { readonly id: string }> {
+async function newDoor(server: string): Promise<Endpoint & { readonly id: string }> {
   const { id, token } = await ambit.open();
   return { id, token, url: ambit.mcp(server) };
 }
@@ -70,12 +70,12 @@ describe('a session that ends before its upstream has said which era it speaks',
       const calls = [1, 2, 3].map(async () => (await enter('modern', door)).call('whoami').answered);
       await until(
         () => ambit.journal().some(({ event }) => event === 'stderr'),
-        patienceMs,
+        maxWaitMs,
         () => 'the process is up',
       );
       await ambit.end(door.id);
       expect((await Promise.all(calls)).map(refusalIn)).toEqual(calls.map(() => 'SESSION_ENDED'));
-      await untilNothingIsLeft(ambit.dataDir);
+      await waitUntilNothingIsLeft(ambit.dataDir);
       writeFileSync(join(folder, 'discover'), '');
       const other = await enter('modern', await newDoor('slow'));
       expect((await other.whoami()).handshakes).toBe(0);

@@ -1,14 +1,22 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { type Held, type ProbedAmbit, startProbedAmbit, upstreamProgram } from '../start-probed-ambit.ts';
-import { abandonInWaves, expectHeapBack, type Guest, inGroups, type Way, warmUp, within } from './abandon-in-waves.ts';
+import { type ProbedAmbit, type ProcessState, startProbedAmbit, upstreamProgram } from '../start-probed-ambit.ts';
+import {
+  type AbandonMethod,
+  abandonInWaves,
+  expectHeapBack,
+  groupMethods,
+  type OpenedSession,
+  warmUp,
+  withTimeout,
+} from './abandon-in-waves.ts';
 import { refusalIn } from './raw-client.ts';
 
-async function endAll(guests: readonly Guest[], ambit: ProbedAmbit): Promise<void> {
+async function endAll(guests: readonly OpenedSession[], ambit: ProbedAmbit): Promise<void> {
   await Promise.all(guests.map(({ id }) => ambit.end(id)));
 }
 
-const ways: readonly Way[] = [
+const ways: readonly AbandonMethod[] = [
   {
     name: 'by DELETE and the end of the session',
     server: 'plain',
@@ -28,7 +36,7 @@ const ways: readonly Way[] = [
       const streams = guests.map((guest) => guest.stream());
       await Promise.all(streams.map(({ begun }) => begun));
       await endAll(guests, ambit);
-      await within(Promise.all(streams.map(({ closed }) => closed)), 'the streams of ended sessions are closed');
+      await withTimeout(Promise.all(streams.map(({ closed }) => closed)), 'the streams of ended sessions are closed');
     },
   },
   {
@@ -73,7 +81,7 @@ const ways: readonly Way[] = [
 
 describe.skipIf(process.platform !== 'linux')('sessions that are ended', () => {
   let ambit: ProbedAmbit;
-  let before: Held | undefined;
+  let before: ProcessState | undefined;
 
   beforeAll(async () => {
     const server = (...flags: string[]) => ({ command: process.execPath, args: [upstreamProgram, ...flags] });
@@ -85,7 +93,7 @@ describe.skipIf(process.platform !== 'linux')('sessions that are ended', () => {
   });
   afterAll(() => ambit?.stop());
 
-  it.each(inGroups(ways))('leave nothing behind $name', async ({ ways: group }) => {
+  it.each(groupMethods(ways))('leave nothing behind $name', async ({ ways: group }) => {
     const after = await abandonInWaves(ambit, group, counts(1, 160));
     if (before !== undefined) expectHeapBack(before, after);
   });

@@ -7,13 +7,13 @@ import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { isAlive, killTagged, until } from '../../sandbox/tagged-processes.ts';
-import { ambitBin, filesIn } from '../start-ambit.ts';
+import { ambitBin, fileFlags } from '../start-ambit.ts';
 import {
-  leftoversOf,
-  patienceMs,
-  untilNothingIsLeft,
-  untilNothingRuns,
+  findLeftovers,
+  maxWaitMs,
   upstreamProgram,
+  waitUntilNothingIsLeft,
+  waitUntilNothingRuns,
 } from '../start-probed-ambit.ts';
 import { type Era, eras, type Whoami } from './raw-client.ts';
 
@@ -33,7 +33,7 @@ interface Wrapped {
 
 function spawnClient(folder: string, era: string, tool: string, flags: readonly string[]): ChildProcess {
   const wrapped = ['--', process.execPath, upstreamProgram, ...flags];
-  return spawn(process.execPath, [clientProgram, era, tool, ambitBin, ...filesIn(folder), ...wrapped], {
+  return spawn(process.execPath, [clientProgram, era, tool, ambitBin, ...fileFlags(folder), ...wrapped], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
 }
@@ -74,10 +74,10 @@ async function withClients(
     // Whoever is still leaving still writes into the folder.
     await until(
       () => !wrapped.some(({ run }) => isAlive(run)),
-      patienceMs,
+      maxWaitMs,
       () => '"ambit run" is still there',
     );
-    await untilNothingRuns(dataDir);
+    await waitUntilNothingRuns(dataDir);
     rmSync(folder, { recursive: true, force: true });
   }
 }
@@ -101,15 +101,15 @@ describe.skipIf(process.platform !== 'linux')('ambit run', { concurrent: !proof 
       expect(expected).toHaveLength(wrapped.length * 2);
       // A process that has just been started shows its environment, and with it its TMPDIR, a moment later.
       await until(
-        () => leftoversOf(dataDir).processes.toSorted().join() === expected.join(),
-        patienceMs,
-        () => `${leftoversOf(dataDir).processes} instead of ${expected}`,
+        () => findLeftovers(dataDir).processes.toSorted().join() === expected.join(),
+        maxWaitMs,
+        () => `${findLeftovers(dataDir).processes} instead of ${expected}`,
       );
       for (const { client } of wrapped) client.kill('SIGKILL');
-      await untilNothingIsLeft(dataDir);
+      await waitUntilNothingIsLeft(dataDir);
       await until(
         () => !wrapped.some(({ run }) => isAlive(run)),
-        patienceMs,
+        maxWaitMs,
         () => '"ambit run" is still there',
       );
     });
@@ -121,10 +121,10 @@ describe.skipIf(process.platform !== 'linux')('ambit run', { concurrent: !proof 
       const pids = processesOf(wrapped);
       expect(pids.filter(isAlive)).toHaveLength(wrapped.length * 3);
       for (const { run } of wrapped) process.kill(run, 'SIGKILL');
-      const left = () => [...leftoversOf(dataDir).tmp, ...pids.filter(isAlive)];
+      const left = () => [...findLeftovers(dataDir).tmp, ...pids.filter(isAlive)];
       await until(
         () => left().length === 0,
-        proof ? promisedMs : patienceMs,
+        proof ? promisedMs : maxWaitMs,
         () => `left ${left()}`,
       );
     });

@@ -10,15 +10,15 @@ import { isAlive, killTagged, until } from '../../sandbox/tagged-processes.ts';
 import { ask } from '../request-control.ts';
 import { serve, spawnAmbit } from '../start-ambit.ts';
 import {
-  leftoversOf,
+  findLeftovers,
+  maxWaitMs,
   type ProbedAmbit,
-  patienceMs,
   startProbedAmbit,
-  untilNothingIsLeft,
-  untilNothingRuns,
   upstreamProgram,
+  waitUntilNothingIsLeft,
+  waitUntilNothingRuns,
 } from '../start-probed-ambit.ts';
-import { type Door, type Era, enter, eras, whoamiIn } from './raw-client.ts';
+import { type Endpoint, type Era, enter, eras, readWhoami } from './raw-client.ts';
 
 const server = (...flags: string[]) => ({ command: process.execPath, args: [upstreamProgram, ...flags] });
 const servers = {
@@ -47,7 +47,7 @@ const placesOf = ({ folder, dataDir }: ProbedAmbit) => [
   dataDir,
 ];
 
-async function doorOf(ambit: ProbedAmbit, name: string): Promise<Door> {
+async function doorOf(ambit: ProbedAmbit, name: string): Promise<Endpoint> {
   return { token: (await ambit.open()).token, url: ambit.mcp(name) };
 }
 
@@ -83,10 +83,10 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is killed', () =
       const exited = once(ambit.process, 'exit');
       ambit.process.kill('SIGKILL');
       await exited;
-      const left = () => [...leftoversOf(ambit.dataDir).processes, ...[...pids, warden].filter(isAlive)];
+      const left = () => [...findLeftovers(ambit.dataDir).processes, ...[...pids, warden].filter(isAlive)];
       await until(
         () => left().length === 0 && readdirSync(join(ambit.dataDir, 'tmp')).length === 0,
-        proof ? killedMs : patienceMs,
+        proof ? killedMs : maxWaitMs,
         () => `left ${left()}`,
       );
       // Its sessions live on, and with them what they wrote; what belongs to none is cleared.
@@ -96,9 +96,9 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is killed', () =
       const control = join(ambit.dataDir, 'control.sock');
       const { sessions } = await ask<{ sessions: { id: string }[] }>(control, 'GET', '/api/v1/sessions');
       const ids = sessions.map(({ id }) => id);
-      expect(leftoversOf(ambit.dataDir).run.filter((name) => !ids.includes(name))).toEqual([]);
+      expect(findLeftovers(ambit.dataDir).run.filter((name) => !ids.includes(name))).toEqual([]);
       for (const id of ids) await ask(control, 'DELETE', `/api/v1/sessions/${id}`);
-      await untilNothingIsLeft(ambit.dataDir);
+      await waitUntilNothingIsLeft(ambit.dataDir);
       expect(await next.stop('SIGTERM')).toBe(0);
     }
   });
@@ -124,11 +124,11 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is told to end',
     // At once, since calls that are under way have no more than a moment from here on.
     writeFileSync(file, '');
     await untilRefused(new URL(ambit.url));
-    for (const { pid, call } of calls) expect(whoamiIn(await call.answered).pid).toBe(pid);
+    for (const { pid, call } of calls) expect(readWhoami(await call.answered).pid).toBe(pid);
     expect(await exited).toEqual([0, null]);
     if (proof) expect(performance.now() - began).toBeLessThan(termMs);
     // On a busy machine it does not wait for the warden to the end.
-    await untilNothingRuns(ambit.dataDir);
+    await waitUntilNothingRuns(ambit.dataDir);
     expect([...pids, ...calls.map(({ pid }) => pid)].filter(isAlive)).toEqual([]);
   });
 
@@ -149,7 +149,7 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is told to end',
       });
       await until(
         () => (sign === 'ready' ? ready : existsSync(join(dataDir, sign))),
-        patienceMs,
+        maxWaitMs,
         () => `there is its ${sign}`,
       );
       child.kill('SIGTERM');

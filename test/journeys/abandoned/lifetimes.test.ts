@@ -5,19 +5,19 @@ import { counts } from '../../proof.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import {
   type JournalLine,
+  maxWaitMs,
   type ProbedAmbit,
-  patienceMs,
   startProbedAmbit,
   upstreamProgram,
 } from '../start-probed-ambit.ts';
-import { type Door, type Era, enter, eras, refusalIn, type Visitor, whoamiIn } from './raw-client.ts';
+import { type Endpoint, type Era, enter, eras, type RawClient, readWhoami, refusalIn } from './raw-client.ts';
 
 const upstream = { command: process.execPath, args: [upstreamProgram] };
 const crowd = counts(10, 50);
 
 let ambit: ProbedAmbit;
 
-async function newDoor(): Promise<Door & { readonly id: string }> {
+async function newDoor(): Promise<Endpoint & { readonly id: string }> {
   const { id, token } = await ambit.open();
   return { id, token, url: ambit.mcp('plain') };
 }
@@ -27,11 +27,11 @@ const eventsOf = (session: string, event: string): JournalLine[] =>
 
 async function untilEvent(session: string, event: string, pid: number): Promise<void> {
   const seen = () => eventsOf(session, event).some((line) => line.pid === pid);
-  await until(seen, patienceMs, () => `the journal tells that process ${pid} has ${event}`);
+  await until(seen, maxWaitMs, () => `the journal tells that process ${pid} has ${event}`);
 }
 
 /** A new process that was told what the client had told the first one. */
-async function expectBack(visitor: Visitor, pid: number): Promise<number> {
+async function expectBack(visitor: RawClient, pid: number): Promise<number> {
   const back = await visitor.whoami();
   expect(back.pid).not.toBe(pid);
   const shaken = visitor.era === 'handshake';
@@ -106,7 +106,7 @@ describe.skipIf(process.platform !== 'linux')('a process without calls', () => {
         left = ambit.leftovers();
         return left.processes.length + left.tmp.length === 0;
       },
-      patienceMs,
+      maxWaitMs,
       () => `left ${JSON.stringify(left)}`,
     );
     // The sessions live on, and what their processes wrote into their working directories with them.
@@ -153,7 +153,7 @@ describe.skipIf(process.platform !== 'linux')('a process that reaches its greate
     await Promise.all([
       expectBack(calm, younger.pid),
       ...busy.map(async ({ visitor, call, id }) => {
-        const { pid } = whoamiIn(await call.answered);
+        const { pid } = readWhoami(await call.answered);
         expect(endedSoFar).not.toContain(pid);
         await untilEvent(id, 'ended', pid);
         // Nor was another one started in its place before it had ended.

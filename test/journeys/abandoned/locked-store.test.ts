@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../../../src/stores/sqlite/driver.ts';
 import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
 import { spawnRun } from '../start-ambit.ts';
-import { leftoversOf, patienceMs, upstreamProgram } from '../start-probed-ambit.ts';
+import { findLeftovers, maxWaitMs, upstreamProgram } from '../start-probed-ambit.ts';
 
 test('L4: "ambit run" ends its session although other processes keep the store locked when its client leaves', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-locked-'));
@@ -18,7 +18,7 @@ test('L4: "ambit run" ends its session although other processes keep the store l
     await exited;
     await until(
       () => taggedProcesses(`${dataDir}/`).length === 0,
-      patienceMs,
+      maxWaitMs,
       () => 'its server is still there',
     );
     rmSync(folder, { recursive: true, force: true });
@@ -38,7 +38,7 @@ test('L4: "ambit run" ends its session although other processes keep the store l
   run.stdin.write(`${JSON.stringify(call)}\n`);
   await until(
     () => said.includes('"result"'),
-    patienceMs,
+    maxWaitMs,
     () => `no answer: ${complained}`,
   );
 
@@ -52,11 +52,11 @@ test('L4: "ambit run" ends its session although other processes keep the store l
   run.stdin.end();
   await until(
     () => complained.includes('the session is not ended yet') || run.exitCode !== null,
-    patienceMs,
+    maxWaitMs,
     () => `no complaint: ${complained}`,
   );
   other.exec('COMMIT');
   expect(await exited).toEqual([0, null]);
   expect(readReasons()).toEqual([{ reason: 'closed' }]);
-  expect(leftoversOf(dataDir)).toEqual({ processes: [], tmp: [], run: [] });
+  expect(findLeftovers(dataDir)).toEqual({ processes: [], tmp: [], run: [] });
 });

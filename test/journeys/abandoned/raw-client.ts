@@ -32,7 +32,7 @@ export interface Answer {
   readonly message: Message | undefined;
 }
 
-export interface Door {
+export interface Endpoint {
   readonly url: string;
   readonly token: string;
 }
@@ -46,7 +46,7 @@ export interface Whoami {
 }
 
 /** A client of one era in one session, as bare as the wire. */
-export interface Visitor {
+export interface RawClient {
   readonly era: Era;
   readonly transportId: string | undefined;
   call(tool: string, args?: Record<string, unknown>): Exchange;
@@ -62,10 +62,10 @@ let lastId = 0;
 /** With the id of a transport session there is, it shakes no hands. */
 export async function enter(
   era: Era,
-  door: Door,
+  door: Endpoint,
   capabilities: Record<string, unknown> = {},
   known?: string,
-): Promise<Visitor> {
+): Promise<RawClient> {
   const transportId = era === 'modern' ? undefined : (known ?? (await initialize(door, capabilities)));
   const base: Record<string, string> = { 'mcp-protocol-version': versions[era] };
   if (transportId !== undefined) base['mcp-session-id'] = transportId;
@@ -78,7 +78,7 @@ export async function enter(
       ...(era === 'modern' ? { 'mcp-method': method } : {}),
       ...(name && { 'mcp-name': name }),
     };
-    return send(door, 'POST', headers, { jsonrpc: '2.0', id, method, params: { ...params, _meta } });
+    return sendRequest(door, 'POST', headers, { jsonrpc: '2.0', id, method, params: { ...params, _meta } });
   }
 
   const call = (tool: string, args = {}) => post('tools/call', { name: tool, arguments: args }, tool);
@@ -86,13 +86,13 @@ export async function enter(
     era,
     transportId,
     call,
-    whoami: async () => whoamiIn(await call('whoami').answered),
+    whoami: async () => readWhoami(await call('whoami').answered),
     stream() {
-      if (era === 'handshake') return send(door, 'GET', base);
+      if (era === 'handshake') return sendRequest(door, 'GET', base);
       return post('subscriptions/listen', { notifications: { toolsListChanged: true } });
     },
     async leave() {
-      return era === 'modern' ? 200 : (await send(door, 'DELETE', base).answered).status;
+      return era === 'modern' ? 200 : (await sendRequest(door, 'DELETE', base).answered).status;
     },
   };
 }
@@ -103,18 +103,18 @@ const description = {
   'io.modelcontextprotocol/clientInfo': { name: 'visitor', version: '1' },
 };
 
-async function initialize(door: Door, capabilities: Record<string, unknown>): Promise<string> {
+async function initialize(door: Endpoint, capabilities: Record<string, unknown>): Promise<string> {
   const clientInfo = { name: 'visitor', version: '1' };
   const params = { protocolVersion: versions.handshake, capabilities, clientInfo };
   const message = { jsonrpc: '2.0', id: ++lastId, method: 'initialize', params };
-  const { transportId, message: answer } = await send(door, 'POST', {}, message).answered;
+  const { transportId, message: answer } = await sendRequest(door, 'POST', {}, message).answered;
   if (transportId === undefined) throw new Error(`no transport session: ${JSON.stringify(answer)}`);
   const headers = { 'mcp-session-id': transportId, 'mcp-protocol-version': versions.handshake };
-  await send(door, 'POST', headers, { jsonrpc: '2.0', method: 'notifications/initialized' }).answered;
+  await sendRequest(door, 'POST', headers, { jsonrpc: '2.0', method: 'notifications/initialized' }).answered;
   return transportId;
 }
 
-export function whoamiIn({ message }: Answer): Whoami {
+export function readWhoami({ message }: Answer): Whoami {
   const said = message?.result?.content?.[0]?.text;
   if (said === undefined || message?.result?.isError) throw new Error(`no answer: ${JSON.stringify(message)}`);
   return JSON.parse(said) as Whoami;
@@ -125,7 +125,7 @@ export function refusalIn({ message }: Answer): string | undefined {
   return message?.result?.isError ? message.result._meta?.['ambit/error']?.code : undefined;
 }
 
-function send(door: Door, method: string, headers: Record<string, string>, body?: unknown): Exchange {
+function sendRequest(door: Endpoint, method: string, headers: Record<string, string>, body?: unknown): Exchange {
   let begin: () => void = () => {};
   let neverBegun: (reason: unknown) => void = () => {};
   const begun = new Promise<void>((resolve, reject) => {

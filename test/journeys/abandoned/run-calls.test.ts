@@ -7,7 +7,7 @@ import { createInterface, type Interface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { spawnRun } from '../start-ambit.ts';
-import { askProbe, probeEnvironment, untilNothingIsLeft, upstreamProgram } from '../start-probed-ambit.ts';
+import { askProbe, probeEnvironment, upstreamProgram, waitUntilNothingIsLeft } from '../start-probed-ambit.ts';
 import { expectHeapBack } from './abandon-in-waves.ts';
 import { eras } from './raw-client.ts';
 
@@ -77,6 +77,6 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
     run.stdin?.end();
     expect(await exited).toEqual([0, null]);
     // On a busy machine it does not wait for the warden to the end.
-    await untilNothingIsLeft(join(folder, 'data'));
+    await waitUntilNothingIsLeft(join(folder, 'data'));
   });
 });

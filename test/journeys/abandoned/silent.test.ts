@@ -4,18 +4,26 @@ import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { type ProbedAmbit, startProbedAmbit, upstreamProgram } from '../start-probed-ambit.ts';
-import { abandonInWaves, expectHeapBack, type Guest, inGroups, type Way, warmUp, within } from './abandon-in-waves.ts';
+import {
+  type AbandonMethod,
+  abandonInWaves,
+  expectHeapBack,
+  groupMethods,
+  type OpenedSession,
+  warmUp,
+  withTimeout,
+} from './abandon-in-waves.ts';
 import { eras } from './raw-client.ts';
 
 const clientProgram = join(import.meta.dirname, 'fixtures', 'hanging-client.js');
 const base = { server: 'plain' };
 
 /** From here on they expire of silence; before, they live long enough for any machine to set them up. */
-async function letExpire(guests: readonly Guest[], ambit: ProbedAmbit): Promise<void> {
+async function letExpire(guests: readonly OpenedSession[], ambit: ProbedAmbit): Promise<void> {
   await Promise.all(guests.map(({ id }) => ambit.shorten(id)));
 }
 
-const ways: readonly Way[] = [
+const ways: readonly AbandonMethod[] = [
   { ...base, name: 'by silence', abandon: letExpire },
   {
     ...base,
@@ -24,7 +32,7 @@ const ways: readonly Way[] = [
       const streams = guests.map((guest) => guest.stream());
       await Promise.all(streams.map(({ begun }) => begun));
       await letExpire(guests, ambit);
-      await within(Promise.all(streams.map(({ closed }) => closed)), 'the streams of expired sessions are closed');
+      await withTimeout(Promise.all(streams.map(({ closed }) => closed)), 'the streams of expired sessions are closed');
     },
   },
   {
@@ -64,7 +72,7 @@ const ways: readonly Way[] = [
 ];
 
 describe.skipIf(process.platform !== 'linux').concurrent('sessions nobody says goodbye to', () => {
-  it.each(inGroups(ways))('leave nothing behind $name', async ({ ways: group }) => {
+  it.each(groupMethods(ways))('leave nothing behind $name', async ({ ways: group }) => {
     const ambit = await startProbedAmbit({
       sessions: { maxPerUser: 100_000, maxSessions: 100_000 },
       // Before 2026 a broken connection is no cancellation: the call counts until its time is up.

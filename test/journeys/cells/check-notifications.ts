@@ -1,15 +1,15 @@
 import { expect } from 'vitest';
-import type { Notice } from '../clients/connect/received-notifications.ts';
-import { part, type Visit } from './feature-checks.ts';
+import type { Notification } from '../clients/connect/received-notifications.ts';
+import { type CheckParts, readScriptPart } from './feature-checks.ts';
 
 const attempts = 60;
 
 /** Log messages come when they were wished for, at the level wished for, in order. */
-export async function logging(visit: Visit): Promise<void> {
+export async function checkLogging(visit: CheckParts): Promise<void> {
   const { client } = visit;
-  const { tool, args, lines, always } = part(visit, 'logging');
+  const { tool, args, lines, always } = readScriptPart(visit, 'logging');
   const fits = (text: string) => (lines instanceof RegExp ? lines.test(text) : lines.includes(text));
-  const texts = () => client.heard.of('notifications/message').map(dataOf).filter(fits);
+  const texts = () => client.heard.withMethod('notifications/message').map(readLogText).filter(fits);
   const modern = client.era === 'modern';
   if (!modern && always === undefined && !(lines instanceof RegExp)) {
     const quiet = texts().length;
@@ -28,24 +28,24 @@ export async function logging(visit: Visit): Promise<void> {
     return;
   }
   await client.call(tool, args, wish);
-  await client.heard.until(() => texts().length >= before + lines.length);
+  await client.heard.waitFor(() => texts().length >= before + lines.length);
   expect(texts().slice(before)).toEqual(lines);
 }
 
 /** Updates come for what was subscribed to, while it was. */
-export async function subscribe(visit: Visit): Promise<void> {
+export async function checkSubscriptions(visit: CheckParts): Promise<void> {
   const { client } = visit;
-  const { uri, change, stop } = part(visit, 'subscribe');
+  const { uri, change, stop } = readScriptPart(visit, 'subscribe');
   const updated = () =>
     client.heard
-      .of('notifications/resources/updated')
-      .map(uriOf)
+      .withMethod('notifications/resources/updated')
+      .map(readUri)
       .filter((each) => each === uri);
   const from = updated().length;
   const changed = async () => {
     const count = updated().length;
     await client.call(change.tool, change.args);
-    await client.heard.until(() => updated().length > count);
+    await client.heard.waitFor(() => updated().length > count);
     if (stop !== undefined) await client.call(stop.tool, stop.args);
   };
   const undo = await client.watch(uri);
@@ -63,24 +63,24 @@ export async function subscribe(visit: Visit): Promise<void> {
 }
 
 /** The server says that a list has changed, and the list has. */
-export async function listChanged(visit: Visit): Promise<void> {
+export async function checkListChanged(visit: CheckParts): Promise<void> {
   const { client } = visit;
-  const { tool, args, method, shows } = part(visit, 'listChanged');
+  const { tool, args, method, shows } = readScriptPart(visit, 'listChanged');
   const list = async () => JSON.stringify(method.includes('tools') ? await client.tools() : await client.resources());
   const stop = await client.listen();
   await list();
-  const heard = client.heard.of(method).length;
+  const heard = client.heard.withMethod(method).length;
   const said = await client.call(tool, args);
-  await client.heard.until(() => client.heard.of(method).length > heard);
+  await client.heard.waitFor(() => client.heard.withMethod(method).length > heard);
   expect(await list()).toContain(shows ?? said);
   await stop();
 }
 
-function dataOf({ params }: Notice): string {
+function readLogText({ params }: Notification): string {
   const { data } = params as { data?: unknown };
   return typeof data === 'string' ? data : String((data as { message?: unknown }).message);
 }
 
-function uriOf({ params }: Notice): unknown {
+function readUri({ params }: Notification): unknown {
   return (params as { uri?: unknown }).uri;
 }

@@ -2,16 +2,22 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, vi } from 'vitest';
-import { part, type Visit } from './feature-checks.ts';
+import { type CheckParts, readScriptPart } from './feature-checks.ts';
 import type { ToolCall } from './upstream-scripts.ts';
 
 /** The server asks the person behind the client. */
-export const elicitation = (visit: Visit) => asks(visit, 'elicitation/create', part(visit, 'elicitation'));
+export const checkElicitation = (visit: CheckParts) =>
+  checkQuestion(visit, 'elicitation/create', readScriptPart(visit, 'elicitation'));
 
 /** The server asks the model of the client, and tells what it was told. */
-export const sampling = (visit: Visit) => asks(visit, 'sampling/createMessage', part(visit, 'sampling'));
+export const checkSampling = (visit: CheckParts) =>
+  checkQuestion(visit, 'sampling/createMessage', readScriptPart(visit, 'sampling'));
 
-async function asks({ client }: Visit, method: string, { tool, args, says }: ToolCall & { says: string }) {
+async function checkQuestion(
+  { client }: CheckParts,
+  method: string,
+  { tool, args, says }: ToolCall & { says: string },
+) {
   const times = () => client.person.asked.filter((asked) => asked === method).length;
   const before = times();
   // Told apart by dropping the quotes' escapes: some servers tell what they heard as JSON.
@@ -20,9 +26,9 @@ async function asks({ client }: Visit, method: string, { tool, args, says }: Too
 }
 
 /** The server knows the client's roots, and learns of their change where the era has a word for it. */
-export async function roots(visit: Visit): Promise<void> {
+export async function checkRoots(visit: CheckParts): Promise<void> {
   const { client, folder } = visit;
-  const { tool, keeps } = part(visit, 'roots');
+  const { tool, keeps } = readScriptPart(visit, 'roots');
   const told = (path: string) =>
     vi.waitFor(async () => expect(await client.call(tool)).toContain(path), { timeout: 30_000, interval: 30 });
   const [first] = client.person.roots;

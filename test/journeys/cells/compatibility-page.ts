@@ -31,14 +31,16 @@ const eraTitles: Readonly<Record<Era, string>> = {
 };
 
 /** docs/reference/compatibility.md, as the results say. */
-export function page(results: readonly Result[], upstreams: readonly Upstream[]): string {
+export function writePage(results: readonly Result[], upstreams: readonly Upstream[]): string {
   const reasons: string[] = [];
   const number = (reason: string) => {
     if (!reasons.includes(reason)) reasons.push(reason);
     return String(reasons.indexOf(reason) + 1);
   };
   const tables = (['handshake', 'modern'] as const).flatMap((clientEra) =>
-    (['handshake', 'modern'] as const).flatMap((serverEra) => table(clientEra, serverEra, results, upstreams, number)),
+    (['handshake', 'modern'] as const).flatMap((serverEra) =>
+      writeTable(clientEra, serverEra, results, upstreams, number),
+    ),
   );
   return `${[
     '# Compatibility',
@@ -58,11 +60,11 @@ export function page(results: readonly Result[], upstreams: readonly Upstream[])
     '',
     '## Versions',
     '',
-    ...versions(upstreams),
+    ...listVersions(upstreams),
   ].join('\n')}\n`;
 }
 
-function table(
+function writeTable(
   clientEra: Era,
   serverEra: Era,
   results: readonly Result[],
@@ -75,7 +77,7 @@ function table(
     const cells = columns.map(({ name }) => {
       const marks = results
         .filter((result) => result.upstream === name && names.includes(result.client))
-        .map(({ outcomes }) => mark(outcomes.get(feature), number));
+        .map(({ outcomes }) => writeMark(outcomes.get(feature), number));
       return [...new Set(marks)].join(', ');
     });
     return `| ${[titles[feature], ...cells].join(' | ')} |`;
@@ -90,13 +92,13 @@ function table(
   ];
 }
 
-function mark(outcome: Outcome | undefined, number: (reason: string) => string): string {
+function writeMark(outcome: Outcome | undefined, number: (reason: string) => string): string {
   if (outcome === undefined) return 'not tried';
   if (outcome.kind === 'named') return number(outcome.reason);
   return outcome.kind === 'works' ? '✓' : '✗';
 }
 
-function versions(upstreams: readonly Upstream[]): string[] {
+function listVersions(upstreams: readonly Upstream[]): string[] {
   const lock = JSON.parse(readFileSync(join(repository, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, { version: string } | undefined>;
   };

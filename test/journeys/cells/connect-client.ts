@@ -2,7 +2,7 @@ import { pathToFileURL } from 'node:url';
 import { connectV1 } from '../clients/connect/connect-v1.ts';
 import { connectV2 } from '../clients/connect/connect-v2.ts';
 import type { McpClient, Target } from '../clients/connect/mcp-client.ts';
-import { createPerson } from '../clients/connect/simulated-user.ts';
+import { createSimulatedUser } from '../clients/connect/simulated-user.ts';
 
 export type Era = McpClient['era'];
 
@@ -17,14 +17,14 @@ export type ClientName = keyof typeof clients;
 export const clientNames = Object.keys(clients) as ClientName[];
 
 /** Connects a client that can do everything; `root` is the folder it shows to servers. */
-export function connect(name: ClientName, target: Target, root: string): Promise<McpClient> {
-  const person = createPerson([{ uri: pathToFileURL(root).href, name: 'files' }]);
+export function connectClient(name: ClientName, target: Target, root: string): Promise<McpClient> {
+  const person = createSimulatedUser([{ uri: pathToFileURL(root).href, name: 'files' }]);
   if (name === 'v1') return connectV1(target, person);
   return connectV2(name === 'pinned' ? { pin: '2026-07-28' } : name, target, person);
 }
 
 /** One server of many, seen as if it were alone: names get the server's name in front, or lose it. */
-export function only(client: McpClient, server: string): McpClient {
+export function limitToServer(client: McpClient, server: string): McpClient {
   const prefix = `${server}__`;
   const own = (names: readonly string[]) =>
     names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length));

@@ -1,14 +1,14 @@
 import { expect } from 'vitest';
 import type { McpClient } from '../clients/connect/mcp-client.ts';
 import type { Evidence } from '../clients/evidence/evidence.ts';
-import { progressOf } from '../clients/evidence/wire-log.ts';
-import { cancel } from './check-cancellation.ts';
-import { listChanged, logging, subscribe } from './check-notifications.ts';
-import { elicitation, roots, sampling } from './check-server-questions.ts';
+import { findProgress } from '../clients/evidence/wire-log.ts';
+import { checkCancellation } from './check-cancellation.ts';
+import { checkListChanged, checkLogging, checkSubscriptions } from './check-notifications.ts';
+import { checkElicitation, checkRoots, checkSampling } from './check-server-questions.ts';
 import type { Script } from './upstream-scripts.ts';
 
 /** One client at one upstream, whatever lies between them. */
-export interface Visit {
+export interface CheckParts {
   readonly client: McpClient;
   readonly script: Script;
   readonly evidence: Evidence;
@@ -17,13 +17,13 @@ export interface Visit {
 }
 
 /** The part of a script that a feature is shown by. */
-export function part<K extends keyof Script>({ script }: Visit, name: K): Exclude<Script[K], string> {
+export function readScriptPart<K extends keyof Script>({ script }: CheckParts, name: K): Exclude<Script[K], string> {
   const found = script[name];
   if (typeof found === 'string') throw new Error(found);
   return found as Exclude<Script[K], string>;
 }
 
-type Check = (visit: Visit) => Promise<void>;
+type Check = (visit: CheckParts) => Promise<void>;
 
 const tools: Check = async ({ client, script }) => {
   expect((await client.tools()).map(({ name }) => name)).toEqual(expect.arrayContaining([...script.tools]));
@@ -36,11 +36,11 @@ const call: Check = async ({ client, script }) => {
 /** All of it, in order, and nothing after the answer. */
 const progress: Check = async (visit) => {
   const { client } = visit;
-  const { tool, args, steps } = part(visit, 'progress');
+  const { tool, args, steps } = readScriptPart(visit, 'progress');
   const told: unknown[] = [];
   await client.call(tool, args, { onprogress: (step) => void told.push(step) });
   const calls = client.wire.filter(({ way, message }) => way === 'sent' && message.method === 'tools/call');
-  const { before, afterAnswer } = progressOf(client.wire, calls.at(-1)?.message.id);
+  const { before, afterAnswer } = findProgress(client.wire, calls.at(-1)?.message.id);
   expect(before).toEqual(steps);
   expect(afterAnswer).toEqual([]);
   // The callback may miss the last one, see logWire; what it gets must be right.
@@ -48,25 +48,25 @@ const progress: Check = async (visit) => {
 };
 
 const resources: Check = async (visit) => {
-  const { uri, says } = part(visit, 'resources');
+  const { uri, says } = readScriptPart(visit, 'resources');
   expect(await visit.client.resources()).toContain(uri);
   expect(await visit.client.read(uri)).toContain(says);
 };
 
 const templates: Check = async (visit) => {
-  const { template, uri, says } = part(visit, 'templates');
+  const { template, uri, says } = readScriptPart(visit, 'templates');
   expect(await visit.client.templates()).toContain(template);
   expect(await visit.client.read(uri)).toContain(says);
 };
 
 const prompts: Check = async (visit) => {
-  const { name, args, says } = part(visit, 'prompts');
+  const { name, args, says } = readScriptPart(visit, 'prompts');
   expect(await visit.client.prompts()).toContain(name);
   expect(await visit.client.prompt(name, args)).toBe(says);
 };
 
 const completion: Check = async (visit) => {
-  const { prompt, argument, value, says } = part(visit, 'completion');
+  const { prompt, argument, value, says } = readScriptPart(visit, 'completion');
   expect(await visit.client.complete(prompt, argument, value)).toEqual(says);
 };
 
@@ -74,17 +74,17 @@ export const checks = {
   tools,
   call,
   progress,
-  cancel,
-  logging,
+  cancel: checkCancellation,
+  logging: checkLogging,
   resources,
   templates,
-  subscribe,
+  subscribe: checkSubscriptions,
   prompts,
   completion,
-  elicitation,
-  sampling,
-  roots,
-  listChanged,
+  elicitation: checkElicitation,
+  sampling: checkSampling,
+  roots: checkRoots,
+  listChanged: checkListChanged,
 } satisfies { readonly [K in keyof Script]: Check };
 
 export type Feature = keyof typeof checks;

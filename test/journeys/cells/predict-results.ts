@@ -6,7 +6,7 @@ import type { Upstream } from './upstreams.ts';
 const nowhere = { folder: '', files: '', taps: '', remove() {} };
 
 /** What the scripts say of the cells that were not tried: whatever is asked for there works, the rest has its reason. */
-export function promised(upstreams: readonly Upstream[], tried: readonly Result[]): Result[] {
+export function predictResults(upstreams: readonly Upstream[], tried: readonly Result[]): Result[] {
   return upstreams.flatMap((upstream) => {
     const script = upstream.script(nowhere);
     const outcome = (feature: Feature): Outcome => {

@@ -3,7 +3,7 @@ import { featureNames } from './feature-checks.ts';
 import { entrances, type Result } from './results.ts';
 
 /** Features down, clients across, grouped by upstream, one block for each entrance; a letter names a reason. */
-export function grid(results: readonly Result[], upstreams: readonly string[]): string {
+export function printGrid(results: readonly Result[], upstreams: readonly string[]): string {
   const reasons: string[] = [];
   const mark = (result: Result | undefined, feature: (typeof featureNames)[number]) => {
     const outcome = result?.outcomes.get(feature);

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Evidence, stdioEvidence, tapped } from '../clients/evidence/evidence.ts';
+import { type Evidence, readStdioEvidence, tapArguments } from '../clients/evidence/evidence.ts';
 import { startHttpTap } from '../clients/evidence/tap-http.ts';
-import { createPlace, type Place, startHttpUpstream } from '../clients/upstreams.ts';
+import { createTestFolders, startHttpUpstream, type TestFolders } from '../clients/upstreams.ts';
 import { repository } from '../start-ambit.ts';
 import type { Era } from './connect-client.ts';
 import { startLite } from './servers/start-lite.ts';
@@ -32,8 +32,8 @@ export interface Upstream {
   /** What it is made of: a package and, where it says nothing of itself, the transport. */
   readonly title: string;
   readonly packages: readonly string[];
-  script(place: Place): Script;
-  start(place: Place): Promise<Started>;
+  script(place: TestFolders): Script;
+  start(place: TestFolders): Promise<Started>;
 }
 
 export interface Started {
@@ -42,18 +42,18 @@ export interface Started {
   stop(): Promise<void>;
 }
 
-function onStdio(args: (place: Place) => string[]): Upstream['start'] {
+function startOnStdio(args: (place: TestFolders) => string[]): Upstream['start'] {
   return async (place) => ({
     config: {
       command: process.execPath,
-      args: [...tapped(place.taps), ...args(place)],
+      args: [...tapArguments(place.taps), ...args(place)],
     },
-    evidence: () => stdioEvidence(place.taps),
+    evidence: () => readStdioEvidence(place.taps),
     stop: async () => {},
   });
 }
 
-function overHttp(start: () => Promise<{ url: string; stop(): Promise<void> }>): Upstream['start'] {
+function startOverHttp(start: () => Promise<{ url: string; stop(): Promise<void> }>): Upstream['start'] {
   return async () => {
     const server = await start();
     const tap = await startHttpTap(server.url);
@@ -68,21 +68,24 @@ function overHttp(start: () => Promise<{ url: string; stop(): Promise<void> }>):
   };
 }
 
-const fixtureOf = (era: Era, transport: 'stdio' | 'http'): Upstream => ({
+const createFixtureUpstream = (era: Era, transport: 'stdio' | 'http'): Upstream => ({
   name: `fixture-${era}-${transport}`,
   era,
   title: `\`server\`, ${transport === 'http' ? 'HTTP' : transport}`,
   packages: ['@modelcontextprotocol/server'],
   script: () => fixture,
-  start: transport === 'stdio' ? onStdio(() => [fixtureServer]) : overHttp(() => startHttpUpstream('fixture http')),
+  start:
+    transport === 'stdio'
+      ? startOnStdio(() => [fixtureServer])
+      : startOverHttp(() => startHttpUpstream('fixture http')),
 });
-const tinyOf = (era: Era): Upstream => ({
+const createTinyUpstream = (era: Era): Upstream => ({
   name: `tmcp-${era}`,
   era,
   title: '`tmcp`, stdio',
   packages: ['tmcp'],
   script: () => (era === 'modern' ? tinyModern : framework('tiny')),
-  start: onStdio(() => [join(others, 'tiny.js')]),
+  start: startOnStdio(() => [join(others, 'tiny.js')]),
 });
 
 /** Those of one group stand together behind one Ambit; no two of them have a resource of the same address. */
@@ -94,16 +97,20 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-everything`, stdio',
       packages: ['@modelcontextprotocol/server-everything'],
       script: () => everything,
-      start: onStdio(() => [everythingServer, 'stdio']),
+      start: startOnStdio(() => [everythingServer, 'stdio']),
     },
-    fixtureOf('modern', 'stdio'),
+    createFixtureUpstream('modern', 'stdio'),
     {
       name: 'memory',
       era: 'handshake',
       title: '`server-memory`, stdio',
       packages: ['@modelcontextprotocol/server-memory'],
       script: () => memory,
-      start: onStdio(() => ['--import', pathToFileURL(join(others, 'own-memory.js')).href, theirs('server-memory')]),
+      start: startOnStdio(() => [
+        '--import',
+        pathToFileURL(join(others, 'own-memory.js')).href,
+        theirs('server-memory'),
+      ]),
     },
   ],
   [
@@ -113,32 +120,32 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-everything`, HTTP',
       packages: ['@modelcontextprotocol/server-everything'],
       script: () => everything,
-      start: overHttp(() => startHttpUpstream('everything http')),
+      start: startOverHttp(() => startHttpUpstream('everything http')),
     },
-    fixtureOf('modern', 'http'),
-    tinyOf('modern'),
+    createFixtureUpstream('modern', 'http'),
+    createTinyUpstream('modern'),
   ],
   [
-    fixtureOf('handshake', 'stdio'),
+    createFixtureUpstream('handshake', 'stdio'),
     {
       name: 'fastmcp',
       era: 'handshake',
       title: '`fastmcp`, stdio',
       packages: ['fastmcp'],
       script: () => fast,
-      start: onStdio(() => [join(others, 'fast.js')]),
+      start: startOnStdio(() => [join(others, 'fast.js')]),
     },
-    tinyOf('handshake'),
+    createTinyUpstream('handshake'),
   ],
   [
-    fixtureOf('handshake', 'http'),
+    createFixtureUpstream('handshake', 'http'),
     {
       name: 'lite',
       era: 'handshake',
       title: '`mcp-lite`, HTTP',
       packages: ['mcp-lite'],
       script: () => lite,
-      start: overHttp(startLite),
+      start: startOverHttp(startLite),
     },
     {
       name: 'filesystem',
@@ -146,7 +153,10 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-filesystem`, stdio',
       packages: ['@modelcontextprotocol/server-filesystem'],
       script: (place) => filesystem(place.files),
-      start: onStdio((place) => [join(packages, 'server-filesystem', 'dist', 'index.js'), join(place.folder, 'start')]),
+      start: startOnStdio((place) => [
+        join(packages, 'server-filesystem', 'dist', 'index.js'),
+        join(place.folder, 'start'),
+      ]),
     },
     {
       name: 'thinking',
@@ -154,9 +164,9 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-sequential-thinking`, stdio',
       packages: ['@modelcontextprotocol/server-sequential-thinking'],
       script: () => thinking,
-      start: onStdio(() => [theirs('server-sequential-thinking')]),
+      start: startOnStdio(() => [theirs('server-sequential-thinking')]),
     },
   ],
 ];
 export const upstreams: readonly Upstream[] = groups.flat();
-export { createPlace, type Place };
+export { createTestFolders as createPlace, type TestFolders as Place };

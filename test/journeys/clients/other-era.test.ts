@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { ambitBin, filesIn } from '../start-ambit.ts';
+import { ambitBin, fileFlags } from '../start-ambit.ts';
 import { type Served, serveHere } from '../start-embedded-ambit.ts';
-import { clientNames, connect } from './connect/connect-client.ts';
-import { modernOnly, refusalOf } from './connect/connection-refusal.ts';
+import { clientNames, connectClient } from './connect/connect-client.ts';
+import { modernOnly, readRefusal } from './connect/connection-refusal.ts';
 import type { Target } from './connect/mcp-client.ts';
 
 const server = join(import.meta.dirname, 'modern-only.js');
@@ -22,7 +22,7 @@ beforeAll(async () => {
     'without Ambit': { kind: 'stdio', args: [server] },
     'ambit run': {
       kind: 'stdio',
-      args: [ambitBin, 'run', '--trust', 'direct', ...filesIn(folder), '--', process.execPath, server],
+      args: [ambitBin, 'run', '--trust', 'direct', ...fileFlags(folder), '--', process.execPath, server],
     },
     'ambit serve': { kind: 'http', url: ambit.mcp('found'), token },
     'ambit serve, era configured': { kind: 'http', url: ambit.mcp('told'), token },
@@ -40,7 +40,7 @@ function started() {
 
 describe('a server that has left the handshake behind', () => {
   test('tells a client that knows only the handshake so, without Ambit', async () => {
-    expect(await refusalOf(connect('v1', ways['without Ambit']!, folder))).toMatchObject(modernOnly);
+    expect(await readRefusal(connectClient('v1', ways['without Ambit']!, folder))).toMatchObject(modernOnly);
   });
 
   // Each client and each way has its turn; the proof has every client by every way.
@@ -55,7 +55,7 @@ describe('a server that has left the handshake behind', () => {
   );
 
   test.each(proof ? all : pairs)('works with client %s: %s', async (client, way) => {
-    const connected = await connect(client, ways[way]!, folder);
+    const connected = await connectClient(client, ways[way]!, folder);
     expect(connected.era).toBe(client === 'v1' || client === 'leg' ? 'handshake' : 'modern');
     expect(await connected.call('echo', { text: 'there and back' })).toBe('there and back');
     await connected.close();

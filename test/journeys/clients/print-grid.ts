@@ -11,7 +11,7 @@ const width = 100;
  * Features down, clients across, grouped by upstream; a dash carries a letter that names its reason below. A column
  * that is only a sentence had no connection at all, for that reason. A dot was not tried.
  */
-export function grid(
+export function printGrid(
   title: string,
   features: readonly string[],
   groups: ReadonlyMap<string, ReadonlyMap<string, Column>>,

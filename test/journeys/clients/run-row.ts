@@ -1,14 +1,14 @@
 import { expect } from 'vitest';
-import type { Visit } from './checks/check.ts';
-import { lacking, speaksModern } from './checks/missing-features.ts';
+import type { CheckParts } from './checks/check.ts';
+import { listMissingFeatures, speaksModern } from './checks/missing-features.ts';
 import { type Feature, featureNames, tryFeatures } from './checks/try-features.ts';
-import { type ClientName, connect } from './connect/connect-client.ts';
+import { type ClientName, connectClient } from './connect/connect-client.ts';
 import type { Target } from './connect/mcp-client.ts';
-import { type Evidence, stdioEvidence, tapped } from './evidence/evidence.ts';
+import { type Evidence, readStdioEvidence, tapArguments } from './evidence/evidence.ts';
 import type { HttpTap } from './evidence/tap-http.ts';
-import { strays } from './evidence/wire-log.ts';
+import { findStrayMessages } from './evidence/wire-log.ts';
 import type { Column } from './print-grid.ts';
-import { createPlace, type Place, scriptOf, stdioArgs, type UpstreamName } from './upstreams.ts';
+import { createTestFolders, findScript, listStdioArguments, type TestFolders, type UpstreamName } from './upstreams.ts';
 
 /** One client at one upstream, through Ambit. */
 export interface Row {
@@ -16,7 +16,7 @@ export interface Row {
   readonly upstream: UpstreamName;
   readonly target: Target;
   readonly evidence: Evidence;
-  readonly place: Place;
+  readonly place: TestFolders;
   /** In front of the upstream, where that is reached over HTTP. */
   readonly tap: HttpTap | undefined;
   /** Whether to try without Ambit what does not work with it. */
@@ -27,26 +27,26 @@ export interface Row {
 export async function runRow(row: Row): Promise<Column> {
   // Clients of the other era cross a bridge: those cells are tried in test/journeys/cells.
   if (['aut', 'pin'].includes(row.client) && !speaksModern(row.upstream)) return 'over the bridge: see cells';
-  const visited = await visit(row);
+  const visited = await connectToUpstream(row);
   const speaks = ['aut', 'pin'].includes(row.client) && speaksModern(row.upstream) ? 'modern' : 'handshake';
   expect(visited.client.era).toBe(speaks);
   const outcomes = await tryFeatures(visited, featureNames);
   const absent = featureNames.filter((name) => outcomes.get(name)?.mark === '–');
-  for (const name of row.compare ? await foundWithoutAmbit(row, absent) : []) {
+  for (const name of row.compare ? await tryWithoutAmbit(row, absent) : []) {
     outcomes.set(name, { mark: '✗', reason: 'it works without Ambit' });
   }
   const failed = [...outcomes].filter(([, { mark }]) => mark === '✗');
   expect({ client: row.client, failed }).toEqual({ client: row.client, failed: [] });
-  expect(absent).toEqual(featureNames.filter((name) => lacking(row.upstream, speaks).includes(name)));
-  expect(strays(visited.client.wire)).toEqual([]);
+  expect(absent).toEqual(featureNames.filter((name) => listMissingFeatures(row.upstream, speaks).includes(name)));
+  expect(findStrayMessages(visited.client.wire)).toEqual([]);
   return outcomes;
 }
 
-async function foundWithoutAmbit(row: Row, names: readonly Feature[]): Promise<Feature[]> {
+async function tryWithoutAmbit(row: Row, names: readonly Feature[]): Promise<Feature[]> {
   if (names.length === 0) return [];
-  const place = createPlace();
+  const place = createTestFolders();
   try {
-    const direct = await visit({ ...row, ...directly({ ...row, place }), place });
+    const direct = await connectToUpstream({ ...row, ...targetWithoutAmbit({ ...row, place }), place });
     const outcomes = await tryFeatures(direct, names);
     await direct.client.close();
     return names.filter((name) => outcomes.get(name)?.mark !== '–');
@@ -55,14 +55,14 @@ async function foundWithoutAmbit(row: Row, names: readonly Feature[]): Promise<F
   }
 }
 
-function directly({ upstream, place, tap }: Row): Pick<Row, 'target' | 'evidence'> {
+function targetWithoutAmbit({ upstream, place, tap }: Row): Pick<Row, 'target' | 'evidence'> {
   if (tap !== undefined) return { target: { kind: 'http', url: tap.url }, evidence: tap.watch() };
-  const args = [...tapped(place.taps), ...stdioArgs(upstream, place)];
-  return { target: { kind: 'stdio', args }, evidence: stdioEvidence(place.taps) };
+  const args = [...tapArguments(place.taps), ...listStdioArguments(upstream, place)];
+  return { target: { kind: 'stdio', args }, evidence: readStdioEvidence(place.taps) };
 }
 
-async function visit({ client, upstream, target, evidence, place }: Row): Promise<Visit> {
-  const connected = await connect(client, target, place.files);
+async function connectToUpstream({ client, upstream, target, evidence, place }: Row): Promise<CheckParts> {
+  const connected = await connectClient(client, target, place.files);
   const token = target.kind === 'http' ? target.token : undefined;
   if (connected.era === 'handshake') {
     // Ambit answers a GET at once, not every server does: there the request has to do, and a round trip after it.
@@ -73,7 +73,7 @@ async function visit({ client, upstream, target, evidence, place }: Row): Promis
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
   return {
     client: connected,
-    script: scriptOf(upstream, place),
+    script: findScript(upstream, place),
     evidence,
     folder: place.folder,
     address: target.kind === 'http' ? { url: target.url, headers } : undefined,

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 const SERVER = fileURLToPath(new URL('../../fixtures/conformance/http.js', import.meta.url));
 
 /** Starts the conformance fixture server and resolves when it listens. */
-export async function startFixture(): Promise<{ url: string; stop(): Promise<void> }> {
+export async function startConformanceServer(): Promise<{ url: string; stop(): Promise<void> }> {
   // The channel is never written to; the server ends when it closes, even if this process is killed.
   const child = spawn(process.execPath, [SERVER], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
   const exited = once(child, 'exit');

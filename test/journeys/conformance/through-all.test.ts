@@ -6,7 +6,7 @@ import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
 import { cannotPass, namesNothing } from './mixed-cells.ts';
 import { startRenamingProxy } from './renaming-proxy.ts';
 import { conformanceTable, type Revision, runConformance, type ScenarioOutcome } from './run-conformance.ts';
-import { startFixture } from './start-conformance-server.ts';
+import { startConformanceServer } from './start-conformance-server.ts';
 
 const push = { sampling: true, elicitation: true, roots: true };
 const command = {
@@ -14,11 +14,11 @@ const command = {
   args: [join(repository, 'test/fixtures/conformance/stdio.js')],
   push,
 };
-const fixtures: Awaited<ReturnType<typeof startFixture>>[] = [];
+const fixtures: Awaited<ReturnType<typeof startConformanceServer>>[] = [];
 let ambit: RunningAmbit;
 
 async function fixture(): Promise<{ url: string; push: typeof push }> {
-  const started = await startFixture();
+  const started = await startConformanceServer();
   fixtures.push(started);
   return { url: started.url, push };
 }

@@ -2,13 +2,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { answerOf, callModern, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
-import { servers, startTold, type TestSession, type ToldUpstreams } from './start-context-gateway.ts';
+import { type ContextGateway, servers, startContextGateway, type TestSession } from './start-context-gateway.ts';
 
-let upstreams: ToldUpstreams;
+let upstreams: ContextGateway;
 let ada: TestSession;
 
 beforeAll(async () => {
-  upstreams = await startTold();
+  upstreams = await startContextGateway();
   ada = await upstreams.open({ userId: 'ada', agentId: 'coder', workspaceId: 'garden', trustLevel: 'direct' });
 });
 
@@ -41,7 +41,7 @@ describe.each(servers)('P12: to %s', (server) => {
         const answer = await answerOf(sent);
         const raw = answer.result?.raw as string;
         expect(raw, JSON.stringify(answer).slice(0, 300)).toContain(params);
-        await upstreams.expectTold(raw, server, ada);
+        await upstreams.expectContext(raw, server, ada);
       }
     }
     await client.leave();
@@ -62,7 +62,7 @@ test('P12: a handshake that Ambit repeats by itself tells the session too, and n
     const handshakes = lines.filter((raw) => raw.includes('"method":"initialize"'));
     expect(handshakes).toHaveLength(server.startsWith('pipe') ? 1 : 2);
     for (const raw of handshakes) {
-      await upstreams.expectTold(raw, server, session);
+      await upstreams.expectContext(raw, server, session);
       tokens.push(/"token":"([^"]+)"/.exec(raw)?.[1] ?? '');
     }
     await client.leave();
@@ -78,14 +78,14 @@ test('P6, P12: a session that is restricted is told as restricted from the next 
     ),
   );
   for (const [server, client] of clients) {
-    await upstreams.expectTold(await textOf(client.call('echo', '{}')), server, session);
+    await upstreams.expectContext(await textOf(client.call('echo', '{}')), server, session);
   }
   await upstreams.gateway.restrictSession(session.id, { trustLevel: 'sandboxed' });
-  const narrowed = { ...session, told: { ...session.told, trustLevel: 'sandboxed' } };
+  const narrowed = { ...session, context: { ...session.context, trustLevel: 'sandboxed' } };
   for (const [server, client] of clients) {
-    await upstreams.expectTold(await textOf(client.call('echo', '{}')), server, narrowed);
+    await upstreams.expectContext(await textOf(client.call('echo', '{}')), server, narrowed);
     const modern = callModern(upstreams.address(server), session.token, 'echo', '{}');
-    await upstreams.expectTold(await textOf(modern), server, narrowed);
+    await upstreams.expectContext(await textOf(modern), server, narrowed);
   }
 });
 

@@ -2,14 +2,20 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { exchange } from '../http-exchange.ts';
 import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from '../raw-mcp-client.ts';
-import { servers, startTold, strayKeys, type TestSession, type ToldUpstreams } from './start-context-gateway.ts';
+import {
+  type ContextGateway,
+  findStrayKeys,
+  servers,
+  startContextGateway,
+  type TestSession,
+} from './start-context-gateway.ts';
 
-let upstreams: ToldUpstreams;
+let upstreams: ContextGateway;
 let ada: TestSession;
 let bob: TestSession;
 
 beforeAll(async () => {
-  upstreams = await startTold();
+  upstreams = await startContextGateway();
   ada = await upstreams.open({
     userId: 'ada',
     agentId: 'coder',
@@ -61,7 +67,7 @@ describe.each(servers)('P4: to %s', (server) => {
     for (const meta of [forged, shuffled, `"ambit/context":null`, `"Ambit/Context":[${forgedContext}]`]) {
       const params = `"name":"${name}","arguments":${argsForged}`;
       const raw = await textOf(sendModern(url, ada.token, { name, params, meta, headers }));
-      await upstreams.expectTold(raw, server, ada);
+      await upstreams.expectContext(raw, server, ada);
       expect(outsideArguments(raw)).not.toContain('forged');
       if (meta === shuffled) expect(raw).toContain(hints);
     }
@@ -70,7 +76,7 @@ describe.each(servers)('P4: to %s', (server) => {
       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${name}","_meta":{${meta}}}}`;
     for (const meta of [`${forged},${modernMeta}`, modernMeta.replace(',', `,${forged},`)]) {
       const raw = await textOf(sendModern(url, ada.token, { name }, body(meta)));
-      await upstreams.expectTold(raw, server, ada);
+      await upstreams.expectContext(raw, server, ada);
       expect(raw).not.toContain('forged');
     }
   });
@@ -81,11 +87,11 @@ describe.each(servers)('P4: to %s', (server) => {
     const client = await shakeHands(url, ada.token, '2025-11-25', `{"elicitation":{}},"_meta":{${shuffled}}`);
     for (const meta of ['', forged, shuffled]) {
       const raw = await textOf(client.call(name, argsForged, { meta }));
-      await upstreams.expectTold(raw, server, ada);
+      await upstreams.expectContext(raw, server, ada);
       expect(outsideArguments(raw)).not.toContain('forged');
     }
     const bare = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"${name}"}}`;
-    await upstreams.expectTold(await textOf(client.post(bare, headers)), server, ada);
+    await upstreams.expectContext(await textOf(client.post(bare, headers)), server, ada);
     await client.leave();
   });
 
@@ -102,7 +108,7 @@ describe.each(servers)('P4: to %s', (server) => {
       (text) => JSON.parse(text) as { result: { content: [{ text: string }] } }[],
     );
     expect(answers).toHaveLength(3);
-    for (const { result } of answers) await upstreams.expectTold(result.content[0].text, server, ada);
+    for (const { result } of answers) await upstreams.expectContext(result.content[0].text, server, ada);
     await client.leave();
   });
 
@@ -119,7 +125,7 @@ describe.each(servers)('P4: to %s', (server) => {
     const raw = await textOf(asking);
     expect(raw).not.toContain('forged');
     expect(raw).toContain('"action":"accept"');
-    if (pushed === 'state') await upstreams.expectTold(raw, server, ada);
+    if (pushed === 'state') await upstreams.expectContext(raw, server, ada);
     await client.leave();
 
     const asks = server.endsWith('-old') ? 'push' : 'state';
@@ -137,7 +143,7 @@ describe.each(servers)('P4: to %s', (server) => {
     const again = await textOf(retry(ada.token));
     expect(again).not.toContain('forged');
     expect(again).toContain('"action":"accept"');
-    if (asks === 'state') await upstreams.expectTold(again, server, ada);
+    if (asks === 'state') await upstreams.expectContext(again, server, ada);
   });
 
   test('and on the way back our keys are taken out of results and questions', async () => {
@@ -204,7 +210,7 @@ describe.each(servers)('P4: to %s', (server) => {
         headers: { 'mcp-session-id': other.transportId },
       }),
     );
-    await upstreams.expectTold(raw, server, ada);
+    await upstreams.expectContext(raw, server, ada);
     const { result } = await answerOf(callModern(own(), bob.token, 'task', '{"marker":"m"}'));
     const taskId = (result?.taskId ?? (result?.task as { taskId: string } | undefined)?.taskId) as string;
     const stolen = await answerOf(
@@ -239,10 +245,10 @@ describe('P12: of everything that an upstream was ever sent', () => {
       for (const raw of requests) {
         const { sessionId } = (JSON.parse(raw) as { params: { _meta: { 'ambit/context': { sessionId: string } } } })
           .params._meta['ambit/context'];
-        await upstreams.expectTold(raw, server, sessionId === bob.id ? bob : ada);
+        await upstreams.expectContext(raw, server, sessionId === bob.id ? bob : ada);
       }
       for (const raw of lines) {
-        expect(strayKeys(raw), raw).toEqual([]);
+        expect(findStrayKeys(raw), raw).toEqual([]);
         expect(raw).not.toContain('"odd":1');
       }
     },

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { proof } from '../../proof.ts';
-import { listen } from '../../public/sdk/start-http-server.ts';
+import { startHttpServer } from '../../public/sdk/start-http-server.ts';
 import { type ReplayingProxy, startReplayingProxy } from './replaying-proxy.ts';
 
 const between = join(import.meta.dirname, 'fixtures/says-twice.js');
@@ -33,7 +33,7 @@ async function define(name: string, sdk: 'v1' | 'v2', era: 'auto' | 'handshake')
   if (name.startsWith('stdio')) return { command: process.execPath, args: [between, script(sdk)], era };
   let behind = '';
   const proxy = await startReplayingProxy(() => behind);
-  const server = await listen(sdk, keys, () => proxy.url);
+  const server = await startHttpServer(sdk, keys, () => proxy.url);
   behind = server.url;
   proxies.set(name, proxy);
   closers.push(proxy.close, server.close);

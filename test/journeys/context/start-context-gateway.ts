@@ -18,7 +18,7 @@ export interface TestSession {
   readonly id: string;
   readonly token: string;
   /** What every tool has to be told of it. */
-  readonly told: {
+  readonly context: {
     readonly sessionId: string;
     readonly userId: string;
     readonly agentId: string | undefined;
@@ -28,7 +28,7 @@ export interface TestSession {
   };
 }
 
-export interface ToldUpstreams {
+export interface ContextGateway {
   readonly gateway: EmbeddedGateway;
   readonly folder: string;
   readonly url: string;
@@ -38,7 +38,7 @@ export interface ToldUpstreams {
   audience(server: Server): string;
   open(draft: SessionDraft): Promise<TestSession>;
   /** The message is told exactly this session, once, in `_meta` and nowhere else. */
-  expectTold(raw: string, server: Server, session: TestSession): Promise<void>;
+  expectContext(raw: string, server: Server, session: TestSession): Promise<void>;
   /** Everything a server was ever sent in a session that is still open. */
   received(server: Server, session: TestSession): Promise<string[]>;
   /** The bodies and headers of all requests over HTTP. */
@@ -46,7 +46,7 @@ export interface ToldUpstreams {
   close(): Promise<void>;
 }
 
-export async function startTold(): Promise<ToldUpstreams> {
+export async function startContextGateway(): Promise<ContextGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-told-'));
   const web = await startRecorder();
   const pipe = stdioRecorder;
@@ -75,8 +75,8 @@ export async function startTold(): Promise<ToldUpstreams> {
   const audience = (server: Server) => (server.startsWith('web') ? urlOf(server) : `ambit:server:${server}`);
   const address = (server?: Server) => (server === undefined ? `${url}/mcp` : `${url}/mcp/${server}`);
 
-  const overHttp: ToldUpstreams['overHttp'] = async () =>
-    (await fetch(new URL('/recorded', web.url))).json() as ReturnType<ToldUpstreams['overHttp']>;
+  const overHttp: ContextGateway['overHttp'] = async () =>
+    (await fetch(new URL('/recorded', web.url))).json() as ReturnType<ContextGateway['overHttp']>;
 
   return {
     gateway,
@@ -89,15 +89,15 @@ export async function startTold(): Promise<ToldUpstreams> {
     async open(draft) {
       const { id, token } = await gateway.createSession(draft);
       const { userId = 'local', agentId, workspaceId, trustLevel = 'direct' } = draft;
-      return { id, token, told: { sessionId: id, userId, agentId, workspaceId, trustLevel, permissions: [] } };
+      return { id, token, context: { sessionId: id, userId, agentId, workspaceId, trustLevel, permissions: [] } };
     },
-    async expectTold(raw, server, session) {
+    async expectContext(raw, server, session) {
       const message = readMessage(Buffer.from(raw));
       const ours = (message.meta?.members ?? []).filter(({ key }) => isOurKey(key)).map(({ key }) => key);
       expect(ours, raw).toEqual(['ambit/context']);
-      const plain = parsed(message)._meta?.['ambit/context'] as Record<string, unknown>;
+      const plain = parseParams(message)._meta?.['ambit/context'] as Record<string, unknown>;
       const { iat = 0 } = decodeJwt(String(plain['token']));
-      const context = await readContext(callOf(message), {
+      const context = await readContext(describeCall(message), {
         keys,
         audience: audience(server),
         // As of the moment it was sent: a token lives for a minute, and some are looked at later.
@@ -105,9 +105,9 @@ export async function startTold(): Promise<ToldUpstreams> {
         replays: createReplayMemory(),
         env: {},
       });
-      expect(context, raw).toMatchObject({ status: 'verified', reason: undefined, ...session.told });
-      expect(plain.workspacePath ?? undefined).toBe(pathOf(session.told.workspaceId));
-      expect(plain.permissions).toEqual(session.told.permissions);
+      expect(context, raw).toMatchObject({ status: 'verified', reason: undefined, ...session.context });
+      expect(plain.workspacePath ?? undefined).toBe(pathOf(session.context.workspaceId));
+      expect(plain.permissions).toEqual(session.context.permissions);
     },
     async received(server, session) {
       if (!server.startsWith('web')) {
@@ -133,19 +133,19 @@ interface Params {
   readonly arguments?: unknown;
 }
 
-function parsed(message: Message): Params {
+function parseParams(message: Message): Params {
   return (JSON.parse(message.bytes.toString()) as { params?: Params }).params ?? {};
 }
 
 /** As somebody else's server would describe the call it got. */
-function callOf(message: Message) {
-  const { _meta: meta, name, uri, arguments: given } = parsed(message);
+function describeCall(message: Message) {
+  const { _meta: meta, name, uri, arguments: given } = parseParams(message);
   const about = message.method.startsWith('resources/') ? uri : (name ?? uri);
   return { meta, method: message.method, name: about, arguments: given, transport: 'http' as const };
 }
 
 /** Where in a message keys of ours stand that are not its context; its arguments are its own. */
-export function strayKeys(raw: string): string[] {
+export function findStrayKeys(raw: string): string[] {
   const found: string[] = [];
   const look = (value: unknown, path: string): void => {
     if (typeof value !== 'object' || value === null || path === '.params.arguments' || path.endsWith('.content'))

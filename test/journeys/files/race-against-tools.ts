@@ -46,7 +46,7 @@ export interface Racing {
 }
 
 /** Every tool at once, each over and over for that long, while a folder on their way is swapped for a link out. */
-export async function race(
+export async function raceAgainstTools(
   open: (scene: Scene, account: Account) => Promise<FileServer>,
   tools: Readonly<Record<string, readonly Call[]>>,
   { account = own, ms, isEnough = (_, { done }) => done >= enough }: Racing,
@@ -83,7 +83,7 @@ export async function race(
 }
 
 /** Ambit as it is published, and its Node, where another account can read them wherever this checkout lies. */
-export function openAmbit(scene: Scene, account: Account, node = process.execPath): Promise<FileServer> {
+export function openAmbitServer(scene: Scene, account: Account, node = process.execPath): Promise<FileServer> {
   const home = join(scene.base, 'ambit');
   mkdirSync(home);
   const ownNode = join(home, 'node');
@@ -109,7 +109,7 @@ export function openAmbit(scene: Scene, account: Account, node = process.execPat
   return openServer([ownNode, join(home, 'bin/ambit.js'), 'stdio', ...flags], account);
 }
 
-export function openPublished(scene: Scene): Promise<FileServer> {
+export function openPublishedServer(scene: Scene): Promise<FileServer> {
   const server = join(repository, 'node_modules/@modelcontextprotocol/server-filesystem/dist/index.js');
   return openServer([process.execPath, server, scene.inside()], own);
 }

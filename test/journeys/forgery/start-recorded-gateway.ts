@@ -35,7 +35,7 @@ export async function startAttacked(
   // Told nothing, so that what an upstream sees of our keys can only be what the caller smuggled past us.
   const pipe = { ...stdioRecorder, context: 'none' };
   const whole = { servers: { pipe, tube: pipe, web: { url: web, context: 'none' }, ...servers }, ...rest };
-  const ambit = await (env === undefined ? serveHere(whole) : serveApart(whole, env));
+  const ambit = await (env === undefined ? serveHere(whole) : startApart(whole, env));
   const { open, sessions, end } = ambit;
   return {
     ambit,
@@ -53,7 +53,7 @@ export async function startAttacked(
   };
 }
 
-async function serveApart(config: Record<string, unknown>, env: NodeJS.ProcessEnv): Promise<Served> {
+async function startApart(config: Record<string, unknown>, env: NodeJS.ProcessEnv): Promise<Served> {
   const { url, dataDir, mcp, session, stop } = await startAmbit(config, env);
   const socket = join(dataDir, 'control.sock');
   return {

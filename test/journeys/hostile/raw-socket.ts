@@ -83,7 +83,7 @@ export function head(path: string, lines: Record<string, string | number> = {}, 
 }
 
 /** The answers on one connection, in order: status and body. */
-export function answersIn(text: string): { status: number; body: string }[] {
+export function parseAnswers(text: string): { status: number; body: string }[] {
   const answers: { status: number; body: string }[] = [];
   let rest = text;
   for (;;) {

@@ -10,17 +10,17 @@ import { askProbe, probeEnvironment } from '../start-probed-ambit.ts';
 
 export const fixtures = join(repository, 'test', 'fixtures', 'hostile');
 
-export function fixture(file: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+export function fixtureServer(file: string, more: Record<string, unknown> = {}): Record<string, unknown> {
   return { command: process.execPath, args: [join(fixtures, file)], ...more };
 }
 
 /** A gateway under attack, with a harmless server beside the hostile ones and a look at what it complains about. */
-export interface Patient extends RunningAmbit {
+export interface WatchedAmbit extends RunningAmbit {
   readonly token: string;
   /** What stderr said of failures inside the gateway itself. */
   complaints(): string[];
   /** Alive under the same pid, healthy, serving others in both eras, and no complaint. */
-  expectWell(): Promise<void>;
+  expectHealthy(): Promise<void>;
   /** In the proof only: while the work goes on, the gateway's memory grows by less than this. */
   expectMemoryWithin(mb: number, work: Promise<unknown>): Promise<void>;
   /**
@@ -35,17 +35,17 @@ export interface Patient extends RunningAmbit {
   pids(): number[];
 }
 
-export async function startPatient(config: {
+export async function startWatchedAmbit(config: {
   readonly servers?: Record<string, unknown>;
   readonly limits?: Record<string, number>;
   readonly processes?: Record<string, number>;
   readonly listen?: Record<string, unknown>;
-}): Promise<Patient> {
+}): Promise<WatchedAmbit> {
   // The attacks are about servers and messages: quotas would stop them too early.
   const quotas = { session: { callsPerMinute: 1_000_000, concurrentCalls: 10_000 } };
   const folder = mkdtempSync(join(tmpdir(), 'ambit-signs-'));
   const probe = join(folder, 'probe.sock');
-  const servers = { calm: fixture('well-behaved.js'), ...config.servers };
+  const servers = { calm: fixtureServer('well-behaved.js'), ...config.servers };
   // Nor do the attacks want for connections.
   const listen = { maxConnections: 4096, ...config.listen };
   const ambit = await startAmbit({ quotas, ...config, listen, servers }, proof ? probeEnvironment(probe) : {});
@@ -65,7 +65,7 @@ export async function startPatient(config: {
     ...ambit,
     token,
     complaints,
-    async expectWell() {
+    async expectHealthy() {
       expect(complaints()).toEqual([]);
       expect([ambit.process.exitCode, ambit.process.signalCode]).toEqual([null, null]);
       const health = await fetch(`${ambit.url}/healthz`);
@@ -76,12 +76,12 @@ export async function startPatient(config: {
     },
     async expectMemoryWithin(mb, work) {
       if (!proof) await work;
-      else expect(await growthDuring(ambit.pid, work)).toBeLessThan(mb);
+      else expect(await measureGrowth(ambit.pid, work)).toBeLessThan(mb);
     },
     async expectHeldWithin(mb, work) {
-      const before = proof ? await heldMb(probe) : 0;
+      const before = proof ? await readHeldMb(probe) : 0;
       const value = await work();
-      if (proof) expect((await heldMb(probe)) - before).toBeLessThan(mb);
+      if (proof) expect((await readHeldMb(probe)) - before).toBeLessThan(mb);
       return value;
     },
     handles: () => readdirSync(`/proc/${ambit.pid}/fd`).length,
@@ -94,7 +94,7 @@ export async function startPatient(config: {
   };
 }
 
-export async function heldMb(probe: string): Promise<number> {
+export async function readHeldMb(probe: string): Promise<number> {
   const { heapUsed, external } = await askProbe(probe);
   return (heapUsed + external) / (1 << 20);
 }
@@ -110,7 +110,7 @@ function residentMb(pid: number): number {
 }
 
 /** By how many megabytes the memory of a process grew at most while something went on. */
-export async function growthDuring(pid: number, work: Promise<unknown>): Promise<number> {
+export async function measureGrowth(pid: number, work: Promise<unknown>): Promise<number> {
   const before = residentMb(pid);
   let peak = before;
   const look = () => {

@@ -3,7 +3,7 @@ import { modernHeaders, modernRequest, post } from '../json-mcp-client.ts';
 import type { RunningAmbit } from '../start-ambit.ts';
 
 /** What calls took, and what went wrong with them. */
-export interface Stretch {
+export interface CallStatistics {
   readonly calls: number;
   readonly p50: number;
   readonly p99: number;
@@ -12,7 +12,7 @@ export interface Stretch {
 
 export interface WorkingSessions {
   /** The calls that end within this time. */
-  stretch(ms: number): Promise<Stretch>;
+  measure(ms: number): Promise<CallStatistics>;
   stop(): Promise<void>;
 }
 
@@ -20,7 +20,7 @@ const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', argum
 const pauseMs = 50;
 
 /** So many sessions, each with its own token, connection and server, that call one tool after the other. */
-export async function startWorking(ambit: RunningAmbit, sessions: number): Promise<WorkingSessions> {
+export async function startWorkingSessions(ambit: RunningAmbit, sessions: number): Promise<WorkingSessions> {
   let times: number[] = [];
   let failures: string[] = [];
   let over = false;
@@ -45,7 +45,7 @@ export async function startWorking(ambit: RunningAmbit, sessions: number): Promi
   for (const token of tokens) await call(token);
   const working = tokens.map(work);
   return {
-    async stretch(ms) {
+    async measure(ms) {
       [times, failures] = [[], []];
       await delay(ms);
       const sorted = times.toSorted((one, other) => one - other);

@@ -27,7 +27,7 @@ export const redirectUri = 'http://127.0.0.1:1/callback';
 export const clientId = 'mcp-client';
 
 /** A real authorization server on this machine, at which everybody is signed in as `alice` and agrees to all. */
-export async function authorizationServer(scopes: string) {
+export async function startAuthorizationServer(scopes: string) {
   let answer: RequestListener = (_request, response) => void response.writeHead(503).end();
   const server = createServer((request, response) => answer(request, response));
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));

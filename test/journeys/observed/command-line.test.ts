@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, expect, test } from 'vitest';
 import { ambitInProcess } from '../../cli/in-process.ts';
 import { stdioRecorder } from '../../fixtures/start-recorder.ts';
-import { filesIn, spawnRun } from '../start-ambit.ts';
+import { fileFlags, spawnRun } from '../start-ambit.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-flags-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -47,7 +47,7 @@ test('L8, L14: ambit run with logs as JSON and sessions named, by flag and envir
 test('what is no level, format or truth is refused as usage', async () => {
   const before = process.env['AMBIT_SESSION_INCLUDE_META'];
   const run = (...flags: string[]) =>
-    ambitInProcess(['run', ...flags, ...filesIn(folder), '--', stdioRecorder.command, ...stdioRecorder.args]);
+    ambitInProcess(['run', ...flags, ...fileFlags(folder), '--', stdioRecorder.command, ...stdioRecorder.args]);
   expect(await run('--log-level', 'loud')).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('debug, info, warn'),

@@ -49,7 +49,7 @@ export const cells: readonly Cell[] = kinds.flatMap((kind) =>
   ),
 );
 
-export function titleOf({ kind, path, name, era }: Cell): string {
+export function writeTitle({ kind, path, name, era }: Cell): string {
   return `${kind.name} · ${path} ${name.slice(0, 40)} · ${era}`;
 }
 

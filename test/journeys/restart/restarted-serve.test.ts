@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
-import { enter, refusalIn, whoamiIn } from '../abandoned/raw-client.ts';
+import { enter, readWhoami, refusalIn } from '../abandoned/raw-client.ts';
 import { ask } from '../request-control.ts';
 import { type CreatedSession, runAmbit, serve, startAmbit } from '../start-ambit.ts';
 import { upstreamProgram } from '../start-probed-ambit.ts';
@@ -54,8 +54,8 @@ test('L6, L16: after kill -9 clients of both eras go on, with what their session
   await beside.close();
   // Two calls before, three after: the sixth is one too many.
   for (const visitor of again) {
-    expect(whoamiIn(await visitor.call('whoami').answered).pid).toBeGreaterThan(0);
-    expect(whoamiIn(await visitor.call('whoami').answered).pid).toBeGreaterThan(0);
+    expect(readWhoami(await visitor.call('whoami').answered).pid).toBeGreaterThan(0);
+    expect(readWhoami(await visitor.call('whoami').answered).pid).toBeGreaterThan(0);
     expect(refusalIn(await visitor.call('whoami').answered)).toBe('QUOTA_EXCEEDED');
   }
 });

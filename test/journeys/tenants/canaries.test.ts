@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
-import { type Canary, createCanaries, type Identity, mayRead } from './canary.ts';
+import { type Canary, createCanaries, type Identity, isReadableBy } from './canary.ts';
 import type { Tenant } from './tenant.ts';
-import { createWorld, type World } from './tenant-gateway.ts';
+import { startTenantGateway, type TenantGateway } from './tenant-gateway.ts';
 
 const canaries = createCanaries();
-let world: World;
+let world: TenantGateway;
 let tenants: Tenant[];
 let found: Map<string, Canary[]>;
 
@@ -83,7 +83,7 @@ function everyRow(): Row[] {
 }
 
 beforeAll(async () => {
-  world = await createWorld(canaries);
+  world = await startTenantGateway(canaries);
   const rows = (proof ? everyRow() : slice).filter(({ trust }) => trust === 'direct' || hasBwrap());
   tenants = await Promise.all(rows.map((row, number) => world.open({ number, ...row })));
   await inBatches((tenant) => tenant.plantEverywhere());
@@ -117,7 +117,7 @@ test('S2: no tenant receives what another has written', () => {
   const leaks = tenants.flatMap(({ identity, received }) =>
     canaries
       .in(received.join('\n'))
-      .filter((canary) => !mayRead(canary, identity))
+      .filter((canary) => !isReadableBy(canary, identity))
       .map((canary) => `${identity.number} ${identity.userId} received: ${tell(canary)}`),
   );
   expect(leaks).toEqual([]);

@@ -3,7 +3,7 @@ import { inProcessTransport } from '../../../src/public/create-gateway.ts';
 import { type Exchange, exchange } from '../http-exchange.ts';
 
 /** A client of one tenant at one address. Every byte that it receives is kept. */
-export interface Speaker {
+export interface TenantClient {
   /** The answer, parsed. Questions on the way are answered with `reply`. */
   ask(method: string, params?: Record<string, unknown>, meta?: Record<string, unknown>): Promise<Answer>;
   /** Opens the stream of what comes unasked; resolves when it is open. */
@@ -18,7 +18,7 @@ export interface Answer {
   readonly error?: { readonly code: number; readonly message: string };
 }
 
-export interface SpeakerOptions {
+export interface TenantClientOptions {
   readonly gateway: Gateway;
   readonly url: string;
   /** `*` for all. */
@@ -38,7 +38,7 @@ const capabilities = { elicitation: {} };
 const prefix = 'io.modelcontextprotocol/';
 const lists = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
 
-export async function createSpeaker(options: SpeakerOptions): Promise<Speaker> {
+export async function connectTenantClient(options: TenantClientOptions): Promise<TenantClient> {
   const { era, reply, clientName } = options;
   const clientInfo = { name: clientName, version: clientName };
   const modernMeta = {
@@ -47,7 +47,7 @@ export async function createSpeaker(options: SpeakerOptions): Promise<Speaker> {
     [`${prefix}clientInfo`]: clientInfo,
     [`${prefix}logLevel`]: 'debug',
   };
-  const line = options.entrance === 'http' ? overHttp(options) : await onStdio(options);
+  const line = options.entrance === 'http' ? connectOverHttp(options) : await connectOnStdio(options);
   let count = 0;
 
   async function ask(method: string, params = {}, meta = {}): Promise<Answer> {
@@ -91,7 +91,7 @@ interface Outgoing {
   readonly params: Record<string, unknown>;
 }
 
-function overHttp({ url, server, session, era, header, hear }: SpeakerOptions): Line {
+function connectOverHttp({ url, server, session, era, header, hear }: TenantClientOptions): Line {
   const address = server === '*' ? `${url}/mcp` : `${url}/mcp/${server}`;
   let transport: string | undefined;
   const streams: Exchange[] = [];
@@ -151,7 +151,7 @@ function overHttp({ url, server, session, era, header, hear }: SpeakerOptions): 
   };
 }
 
-async function onStdio({ gateway, server, session, era, hear }: SpeakerOptions): Promise<Line> {
+async function connectOnStdio({ gateway, server, session, era, hear }: TenantClientOptions): Promise<Line> {
   const transport = inProcessTransport(gateway, session.id, server);
   const waiting = new Map<unknown, (answer: Answer) => void>();
   let answerTo: (question: Answer) => Record<string, unknown> = () => ({});

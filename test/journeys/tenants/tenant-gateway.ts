@@ -23,7 +23,7 @@ import type { Canaries, Identity } from './canary.ts';
 import { createTenant, type Tenant } from './tenant.ts';
 
 /** A gateway with many tenants, and everything that an operator could look at. */
-export interface World {
+export interface TenantGateway {
   readonly gateway: Gateway;
   readonly dataDir: string;
   open(identity: Identity): Promise<Tenant>;
@@ -38,7 +38,7 @@ export interface World {
 
 const script = join(repository, 'test/fixtures/hostile/repeats-on-stdio.js');
 
-export async function createWorld(canaries: Canaries): Promise<World> {
+export async function startTenantGateway(canaries: Canaries): Promise<TenantGateway> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-canaries-')));
   const dataDir = join(folder, 'data');
   const configFile = join(folder, 'etc', 'ambit.yaml');
@@ -103,7 +103,7 @@ export async function createWorld(canaries: Canaries): Promise<World> {
 
   function onDisk(): Map<string, string> {
     const found = new Map<string, string>();
-    for (const path of filesBelow(dataDir)) {
+    for (const path of listFiles(dataDir)) {
       const [top = ''] = relative(dataDir, path).split('/');
       const where = /^ambit\.db/.test(top) || top.includes('.db') ? 'store' : top;
       // A name can tell as much as what is in the file.
@@ -166,10 +166,10 @@ export async function createWorld(canaries: Canaries): Promise<World> {
   };
 }
 
-function filesBelow(folder: string): string[] {
+function listFiles(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) return filesBelow(path);
+    if (entry.isDirectory()) return listFiles(path);
     return entry.isFile() && statSync(path).size > 0 ? [path] : [];
   });
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { createSigner } from './signer.ts';
-import { listen } from './start-http-server.ts';
+import { startHttpServer } from './start-http-server.ts';
 
 export const signer = await createSigner();
 
@@ -13,7 +13,7 @@ export interface ToolAnswer {
 }
 
 /** A real server on one SDK and transport, and a real client that speaks one era with it. */
-export interface Cell {
+export interface ConnectedServer {
   readonly aud: string;
   call(name: string, args?: Record<string, unknown>, meta?: object, header?: string): Promise<ToolAnswer>;
   readResource(uri: string, meta: object): Promise<string>;
@@ -22,7 +22,7 @@ export interface Cell {
 }
 
 /** What Ambit sets when it starts a stdio server for a sandboxed session. */
-const spawned = {
+const startEnvironment = {
   PATH: process.env.PATH ?? '',
   AMBIT_SESSION_ID: 'from-the-environment',
   AMBIT_TRUST_LEVEL: 'sandboxed',
@@ -33,14 +33,14 @@ const spawned = {
 export type Sdk = 'v1' | 'v2';
 export type Era = 'handshake' | 'modern';
 
-export async function overStdio(sdk: Sdk, era: Era): Promise<Cell> {
+export async function connectOverStdio(sdk: Sdk, era: Era): Promise<ConnectedServer> {
   const script = join(import.meta.dirname, 'fixtures', `stdio-${sdk}.js`);
-  const transport = new StdioClientTransport({ command: process.execPath, args: [script], env: spawned });
-  return cellOf(era, transport, 'ambit:server:who');
+  const transport = new StdioClientTransport({ command: process.execPath, args: [script], env: startEnvironment });
+  return connectServer(era, transport, 'ambit:server:who');
 }
 
-export async function overHttp(sdk: Sdk, era: Era): Promise<Cell> {
-  const server = await listen(sdk, signer.jwks);
+export async function connectOverHttp(sdk: Sdk, era: Era): Promise<ConnectedServer> {
+  const server = await startHttpServer(sdk, signer.jwks);
   const header: { value?: string } = {};
   const transport = new StreamableHTTPClientTransport(new URL(server.url), {
     fetch: (url, init) => {
@@ -49,7 +49,7 @@ export async function overHttp(sdk: Sdk, era: Era): Promise<Cell> {
       return fetch(url, { ...init, headers });
     },
   });
-  const cell = await cellOf(era, transport, server.url, header);
+  const cell = await connectServer(era, transport, server.url, header);
   return {
     ...cell,
     async close() {
@@ -59,12 +59,12 @@ export async function overHttp(sdk: Sdk, era: Era): Promise<Cell> {
   };
 }
 
-async function cellOf(
+async function connectServer(
   era: Era,
   transport: Parameters<Client['connect']>[0],
   aud: string,
   header: { value?: string } = {},
-): Promise<Cell> {
+): Promise<ConnectedServer> {
   const mode = era === 'modern' ? 'auto' : 'legacy';
   const client = new Client({ name: 'cell', version: '1' }, { versionNegotiation: { mode } });
   await client.connect(transport);

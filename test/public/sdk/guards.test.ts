@@ -10,13 +10,13 @@ import {
   resolveWorkspace,
   toErrorResult,
 } from '../../../src/public/sdk/index.ts';
-import { claimsFor, createSigner, metaWith } from './signer.ts';
+import { createClaims, createMeta, createSigner } from './signer.ts';
 
 const signer = await createSigner();
 
-async function verified(asked: Parameters<typeof claimsFor>[0] = {}): Promise<SessionContext> {
-  const claims = claimsFor(asked);
-  const meta = metaWith(await signer.sign(claims), claims);
+async function verified(asked: Parameters<typeof createClaims>[0] = {}): Promise<SessionContext> {
+  const claims = createClaims(asked);
+  const meta = createMeta(await signer.sign(claims), claims);
   return readContext({ meta, name: 'delete_note' }, { env: {}, keys: signer.jwks });
 }
 

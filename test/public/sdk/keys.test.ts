@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { type ReadOptions, readContext } from '../../../src/public/sdk/index.ts';
-import { claimsFor, createSigner, metaWith, type Signer } from './signer.ts';
+import { createClaims, createMeta, createSigner, type Signer } from './signer.ts';
 
 let folder: string;
 let old: Signer;
@@ -19,8 +19,8 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 afterEach(() => vi.useRealTimers());
 
 async function calledBy(signer: Signer, options: ReadOptions) {
-  const claims = claimsFor();
-  const source = { meta: metaWith(await signer.sign(claims), claims), name: 'delete_note' };
+  const claims = createClaims();
+  const source = { meta: createMeta(await signer.sign(claims), claims), name: 'delete_note' };
   const { status, code } = await readContext(source, { env: {}, ...options });
   return code ?? status;
 }

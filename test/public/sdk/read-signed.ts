@@ -1,11 +1,11 @@
 import { expect } from 'vitest';
 import { type ReadOptions, readContext } from '../../../src/public/sdk/index.ts';
-import { createSigner, metaWith, type TestClaims } from './signer.ts';
+import { createMeta, createSigner, type TestClaims } from './signer.ts';
 
 export const signer = await createSigner();
 
 /** The environment of a process that Ambit started for a direct session: what must never be fallen back to. */
-export const spawned = {
+export const startEnvironment = {
   AMBIT_SESSION_ID: 'from-the-environment',
   AMBIT_TRUST_LEVEL: 'direct',
   AMBIT_USER_ID: 'ada',
@@ -15,12 +15,12 @@ export const spawned = {
 
 export const call = { method: 'tools/call', name: 'delete_note', arguments: {} };
 
-export function read(meta: unknown, options: ReadOptions = {}, details: object = call) {
-  return readContext({ meta, ...details }, { env: spawned, ...options });
+export function readMeta(meta: unknown, options: ReadOptions = {}, details: object = call) {
+  return readContext({ meta, ...details }, { env: startEnvironment, ...options });
 }
 
-export async function presented(claims: TestClaims, header: Record<string, unknown> = {}, options: ReadOptions = {}) {
-  return read(metaWith(await signer.sign(claims, header), claims), options);
+export async function readSigned(claims: TestClaims, header: Record<string, unknown> = {}, options: ReadOptions = {}) {
+  return readMeta(createMeta(await signer.sign(claims, header), claims), options);
 }
 
 /** Refused, with the reason, and with nothing left that a tool could act on. */

@@ -8,7 +8,7 @@ import { buildServer } from './fixtures/tools.js';
 type Handler = (request: IncomingMessage, response: ServerResponse) => unknown;
 
 /** Without sessions of the transport, as most HTTP servers run now: a server is built for each request. */
-function handlerV1(options: () => object): Handler {
+function createHandlerV1(options: () => object): Handler {
   return async (request, response) => {
     const server = buildServer(McpServerV1, options());
     const transport = new StreamableHTTPServerTransport({});
@@ -18,16 +18,16 @@ function handlerV1(options: () => object): Handler {
   };
 }
 
-function handlerV2(options: () => object): Handler {
+function createHandlerV2(options: () => object): Handler {
   const handler = toNodeHandler(createMcpHandler(() => buildServer(McpServerV2, options())));
   return handler as Handler;
 }
 
 /** The fixture's tools on one SDK; it is told its own address, or the one it is known by, which is its audience. */
-export async function listen(sdk: 'v1' | 'v2', keys: object, knownAs?: () => string) {
+export async function startHttpServer(sdk: 'v1' | 'v2', keys: object, knownAs?: () => string) {
   let url = '';
   const options = () => ({ audience: knownAs?.() ?? url, keys });
-  const handler = sdk === 'v1' ? handlerV1(options) : handlerV2(options);
+  const handler = sdk === 'v1' ? createHandlerV1(options) : createHandlerV2(options);
   const server = createServer((request, response) => void handler(request, response));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   url = `http://127.0.0.1:${(server.address() as { port: number }).port}/mcp`;

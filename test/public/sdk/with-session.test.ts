@@ -14,10 +14,10 @@ import {
 } from '../../../src/public/sdk/index.ts';
 import { counts } from '../../proof.ts';
 import { seed } from '../../random-seed.ts';
-import { call, signer, spawned } from './read-signed.ts';
-import { type Asked, claimsFor, metaWith } from './signer.ts';
+import { call, signer, startEnvironment } from './read-signed.ts';
+import { type ClaimOptions, createClaims, createMeta } from './signer.ts';
 
-const options: HandlerOptions = { env: spawned };
+const options: HandlerOptions = { env: startEnvironment };
 const words = (value: unknown) => ({ content: [{ type: 'text' as const, text: JSON.stringify(value) }] });
 const tag = z.object({ tag: z.string().optional() });
 const limit = z.object({ limit: z.number().default(10) });
@@ -112,9 +112,9 @@ async function clientOf(server: Connectable) {
   await server.connect(far as never);
   await client.connect(near);
   return {
-    async call(name: string, args: Record<string, unknown>, asked?: Asked, token?: string) {
-      const claims = claimsFor({ name, ...asked });
-      const _meta = asked && metaWith(token ?? (await signer.sign(claims)), claims);
+    async call(name: string, args: Record<string, unknown>, asked?: ClaimOptions, token?: string) {
+      const claims = createClaims({ name, ...asked });
+      const _meta = asked && createMeta(token ?? (await signer.sign(claims)), claims);
       const result = await client.callTool({ name, arguments: args, ...(_meta && { _meta }) });
       const {
         isError,
@@ -263,10 +263,10 @@ test('L3: handlers that take turns at every step never see one another’s sessi
   const total = counts(200, 5_000);
   const calls = Array.from({ length: total }, async (_, i) => {
     const id = `s${i}`;
-    const claims = claimsFor({ session: id, canonical: `{"id":"${id}"}` });
+    const claims = createClaims({ session: id, canonical: `{"id":"${id}"}` });
     const extra = { ...call, signal: new AbortController().signal, requestId: i };
     open += 1;
-    await handler({ id }, { ...extra, _meta: metaWith(await signer.sign(claims), claims) });
+    await handler({ id }, { ...extra, _meta: createMeta(await signer.sign(claims), claims) });
   });
   const pump = (async () => {
     for (;;) {

@@ -15,7 +15,9 @@ import { type OwnOptions, type ServerSessions, withSessions } from '../../../src
 
 export type Sdk = 'v1' | 'v2';
 
-const words = (value: unknown) => ({ content: [{ type: 'text' as const, text: JSON.stringify(value) ?? 'null' }] });
+const textResult = (value: unknown) => ({
+  content: [{ type: 'text' as const, text: JSON.stringify(value) ?? 'null' }],
+});
 
 /** What some function deep inside a server sees and keeps, after it waited for something. */
 async function deepInside(pause: number): Promise<ReturnType<typeof currentSession>> {
@@ -32,14 +34,14 @@ export interface Gate {
 
 const gates = new Map<string, { arrive(): void; opened: Promise<void> }>();
 
-export function gate(name: string): Gate {
-  const arrival = pending();
-  const opening = pending();
+export function createGate(name: string): Gate {
+  const arrival = createDeferred();
+  const opening = createDeferred();
   gates.set(name, { arrive: arrival.resolve, opened: opening.promise });
   return { arrived: arrival.promise, open: opening.resolve };
 }
 
-function pending() {
+function createDeferred() {
   let resolve: () => void = () => {};
   const promise = new Promise<void>((done) => {
     resolve = done;
@@ -54,7 +56,7 @@ export function buildServer(sdk: Sdk, given?: ServerSessions | OwnOptions): McpS
   server.registerTool('whoami', { inputSchema: z.object({ pause: z.number().default(0) }) }, async ({ pause }) => {
     const before = currentSession();
     const inside = await deepInside(pause);
-    return words({ ...inside, same: before === inside });
+    return textResult({ ...inside, same: before === inside });
   });
   server.registerTool(
     'add',
@@ -65,22 +67,22 @@ export function buildServer(sdk: Sdk, given?: ServerSessions | OwnOptions): McpS
         ...((items as JsonValue[] | undefined) ?? []),
         item,
       ]);
-      return words(value);
+      return textResult(value);
     },
   );
-  server.registerTool('items', {}, async () => words((await currentSession().state.get('items'))?.value ?? []));
+  server.registerTool('items', {}, async () => textResult((await currentSession().state.get('items'))?.value ?? []));
   server.registerTool(
     'state',
     { inputSchema: z.object({ method: z.enum(['get', 'set', 'delete', 'list']), given: z.array(z.any()) }) },
     async ({ method, given }) => {
       const { state } = currentSession();
-      return words(await (state[method] as (...args: unknown[]) => Promise<unknown>)(...given));
+      return textResult(await (state[method] as (...args: unknown[]) => Promise<unknown>)(...given));
     },
   );
   server.registerTool('wait', { inputSchema: z.object({ at: z.string() }) }, async ({ at }) => {
     gates.get(at)?.arrive();
     await gates.get(at)?.opened;
-    return words(await currentSession().state.set('waited', at));
+    return textResult(await currentSession().state.set('waited', at));
   });
   server.registerTool(
     'wrapped',
@@ -88,13 +90,17 @@ export function buildServer(sdk: Sdk, given?: ServerSessions | OwnOptions): McpS
     withSession('wrapped', async (extra: CallSource) => {
       const session = currentSession();
       const again = await readContext(extra);
-      return words({ status: session.status, same: session === again, kept: await session.state.set('wrapped', 1) });
+      return textResult({
+        status: session.status,
+        same: session === again,
+        kept: await session.state.set('wrapped', 1),
+      });
     }) as never,
   );
   server.registerTool('delete_note', {}, async () => {
     requireTrust('direct');
     requirePermission('notes:write');
-    return words('deleted');
+    return textResult('deleted');
   });
   server.registerResource('who', 'who://me', {}, async (uri) => ({
     contents: [{ uri: uri.href, text: JSON.stringify(currentSession()) }],

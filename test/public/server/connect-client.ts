@@ -25,7 +25,7 @@ export interface Caller {
   close(): Promise<void>;
 }
 
-function callerOf(client: Client): Caller {
+function createCaller(client: Client): Caller {
   return {
     client,
     async call(name, args, meta) {
@@ -49,7 +49,7 @@ function callerOf(client: Client): Caller {
 }
 
 /** A pipe, in this process: what looks to a server like stdio. */
-export async function onPipe(
+export async function connectOnPipe(
   sdk: Sdk,
   given?: ServerSessions | OwnOptions,
   auth?: () => AuthInfo | undefined,
@@ -62,19 +62,19 @@ export async function onPipe(
   if (auth !== undefined) far.send = (message) => send(message, { authInfo: auth() } as Parameters<typeof send>[1]);
   await server.connect(near);
   await client.connect(far);
-  return callerOf(client);
+  return createCaller(client);
 }
 
 type Fetch = (request: Request, auth: AuthInfo | undefined) => Promise<Response>;
 
 /** A new server for each request, as v2 serves both eras without sessions of the transport. */
-export function stateless(given: ServerSessions | OwnOptions): Fetch {
+export function serveStateless(given: ServerSessions | OwnOptions): Fetch {
   const handler = createMcpHandler(() => buildServer('v2', given));
   return (request, authInfo) => handler.fetch(request, authInfo && { authInfo });
 }
 
 /** A transport session for each client of the handshake era. */
-export function sessionful(given: ServerSessions | OwnOptions, sdk: Sdk = 'v2'): Fetch {
+export function serveWithSessions(given: ServerSessions | OwnOptions, sdk: Sdk = 'v2'): Fetch {
   const modern = createMcpHandler(() => buildServer('v2', given), { legacy: 'reject' });
   const transports = new Map<string, WebStandardStreamableHTTPServerTransport>();
   return async (request, authInfo) => {
@@ -93,7 +93,7 @@ export function sessionful(given: ServerSessions | OwnOptions, sdk: Sdk = 'v2'):
 }
 
 /** A real client over HTTP without a socket; `auth` is what stood before the server and verified the credential. */
-export async function overHttp(
+export async function connectOverHttp(
   fetch: Fetch,
   era: 'modern' | 'handshake',
   auth?: () => AuthInfo | undefined,
@@ -109,9 +109,9 @@ export async function overHttp(
   const mode = era === 'modern' ? 'auto' : 'legacy';
   const client = new Client({ name: 'http', version: '1' }, { versionNegotiation: { mode } });
   await client.connect(transport);
-  return { ...callerOf(client), transport };
+  return { ...createCaller(client), transport };
 }
 
-export function userNamed(name: string, scopes: string[] = []): () => AuthInfo {
+export function createAuth(name: string, scopes: string[] = []): () => AuthInfo {
   return () => ({ token: `token-of-${name}`, clientId: 'client', scopes, extra: { user: name } });
 }

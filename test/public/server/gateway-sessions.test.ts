@@ -5,9 +5,9 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { createServerSessions, type ServerSessionsOptions } from '../../../src/public/server/index.ts';
 import { createSessions } from '../../../src/sessions/sessions.ts';
 import { openMemoryStore, openSqliteStore } from '../../../src/stores/index.ts';
-import { type Asked, claimsFor, createSigner, metaWith } from '../sdk/signer.ts';
-import { type Caller, onPipe, overHttp, stateless, userNamed } from './connect-client.ts';
-import { clocked } from './open-clocked-store.ts';
+import { type ClaimOptions, createClaims, createMeta, createSigner } from '../sdk/signer.ts';
+import { type Caller, connectOnPipe, connectOverHttp, createAuth, serveStateless } from './connect-client.ts';
+import { openClockedStore } from './open-clocked-store.ts';
 
 const signer = await createSigner();
 const stranger = await createSigner();
@@ -25,14 +25,19 @@ function sessionsWith(options: ServerSessionsOptions = {}, env: Record<string, s
 }
 
 /** Calls as the gateway would send them: with a context that is signed for this very call. */
-async function signedCall(caller: Caller, name: string, args: object = {}, asked: Asked & { user?: string } = {}) {
+async function signedCall(
+  caller: Caller,
+  name: string,
+  args: object = {},
+  asked: ClaimOptions & { user?: string } = {},
+) {
   const canonical = JSON.stringify(Object.fromEntries(Object.entries(args).sort(([a], [b]) => (a < b ? -1 : 1))));
-  const claims = { ...claimsFor({ name, canonical, ...asked }), ...(asked.user && { sub: asked.user }) };
-  return caller.call(name, { ...args }, metaWith(await signer.sign(claims), claims));
+  const claims = { ...createClaims({ name, canonical, ...asked }), ...(asked.user && { sub: asked.user }) };
+  return caller.call(name, { ...args }, createMeta(await signer.sign(claims), claims));
 }
 
 async function pipe(given: ReturnType<typeof sessionsWith>, sdk: 'v1' | 'v2' = 'v2') {
-  const caller = await onPipe(sdk, given);
+  const caller = await connectOnPipe(sdk, given);
   open.push(caller);
   return caller;
 }
@@ -82,10 +87,10 @@ describe.each(['v1', 'v2'] as const)('SDK %s, behind Ambit', (sdk) => {
 test('P12: what was forged reaches neither a session nor the one of the environment', async () => {
   const sessions = sessionsWith({}, { ...shared, AMBIT_SESSION_ID: 'from-the-environment', AMBIT_USER_ID: 'ada' });
   const caller = await pipe(sessions);
-  const claims = claimsFor({ name: 'items' });
+  const claims = createClaims({ name: 'items' });
   for (const meta of [
-    metaWith(await stranger.sign(claims), claims),
-    metaWith('', claims),
+    createMeta(await stranger.sign(claims), claims),
+    createMeta('', claims),
     { 'ambit/context': { sessionId: 'from-the-environment', trustLevel: 'direct' } },
     { 'ambit/context': 'from-the-environment' },
   ]) {
@@ -102,14 +107,14 @@ test('the same id of another user is another session', async () => {
 
 test('bounds are those of the call at hand: a session that was narrowed is narrower with its next call', async () => {
   const caller = await pipe(sessionsWith());
-  const call = (asked: Asked) => signedCall(caller, 'delete_note', {}, { session: 'session-one', ...asked });
+  const call = (asked: ClaimOptions) => signedCall(caller, 'delete_note', {}, { session: 'session-one', ...asked });
   expect((await call({})).value).toBe('deleted');
   expect((await call({ permissions: [] })).error).toMatchObject({ code: 'PERMISSION_DENIED' });
   expect((await call({ trust: 'sandboxed' })).error).toMatchObject({ code: 'TRUST_REQUIRED' });
 });
 
 test('L4: Ambit decides how long a session lives; what this server kept for it goes after its own time', async () => {
-  const { store, now, pass } = clocked();
+  const { store, now, pass } = openClockedStore();
   const caller = await pipe(sessionsWith({ store, ttlSeconds: 60, context: { now } }));
   const call = (name: string, args = {}) => signedCall(caller, name, args, { session: 'session-one', now: now() });
   await call('add', { item: 'old' });
@@ -166,7 +171,7 @@ test('over HTTP a signed context goes before the credential, and one that does n
     principal: (auth) => auth && { userId: String(auth.extra?.user) },
     context: { env: {}, keys: signer.jwks, audience: 'http://kept.test/mcp' },
   });
-  const caller = await overHttp(stateless(sessions), 'modern', userNamed('proxy'));
+  const caller = await connectOverHttp(serveStateless(sessions), 'modern', createAuth('proxy'));
   open.push(caller);
   const aud = 'http://kept.test/mcp';
   expect((await signedCall(caller, 'whoami', {}, { aud, session: 'session-one' })).value).toMatchObject({

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import { headerLine } from '../../../src/context/for-models/block-text.ts';
 import { createServerSessions, type ServerSessionsOptions } from '../../../src/public/server/index.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
-import { onPipe, overHttp, stateless, userNamed } from './connect-client.ts';
+import { connectOnPipe, connectOverHttp, createAuth, serveStateless } from './connect-client.ts';
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -34,7 +34,7 @@ async function textsOf({ client }: Callable, name = 'whoami', args = {}): Promis
 }
 
 test.each(['v1', 'v2'] as const)('G1: a server of its own tells it with the first result (SDK %s)', async (sdk) => {
-  const caller = await onPipe(sdk, sessionsWith({ governance, local: { userId: 'ada' } }));
+  const caller = await connectOnPipe(sdk, sessionsWith({ governance, local: { userId: 'ada' } }));
   open.push(caller);
   const [block = '', ...rest] = await textsOf(caller);
   expect(block.split('\n')).toEqual([
@@ -57,10 +57,10 @@ test.each(['v1', 'v2'] as const)('G1: a server of its own tells it with the firs
 test('G1: each user is given what is theirs, once a session, over HTTP and over several servers', async () => {
   const store = openMemoryStore();
   const principal: ServerSessionsOptions['principal'] = (auth) => auth && { userId: String(auth.extra?.['user']) };
-  const here = () => stateless(sessionsWith({ governance, store, principal }));
+  const here = () => serveStateless(sessionsWith({ governance, store, principal }));
   const told: number[] = [];
   for (const user of ['ada', 'bob', 'ada']) {
-    const caller = await overHttp(here(), 'modern', userNamed(user));
+    const caller = await connectOverHttp(here(), 'modern', createAuth(user));
     open.push(caller);
     const texts = await textsOf(caller);
     expect(texts.some((text) => text.includes('Be done by noon'))).toBe(user === 'ada' && told.length === 0);
@@ -71,7 +71,7 @@ test('G1: each user is given what is theirs, once a session, over HTTP and over 
 });
 
 test('without policies nothing is told, and there is no such tool', async () => {
-  const caller = await onPipe('v2', sessionsWith());
+  const caller = await connectOnPipe('v2', sessionsWith());
   open.push(caller);
   expect(await textsOf(caller)).toHaveLength(1);
   expect((await caller.client.listTools()).tools.map(({ name }) => name)).not.toContain('session_context');

@@ -5,9 +5,16 @@ import {
   type PrincipalOf,
   type ServerSessionsOptions,
 } from '../../../src/public/server/index.ts';
-import { gate } from './build-server.ts';
-import { type Caller, onPipe, overHttp, sessionful, stateless, userNamed } from './connect-client.ts';
-import { clocked } from './open-clocked-store.ts';
+import { createGate } from './build-server.ts';
+import {
+  type Caller,
+  connectOnPipe,
+  connectOverHttp,
+  createAuth,
+  serveStateless,
+  serveWithSessions,
+} from './connect-client.ts';
+import { openClockedStore } from './open-clocked-store.ts';
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -32,19 +39,19 @@ async function idOf(caller: Caller, meta?: object): Promise<string> {
   return (value as { sessionId: string }).sessionId;
 }
 
-async function client(...given: Parameters<typeof overHttp>) {
-  const caller = await overHttp(...given);
+async function client(...given: Parameters<typeof connectOverHttp>) {
+  const caller = await connectOverHttp(...given);
   open.push(caller);
   return caller;
 }
 
 describe.each(['modern', 'handshake'] as const)('without a transport session, %s era', (era) => {
   test('L2: the credential says who calls; a user has one standing session, whoever builds the server', async () => {
-    const serve = stateless(sessionsWith());
+    const serve = serveStateless(sessionsWith());
     const [ada, again, bob] = await Promise.all([
-      client(serve, era, userNamed('ada', ['notes:write'])),
-      client(serve, era, userNamed('ada')),
-      client(serve, era, userNamed('bob')),
+      client(serve, era, createAuth('ada', ['notes:write'])),
+      client(serve, era, createAuth('ada')),
+      client(serve, era, createAuth('bob')),
     ]);
     expect((await ada.call('whoami')).value).toMatchObject({ status: 'own', userId: 'ada', trustLevel: 'direct' });
     await ada.call('add', { item: 'of ada' });
@@ -55,13 +62,13 @@ describe.each(['modern', 'handshake'] as const)('without a transport session, %s
   });
 
   test('L10: a call goes no further than its own credential, nor than the session', async () => {
-    const serve = stateless(sessionsWith());
+    const serve = serveStateless(sessionsWith());
     let scopes = ['notes:write'];
-    const ada = await client(serve, era, () => userNamed('ada', scopes)());
+    const ada = await client(serve, era, () => createAuth('ada', scopes)());
     expect((await ada.call('delete_note')).value).toBe('deleted');
     scopes = [];
     expect((await ada.call('delete_note')).error).toMatchObject({ code: 'PERMISSION_DENIED' });
-    const bob = await client(serve, era, () => userNamed('bob', scopes)());
+    const bob = await client(serve, era, () => createAuth('bob', scopes)());
     await bob.call('whoami');
     scopes = ['notes:write'];
     expect((await bob.call('delete_note')).error).toMatchObject({ code: 'PERMISSION_DENIED' });
@@ -72,7 +79,7 @@ describe.each(['modern', 'handshake'] as const)('without a transport session, %s
       throw new Error('secret of the directory');
     };
     for (const given of [{}, { principal: broken }, { principal: () => ({}) as never }, { principal: undefined }]) {
-      const caller = await client(stateless(sessionsWith(given)), era, () => undefined);
+      const caller = await client(serveStateless(sessionsWith(given)), era, () => undefined);
       const refused = await caller.call('whoami');
       expect(refused.error).toMatchObject({ code: 'UNAUTHENTICATED' });
       expect(refused.text).not.toContain('secret');
@@ -83,8 +90,8 @@ describe.each(['modern', 'handshake'] as const)('without a transport session, %s
 
 test('L2: a modern request may choose among the sessions of its user, and among nothing else', async () => {
   const sessions = sessionsWith();
-  const serve = stateless(sessions);
-  const ada = await client(serve, 'modern', userNamed('ada'));
+  const serve = serveStateless(sessions);
+  const ada = await client(serve, 'modern', createAuth('ada'));
   const own = await sessions.open({ userId: 'ada', id: 'report-of-ada' });
   const foreign = await sessions.open({ userId: 'bob' });
   const use = (id: unknown) => ({ 'ambit/use-session': id });
@@ -115,7 +122,7 @@ test('L2: a modern request may choose among the sessions of its user, and among 
 
 test('a credential says who calls, also on a transport that does not show that it is HTTP', async () => {
   let user = 'ada';
-  const caller = await onPipe('v1', sessionsWith(), () => userNamed(user)());
+  const caller = await connectOnPipe('v1', sessionsWith(), () => createAuth(user)());
   open.push(caller);
   const ofAda = await idOf(caller);
   expect((await caller.call('whoami')).value).toMatchObject({ status: 'own', userId: 'ada' });
@@ -133,7 +140,7 @@ test('no session can be opened under a name that finds the standing session of a
 
 test('a session token stands for exactly one session', async () => {
   const sessions = sessionsWith({ principal: (auth) => auth && { sessionToken: auth.token } });
-  const serve = stateless(sessions);
+  const serve = serveStateless(sessions);
   const { id, token } = await sessions.open({ userId: 'ada', permissions: ['notes:write'], trustLevel: 'direct' });
   const bearer = (given: string) => (): AuthInfo & { scopes: string[] } => ({
     token: given,
@@ -152,11 +159,11 @@ test('a session token stands for exactly one session', async () => {
 
 describe('with transport sessions', () => {
   test('L2: each is a session of its own, and the standing session is another', async () => {
-    const serve = sessionful(sessionsWith());
+    const serve = serveWithSessions(sessionsWith());
     const [one, two, modern] = await Promise.all([
-      client(serve, 'handshake', userNamed('ada')),
-      client(serve, 'handshake', userNamed('ada')),
-      client(serve, 'modern', userNamed('ada')),
+      client(serve, 'handshake', createAuth('ada')),
+      client(serve, 'handshake', createAuth('ada')),
+      client(serve, 'modern', createAuth('ada')),
     ]);
     const ids = await Promise.all([one, two, modern].map((each) => idOf(each)));
     expect(new Set(ids).size).toBe(3);
@@ -165,7 +172,7 @@ describe('with transport sessions', () => {
 
   test.each(['v1', 'v2'] as const)('L12: one belongs to whoever used it first (SDK %s)', async (sdk) => {
     let user = 'ada';
-    const ada = await client(sessionful(sessionsWith(), sdk), 'handshake', () => userNamed(user)());
+    const ada = await client(serveWithSessions(sessionsWith(), sdk), 'handshake', () => createAuth(user)());
     await ada.call('add', { item: 'secret' });
     user = 'bob';
     expect((await ada.call('items')).error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
@@ -175,38 +182,38 @@ describe('with transport sessions', () => {
 
   test('L12: where there is none, a header that names one chooses nothing', async () => {
     const sessions = sessionsWith();
-    const ada = await client(sessionful(sessions), 'handshake', userNamed('ada'));
+    const ada = await client(serveWithSessions(sessions), 'handshake', createAuth('ada'));
     await ada.call('add', { item: 'secret' });
     const stolen = { 'Mcp-Session-Id': ada.transport.sessionId ?? '' };
     expect(stolen['Mcp-Session-Id']).not.toBe('');
     for (const era of ['modern', 'handshake'] as const) {
       for (const user of ['ada', 'bob']) {
-        const other = await client(stateless(sessions), era, userNamed(user), stolen);
+        const other = await client(serveStateless(sessions), era, createAuth(user), stolen);
         expect((await other.call('items')).value).toEqual([]);
       }
     }
   });
 
   test('L4: when it has expired, it is refused until the client shakes hands again', async () => {
-    const { store, now, pass } = clocked();
-    const serve = sessionful(sessionsWith({ store, ttlSeconds: 60, context: { now } }));
+    const { store, now, pass } = openClockedStore();
+    const serve = serveWithSessions(sessionsWith({ store, ttlSeconds: 60, context: { now } }));
     let user = 'ada';
-    const caller = await client(serve, 'handshake', () => userNamed(user)());
+    const caller = await client(serve, 'handshake', () => createAuth(user)());
     await caller.call('whoami');
     pass(61);
     for (let i = 0; i < 2; i++) expect((await caller.call('whoami')).error).toMatchObject({ code: 'SESSION_EXPIRED' });
     user = 'bob';
     expect((await caller.call('whoami')).error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
-    const anew = await client(serve, 'handshake', userNamed('ada'));
+    const anew = await client(serve, 'handshake', createAuth('ada'));
     expect((await anew.call('whoami')).isError).toBe(false);
     await store.close();
   });
 });
 
 test('L3, L15: many users at once never see one another', async () => {
-  const serve = stateless(sessionsWith({ quotas: { user: { concurrentCalls: 50 } } }));
+  const serve = serveStateless(sessionsWith({ quotas: { user: { concurrentCalls: 50 } } }));
   const users = Array.from({ length: 12 }, (_, i) => `user-${i}`);
-  const callers = await Promise.all(users.map((name) => client(serve, 'modern', userNamed(name))));
+  const callers = await Promise.all(users.map((name) => client(serve, 'modern', createAuth(name))));
   const work = callers.flatMap((caller, i) =>
     Array.from({ length: 6 }, (_, n) => caller.call('add', { item: `${users[i]} ${n}`, pause: (i * 5 + n * 3) % 7 })),
   );
@@ -218,26 +225,26 @@ test('L3, L15: many users at once never see one another', async () => {
 });
 
 test('L5: one user’s sessions are bounded, and a call under way keeps its session', async () => {
-  const serve = sessionful(sessionsWith({ maxSessions: 3, maxPerUser: 2 }));
+  const serve = serveWithSessions(sessionsWith({ maxSessions: 3, maxPerUser: 2 }));
   const [one, two] = [
-    await client(serve, 'handshake', userNamed('ada')),
-    await client(serve, 'handshake', userNamed('ada')),
+    await client(serve, 'handshake', createAuth('ada')),
+    await client(serve, 'handshake', createAuth('ada')),
   ];
-  const held = gate('kept');
+  const held = createGate('kept');
   const waiting = one.call('wait', { at: 'kept' });
   await held.arrived;
   await two.call('whoami');
-  const third = await client(serve, 'handshake', userNamed('ada'));
+  const third = await client(serve, 'handshake', createAuth('ada'));
   expect((await third.call('whoami')).error).toMatchObject({ code: 'SESSION_LIMIT' });
   for (const name of ['bob', 'eve', 'dan']) {
-    expect((await (await client(serve, 'handshake', userNamed(name))).call('whoami')).isError).toBe(false);
+    expect((await (await client(serve, 'handshake', createAuth(name))).call('whoami')).isError).toBe(false);
   }
   held.open();
   expect((await waiting).isError).toBe(false);
 });
 
 test('options that would go with each request are refused over HTTP', async () => {
-  const caller = await client(stateless({ ttlSeconds: 60, context: { env: {} } }), 'modern', userNamed('ada'));
+  const caller = await client(serveStateless({ ttlSeconds: 60, context: { env: {} } }), 'modern', createAuth('ada'));
   const refused = await caller.call('whoami');
   expect(refused.error).toMatchObject({ code: 'CONFIG_INVALID' });
   expect(refused.text).toContain('createServerSessions()');

@@ -1,7 +1,7 @@
 import { openMemoryStore, type StoreOptions } from '../../../src/stores/index.ts';
 
 /** A store whose time is moved by hand. */
-export function clocked(options: StoreOptions = {}) {
+export function openClockedStore(options: StoreOptions = {}) {
   let at = Date.now();
   const now = () => at;
   return {

@@ -5,12 +5,12 @@ import { repository } from '../../structure/source-files.ts';
 
 export const workflowScript = join(repository, 'examples', 'workflow', 'server.js');
 
-export const workflowClient = (mode: 'auto' | 'legacy') =>
+export const createWorkflowClient = (mode: 'auto' | 'legacy') =>
   new Client({ name: 'workflow', version: '1' }, { versionNegotiation: { mode } });
 
-export type Call = (name: string, args?: Record<string, unknown>) => Promise<{ text: string; isError: boolean }>;
+export type CallTool = (name: string, args?: Record<string, unknown>) => Promise<{ text: string; isError: boolean }>;
 
-export function callsOf(connected: Client, prefix = ''): Call {
+export function createCaller(connected: Client, prefix = ''): CallTool {
   return async (name, args = {}) => {
     const result = await connected.callTool({ name: `${prefix}${name}`, arguments: args });
     return { text: (result.content as { text: string }[])[0]?.text ?? '', isError: result.isError === true };
@@ -18,7 +18,7 @@ export function callsOf(connected: Client, prefix = ''): Call {
 }
 
 /** The four chained calls, with a look at what happens out of order. */
-export async function walk(call: Call, title: string, user: string): Promise<void> {
+export async function runWorkflow(call: CallTool, title: string, user: string): Promise<void> {
   expect(await call('add_source', { source: 'too early' })).toMatchObject({ isError: true });
   expect((await call('start_report', { title })).text).toMatch(/^Started/);
   expect((await call('start_report', { title: 'another' })).text).toBe(`"${title}" is under way: publish it first.`);

@@ -2,15 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { expect, vi } from 'vitest';
-import { marked, type SeenRequest } from '../evidence/evidence.ts';
-import { progressOf } from '../evidence/wire-log.ts';
-import type { Check, Visit } from './check.ts';
+import { hasMark, type SeenRequest } from '../evidence/evidence.ts';
+import { findProgress } from '../evidence/wire-log.ts';
+import type { Check, CheckParts } from './check.ts';
 
 export const attempts = 20;
 const waiting = { timeout: 30_000, interval: 15 };
 
 /** A call taken back reaches the upstream as such: it is told, and gives no answer. */
-export const cancel: Check = async (visit) => {
+export const checkCancellation: Check = async (visit) => {
   const { client, script } = visit;
   if (script.blocks !== undefined) {
     await cancelBlocked(visit, script.blocks);
@@ -21,18 +21,18 @@ export const cancel: Check = async (visit) => {
     const call = await cancelCall(visit, tool, args);
     // The answer may have been on its way already: then there was nothing to cancel.
     if (!call.seen.cancelled || call.seen.answered) continue;
-    const before = progressOf(client.wire, call.id).before.length;
+    const before = findProgress(client.wire, call.id).before.length;
     // As long as the first call would have taken: whatever it still had to say is said by then.
     await client.call(tool, args);
     // The two may have passed each other on the way; every time they cannot.
     if (call.seen.answered) continue;
-    expect(progressOf(client.wire, call.id).before).toHaveLength(before);
+    expect(findProgress(client.wire, call.id).before).toHaveLength(before);
     return;
   }
   throw new Error('the upstream answered before it could be told, every time');
 };
 
-async function cancelBlocked(visit: Visit, blocks: NonNullable<Visit['script']['blocks']>): Promise<void> {
+async function cancelBlocked(visit: CheckParts, blocks: NonNullable<CheckParts['script']['blocks']>): Promise<void> {
   const { client, script } = visit;
   const call = await cancelCall(visit, blocks.tool, blocks.args);
   expect(call.seen.cancelled).toBe(true);
@@ -43,7 +43,7 @@ async function cancelBlocked(visit: Visit, blocks: NonNullable<Visit['script']['
 
 /** Cancels a call once the upstream has seen it, and waits until the upstream knows. */
 export async function cancelCall(
-  { client, evidence }: Pick<Visit, 'client' | 'evidence'>,
+  { client, evidence }: Pick<CheckParts, 'client' | 'evidence'>,
   tool: string,
   args: Record<string, unknown> | undefined,
 ) {
@@ -53,7 +53,7 @@ export async function cancelCall(
     () => 'answered',
     () => 'rejected',
   );
-  const seen: SeenRequest = await evidence.request(marked(mark));
+  const seen: SeenRequest = await evidence.request(hasMark(mark));
   const id = client.wire.findLast(({ way, message }) => way === 'sent' && message.method === 'tools/call')?.message.id;
   controller.abort('no longer wanted');
   await outcome;
@@ -69,9 +69,10 @@ export async function releasePipe(pipe: string): Promise<void> {
 }
 
 /** After a client's goodbye nothing of it is left, neither here nor at the upstream. */
-export const goodbye: Check = async (visit) => {
+export const checkGoodbye: Check = async (visit) => {
   const { client, evidence, address } = visit;
-  if (address !== undefined) await (client.era === 'modern' ? stopsListening(visit) : endsTransport(visit, address));
+  if (address !== undefined)
+    await (client.era === 'modern' ? expectStreamEnd(visit) : expectTransportEnd(visit, address));
   else {
     await client.leave();
     await evidence.farewell();
@@ -79,7 +80,7 @@ export const goodbye: Check = async (visit) => {
 };
 
 /** The modern era has no session to end over HTTP: what ends is the stream the client had open. */
-async function stopsListening({ client, evidence }: Visit): Promise<void> {
+async function expectStreamEnd({ client, evidence }: CheckParts): Promise<void> {
   await client.listen();
   const listening = await evidence.request(({ method }) => method === 'subscriptions/listen');
   expect(listening.cancelled).toBe(false);
@@ -87,7 +88,10 @@ async function stopsListening({ client, evidence }: Visit): Promise<void> {
   await vi.waitFor(() => expect(listening.cancelled).toBe(true), waiting);
 }
 
-async function endsTransport({ client, evidence }: Visit, address: NonNullable<Visit['address']>): Promise<void> {
+async function expectTransportEnd(
+  { client, evidence }: CheckParts,
+  address: NonNullable<CheckParts['address']>,
+): Promise<void> {
   const { transportId } = client;
   expect(transportId).toBeDefined();
   await client.leave();

@@ -2,27 +2,31 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, vi } from 'vitest';
-import { type Check, offered, type Visit } from './check.ts';
+import { type Check, type CheckParts, requireOffer } from './check.ts';
 import type { ToolCall } from './upstream-scripts.ts';
 
 /** The server asks the model of the client, and tells what it was told. */
-export const sampling: Check = (visit) => asks(visit, 'sampling/createMessage', visit.script.sampling);
+export const checkSampling: Check = (visit) => checkQuestion(visit, 'sampling/createMessage', visit.script.sampling);
 
 /** The server asks the person behind the client. */
-export const elicitation: Check = (visit) => asks(visit, 'elicitation/create', visit.script.elicitation);
+export const checkElicitation: Check = (visit) => checkQuestion(visit, 'elicitation/create', visit.script.elicitation);
 
-async function asks({ client, script }: Visit, method: string, call: (ToolCall & { says: string }) | undefined) {
+async function checkQuestion(
+  { client, script }: CheckParts,
+  method: string,
+  call: (ToolCall & { says: string }) | undefined,
+) {
   const before = client.person.asked.filter((asked) => asked === method).length;
   const { tool, args, says } = call ?? script.call;
   const said = await client.call(tool, args);
   const times = client.person.asked.filter((asked) => asked === method).length - before;
-  offered(times > 0, `it never asks (${method})`);
+  requireOffer(times > 0, `it never asks (${method})`);
   expect(said).toContain(says);
   expect(times).toBe(1);
 }
 
 /** The server knows the client's roots, and learns of their change. */
-export const roots: Check = async ({ client, script, folder }) => {
+export const checkRoots: Check = async ({ client, script, folder }) => {
   const { tool } = script.roots!;
   const told = (path: string) => vi.waitFor(async () => expect(await client.call(tool)).toContain(path), waiting);
   const [first] = client.person.roots;

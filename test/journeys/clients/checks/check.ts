@@ -3,7 +3,7 @@ import type { Evidence } from '../evidence/evidence.ts';
 import type { Script } from './upstream-scripts.ts';
 
 /** One client at one upstream, whatever lies between them. */
-export interface Visit {
+export interface CheckParts {
   readonly client: McpClient;
   readonly script: Script;
   readonly evidence: Evidence;
@@ -14,10 +14,10 @@ export interface Visit {
 }
 
 /** Throws `Absent` for what this client or this upstream cannot do, and anything else for what goes wrong. */
-export type Check = (visit: Visit) => Promise<void>;
+export type Check = (visit: CheckParts) => Promise<void>;
 
-export class Absent extends Error {}
+export class MissingFeatureError extends Error {}
 
-export function offered(there: unknown, otherwise: string): void {
-  if (there === undefined || there === false) throw new Absent(otherwise);
+export function requireOffer(there: unknown, otherwise: string): void {
+  if (there === undefined || there === false) throw new MissingFeatureError(otherwise);
 }

@@ -3,7 +3,7 @@ import type { UpstreamName } from '../upstreams.ts';
 import type { Feature } from './try-features.ts';
 
 /** What an upstream cannot do in an era, so that a feature cannot go missing unnoticed. */
-export function lacking(upstream: UpstreamName, era: McpClient['era']): Feature[] {
+export function listMissingFeatures(upstream: UpstreamName, era: McpClient['era']): Feature[] {
   const gone: Feature[] = era === 'modern' ? ['ping'] : [];
   if (upstream !== 'filesystem') return gone;
   return [

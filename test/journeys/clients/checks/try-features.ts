@@ -1,27 +1,35 @@
 import type { Outcome } from '../print-grid.ts';
-import { Absent, type Check, type Visit } from './check.ts';
-import { cancel, goodbye } from './check-cancellation-and-end.ts';
-import { listChanged, logging, updates } from './check-notifications.ts';
-import { callTool, completion, listTools, ping, progress, prompts, resources } from './check-requests.ts';
-import { elicitation, roots, sampling } from './check-server-questions.ts';
+import { type Check, type CheckParts, MissingFeatureError } from './check.ts';
+import { checkCancellation, checkGoodbye } from './check-cancellation-and-end.ts';
+import { checkListChanged, checkLogging, checkUpdates } from './check-notifications.ts';
+import {
+  checkCallTool,
+  checkCompletion,
+  checkListTools,
+  checkPing,
+  checkProgress,
+  checkPrompts,
+  checkResources,
+} from './check-requests.ts';
+import { checkElicitation, checkRoots, checkSampling } from './check-server-questions.ts';
 
 export const features = {
-  'list tools': listTools,
+  'list tools': checkListTools,
   // Early, because server-filesystem serves nothing but the roots it was told of.
-  roots,
-  'call a tool': callTool,
-  progress,
-  cancel,
-  logging,
-  resources,
-  subscribe: updates,
-  prompts,
-  completion,
-  sampling,
-  elicitation,
-  list_changed: listChanged,
-  ping,
-  goodbye,
+  roots: checkRoots,
+  'call a tool': checkCallTool,
+  progress: checkProgress,
+  cancel: checkCancellation,
+  logging: checkLogging,
+  resources: checkResources,
+  subscribe: checkUpdates,
+  prompts: checkPrompts,
+  completion: checkCompletion,
+  sampling: checkSampling,
+  elicitation: checkElicitation,
+  list_changed: checkListChanged,
+  ping: checkPing,
+  goodbye: checkGoodbye,
 } satisfies Record<string, Check>;
 
 export type Feature = keyof typeof features;
@@ -30,16 +38,16 @@ export const featureNames = Object.keys(features) as Feature[];
 const maxWaitMs = 60_000;
 
 /** Tries features in their order, `goodbye` last. */
-export async function tryFeatures(visit: Visit, names: readonly Feature[]): Promise<Map<Feature, Outcome>> {
+export async function tryFeatures(visit: CheckParts, names: readonly Feature[]): Promise<Map<Feature, Outcome>> {
   const outcomes = new Map<Feature, Outcome>();
-  for (const name of names) outcomes.set(name, await attempt(features[name], visit));
+  for (const name of names) outcomes.set(name, await tryFeature(features[name], visit));
   return outcomes;
 }
 
-async function attempt(check: Check, visit: Visit): Promise<Outcome> {
+async function tryFeature(check: Check, visit: CheckParts): Promise<Outcome> {
   const error = await runCheck(() => check(visit));
   if (error === undefined) return { mark: '✓' };
-  if (error instanceof Absent) return { mark: '–', reason: error.message };
+  if (error instanceof MissingFeatureError) return { mark: '–', reason: error.message };
   return { mark: '✗', reason: error instanceof Error ? error.message : String(error) };
 }
 

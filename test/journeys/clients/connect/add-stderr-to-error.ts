@@ -1,7 +1,10 @@
 import type { Stream } from 'node:stream';
 
 /** When a connection over stdio fails, the reason is usually on stderr. */
-export async function telling(stdio: { stderr: Stream | null } | undefined, connecting: Promise<void>): Promise<void> {
+export async function addStderrToError(
+  stdio: { stderr: Stream | null } | undefined,
+  connecting: Promise<void>,
+): Promise<void> {
   let said = '';
   stdio?.stderr?.on('data', (chunk: Buffer) => {
     said += chunk.toString();

@@ -9,24 +9,24 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import { markKey } from '../evidence/evidence.ts';
 import { logWire } from '../evidence/wire-log.ts';
-import { telling } from './add-stderr-to-error.ts';
-import { adapt, type McpClient, requestTimeoutMs, type SdkClient, type Target, textOf } from './mcp-client.ts';
-import { noticeStream } from './notice-stream.ts';
-import { createHeard } from './received-notifications.ts';
-import type { Person } from './simulated-user.ts';
+import { addStderrToError } from './add-stderr-to-error.ts';
+import { adaptClient, joinTexts, type McpClient, requestTimeoutMs, type SdkClient, type Target } from './mcp-client.ts';
+import { createStreamNoticingFetch } from './notice-stream.ts';
+import { createReceivedNotifications } from './received-notifications.ts';
+import type { SimulatedUser } from './simulated-user.ts';
 
 export const allCapabilities = { sampling: {}, elicitation: {}, roots: { listChanged: true } };
 
 /** A client of `@modelcontextprotocol/sdk` 1.x, which knows the handshake era only. */
 export async function connectV1(
   target: Target,
-  person: Person,
+  person: SimulatedUser,
   capabilities: Partial<typeof allCapabilities> = allCapabilities,
   streamAfter?: Promise<void>,
 ): Promise<McpClient> {
-  const heard = createHeard();
+  const heard = createReceivedNotifications();
   const errors: Error[] = [];
-  const stream = noticeStream(streamAfter);
+  const stream = createStreamNoticingFetch(streamAfter);
   const client = new Client({ name: 'test-v1', version: '1.0.0' }, { capabilities });
   client.onerror = (error) => void errors.push(error);
   client.fallbackNotificationHandler = async (notice) => heard.add(notice);
@@ -45,9 +45,9 @@ export async function connectV1(
       ? new StdioClientTransport({ command: process.execPath, args: [...target.args], stderr: 'pipe' })
       : undefined;
   const transport = (http ?? stdio) as Transport;
-  await telling(stdio, client.connect(transport, { timeout: requestTimeoutMs }));
+  await addStderrToError(stdio, client.connect(transport, { timeout: requestTimeoutMs }));
   const wire = logWire(transport);
-  return adapt(client as SdkClient, {
+  return adaptClient(client as SdkClient, {
     era: 'handshake',
     heard,
     person,
@@ -64,7 +64,7 @@ export async function connectV1(
         ...(signal && { signal }),
         ...(onprogress && { onprogress }),
       });
-      return textOf(result.content as unknown[]);
+      return joinTexts(result.content as unknown[]);
     },
     async leave() {
       await http?.terminateSession();

@@ -9,23 +9,23 @@ import {
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { markKey } from '../evidence/evidence.ts';
 import { logWire } from '../evidence/wire-log.ts';
-import { telling } from './add-stderr-to-error.ts';
+import { addStderrToError } from './add-stderr-to-error.ts';
 import { allCapabilities } from './connect-v1.ts';
-import { adapt, type McpClient, requestTimeoutMs, type SdkClient, type Target, textOf } from './mcp-client.ts';
-import { noticeStream } from './notice-stream.ts';
-import { createHeard } from './received-notifications.ts';
-import type { Person } from './simulated-user.ts';
+import { adaptClient, joinTexts, type McpClient, requestTimeoutMs, type SdkClient, type Target } from './mcp-client.ts';
+import { createStreamNoticingFetch } from './notice-stream.ts';
+import { createReceivedNotifications } from './received-notifications.ts';
+import type { SimulatedUser } from './simulated-user.ts';
 
 /** A client of `@modelcontextprotocol/client` 2.x, in the era that its negotiation finds. */
 export async function connectV2(
   mode: VersionNegotiationMode,
   target: Target,
-  person: Person,
+  person: SimulatedUser,
   capabilities: Partial<typeof allCapabilities> = allCapabilities,
 ): Promise<McpClient> {
-  const heard = createHeard();
+  const heard = createReceivedNotifications();
   const errors: Error[] = [];
-  const stream = noticeStream();
+  const stream = createStreamNoticingFetch();
   const client = new Client({ name: 'test-v2', version: '1.0.0' }, { capabilities, versionNegotiation: { mode } });
   client.onerror = (error) => void errors.push(error);
   client.fallbackNotificationHandler = async (notice) => heard.add(notice);
@@ -44,7 +44,7 @@ export async function connectV2(
       ? new StdioClientTransport({ command: process.execPath, args: [...target.args], stderr: 'pipe' })
       : undefined;
   const transport = (http ?? stdio) as Transport;
-  await telling(stdio, client.connect(transport, { timeout: requestTimeoutMs }));
+  await addStderrToError(stdio, client.connect(transport, { timeout: requestTimeoutMs }));
   const wire = logWire(transport);
   const modern = client.getProtocolEra() === 'modern';
 
@@ -53,7 +53,7 @@ export async function connectV2(
     return () => subscription.close();
   }
 
-  return adapt(client as SdkClient, {
+  return adaptClient(client as SdkClient, {
     era: modern ? 'modern' : 'handshake',
     heard,
     person,
@@ -72,7 +72,7 @@ export async function connectV2(
         { name: tool, arguments: args ?? {}, _meta },
         { timeout: requestTimeoutMs, ...(signal && { signal }), ...(onprogress && { onprogress }) },
       );
-      return textOf(result.content);
+      return joinTexts(result.content);
     },
     async leave() {
       await http?.terminateSession();

@@ -4,7 +4,7 @@ interface Refusal {
 }
 
 /** The JSON-RPC error that made a client give up; over HTTP some clients keep it as the text of the response. */
-export async function refusalOf(connecting: Promise<unknown>): Promise<Refusal> {
+export async function readRefusal(connecting: Promise<unknown>): Promise<Refusal> {
   const error = await connecting.then(
     () => {
       throw new Error('the client got a connection');

@@ -1,6 +1,6 @@
-import type { Passed } from '../evidence/wire-log.ts';
-import type { Heard } from './received-notifications.ts';
-import type { Person } from './simulated-user.ts';
+import type { LoggedMessage } from '../evidence/wire-log.ts';
+import type { ReceivedNotifications } from './received-notifications.ts';
+import type { SimulatedUser } from './simulated-user.ts';
 
 export type Target =
   | { readonly kind: 'http'; readonly url: string; readonly token?: string }
@@ -19,12 +19,12 @@ type Undo = () => Promise<void>;
 export interface McpClient {
   readonly era: 'handshake' | 'modern';
   readonly offers: Readonly<Record<string, unknown>>;
-  readonly heard: Heard;
-  readonly person: Person;
+  readonly heard: ReceivedNotifications;
+  readonly person: SimulatedUser;
   /** What the client itself complained about, such as a message it had no use for. */
   readonly errors: Error[];
   /** Everything that passed the transport since the client connected. */
-  readonly wire: readonly Passed[];
+  readonly wire: readonly LoggedMessage[];
   /** Resolves when a GET has been answered; never on stdio and in the modern era. */
   readonly streamOpened: Promise<void>;
   /** MCP's own session id; undefined on stdio and in the modern era. */
@@ -86,16 +86,18 @@ export type SdkOwn = Pick<
 > &
   Partial<Pick<McpClient, 'watch' | 'listen'>>;
 
-export function adapt(sdk: SdkClient, own: SdkOwn): McpClient {
+export function adaptClient(sdk: SdkClient, own: SdkOwn): McpClient {
   return {
     offers: { ...sdk.getServerCapabilities() },
     tools: async () => (await sdk.listTools()).tools,
     resources: async () => (await sdk.listResources()).resources.map(({ uri }) => uri),
     templates: async () => (await sdk.listResourceTemplates()).resourceTemplates.map(({ uriTemplate }) => uriTemplate),
-    read: async (uri) => textOf((await sdk.readResource({ uri })).contents),
+    read: async (uri) => joinTexts((await sdk.readResource({ uri })).contents),
     prompts: async () => (await sdk.listPrompts()).prompts.map(({ name }) => name),
     prompt: async (name, args) =>
-      textOf((await sdk.getPrompt({ name, ...(args && { arguments: args }) })).messages.map(({ content }) => content)),
+      joinTexts(
+        (await sdk.getPrompt({ name, ...(args && { arguments: args }) })).messages.map(({ content }) => content),
+      ),
     complete: async (prompt, argument, value) => {
       const ref = { type: 'ref/prompt', name: prompt } as const;
       return (await sdk.complete({ ref, argument: { name: argument, value } })).completion.values;
@@ -116,6 +118,6 @@ export function adapt(sdk: SdkClient, own: SdkOwn): McpClient {
   };
 }
 
-export function textOf(contents: readonly unknown[]): string {
+export function joinTexts(contents: readonly unknown[]): string {
   return contents.map((content) => String((content as TextLike).text ?? `(${JSON.stringify(content)})`)).join('\n');
 }

@@ -2,7 +2,7 @@
  * A fetch that tells when the GET stream is there. Clients open it beside their first requests and do not wait for
  * it; what a server says before then is lost, with a gateway between or without. `after` holds the GET back.
  */
-export function noticeStream(after: Promise<void> = Promise.resolve()): {
+export function createStreamNoticingFetch(after: Promise<void> = Promise.resolve()): {
   readonly fetch: typeof fetch;
   readonly opened: Promise<void>;
 } {

@@ -1,5 +1,5 @@
 /** Whoever sits behind a client: has folders, answers questions, plays the model. */
-export interface Person {
+export interface SimulatedUser {
   roots: { readonly uri: string; readonly name: string }[];
   /** The methods this person was asked by, in order. */
   readonly asked: string[];
@@ -14,9 +14,9 @@ export interface Person {
 
 const answers: Readonly<Record<string, string>> = { name: 'Ada', username: 'ada', email: 'ada@example.com' };
 
-export function createPerson(roots: Person['roots']): Person {
+export function createSimulatedUser(roots: SimulatedUser['roots']): SimulatedUser {
   const asked: string[] = [];
-  const person: Person = {
+  const person: SimulatedUser = {
     roots,
     asked,
     think({ messages }) {

@@ -6,7 +6,7 @@ import { vi } from 'vitest';
 /** What an upstream saw and said, told by something that is no part of Ambit. */
 export interface Evidence {
   /** The youngest request that fits, once it has arrived. */
-  request(fits: Fits): Promise<SeenRequest>;
+  request(fits: MessageFilter): Promise<SeenRequest>;
   /** Resolves when the upstream can take notice of what nobody asked for: its GET stream is open, where it has one. */
   listening(): Promise<void>;
   /** Whether the client's goodbye has arrived. */
@@ -31,28 +31,28 @@ export interface WireMessage {
   };
 }
 
-export type Fits = (message: WireMessage) => boolean;
+export type MessageFilter = (message: WireMessage) => boolean;
 
 export const markKey = 'com.example/mark';
 
 /** Fits the request that carries this mark in its `_meta`, which no part of MCP touches. */
-export function marked(mark: string): Fits {
+export function hasMark(mark: string): MessageFilter {
   return ({ params }) => params?._meta?.[markKey] === mark;
 }
 
 const tap = pathToFileURL(join(import.meta.dirname, 'tap-stdio.js')).href;
 
 /** Arguments for node that make a stdio server leave evidence in a folder. */
-export function tapped(folder: string): string[] {
+export function tapArguments(folder: string): string[] {
   return ['--import', `${tap}?to=${encodeURIComponent(folder)}`];
 }
 
 export interface StdioEvidence extends Evidence {
   /** Resolves when the server has sent this. */
-  said(fits: Fits): Promise<void>;
+  said(fits: MessageFilter): Promise<void>;
 }
 
-export function stdioEvidence(folder: string): StdioEvidence {
+export function readStdioEvidence(folder: string): StdioEvidence {
   function pids(): number[] {
     const names = readdirSync(folder).filter((name) => name.endsWith('.in'));
     return names.map((name) => Number.parseInt(name, 10)).sort((a, b) => a - b);
@@ -65,14 +65,16 @@ export function stdioEvidence(folder: string): StdioEvidence {
     return lines.slice(0, -1).map((line) => JSON.parse(line) as WireMessage);
   }
 
-  function find(fits: Fits): SeenRequest {
+  function find(fits: MessageFilter): SeenRequest {
     for (const pid of pids()) {
       const request = messages(pid, 'in').findLast(fits);
       if (request === undefined) continue;
       return {
         message: request,
         get cancelled() {
-          return messages(pid, 'in').some(({ method, params }) => cancels(method) && params?.requestId === request.id);
+          return messages(pid, 'in').some(
+            ({ method, params }) => isCancellation(method) && params?.requestId === request.id,
+          );
         },
         get answered() {
           return messages(pid, 'out').some(({ id, method }) => method === undefined && id === request.id);
@@ -104,7 +106,7 @@ export function stdioEvidence(folder: string): StdioEvidence {
   };
 }
 
-export function cancels(method: string | undefined): boolean {
+export function isCancellation(method: string | undefined): boolean {
   return method === 'notifications/cancelled';
 }
 

@@ -2,7 +2,7 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { vi } from 'vitest';
 import { keepsConnections } from '../../bearer-proxy.ts';
-import { cancels, type Evidence, type WireMessage } from './evidence.ts';
+import { type Evidence, isCancellation, type WireMessage } from './evidence.ts';
 
 interface Exchange {
   readonly method: string | undefined;
@@ -81,7 +81,9 @@ export async function startHttpTap(target: string): Promise<HttpTap> {
             if (call.session === undefined) return call.state === 'broken off';
             return seen().some(
               ({ session, message }) =>
-                session === call.session && cancels(message?.method) && message?.params?.requestId === call.message?.id,
+                session === call.session &&
+                isCancellation(message?.method) &&
+                message?.params?.requestId === call.message?.id,
             );
           },
           get answered() {

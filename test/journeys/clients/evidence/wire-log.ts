@@ -1,5 +1,5 @@
 /** One JSON-RPC message as a client's transport sent or delivered it. */
-export interface Passed {
+export interface LoggedMessage {
   readonly way: 'sent' | 'received';
   readonly message: {
     readonly id?: string | number;
@@ -18,15 +18,15 @@ interface TransportLike {
  * Keeps what passes a connected transport. The SDKs drop a progress notification that arrives in one chunk with the
  * answer, so only the transport knows whether all of them came.
  */
-export function logWire(transport: TransportLike): Passed[] {
-  const log: Passed[] = [];
-  const receive = transport.onmessage as (message: Passed['message'], extra?: unknown) => void;
-  const send = (transport.send as (message: Passed['message'], options?: unknown) => unknown).bind(transport);
-  transport.onmessage = (message: Passed['message'], extra?: unknown) => {
+export function logWire(transport: TransportLike): LoggedMessage[] {
+  const log: LoggedMessage[] = [];
+  const receive = transport.onmessage as (message: LoggedMessage['message'], extra?: unknown) => void;
+  const send = (transport.send as (message: LoggedMessage['message'], options?: unknown) => unknown).bind(transport);
+  transport.onmessage = (message: LoggedMessage['message'], extra?: unknown) => {
     log.push({ way: 'received', message });
     receive(message, extra);
   };
-  transport.send = (message: Passed['message'], options?: unknown) => {
+  transport.send = (message: LoggedMessage['message'], options?: unknown) => {
     log.push({ way: 'sent', message });
     return send(message, options);
   };
@@ -34,7 +34,7 @@ export function logWire(transport: TransportLike): Passed[] {
 }
 
 /** The progress received for one request, in order; a client has no use for what comes after the answer. */
-export function progressOf(log: readonly Passed[], requestId: string | number | undefined) {
+export function findProgress(log: readonly LoggedMessage[], requestId: string | number | undefined) {
   const before: { progress: unknown; total: unknown }[] = [];
   const afterAnswer: unknown[] = [];
   let answered = false;
@@ -50,10 +50,10 @@ export function progressOf(log: readonly Passed[], requestId: string | number | 
 }
 
 /** Messages no client could place: answers to nothing, answers given twice, pushes under an id used before. */
-export function strays(log: readonly Passed[]): Passed['message'][] {
+export function findStrayMessages(log: readonly LoggedMessage[]): LoggedMessage['message'][] {
   const waiting = new Set<string | number>();
   const pushed = new Set<string | number>();
-  const found: Passed['message'][] = [];
+  const found: LoggedMessage['message'][] = [];
   for (const { way, message } of log) {
     const { id, method } = message;
     if (way === 'sent') {

@@ -2,20 +2,20 @@ import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
 import { initialize, type PostAnswer, post } from '../../json-mcp-client.ts';
-import { expectDiscreet, type Patient } from '../start-watched-ambit.ts';
-import { mutated, mutation } from './mutations.ts';
+import { expectDiscreet, type WatchedAmbit } from '../start-watched-ambit.ts';
+import { mutateText, mutation } from './mutations.ts';
 
-export function testBatches(given: () => Patient): void {
-  let patient: Patient;
+export function testBatches(given: () => WatchedAmbit): void {
+  let ambit: WatchedAmbit;
   let headers: Record<string, string>;
 
   beforeAll(async () => {
-    patient = given();
-    const opened = await post(patient.mcp('calm'), patient.token, JSON.stringify(initialize({}, '2025-03-26')));
+    ambit = given();
+    const opened = await post(ambit.mcp('calm'), ambit.token, JSON.stringify(initialize({}, '2025-03-26')));
     headers = { 'mcp-session-id': String(opened.headers['mcp-session-id']) };
   });
   function send(body: string | Buffer): Promise<PostAnswer> {
-    return post(patient.mcp('calm'), patient.token, body, headers);
+    return post(ambit.mcp('calm'), ambit.token, body, headers);
   }
 
   function call(id: number): object {
@@ -54,8 +54,8 @@ export function testBatches(given: () => Patient): void {
     const text = JSON.stringify([call(1), { jsonrpc: '2.0', method: 'notifications/x' }, call(2)]);
     await fc.assert(
       fc.asyncProperty(fc.array(mutation, { minLength: 1, maxLength: 3 }), async (mutations) => {
-        const said = await send(mutated(text, mutations));
-        expectDiscreet(patient, said.text);
+        const said = await send(mutateText(text, mutations));
+        expectDiscreet(ambit, said.text);
         expect([200, 202, 400]).toContain(said.status);
         for (const message of said.status === 200 ? [JSON.parse(said.text)].flat() : said.messages) {
           expect(message).toMatchObject({ jsonrpc: '2.0' });

@@ -2,13 +2,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import { callModern, modernHeaders, modernRequest, openClient, outcome } from '../../json-mcp-client.ts';
-import { patienceMs } from '../../start-probed-ambit.ts';
+import { maxWaitMs } from '../../start-probed-ambit.ts';
 import { head, openWire, type Wire } from '../raw-socket.ts';
-import { type Patient, startPatient } from '../start-watched-ambit.ts';
+import { startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 import { startUpstream, type Upstream } from '../upstreams/start-http-upstream.ts';
 import { startRun } from './start-run.ts';
 
-let patient: Patient;
+let ambit: WatchedAmbit;
 let upstream: Upstream;
 let closed = 0;
 
@@ -16,11 +16,11 @@ beforeAll(async () => {
   upstream = await startUpstream({
     wait: (_asked, response) => void response.on('close', () => closed++),
   });
-  patient = await startPatient({ servers: { remote: { url: upstream.url } } });
+  ambit = await startWatchedAmbit({ servers: { remote: { url: upstream.url } } });
 });
-afterEach(() => patient.expectWell());
+afterEach(() => ambit.expectHealthy());
 afterAll(async () => {
-  await patient?.stop();
+  await ambit?.stop();
   await upstream?.stop();
 });
 
@@ -47,11 +47,11 @@ async function toldUntil(ask: () => Promise<string>, enough: (told: Told) => boo
 
 describe('modern era: whoever disconnects has cancelled', () => {
   test('in the middle of a call', async () => {
-    const { token } = await patient.session();
-    const ask = async () => outcome(await callModern(patient.mcp('calm'), token, 'told'));
+    const { token } = await ambit.session();
+    const ask = async () => outcome(await callModern(ambit.mcp('calm'), token, 'told'));
     const wires: Wire[] = [];
     for (let n = 0; n < counts(5, 100); n++) {
-      const wire = await openWire(patient.url);
+      const wire = await openWire(ambit.url);
       await wire.say(waitCall(token));
       await wire.hears(/notifications\/progress/);
       wires.push(wire);
@@ -63,11 +63,11 @@ describe('modern era: whoever disconnects has cancelled', () => {
 
   test('while its server is still starting: the call is cancelled, or never made', async () => {
     for (let round = 0; round < counts(2, 30); round++) {
-      const { token } = await patient.session();
-      const wire = await openWire(patient.url);
+      const { token } = await ambit.session();
+      const wire = await openWire(ambit.url);
       await wire.say(waitCall(token));
       wire.reset();
-      const ask = async () => outcome(await callModern(patient.mcp('calm'), token, 'told'));
+      const ask = async () => outcome(await callModern(ambit.mcp('calm'), token, 'told'));
       const told = await toldUntil(ask, ({ cancelled, waiting }) => cancelled.length === waiting.length);
       expect(told).toEqual({ cancelled: told.waiting, waiting: told.waiting, strays: [] });
     }
@@ -75,17 +75,17 @@ describe('modern era: whoever disconnects has cancelled', () => {
 
   test('over HTTP the connection to the upstream is closed', async () => {
     const gone = new AbortController();
-    const calling = callModern(patient.mcp('remote'), patient.token, 'wait', {}, { signal: gone.signal });
+    const calling = callModern(ambit.mcp('remote'), ambit.token, 'wait', {}, { signal: gone.signal });
     await until(
       () => upstream.seen.includes('POST tools/call wait'),
-      patienceMs,
+      maxWaitMs,
       () => 'the call did not arrive',
     );
     gone.abort();
     await expect(calling).rejects.toThrow();
     await until(
       () => closed === 1,
-      patienceMs,
+      maxWaitMs,
       () => `${closed} closed`,
     );
   });
@@ -93,11 +93,8 @@ describe('modern era: whoever disconnects has cancelled', () => {
 
 describe('handshake era: a client says so', () => {
   test('the notification reaches the server under the id the server knows', async () => {
-    const { token } = await patient.session();
-    const [first, second] = [
-      await openClient(patient.mcp('calm'), token),
-      await openClient(patient.mcp('calm'), token),
-    ];
+    const { token } = await ambit.session();
+    const [first, second] = [await openClient(ambit.mcp('calm'), token), await openClient(ambit.mcp('calm'), token)];
     const ask = async () => outcome(await first.call('told', {}, 'told'));
     // Both clients use the same id for calls of the same process.
     const mine = first.call('wait', {}, 'same');
@@ -115,8 +112,8 @@ describe('handshake era: a client says so', () => {
   });
 
   test('ids that were never given, or given by others, cancel nothing', async () => {
-    const { token } = await patient.session();
-    const client = await openClient(patient.mcp('calm'), token);
+    const { token } = await ambit.session();
+    const client = await openClient(ambit.mcp('calm'), token);
     const ask = async () => outcome(await client.call('told', {}, 'told'));
     void client.call('wait', {}, 7);
     const { waiting } = await toldUntil(ask, (told) => told.waiting.length === 1);
@@ -130,8 +127,8 @@ describe('handshake era: a client says so', () => {
   });
 
   test('whoever only disconnects has not cancelled', async () => {
-    const { token } = await patient.session();
-    const client = await openClient(patient.mcp('calm'), token);
+    const { token } = await ambit.session();
+    const client = await openClient(ambit.mcp('calm'), token);
     const gone = new AbortController();
     const calling = client.send({ id: 7, method: 'tools/call', params: { name: 'wait' } }, gone.signal);
     const ask = async () => outcome(await client.call('told', {}, 'told'));
@@ -142,12 +139,12 @@ describe('handshake era: a client says so', () => {
   });
 
   test('over HTTP the upstream is told, and the connection is closed', async () => {
-    const client = await openClient(patient.mcp('remote'), patient.token);
+    const client = await openClient(ambit.mcp('remote'), ambit.token);
     const before = closed;
     const calling = client.call('wait', {}, 'mine');
     await until(
       () => upstream.asked.at(-1)?.params?.name === 'wait',
-      patienceMs,
+      maxWaitMs,
       () => 'the call did not arrive',
     );
     const { id } = upstream.asked.at(-1) as { id: unknown };
@@ -155,7 +152,7 @@ describe('handshake era: a client says so', () => {
     await calling;
     await until(
       () => closed === before + 1 && upstream.seen.includes('POST notifications/cancelled'),
-      patienceMs,
+      maxWaitMs,
       () => upstream.seen.join(),
     );
     const told = upstream.asked.find(({ method }) => method === 'notifications/cancelled');

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe } from 'vitest';
-import { fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
+import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 import { testBatches } from './batches.ts';
 import { testControlSocket } from './control-socket.ts';
 import { testHttpRequests } from './http-requests.ts';
@@ -9,22 +9,22 @@ import { testSubscriptions } from './subscriptions.ts';
 import { testWrongTypes } from './wrong-types-over-http.ts';
 
 // A gateway costs more to start than most of these attacks: they share one.
-let patient: Patient;
-const given = () => patient;
+let ambit: WatchedAmbit;
+const given = () => ambit;
 
 beforeAll(async () => {
-  patient = await startPatient({
+  ambit = await startWatchedAmbit({
     listen: {
       allowedHosts: ['any-port.example', 'one-port.example:8443'],
       allowedOrigins: ['https://app.example', 'https://dev.example:8443'],
       publicUrl: 'https://gateway.example/behind/a/proxy',
     },
-    servers: { told: fixture('says-what-it-is-told.js'), taking: fixture('accepts-subscriptions.js') },
+    servers: { told: fixtureServer('says-what-it-is-told.js'), taking: fixtureServer('accepts-subscriptions.js') },
   });
-  await patient.expectWell();
+  await ambit.expectHealthy();
 });
-afterEach(() => patient.expectWell());
-afterAll(() => patient?.stop());
+afterEach(() => ambit.expectHealthy());
+afterAll(() => ambit?.stop());
 
 describe('HTTP requests', () => testHttpRequests(given));
 describe('the control socket', () => testControlSocket(given));

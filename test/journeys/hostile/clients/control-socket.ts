@@ -2,16 +2,16 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { expectDiscreet, type Patient } from '../start-watched-ambit.ts';
+import { expectDiscreet, type WatchedAmbit } from '../start-watched-ambit.ts';
 import { variantsOf } from './wrong-types.ts';
 
-export function testControlSocket(given: () => Patient): void {
-  let patient: Patient;
+export function testControlSocket(given: () => WatchedAmbit): void {
+  let ambit: WatchedAmbit;
   let socketPath: string;
 
   beforeAll(() => {
-    patient = given();
-    socketPath = join(patient.dataDir, 'control.sock');
+    ambit = given();
+    socketPath = join(ambit.dataDir, 'control.sock');
   });
   interface Told {
     readonly status: number;
@@ -26,7 +26,7 @@ export function testControlSocket(given: () => Patient): void {
         response.on('data', (chunk: Buffer) => chunks.push(chunk));
         response.on('end', () => {
           const text = Buffer.concat(chunks).toString();
-          expectDiscreet(patient, text);
+          expectDiscreet(ambit, text);
           resolve({ status: response.statusCode ?? 0, text });
         });
       });

@@ -3,24 +3,24 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { proof } from '../../../proof.ts';
 import { modernHeaders, modernRequest, post } from '../../json-mcp-client.ts';
-import { answersIn, head, openWire } from '../raw-socket.ts';
-import { type Patient, startPatient } from '../start-watched-ambit.ts';
+import { head, openWire, parseAnswers } from '../raw-socket.ts';
+import { startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
 const bodyBytes = 1 << 20;
-let patient: Patient;
+let ambit: WatchedAmbit;
 let auth: Record<string, string>;
 
 beforeAll(async () => {
-  patient = await startPatient({ limits: { bodyBytes } });
-  auth = { authorization: `Bearer ${patient.token}`, ...modernHeaders('tools/call', 'echo') };
+  ambit = await startWatchedAmbit({ limits: { bodyBytes } });
+  auth = { authorization: `Bearer ${ambit.token}`, ...modernHeaders('tools/call', 'echo') };
 });
-afterEach(() => patient.expectWell());
-afterAll(() => patient?.stop());
+afterEach(() => ambit.expectHealthy());
+afterAll(() => ambit?.stop());
 
 const call = JSON.stringify(modernRequest(7, 'tools/call', { name: 'echo', arguments: { text: 'hi' } }));
 
 function send(body: string | Buffer, headers: Record<string, string> = {}) {
-  return post(patient.mcp('calm'), patient.token, body, { ...modernHeaders('tools/call', 'echo'), ...headers });
+  return post(ambit.mcp('calm'), ambit.token, body, { ...modernHeaders('tools/call', 'echo'), ...headers });
 }
 
 function padded(bytes: number): string {
@@ -39,7 +39,7 @@ test.each(proof ? [2, 8, 64] : [8])('whoever sends %i times the limit still gets
 });
 
 test('an upload in chunks that never ends is stopped at the limit', async () => {
-  const wire = await openWire(patient.url);
+  const wire = await openWire(ambit.url);
   await wire.say(head('/mcp/calm', { ...auth, 'transfer-encoding': 'chunked' }));
   const chunk = `${(65536).toString(16)}\r\n${'x'.repeat(65536)}\r\n`;
   const closed = wire.untilClosed();
@@ -51,8 +51,8 @@ test('an upload in chunks that never ends is stopped at the limit', async () => 
       if (!proof && sent > 8 * bodyBytes) await Promise.race([pause(20), closed]);
     }
   })();
-  await patient.expectMemoryWithin(100, uploading);
-  expect(answersIn(await closed)[0]?.status).toBe(413);
+  await ambit.expectMemoryWithin(100, uploading);
+  expect(parseAnswers(await closed)[0]?.status).toBe(413);
 });
 
 test.each([
@@ -107,7 +107,7 @@ test.each([
 });
 
 test('a body without a type is 415', async () => {
-  const wire = await openWire(patient.url);
+  const wire = await openWire(ambit.url);
   const lines = Object.entries({ host: '127.0.0.1', ...auth, 'content-length': call.length });
   await wire.say(`POST /mcp/calm HTTP/1.1\r\n${lines.map((line) => `${line.join(': ')}\r\n`).join('')}\r\n${call}`);
   expect(await wire.hears(/HTTP\/1\.1 415/)).toContain('Content-Type');
@@ -115,26 +115,26 @@ test('a body without a type is 415', async () => {
 });
 
 test('a Content-Length that is too short leaves no request behind', async () => {
-  const wire = await openWire(patient.url);
+  const wire = await openWire(ambit.url);
   await wire.say(head('/mcp/calm', { ...auth, 'content-length': 20 }) + call);
-  const answers = answersIn(await wire.untilClosed());
+  const answers = parseAnswers(await wire.untilClosed());
   expect(answers.length).toBeGreaterThan(0);
   for (const { status } of answers) expect(status).toBe(400);
 });
 
 test('a Content-Length that is too long ends with the connection, without an answer', async () => {
-  const wire = await openWire(patient.url);
+  const wire = await openWire(ambit.url);
   await wire.say(head('/mcp/calm', { ...auth, 'content-length': call.length + 20 }) + call);
   wire.socket.end();
-  expect(answersIn(await wire.untilClosed()).filter(({ status }) => status === 200)).toEqual([]);
+  expect(parseAnswers(await wire.untilClosed()).filter(({ status }) => status === 200)).toEqual([]);
 });
 
 test.each(['-1', '1e3', '0x10', '5, 5', '99999999999999999999', ' ', 'ten', '+5'])(
   'Content-Length %j is 400 or 413, and the connection ends',
   async (length) => {
-    const wire = await openWire(patient.url);
+    const wire = await openWire(ambit.url);
     await wire.say(head('/mcp/calm', { ...auth, 'content-length': length }) + call);
-    const [answer] = answersIn(await wire.untilClosed());
+    const [answer] = parseAnswers(await wire.untilClosed());
     expect([400, 413]).toContain(answer?.status);
   },
 );

@@ -2,25 +2,25 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import { modernHeaders, modernRequest, openClient, outcome } from '../../json-mcp-client.ts';
-import { patienceMs } from '../../start-probed-ambit.ts';
-import { answersIn, head, openWire, type Wire } from '../raw-socket.ts';
-import { type Patient, startPatient } from '../start-watched-ambit.ts';
+import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { head, openWire, parseAnswers, type Wire } from '../raw-socket.ts';
+import { startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
 const each = counts(4, 300);
-let patient: Patient;
+let ambit: WatchedAmbit;
 let auth: Record<string, string>;
 let request: string;
 let headEnd: number;
 
 beforeAll(async () => {
-  patient = await startPatient({});
-  auth = { authorization: `Bearer ${patient.token}`, ...modernHeaders('tools/call', 'echo') };
+  ambit = await startWatchedAmbit({});
+  auth = { authorization: `Bearer ${ambit.token}`, ...modernHeaders('tools/call', 'echo') };
   request = full('echo');
   headEnd = request.indexOf('\r\n\r\n') + 4;
-  await patient.expectWell();
+  await ambit.expectHealthy();
 });
-afterEach(() => patient.expectWell());
-afterAll(() => patient?.stop());
+afterEach(() => ambit.expectHealthy());
+afterAll(() => ambit?.stop());
 
 function body(name: string, args: Record<string, unknown> = {}): string {
   return JSON.stringify(modernRequest(1, 'tools/call', { name, arguments: args, _meta: { progressToken: 1 } }));
@@ -57,10 +57,10 @@ const phases: Record<string, (wire: Wire) => Promise<unknown>> = {
 };
 
 test.each(Object.keys(phases))('a client is cut off %s: nothing stays behind', async (phase) => {
-  const before = patient.handles();
+  const before = ambit.handles();
   await Promise.all(
     Array.from({ length: each }, async (_, index) => {
-      const wire = await openWire(patient.url);
+      const wire = await openWire(ambit.url);
       await phases[phase]?.(wire);
       // Half of them vanish with a reset, half say that they are leaving.
       if (index % 2 === 0) wire.reset();
@@ -68,30 +68,30 @@ test.each(Object.keys(phases))('a client is cut off %s: nothing stays behind', a
     }),
   );
   await until(
-    () => patient.handles() <= before,
-    patienceMs,
-    () => `${patient.handles()} handles, ${before} before`,
+    () => ambit.handles() <= before,
+    maxWaitMs,
+    () => `${ambit.handles()} handles, ${before} before`,
   );
 });
 
 test('a stream of the handshake era is cut off, and can be opened again', async () => {
-  const client = await openClient(patient.mcp('calm'), patient.token);
+  const client = await openClient(ambit.mcp('calm'), ambit.token);
   for (let round = 0; round < each; round++) {
     let wire: Wire;
     do {
-      wire = await openWire(patient.url);
+      wire = await openWire(ambit.url);
       await wire.say(head('/mcp/calm', { authorization: auth['authorization'] as string, ...client.headers }, 'GET'));
       await wire.hears(/\r\n\r\n/);
       // The reset before may not have been noticed yet.
-    } while (answersIn(wire.heard())[0]?.status === 409);
-    expect(answersIn(wire.heard())[0]?.status).toBe(200);
+    } while (parseAnswers(wire.heard())[0]?.status === 409);
+    expect(parseAnswers(wire.heard())[0]?.status).toBe(200);
     wire.reset();
   }
   expect(outcome(await client.call('echo', { text: 'hi' }))).toBe('hi');
 });
 
 test('a client that closes its half of the connection has left: in the modern era that is a cancellation', async () => {
-  const wire = await openWire(patient.url);
+  const wire = await openWire(ambit.url);
   wire.socket.end(full('wait'));
   expect(await wire.untilClosed()).not.toContain('"result"');
 });
@@ -103,17 +103,17 @@ describe('slow clients', () => {
   };
 
   test.each(Object.entries(drips))('%s that drip in keep nobody else waiting', async (_what, start) => {
-    const wires = await Promise.all(Array.from({ length: counts(50, 500) }, () => openWire(patient.url)));
+    const wires = await Promise.all(Array.from({ length: counts(50, 500) }, () => openWire(ambit.url)));
     await Promise.all(wires.map((wire) => wire.say(start())));
-    await patient.expectWell();
+    await ambit.expectHealthy();
     for (const wire of wires) wire.reset();
   });
 
   test.runIf(proof).each(Object.entries(drips))('%s that drip in are cut off', async (what, start) => {
-    const wire = await openWire(patient.url);
+    const wire = await openWire(ambit.url);
     await wire.say(start());
     const drip = setInterval(() => void wire.say(what === 'heads' ? 'x: y\r\n' : ' '), 500);
     const text = await wire.untilClosed().finally(() => clearInterval(drip));
-    expect(answersIn(text)[0]?.status ?? 408).toBe(408);
+    expect(parseAnswers(text)[0]?.status ?? 408).toBe(408);
   });
 });

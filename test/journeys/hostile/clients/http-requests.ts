@@ -1,16 +1,16 @@
 import { request } from 'node:http';
 import { beforeAll, expect, test } from 'vitest';
 import { modernHeaders, modernRequest, openClient, outcome, post } from '../../json-mcp-client.ts';
-import { answersIn, head, openWire } from '../raw-socket.ts';
-import { expectDiscreet, type Patient } from '../start-watched-ambit.ts';
+import { head, openWire, parseAnswers } from '../raw-socket.ts';
+import { expectDiscreet, type WatchedAmbit } from '../start-watched-ambit.ts';
 
-export function testHttpRequests(given: () => Patient): void {
-  let patient: Patient;
+export function testHttpRequests(given: () => WatchedAmbit): void {
+  let ambit: WatchedAmbit;
   let auth: Record<string, string>;
 
   beforeAll(() => {
-    patient = given();
-    auth = { authorization: `Bearer ${patient.token}`, ...modernHeaders('tools/call', 'echo') };
+    ambit = given();
+    auth = { authorization: `Bearer ${ambit.token}`, ...modernHeaders('tools/call', 'echo') };
   });
   function callText(id: unknown, text = 'hi'): string {
     return JSON.stringify(modernRequest(id, 'tools/call', { name: 'echo', arguments: { text } }));
@@ -20,13 +20,13 @@ export function testHttpRequests(given: () => Patient): void {
 
   /** One request on a connection of its own; the status, or undefined where the connection was closed without one. */
   async function statusOf(bytes: string): Promise<number | undefined> {
-    const wire = await openWire(patient.url);
+    const wire = await openWire(ambit.url);
     await wire.say(bytes);
     await wire.hears(/\r\n\r\n/).catch(() => {});
     wire.socket.destroy();
     const text = wire.heard();
-    expectDiscreet(patient, text);
-    return answersIn(text)[0]?.status;
+    expectDiscreet(ambit, text);
+    return parseAnswers(text)[0]?.status;
   }
 
   test.each(['PUT', 'PATCH', 'OPTIONS', 'HEAD', 'TRACE', 'PROPFIND', 'M-SEARCH'])('%s is 405', async (method) => {
@@ -39,7 +39,7 @@ export function testHttpRequests(given: () => Patient): void {
   });
 
   test.each(['GET', 'DELETE'])('%s with an unknown transport session is 404', async (method) => {
-    const headers = { authorization: `Bearer ${patient.token}`, 'mcp-session-id': 'f'.repeat(32) };
+    const headers = { authorization: `Bearer ${ambit.token}`, 'mcp-session-id': 'f'.repeat(32) };
     expect(await statusOf(head('/mcp/calm', headers, method))).toBe(404);
   });
 
@@ -68,7 +68,7 @@ export function testHttpRequests(given: () => Patient): void {
   });
 
   test('an unknown server is told in the protocol, not by the path', async () => {
-    const said = await post(patient.mcp('constructor'), patient.token, call, modernHeaders('tools/call', 'echo'));
+    const said = await post(ambit.mcp('constructor'), ambit.token, call, modernHeaders('tools/call', 'echo'));
     expect([said.status, outcome(said)]).toEqual([200, '!SERVER_NOT_AVAILABLE']);
   });
 
@@ -165,23 +165,23 @@ export function testHttpRequests(given: () => Patient): void {
 
   test('what a body smuggles into an answer stays in the answer', async () => {
     const id = 'a\r\nSet-Cookie: x=1\r\n\r\nHTTP/1.1 200 OK\r\n\r\n';
-    const wire = await openWire(patient.url);
+    const wire = await openWire(ambit.url);
     const body = callText(id, id).replace('"echo"', JSON.stringify('echo'));
     await wire.say(
       head('/mcp/calm', { ...auth, 'content-length': Buffer.byteLength(body), connection: 'close' }) + body,
     );
-    const answers = answersIn(await wire.untilClosed());
+    const answers = parseAnswers(await wire.untilClosed());
     expect(answers.map(({ status }) => status)).toEqual([200]);
     expect(wire.heard()).not.toMatch(/^set-cookie/im);
     expect((JSON.parse(answers[0]?.body ?? '') as { id: unknown }).id).toBe(id);
   });
 
   test('200 pipelined requests are answered, each once, in order', async () => {
-    const wire = await openWire(patient.url);
+    const wire = await openWire(ambit.url);
     const bodies = Array.from({ length: 200 }, (_, id) => callText(id));
     const all = bodies.map((body) => head('/mcp/calm', { ...auth, 'content-length': body.length }) + body);
     await wire.say(all.join('') + head('/healthz', { connection: 'close' }, 'GET'));
-    const answers = answersIn(await wire.untilClosed());
+    const answers = parseAnswers(await wire.untilClosed());
     expect(answers.pop()?.body).toBe('{"status":"ok"}');
     expect(answers.map(({ body }) => (JSON.parse(body) as { id: number }).id)).toEqual(bodies.map((_, id) => id));
   });
@@ -198,9 +198,9 @@ export function testHttpRequests(given: () => Patient): void {
     ['a chunk size out of range', { 'transfer-encoding': 'chunked' }, `ffffffffffffffffff\r\nx\r\n`],
     ['a chunk longer than its size', { 'transfer-encoding': 'chunked' }, `1\r\nxyz\r\n0\r\n\r\n`],
   ])('smuggling by %s: at most refusals, and the connection ends', async (_what, lines, body) => {
-    const wire = await openWire(patient.url);
+    const wire = await openWire(ambit.url);
     await wire.say(head('/mcp/calm', { ...auth, ...lines } as Record<string, string>) + body);
-    const answers = answersIn(await wire.untilClosed());
+    const answers = parseAnswers(await wire.untilClosed());
     for (const { status } of answers) expect(status).toBe(400);
     expect(answers.length).toBeLessThan(2);
   });
@@ -236,7 +236,7 @@ export function testHttpRequests(given: () => Patient): void {
         'content-length': call.length,
         expect: '100-continue',
       };
-      const sending = request(patient.mcp('calm'), { method: 'POST', headers }, (response) => {
+      const sending = request(ambit.mcp('calm'), { method: 'POST', headers }, (response) => {
         response.resume();
         resolve(response.statusCode);
       });
@@ -248,10 +248,10 @@ export function testHttpRequests(given: () => Patient): void {
   });
 
   test('a transport session under another server, or with another token, does not exist', async () => {
-    const client = await openClient(patient.mcp('calm'), patient.token);
-    const other = await patient.session();
+    const client = await openClient(ambit.mcp('calm'), ambit.token);
+    const other = await ambit.session();
     const ping = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
-    expect((await post(patient.mcp('calm'), other.token, ping, client.headers)).status).toBe(404);
-    expect((await post(patient.mcp('calm'), 'nonsense', ping, client.headers)).status).toBe(401);
+    expect((await post(ambit.mcp('calm'), other.token, ping, client.headers)).status).toBe(404);
+    expect((await post(ambit.mcp('calm'), 'nonsense', ping, client.headers)).status).toBe(401);
   });
 }

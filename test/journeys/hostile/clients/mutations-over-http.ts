@@ -1,19 +1,26 @@
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import { type Client, initialize, modernHeaders, modernRequest, openClient, post } from '../../json-mcp-client.ts';
-import type { Patient } from '../start-watched-ambit.ts';
-import { mutated, mutation } from './mutations.ts';
-import { expectProper, knowableId } from './proper-answer.ts';
+import {
+  initialize,
+  type JsonMcpClient,
+  modernHeaders,
+  modernRequest,
+  openClient,
+  post,
+} from '../../json-mcp-client.ts';
+import type { WatchedAmbit } from '../start-watched-ambit.ts';
+import { mutateText, mutation } from './mutations.ts';
+import { expectProperAnswer, findAnswerId } from './proper-answer.ts';
 
-export function testMutations(given: () => Patient): void {
+export function testMutations(given: () => WatchedAmbit): void {
   const runs = counts(150, 20_000);
-  let patient: Patient;
-  let client: Client;
+  let ambit: WatchedAmbit;
+  let client: JsonMcpClient;
 
   beforeAll(async () => {
-    patient = given();
-    client = await openClient(patient.mcp('calm'), patient.token);
+    ambit = given();
+    client = await openClient(ambit.mcp('calm'), ambit.token);
   });
   const call = { name: 'echo', arguments: { text: 'héllo \u2028 \\u00e9', n: 12345678901234567890n.toString() } };
   const modernTexts = [
@@ -31,15 +38,15 @@ export function testMutations(given: () => Patient): void {
     const damages = fc.array(mutation, { minLength: 1, maxLength: 4 });
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...texts), damages, async (text, mutations) => {
-        const body = mutated(text, mutations);
-        const said = await post(patient.mcp('calm'), patient.token, body, headers());
-        expectProper(patient, said, body.toString());
+        const body = mutateText(text, mutations);
+        const said = await post(ambit.mcp('calm'), ambit.token, body, headers());
+        expectProperAnswer(ambit, said, body.toString());
         // Of two ids in one message none is known; so the id is right, or there is none.
-        if (said.status !== 202) expect([null, knowableId(body.toString())]).toContain(said.messages.at(-1)?.id);
+        if (said.status !== 202) expect([null, findAnswerId(body.toString())]).toContain(said.messages.at(-1)?.id);
       }),
       { numRuns: runs },
     );
-    await patient.expectWell();
+    await ambit.expectHealthy();
   }
 
   test('modern requests, damaged in any way, get a proper answer', () =>

@@ -46,6 +46,6 @@ export const mutation: fc.Arbitrary<Mutation> = fc.oneof(
   ),
 );
 
-export function mutated(text: string, mutations: readonly Mutation[]): Buffer {
+export function mutateText(text: string, mutations: readonly Mutation[]): Buffer {
   return mutations.reduce<Buffer>((bytes, mutate) => mutate(bytes), Buffer.from(text));
 }

@@ -1,12 +1,12 @@
 import { expect } from 'vitest';
 import { outcome, type PostAnswer } from '../../json-mcp-client.ts';
-import { expectDiscreet, type Patient } from '../start-watched-ambit.ts';
+import { expectDiscreet, type WatchedAmbit } from '../start-watched-ambit.ts';
 
 /**
  * The id an answer has to carry, as far as the text lets it be known; null where nobody could tell. A broken
  * response is no request: its id is one of the other side's.
  */
-export function knowableId(text: string): unknown {
+export function findAnswerId(text: string): unknown {
   let message: unknown;
   try {
     message = JSON.parse(text);
@@ -20,11 +20,11 @@ export function knowableId(text: string): unknown {
 }
 
 /** What holds for the answer to anything at all that was sent as a body. */
-export function expectProper(patient: Patient, said: PostAnswer, what: string): void {
+export function expectProperAnswer(ambit: WatchedAmbit, said: PostAnswer, what: string): void {
   const { status, text, messages } = said;
   const words = `${what}: ${status} ${text.slice(0, 500)}`;
   if (![200, 202, 400, 404].includes(status)) expect.unreachable(words);
-  expectDiscreet(patient, text);
+  expectDiscreet(ambit, text);
   if (status === 202) {
     if (text !== '') expect.unreachable(words);
     return;
@@ -36,12 +36,12 @@ export function expectProper(patient: Patient, said: PostAnswer, what: string): 
 
 export function expectId(said: PostAnswer, sent: string, what: string): void {
   if (said.status === 202) return;
-  expect(said.messages.at(-1)?.id, `${what}: ${said.text}`).toBe(knowableId(sent));
+  expect(said.messages.at(-1)?.id, `${what}: ${said.text}`).toBe(findAnswerId(sent));
 }
 
 /** Sends all of them, a few at a time, and looks at every answer. */
 export async function sendAll(
-  patient: Patient,
+  ambit: WatchedAmbit,
   texts: Iterable<{ readonly what: string; readonly text: string }>,
   send: (text: string) => Promise<PostAnswer>,
 ): Promise<number> {
@@ -51,7 +51,7 @@ export async function sendAll(
     Array.from({ length: 16 }, async () => {
       for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
         const said = await send(next.text);
-        expectProper(patient, said, next.what);
+        expectProperAnswer(ambit, said, next.what);
         expectId(said, next.text, next.what);
         sent++;
       }

@@ -1,16 +1,23 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
-import { type Client, callModern, modernHeaders, modernRequest, openClient, outcome } from '../../json-mcp-client.ts';
-import { patienceMs } from '../../start-probed-ambit.ts';
+import {
+  callModern,
+  type JsonMcpClient,
+  modernHeaders,
+  modernRequest,
+  openClient,
+  outcome,
+} from '../../json-mcp-client.ts';
+import { maxWaitMs } from '../../start-probed-ambit.ts';
 import { head, openWire, type Wire } from '../raw-socket.ts';
-import { fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
-import { pour, sseOf, startUpstream, type Upstream } from '../upstreams/start-http-upstream.ts';
+import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
+import { sendFast, startUpstream, toSseEvent, type Upstream } from '../upstreams/start-http-upstream.ts';
 
 const data = 'x'.repeat(200_000);
 const count = counts(120, 1900);
 const flood = { name: 'flood', arguments: { count, data } };
-let patient: Patient;
+let ambit: WatchedAmbit;
 let upstream: Upstream;
 
 beforeAll(async () => {
@@ -20,28 +27,28 @@ beforeAll(async () => {
     {
       GET(_asked, response) {
         response.writeHead(200, { 'content-type': 'text/event-stream' });
-        pour(response, sseOf(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params })));
+        sendFast(response, toSseEvent(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params })));
       },
     },
   );
-  patient = await startPatient({
+  ambit = await startWatchedAmbit({
     servers: {
-      chatty: fixture('floods-notifications.js'),
-      big: fixture('answers-big.js'),
+      chatty: fixtureServer('floods-notifications.js'),
+      big: fixtureServer('answers-big.js'),
       pouring: { url: upstream.url },
     },
   });
-  await patient.expectWell();
+  await ambit.expectHealthy();
 });
-afterEach(() => patient.expectWell());
+afterEach(() => ambit.expectHealthy());
 afterAll(async () => {
-  await patient?.stop();
+  await ambit?.stop();
   await upstream?.stop();
 });
 
 /** A connection that has asked for something and reads nothing of it. */
 async function ask(request: string): Promise<Wire> {
-  const wire = await openWire(patient.url);
+  const wire = await openWire(ambit.url);
   wire.socket.pause();
   await wire.say(request);
   return wire;
@@ -52,7 +59,7 @@ function post(server: string, token: string, lines: Record<string, string>, mess
   return head(`/mcp/${server}`, { authorization: `Bearer ${token}`, ...lines, 'content-length': body.length }) + body;
 }
 
-function get(server: string, token: string, client: Client): string {
+function get(server: string, token: string, client: JsonMcpClient): string {
   return head(`/mcp/${server}`, { authorization: `Bearer ${token}`, ...client.headers }, 'GET');
 }
 
@@ -61,18 +68,18 @@ function get(server: string, token: string, client: Client): string {
  * measures, little is kept of the flood.
  */
 function expectCalm<T>(server: string, askAndReadNothing: () => Promise<T>): Promise<T> {
-  return patient.expectHeldWithin(10, async () => {
+  return ambit.expectHeldWithin(10, async () => {
     const slow = await askAndReadNothing();
-    const { token } = await patient.session();
+    const { token } = await ambit.session();
     for (let round = 0; round < 3; round++) {
-      expect(outcome(await callModern(patient.mcp(server), token, 'echo', { text: 'other' }))).toMatch(/other|right/);
+      expect(outcome(await callModern(ambit.mcp(server), token, 'echo', { text: 'other' }))).toMatch(/other|right/);
     }
     return slow;
   });
 }
 
 /** Its answer, and whether it has come: as long as nobody reads, the server cannot get rid of the flood. */
-function watchedFlood(client: Client): { readonly said: Promise<string>; isOver(): boolean } {
+function watchedFlood(client: JsonMcpClient): { readonly said: Promise<string>; isOver(): boolean } {
   let over = false;
   const said = client.call('flood', flood.arguments).then(outcome);
   void said.finally(() => {
@@ -82,7 +89,7 @@ function watchedFlood(client: Client): { readonly said: Promise<string>; isOver(
 }
 
 test('modern era: a stream that is not read holds back its own server only, and is delivered whole later', async () => {
-  const { token } = await patient.session();
+  const { token } = await ambit.session();
   const meta = { 'io.modelcontextprotocol/logLevel': 'info' };
   const message = modernRequest(1, 'tools/call', { ...flood, _meta: meta });
   const wire = await expectCalm('chatty', () =>
@@ -95,8 +102,8 @@ test('modern era: a stream that is not read holds back its own server only, and 
 });
 
 test('handshake era: a stream beside the calls that is not read', async () => {
-  const { token } = await patient.session();
-  const client = await openClient(patient.mcp('chatty'), token);
+  const { token } = await ambit.session();
+  const client = await openClient(ambit.mcp('chatty'), token);
   const [wire, flooding] = await expectCalm('chatty', async () => {
     const unread = await ask(get('chatty', token, client));
     return [unread, watchedFlood(client)] as const;
@@ -108,13 +115,13 @@ test('handshake era: a stream beside the calls that is not read', async () => {
 });
 
 test('an upstream over HTTP that pours into a stream nobody reads', async () => {
-  const { token } = await patient.session();
-  const client = await openClient(patient.mcp('pouring'), token);
+  const { token } = await ambit.session();
+  const client = await openClient(ambit.mcp('pouring'), token);
   const wire = await expectCalm('pouring', async () => {
     const unread = await ask(get('pouring', token, client));
     await until(
       () => upstream.seen.includes('GET'),
-      patienceMs,
+      maxWaitMs,
       () => 'the stream was not opened',
     );
     return unread;
@@ -124,8 +131,8 @@ test('an upstream over HTTP that pours into a stream nobody reads', async () => 
 });
 
 test('a client that leaves while it holds back its server frees it', async () => {
-  const { token } = await patient.session();
-  const client = await openClient(patient.mcp('chatty'), token);
+  const { token } = await ambit.session();
+  const client = await openClient(ambit.mcp('chatty'), token);
   const [wire, flooding] = await expectCalm('chatty', async () => {
     const unread = await ask(get('chatty', token, client));
     return [unread, watchedFlood(client)] as const;
@@ -137,8 +144,8 @@ test('a client that leaves while it holds back its server frees it', async () =>
 
 describe.runIf(proof)('clients that have stopped reading are cut off after a while', () => {
   test('on a stream: the server behind it is freed', async () => {
-    const { token } = await patient.session();
-    const client = await openClient(patient.mcp('chatty'), token);
+    const { token } = await ambit.session();
+    const client = await openClient(ambit.mcp('chatty'), token);
     const wire = await ask(get('chatty', token, client));
     expect(outcome(await client.call('flood', flood.arguments))).toBe('flooded');
     wire.socket.destroy();
@@ -148,7 +155,7 @@ describe.runIf(proof)('clients that have stopped reading are cut off after a whi
     const bytes = 16 << 20;
     const wires = await Promise.all(
       Array.from({ length: 10 }, async () => {
-        const { token } = await patient.session();
+        const { token } = await ambit.session();
         const call = modernRequest(1, 'tools/call', { name: 'big', arguments: { bytes, shape: 'first' } });
         return ask(post('big', token, modernHeaders('tools/call', 'big'), call));
       }),

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { proof } from '../../../proof.ts';
 import type { RpcMessage } from '../../json-mcp-client.ts';
 import { spawnRun } from '../../start-ambit.ts';
-import { probeEnvironment, untilNothingRuns } from '../../start-probed-ambit.ts';
-import { fixtures, heldMb } from '../start-watched-ambit.ts';
+import { probeEnvironment, waitUntilNothingRuns } from '../../start-probed-ambit.ts';
+import { fixtures, readHeldMb } from '../start-watched-ambit.ts';
 
 /** A real `ambit run --trust direct -- node <fixture>`, its stdin and stdout in our hands. */
 export interface Run {
@@ -85,14 +85,14 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
     answer: (id) => once(() => answers.get(id)),
     complaint: () => once(() => complaints.shift()),
     errors: () => errors,
-    heldMb: () => heldMb(probe),
+    heldMb: () => readHeldMb(probe),
     async stop() {
       if (child.exitCode === null && child.signalCode === null) {
         child.stdin.end();
         await new Promise((resolve) => child.once('exit', resolve));
       }
       // On a busy machine its warden sweeps up a little longer.
-      await untilNothingRuns(join(folder, 'data'));
+      await waitUntilNothingRuns(join(folder, 'data'));
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -5,8 +5,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { proof } from '../../../proof.ts';
 import { taggedProcesses } from '../../../sandbox/tagged-processes.ts';
 import { initialize, modernRequest } from '../../json-mcp-client.ts';
-import { untilNothingRuns } from '../../start-probed-ambit.ts';
-import { growthDuring } from '../start-watched-ambit.ts';
+import { waitUntilNothingRuns } from '../../start-probed-ambit.ts';
+import { measureGrowth } from '../start-watched-ambit.ts';
 import { type Run, startRun } from './start-run.ts';
 
 let run: Run;
@@ -32,14 +32,14 @@ async function expectLeft(): Promise<void> {
   if (run.process.exitCode === null) await once(run.process, 'exit');
   expect(run.process.exitCode).toBe(0);
   // On a busy machine its warden sweeps up a little longer.
-  await untilNothingRuns(join(run.folder, 'data'));
+  await waitUntilNothingRuns(join(run.folder, 'data'));
   expect(run.errors()).toBe('');
 }
 
 /** In the proof only: while the work goes on, its memory grows by less than this. */
 async function expectMemoryWithin(mb: number, work: Promise<unknown>): Promise<void> {
   if (!proof) await work;
-  else expect(await growthDuring(pid(), work)).toBeLessThan(mb);
+  else expect(await measureGrowth(pid(), work)).toBeLessThan(mb);
 }
 
 test('a line that never ends: the memory stays where it was (proof), and the client is let go', async () => {

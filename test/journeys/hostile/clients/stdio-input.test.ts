@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import { initialize, modernRequest, type RpcMessage } from '../../json-mcp-client.ts';
-import { mutated, mutation } from './mutations.ts';
-import { knowableId } from './proper-answer.ts';
+import { mutateText, mutation } from './mutations.ts';
+import { findAnswerId } from './proper-answer.ts';
 import { type Run, startRun } from './start-run.ts';
 import { variantsOf } from './wrong-types.ts';
 
@@ -16,11 +16,11 @@ beforeAll(async () => {
   await run.say(`${JSON.stringify(initialize())}\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n`);
   await run.answer(0);
 });
-afterEach(() => expectWell());
+afterEach(() => expectHealthy());
 afterAll(() => run?.stop());
 
 /** A call of each era works, and everything said so far was one JSON-RPC message a line. */
-async function expectWell(): Promise<void> {
+async function expectHealthy(): Promise<void> {
   const [first, second] = [`call-${calls++}`, `call-${calls++}`];
   const params = { name: 'echo', arguments: { text: 'still here' } };
   await run.say(`${JSON.stringify(modernRequest(first, 'tools/call', params))}\n`);
@@ -88,7 +88,7 @@ test('every value of every wrong type, in both eras', async () => {
   const variants = messages.flatMap((message) => [...variantsOf(message)]);
   const from = run.said.length;
   for (const { text } of variants) await run.say(`${text}\n`);
-  const wanted = variants.filter(({ text }) => knowableId(text) === 'wrong').length;
+  const wanted = variants.filter(({ text }) => findAnswerId(text) === 'wrong').length;
   const answers = () =>
     run.said
       .slice(from)
@@ -100,7 +100,7 @@ test('every value of every wrong type, in both eras', async () => {
     20_000,
     () => `${answers().length} answers, not ${wanted}`,
   );
-  await expectWell();
+  await expectHealthy();
   expect(answers()).toHaveLength(wanted);
 });
 
@@ -117,7 +117,7 @@ test('messages damaged in any way', async () => {
       fc.array(mutation, { minLength: 1, maxLength: 4 }),
       async (text, mutations) => {
         const id = `after-${calls++}`;
-        await run.say(mutated(text, mutations));
+        await run.say(mutateText(text, mutations));
         await run.say(`\n${JSON.stringify({ jsonrpc: '2.0', id, method: 'ping' })}\n`);
         await run.answer(id);
       },

@@ -1,23 +1,23 @@
 import { beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import { type Client, openClient, outcome } from '../../json-mcp-client.ts';
+import { type JsonMcpClient, openClient, outcome } from '../../json-mcp-client.ts';
 import { head, openWire } from '../raw-socket.ts';
-import type { Patient } from '../start-watched-ambit.ts';
+import type { WatchedAmbit } from '../start-watched-ambit.ts';
 
-export function testSubscriptions(given: () => Patient): void {
-  let patient: Patient;
+export function testSubscriptions(given: () => WatchedAmbit): void {
+  let ambit: WatchedAmbit;
 
   beforeAll(() => {
-    patient = given();
+    ambit = given();
   });
   let lastId = 0;
 
-  async function subscribe(client: Client, uri: string): Promise<string> {
+  async function subscribe(client: JsonMcpClient, uri: string): Promise<string> {
     return outcome(await client.send({ id: ++lastId, method: 'resources/subscribe', params: { uri } }));
   }
 
   test('a client cannot subscribe without end', async () => {
-    const client = await openClient(patient.mcp('taking'), patient.token);
+    const client = await openClient(ambit.mcp('taking'), ambit.token);
     for (let from = 0; from < 1000; from += 50) {
       const some = Array.from({ length: 50 }, (_, n) => subscribe(client, `file:///${from + n}`));
       expect((await Promise.all(some)).filter((said) => said.includes('!'))).toEqual([]);
@@ -29,8 +29,8 @@ export function testSubscriptions(given: () => Patient): void {
   });
 
   test('what was refused, or is too long, is not remembered', async () => {
-    const client = await openClient(patient.mcp('taking'), patient.token);
-    await patient.expectHeldWithin(10, async () => {
+    const client = await openClient(ambit.mcp('taking'), ambit.token);
+    await ambit.expectHeldWithin(10, async () => {
       for (let n = 0; n < counts(2, 50); n++) {
         expect(await subscribe(client, `refuse:${n}${'x'.repeat(4000)}`)).toBe('!-32002');
         expect(await subscribe(client, `file:///${n}${'x'.repeat(3 << 20)}`)).toBe('!-32602');
@@ -39,9 +39,9 @@ export function testSubscriptions(given: () => Patient): void {
   });
 
   test('an update that comes together with the answer is not lost', async () => {
-    const client = await openClient(patient.mcp('taking'), patient.token);
-    const wire = await openWire(patient.url);
-    await wire.say(head('/mcp/taking', { authorization: `Bearer ${patient.token}`, ...client.headers }, 'GET'));
+    const client = await openClient(ambit.mcp('taking'), ambit.token);
+    const wire = await openWire(ambit.url);
+    await wire.say(head('/mcp/taking', { authorization: `Bearer ${ambit.token}`, ...client.headers }, 'GET'));
     await wire.hears(/\r\n\r\n/);
     await subscribe(client, 'noisy:1');
     await wire.hears(/resources\/updated.*noisy:1/);

@@ -1,24 +1,24 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
 import { handshake, initialize, modernHeaders, modernRequest, openClient, post } from '../../json-mcp-client.ts';
-import type { Patient } from '../start-watched-ambit.ts';
+import type { WatchedAmbit } from '../start-watched-ambit.ts';
 import { sendAll } from './proper-answer.ts';
 import { variantsOf } from './wrong-types.ts';
 
-export function testWrongTypes(given: () => Patient): void {
-  let patient: Patient;
+export function testWrongTypes(given: () => WatchedAmbit): void {
+  let ambit: WatchedAmbit;
 
   beforeAll(() => {
-    patient = given();
+    ambit = given();
   });
   const call = { name: 'echo', arguments: { text: 'hello', deep: { list: [1] } } };
   const related = { 'io.modelcontextprotocol/related-task': { taskId: 'none' } };
 
   async function expectProperAnswers(message: unknown, headers: Record<string, string>): Promise<void> {
-    const url = patient.mcp('calm');
-    const sent = await sendAll(patient, variantsOf(message), (text) => post(url, patient.token, text, headers));
+    const url = ambit.mcp('calm');
+    const sent = await sendAll(ambit, variantsOf(message), (text) => post(url, ambit.token, text, headers));
     expect(sent).toBeGreaterThan(counts(8, 50));
-    await patient.expectWell();
+    await ambit.expectHealthy();
   }
 
   describe('handshake era', () => {
@@ -40,7 +40,7 @@ export function testWrongTypes(given: () => Patient): void {
     test.each(messages.map((message) => [String(message['method'] ?? 'a response'), message] as const))(
       '%s with every value of every wrong type',
       async (method, message) => {
-        const client = await openClient(patient.mcp('calm'), patient.token);
+        const client = await openClient(ambit.mcp('calm'), ambit.token);
         await expectProperAnswers(
           message,
           method === 'initialize' ? { 'mcp-protocol-version': handshake } : client.headers,

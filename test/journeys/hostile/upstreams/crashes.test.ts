@@ -5,11 +5,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import { callModern, initialize, openClient, outcome, post } from '../../json-mcp-client.ts';
-import { patienceMs } from '../../start-probed-ambit.ts';
-import { inBothEras } from '../both-eras.ts';
-import { expectDiscreet, fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
+import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { callersOfBothEras } from '../both-eras.ts';
+import { expectDiscreet, fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
-let patient: Patient;
+let ambit: WatchedAmbit;
 let folder: string;
 
 beforeAll(async () => {
@@ -20,12 +20,12 @@ beforeAll(async () => {
   const garbage = join(folder, 'garbage');
   writeFileSync(garbage, Buffer.from([0x7f, 0x45, 0x4c, 0x46, 0, 0, 0, 0]));
   chmodSync(garbage, 0o755);
-  patient = await startPatient({
+  ambit = await startWatchedAmbit({
     servers: {
-      crashes: fixture('crashes-in-the-middle.js'),
-      three: fixture('exits-after-three-calls.js'),
-      once: fixture('exits-at-once.js', { era: 'modern' }),
-      never: fixture('exits-at-once.js'),
+      crashes: fixtureServer('crashes-in-the-middle.js'),
+      three: fixtureServer('exits-after-three-calls.js'),
+      once: fixtureServer('exits-at-once.js', { era: 'modern' }),
+      never: fixtureServer('exits-at-once.js'),
       missing: { command: join(folder, 'no-such-program'), era: 'modern' },
       unknown: { command: 'no-such-program-on-the-path', era: 'modern' },
       plain: { command: plain, era: 'modern' },
@@ -34,13 +34,13 @@ beforeAll(async () => {
     },
   });
 });
-afterEach(() => patient.expectWell());
+afterEach(() => ambit.expectHealthy());
 afterAll(async () => {
-  await patient?.stop();
+  await ambit?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe.each(inBothEras(() => patient))('%s era', (era, call) => {
+describe.each(callersOfBothEras(() => ambit))('%s era', (era, call) => {
   test('a crash in the middle of a call: all that waited fail, and the next call is served', async () => {
     for (let round = 0; round < counts(1, 20); round++) {
       const waiting = Array.from({ length: 5 }, (_, id) => call('crashes', 'hang', {}, id));
@@ -74,31 +74,31 @@ describe.each(inBothEras(() => patient))('%s era', (era, call) => {
 test.each(['missing', 'unknown', 'plain', 'garbage', 'folder', 'once'])(
   'a server that cannot be started (%s): UPSTREAM_FAILED in both eras, and no path is told',
   async (server) => {
-    const said = await callModern(patient.mcp(server), patient.token, 'echo');
+    const said = await callModern(ambit.mcp(server), ambit.token, 'echo');
     expect(outcome(said)).toBe('!UPSTREAM_FAILED');
-    expectDiscreet(patient, said.text);
+    expectDiscreet(ambit, said.text);
     expect(said.text).not.toContain(folder);
   },
 );
 
 test('a server that leaves at once refuses every handshake, and the client may try again', async () => {
   for (let round = 0; round < 2; round++) {
-    const said = await post(patient.mcp('never'), patient.token, JSON.stringify(initialize()));
+    const said = await post(ambit.mcp('never'), ambit.token, JSON.stringify(initialize()));
     expect(outcome(said)).toBe('!UPSTREAM_FAILED');
   }
 });
 
 test('a server that leaves when it is asked for its era is taken for one of the handshake era, for a while', async () => {
-  const said = await callModern(patient.mcp('never'), patient.token, 'echo');
+  const said = await callModern(ambit.mcp('never'), ambit.token, 'echo');
   // So it gets a handshake over the bridge, and fails at that.
   expect([said.status, outcome(said)]).toEqual([200, '!UPSTREAM_FAILED']);
 });
 
 test('crashed processes leave nothing behind', async () => {
-  await openClient(patient.mcp('crashes'), patient.token);
+  await openClient(ambit.mcp('crashes'), ambit.token);
   await until(
-    () => patient.upstreams() <= 6,
-    patienceMs,
-    () => `${patient.upstreams()} processes`,
+    () => ambit.upstreams() <= 6,
+    maxWaitMs,
+    () => `${ambit.upstreams()} processes`,
   );
 });

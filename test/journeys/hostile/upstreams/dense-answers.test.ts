@@ -3,11 +3,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EmbeddedGateway } from '../../../../src/public/create-gateway.ts';
 import { createTestGateway } from '../../../../src/public/testing/index.ts';
 import { counts } from '../../../proof.ts';
-import { fixture } from '../start-watched-ambit.ts';
+import { fixtureServer } from '../start-watched-ambit.ts';
 
 let gateway: EmbeddedGateway;
 beforeAll(async () => {
-  gateway = await createTestGateway({ servers: { big: fixture('answers-big.js'), quick: fixture('answers-big.js') } });
+  gateway = await createTestGateway({
+    servers: { big: fixtureServer('answers-big.js'), quick: fixtureServer('answers-big.js') },
+  });
 });
 afterAll(() => gateway.close());
 

@@ -1,25 +1,25 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import { journalOf } from '../../start-probed-ambit.ts';
-import { inBothEras } from '../both-eras.ts';
-import { fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
+import { readJournal } from '../../start-probed-ambit.ts';
+import { callersOfBothEras } from '../both-eras.ts';
+import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
-let patient: Patient;
+let ambit: WatchedAmbit;
 
 beforeAll(async () => {
-  patient = await startPatient({
+  ambit = await startWatchedAmbit({
     servers: {
-      chatty: fixture('floods-notifications.js'),
-      asking: fixture('floods-requests.js'),
-      cursing: fixture('floods-stderr.js'),
+      chatty: fixtureServer('floods-notifications.js'),
+      asking: fixtureServer('floods-requests.js'),
+      cursing: fixtureServer('floods-stderr.js'),
     },
   });
-  await patient.expectWell();
+  await ambit.expectHealthy();
 });
-afterEach(() => patient.expectWell());
-afterAll(() => patient?.stop());
+afterEach(() => ambit.expectHealthy());
+afterAll(() => ambit?.stop());
 
-describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
+describe.each(callersOfBothEras(() => ambit))('%s era', (_era, call) => {
   test('a flood of notifications: other calls of the session are answered meanwhile', async () => {
     const flood = call('chatty', 'flood', { count: counts(5000, 1_000_000) });
     let others = 0;
@@ -34,7 +34,7 @@ describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
         others++;
       }
     })();
-    await patient.expectMemoryWithin(150, beside);
+    await ambit.expectMemoryWithin(150, beside);
     expect(await flood).toBe('flooded');
     expect(others).toBeGreaterThan(0);
   });
@@ -45,7 +45,7 @@ describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
       method: 'sampling/createMessage',
       answer: true,
     });
-    await patient.expectMemoryWithin(150, asking);
+    await ambit.expectMemoryWithin(150, asking);
     expect(await asking).toBe('asked');
     // Some were dropped over the rate; what was taken is refused, since nobody is there to answer for long.
     let outcomes: Record<string, number> = {};
@@ -62,7 +62,7 @@ describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
   test('a flood on stderr: the call is answered, and the journal stays readable', async () => {
     const lines = counts(10_000, 1_000_000);
     expect(await call('cursing', 'curse', { lines, bytes: 4 << 20, text: 'there' })).toBe('there');
-    const written = journalOf(patient.dataDir).filter(
+    const written = readJournal(ambit.dataDir).filter(
       ({ event, server }) => event === 'stderr' && server === 'cursing',
     );
     expect(written.length).toBeLessThan(lines / 4);

@@ -3,10 +3,17 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import { callModern, openClient, outcome } from '../../json-mcp-client.ts';
-import { patienceMs } from '../../start-probed-ambit.ts';
-import { inBothEras } from '../both-eras.ts';
-import { type Patient, startPatient } from '../start-watched-ambit.ts';
-import { type Behaviour, rightAnswer, sendJson, sseOf, startUpstream, type Upstream } from './start-http-upstream.ts';
+import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { callersOfBothEras } from '../both-eras.ts';
+import { startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
+import {
+  type Behaviour,
+  rightAnswer,
+  sendJson,
+  startUpstream,
+  toSseEvent,
+  type Upstream,
+} from './start-http-upstream.ts';
 
 const events = { 'content-type': 'text/event-stream' };
 const html = '<!doctype html><h1>Sign in</h1>';
@@ -50,7 +57,7 @@ const behaviours: Record<string, [Behaviour, string]> = {
   'resets in the middle of an event': [
     ({ id }, response, socket) => {
       response.writeHead(200, events);
-      response.write(sseOf(rightAnswer(id)).slice(0, 40), () => socket.resetAndDestroy());
+      response.write(toSseEvent(rightAnswer(id)).slice(0, 40), () => socket.resetAndDestroy());
     },
     '!UPSTREAM_FAILED',
   ],
@@ -100,19 +107,19 @@ const behaviours: Record<string, [Behaviour, string]> = {
   ],
   'answers with a wrong id first': [
     ({ id }, response) =>
-      void response.writeHead(200, events).end(sseOf(rightAnswer(5555, 'no')) + sseOf(rightAnswer(id))),
+      void response.writeHead(200, events).end(toSseEvent(rightAnswer(5555, 'no')) + toSseEvent(rightAnswer(id))),
     'right',
   ],
   'answers twice': [
     ({ id }, response) =>
-      void response.writeHead(200, events).end(sseOf(rightAnswer(id)) + sseOf(rightAnswer(id, 'again'))),
+      void response.writeHead(200, events).end(toSseEvent(rightAnswer(id)) + toSseEvent(rightAnswer(id, 'again'))),
     'right',
   ],
   'mixes nonsense between events': [
     ({ id }, response) =>
       void response
         .writeHead(200, events)
-        .end(`: hi\n\nid\nretry: x\nfoo: bar\n\ndata: nonsense\n\ndata:\n\n\n\n${sseOf(rightAnswer(id))}`),
+        .end(`: hi\n\nid\nretry: x\nfoo: bar\n\ndata: nonsense\n\ndata:\n\n\n\n${toSseEvent(rightAnswer(id))}`),
     'right',
   ],
   'ends a stream without an answer': [
@@ -120,7 +127,7 @@ const behaviours: Record<string, [Behaviour, string]> = {
     '!UPSTREAM_FAILED',
   ],
   'never ends the last event': [
-    ({ id }, response) => void response.writeHead(200, events).end(sseOf(rightAnswer(id)).trimEnd()),
+    ({ id }, response) => void response.writeHead(200, events).end(toSseEvent(rightAnswer(id)).trimEnd()),
     '!UPSTREAM_FAILED',
   ],
   'sends garbage for chunks': [
@@ -154,7 +161,7 @@ const behaviours: Record<string, [Behaviour, string]> = {
 };
 
 let upstream: Upstream;
-let patient: Patient;
+let ambit: WatchedAmbit;
 
 beforeAll(async () => {
   const trap = createServer(() => {
@@ -164,7 +171,7 @@ beforeAll(async () => {
   trap.unref();
   trapUrl = `http://127.0.0.1:${(trap.address() as { port: number }).port}/mcp`;
   upstream = await startUpstream(Object.fromEntries(Object.entries(behaviours).map(([name, [act]]) => [name, act])));
-  patient = await startPatient({
+  ambit = await startWatchedAmbit({
     servers: {
       bad: { url: upstream.url },
       refused: { url: 'http://127.0.0.1:1/mcp' },
@@ -172,15 +179,15 @@ beforeAll(async () => {
       unknown: { url: `http://${'x'.repeat(64)}.invalid/mcp` },
     },
   });
-  await patient.expectWell();
+  await ambit.expectHealthy();
 });
-afterEach(() => patient.expectWell());
+afterEach(() => ambit.expectHealthy());
 afterAll(async () => {
-  await patient?.stop();
+  await ambit?.stop();
   await upstream?.stop();
 });
 
-describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
+describe.each(callersOfBothEras(() => ambit))('%s era', (_era, call) => {
   test.each(Object.entries(behaviours).map(([what, [, told]]) => [what, told] as const))(
     'an upstream that %s: %s',
     async (what, told) => {
@@ -191,15 +198,15 @@ describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
 });
 
 test.each(['refused', 'unknown'])('an upstream that cannot be reached (%s): UPSTREAM_FAILED', async (server) => {
-  expect(outcome(await callModern(patient.mcp(server), patient.token, 'echo'))).toBe('!UPSTREAM_FAILED');
-  await expect(openClient(patient.mcp(server), patient.token)).rejects.toThrow('UPSTREAM_FAILED');
+  expect(outcome(await callModern(ambit.mcp(server), ambit.token, 'echo'))).toBe('!UPSTREAM_FAILED');
+  await expect(openClient(ambit.mcp(server), ambit.token)).rejects.toThrow('UPSTREAM_FAILED');
 });
 
 test('no redirect was followed, and no connection stays in use', async () => {
   expect(trapped).toBe(0);
   await until(
     () => upstream.connections() <= 16,
-    patienceMs,
+    maxWaitMs,
     () => `${upstream.connections()} connections`,
   );
 });

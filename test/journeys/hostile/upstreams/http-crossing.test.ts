@@ -2,7 +2,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
 import { callModern, outcome } from '../../json-mcp-client.ts';
-import { type Patient, startPatient } from '../start-watched-ambit.ts';
+import { startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 import { rightAnswer } from './start-http-upstream.ts';
 
 /**
@@ -10,7 +10,7 @@ import { rightAnswer } from './start-http-upstream.ts';
  * is kept for the next request, the answer once more.
  */
 let server: Server;
-let patient: Patient;
+let ambit: WatchedAmbit;
 let repeats = 0;
 
 function announced(text: string): string {
@@ -45,18 +45,18 @@ beforeAll(async () => {
   server = createServer(serve);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
-  patient = await startPatient({ servers: { stutters: { url: `http://127.0.0.1:${port}/mcp`, era: 'modern' } } });
+  ambit = await startWatchedAmbit({ servers: { stutters: { url: `http://127.0.0.1:${port}/mcp`, era: 'modern' } } });
 });
-afterEach(() => patient.expectWell());
+afterEach(() => ambit.expectHealthy());
 afterAll(async () => {
-  await patient?.stop();
+  await ambit?.stop();
   server?.close();
 });
 
 test('an answer that comes again is not taken for the answer to the next request of another session', async () => {
-  const url = patient.mcp('stutters');
+  const url = ambit.mcp('stutters');
   for (let round = 0; round < counts(6, 60); round++) {
-    const [mine, theirs] = await Promise.all([patient.session(), patient.session()]);
+    const [mine, theirs] = await Promise.all([ambit.session(), ambit.session()]);
     const text = `secret ${round}`;
     expect(outcome(await callModern(url, mine.token, 'echo', { text }))).toBe(text);
     await new Promise((resolve) => setTimeout(resolve, 4 + round));

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { until } from '../../../sandbox/tagged-processes.ts';
-import { type Client, callModern, openClient, outcome } from '../../json-mcp-client.ts';
-import { patienceMs } from '../../start-probed-ambit.ts';
-import { type Patient, startPatient } from '../start-watched-ambit.ts';
+import { callModern, type JsonMcpClient, openClient, outcome } from '../../json-mcp-client.ts';
+import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 import {
   type Behaviour,
   openings,
@@ -12,7 +12,7 @@ import {
   type Upstream,
 } from './start-http-upstream.ts';
 
-let patient: Patient;
+let ambit: WatchedAmbit;
 const remotes = new Map<string, { methods: Record<string, Behaviour>; brief: boolean; upstream?: Upstream }>();
 
 beforeAll(async () => {
@@ -21,11 +21,11 @@ beforeAll(async () => {
     remote.upstream = await startUpstream({}, remote.methods);
     servers[name] = { url: remote.upstream.url, ...(remote.brief && { timeoutSeconds: 2 }) };
   }
-  patient = await startPatient({ servers });
+  ambit = await startWatchedAmbit({ servers });
 });
-afterEach(() => patient.expectWell());
+afterEach(() => ambit.expectHealthy());
 afterAll(async () => {
-  await patient?.stop();
+  await ambit?.stop();
   for (const { upstream } of remotes.values()) await upstream?.stop();
 });
 
@@ -38,15 +38,15 @@ function remote(
   brief = false,
 ): {
   upstream(): Upstream;
-  open(): Promise<Client>;
+  open(): Promise<JsonMcpClient>;
   call(): Promise<string>;
 } {
   const name = `remote-${remotes.size}`;
   remotes.set(name, { methods, brief });
   return {
     upstream: () => remotes.get(name)?.upstream as Upstream,
-    open: () => openClient(patient.mcp(name), patient.token),
-    call: async () => outcome(await callModern(patient.mcp(name), patient.token, 'echo')),
+    open: () => openClient(ambit.mcp(name), ambit.token),
+    call: async () => outcome(await callModern(ambit.mcp(name), ambit.token, 'echo')),
   };
 }
 
@@ -156,7 +156,7 @@ describe('a protocol version that would not fit into a header', () => {
     await client.leave();
     await until(
       () => odd.upstream().seen.includes('DELETE'),
-      patienceMs,
+      maxWaitMs,
       () => odd.upstream().seen.join(),
     );
     for (const { request } of odd.upstream().asked) {

@@ -1,10 +1,18 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
-import { patienceMs } from '../../start-probed-ambit.ts';
-import { inBothEras } from '../both-eras.ts';
-import { fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
-import { type Behaviour, drip, pour, rightAnswer, sseOf, startUpstream, type Upstream } from './start-http-upstream.ts';
+import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { callersOfBothEras } from '../both-eras.ts';
+import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
+import {
+  type Behaviour,
+  rightAnswer,
+  sendFast,
+  sendSlowly,
+  startUpstream,
+  toSseEvent,
+  type Upstream,
+} from './start-http-upstream.ts';
 
 const messageBytes = counts(1 << 20, 4 << 20);
 const events = { 'content-type': 'text/event-stream' };
@@ -16,7 +24,7 @@ function pouring(status: number, headers: Record<string, string>, bytes: string 
   return (_asked, response) => {
     response.writeHead(status, headers);
     if (first !== '') response.write(first);
-    pour(response, bytes);
+    sendFast(response, bytes);
   };
 }
 
@@ -25,7 +33,7 @@ function flooding(bytes: string): Behaviour {
   if (proof) return pouring(200, events, bytes);
   return (_asked, response) => {
     response.writeHead(200, events);
-    drip(response, bytes, 20);
+    sendSlowly(response, bytes, 20);
   };
 }
 
@@ -41,19 +49,19 @@ const endless: Record<string, [Behaviour, string]> = {
   'never ends an event of short lines': [pouring(200, events, 'data:\n'.repeat(8192)), '!UPSTREAM_TOO_LARGE'],
   'never ends an event of comments': [pouring(200, events, ':\n'.repeat(8192)), '!UPSTREAM_TOO_LARGE'],
   'sends nothing but empty events': [flooding(': hi\n\n'.repeat(8192)), '!UPSTREAM_TIMEOUT'],
-  'sends nothing but notifications': [flooding(sseOf(log).repeat(512)), '!UPSTREAM_TIMEOUT'],
+  'sends nothing but notifications': [flooding(toSseEvent(log).repeat(512)), '!UPSTREAM_TIMEOUT'],
   'drips its answer': [
     ({ id }, response) => {
       response.writeHead(200, json);
       response.write(rightAnswer(id).slice(0, 10));
-      drip(response, ' ', 50);
+      sendSlowly(response, ' ', 50);
     },
     '!UPSTREAM_TIMEOUT',
   ],
   'drips events': [
     (_asked, response) => {
       response.writeHead(200, events);
-      drip(response, ': hi\n\n', 50);
+      sendSlowly(response, ': hi\n\n', 50);
     },
     '!UPSTREAM_TIMEOUT',
   ],
@@ -70,40 +78,40 @@ const endless: Record<string, [Behaviour, string]> = {
   'answers, and never ends the stream': [
     ({ id }, response) => {
       response.writeHead(200, events);
-      response.write(sseOf(rightAnswer(id)));
-      drip(response, ': hi\n\n', 50);
+      response.write(toSseEvent(rightAnswer(id)));
+      sendSlowly(response, ': hi\n\n', 50);
     },
     'right',
   ],
   'answers, and goes on talking for ever': [
     ({ id }, response) => {
       response.writeHead(200, events);
-      response.write(sseOf(rightAnswer(id)));
-      pour(response, sseOf(log).repeat(512));
+      response.write(toSseEvent(rightAnswer(id)));
+      sendFast(response, toSseEvent(log).repeat(512));
     },
     'right',
   ],
 };
 
 let upstream: Upstream;
-let patient: Patient;
+let ambit: WatchedAmbit;
 
 beforeAll(async () => {
   upstream = await startUpstream(Object.fromEntries(Object.entries(endless).map(([name, [act]]) => [name, act])));
-  patient = await startPatient({
+  ambit = await startWatchedAmbit({
     limits: { messageBytes },
     servers: {
       bad: { url: upstream.url, timeoutSeconds: 2 },
       // However busy this machine is: what is too large is told as that.
-      patient: { url: upstream.url },
-      other: fixture('well-behaved.js'),
+      ambit: { url: upstream.url },
+      other: fixtureServer('well-behaved.js'),
     },
   });
-  await patient.expectWell();
+  await ambit.expectHealthy();
 });
-afterEach(() => patient.expectWell());
+afterEach(() => ambit.expectHealthy());
 afterAll(async () => {
-  await patient?.stop();
+  await ambit?.stop();
   await upstream?.stop();
 });
 
@@ -111,33 +119,33 @@ afterAll(async () => {
 async function expectLetGo(): Promise<void> {
   await until(
     () => upstream.connections() <= 2,
-    patienceMs,
+    maxWaitMs,
     () => `${upstream.connections()} connections`,
   );
 }
 
-describe.each(inBothEras(() => patient))('%s era', (era, call) => {
+describe.each(callersOfBothEras(() => ambit))('%s era', (era, call) => {
   test('upstreams without end: each call ends as it should, and so does its connection', async () => {
     // The handshake has the same time limit as a call, so it comes before this process has to pour.
     expect(await call('bad', 'echo')).toBe('right');
     // Outside the proof each of them is called in one of the eras.
     const names = Object.keys(endless).filter((_, index) => proof || (index % 2 === 0) === (era === 'modern'));
-    const server = (name: string) => (endless[name]?.[1] === '!UPSTREAM_TIMEOUT' ? 'bad' : 'patient');
+    const server = (name: string) => (endless[name]?.[1] === '!UPSTREAM_TIMEOUT' ? 'bad' : 'watched');
     const calls = Promise.all(names.map((name, id) => call(server(name), name, {}, id)));
     const beside = call('other', 'echo', { text: 'beside' });
-    await patient.expectMemoryWithin(250, calls);
+    await ambit.expectMemoryWithin(250, calls);
     const told = Object.fromEntries((await calls).map((said, id) => [names[id], said]));
     expect(told).toEqual(Object.fromEntries(names.map((name) => [name, endless[name]?.[1]])));
     expect(await beside).toBe('beside');
     await expectLetGo();
-    expect(await call('patient', 'echo')).toBe('right');
+    expect(await call('watched', 'echo')).toBe('right');
   });
 
   test.runIf(proof)('a huge event of very short lines takes no more memory than one of long lines', async () => {
     const all = Promise.all(
-      Array.from({ length: 64 }, (_, id) => call('patient', 'never ends an event of short lines', {}, id)),
+      Array.from({ length: 64 }, (_, id) => call('watched', 'never ends an event of short lines', {}, id)),
     );
-    await patient.expectMemoryWithin(250, all);
+    await ambit.expectMemoryWithin(250, all);
     expect(new Set(await all)).toEqual(new Set(['!UPSTREAM_TOO_LARGE']));
     await expectLetGo();
   });

@@ -1,34 +1,34 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import { type Client, callModern, openClient, outcome, type PostAnswer } from '../../json-mcp-client.ts';
-import { mutated, mutation } from '../clients/mutations.ts';
-import { expectProper } from '../clients/proper-answer.ts';
+import { callModern, type JsonMcpClient, openClient, outcome, type PostAnswer } from '../../json-mcp-client.ts';
+import { mutateText, mutation } from '../clients/mutations.ts';
+import { expectProperAnswer } from '../clients/proper-answer.ts';
 import { variantsOf } from '../clients/wrong-types.ts';
-import { fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
+import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
-let patient: Patient;
-let client: Client;
+let ambit: WatchedAmbit;
+let client: JsonMcpClient;
 type Piece = string | { readonly base64: string };
 
 beforeAll(async () => {
-  patient = await startPatient({
+  ambit = await startWatchedAmbit({
     servers: {
-      told: fixture('says-what-it-is-told.js'),
-      impatient: fixture('says-what-it-is-told.js', { timeoutSeconds: 0.2 }),
-      prints: fixture('prints-before-it-speaks.js'),
+      told: fixtureServer('says-what-it-is-told.js'),
+      impatient: fixtureServer('says-what-it-is-told.js', { timeoutSeconds: 0.2 }),
+      prints: fixtureServer('prints-before-it-speaks.js'),
     },
   });
-  client = await openClient(patient.mcp('told'), patient.token);
+  client = await openClient(ambit.mcp('told'), ambit.token);
 });
-afterEach(() => patient.expectWell());
-afterAll(() => patient?.stop());
+afterEach(() => ambit.expectHealthy());
+afterAll(() => ambit?.stop());
 
 const answer = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"right"}]}}\n';
 
 const eras = {
   modern: (args: Record<string, unknown>, id?: unknown) =>
-    callModern(patient.mcp('told'), patient.token, 'say', args, { id }),
+    callModern(ambit.mcp('told'), ambit.token, 'say', args, { id }),
   handshake: (args: Record<string, unknown>, id?: unknown) => client.call('say', args, id),
 };
 
@@ -120,7 +120,7 @@ describe.each(Object.entries(eras))('%s era', (_era, say) => {
     ];
     const damaged = fc
       .tuple(fc.constantFrom(...texts), fc.array(mutation, { minLength: 1, maxLength: 4 }))
-      .map(([text, mutations]) => ({ base64: mutated(text, mutations).toString('base64') }));
+      .map(([text, mutations]) => ({ base64: mutateText(text, mutations).toString('base64') }));
     await fc.assert(
       fc.asyncProperty(fc.array(damaged, { minLength: 1, maxLength: 10 }), async (pieces) => {
         expectUnharmed(await say({ pieces: [...pieces, '\n', answer] }));
@@ -131,7 +131,7 @@ describe.each(Object.entries(eras))('%s era', (_era, say) => {
 
   /** What it said may have been an answer after all; but an answer, to this call, and nothing else. */
   function expectUnharmed(said: PostAnswer): void {
-    expectProper(patient, said, 'noise');
+    expectProperAnswer(ambit, said, 'noise');
     expect(said.messages.at(-1)?.id).toBe(1);
     // Damaged, its name may be another, and then it is none of ours.
     for (const message of said.messages) expect(JSON.stringify(message)).not.toMatch(/"_meta":\{[^}]*"ambit\/x"/);
@@ -149,12 +149,12 @@ test.each(['x\n', '{\n'].slice(0, counts(1, 2)))(
 );
 
 test('a server that never says anything but nonsense: UPSTREAM_TIMEOUT', async () => {
-  const said = await callModern(patient.mcp('impatient'), patient.token, 'say', { pieces: ['{"jsonrpc":"2.0"}\n'] });
+  const said = await callModern(ambit.mcp('impatient'), ambit.token, 'say', { pieces: ['{"jsonrpc":"2.0"}\n'] });
   expect(outcome(said)).toBe('!UPSTREAM_TIMEOUT');
 });
 
 test('a server that prints before it speaks is served in both eras', async () => {
-  expect(outcome(await callModern(patient.mcp('prints'), patient.token, 'echo', { text: 'hi' }))).toBe('hi');
-  const printing = await openClient(patient.mcp('prints'), patient.token);
+  expect(outcome(await callModern(ambit.mcp('prints'), ambit.token, 'echo', { text: 'hi' }))).toBe('hi');
+  const printing = await openClient(ambit.mcp('prints'), ambit.token);
   expect(outcome(await printing.call('echo', { text: 'hi' }))).toBe('hi');
 });

@@ -2,20 +2,20 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import { callModern, initialize, openClient, outcome, type PostAnswer, post } from '../../json-mcp-client.ts';
-import { patienceMs } from '../../start-probed-ambit.ts';
-import { fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
+import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
-let patient: Patient;
+let ambit: WatchedAmbit;
 
 beforeAll(async () => {
   // As dead as can be, and it takes no time to start.
   const dead = { command: '/bin/sleep', args: ['1000000'] };
-  const waits = fixture('well-behaved.js', { scope: 'call', era: 'handshake' });
-  patient = await startPatient({ servers: { dead, waits } });
-  await patient.expectWell();
+  const waits = fixtureServer('well-behaved.js', { scope: 'call', era: 'handshake' });
+  ambit = await startWatchedAmbit({ servers: { dead, waits } });
+  await ambit.expectHealthy();
 });
-afterEach(() => patient.expectWell());
-afterAll(() => patient?.stop());
+afterEach(() => ambit.expectHealthy());
+afterAll(() => ambit?.stop());
 
 /** Capabilities nobody declared before: such a client gets a process of its own. */
 function peculiar(n: number): Record<string, unknown> {
@@ -23,48 +23,48 @@ function peculiar(n: number): Record<string, unknown> {
 }
 
 test('a client that declares other capabilities each time, and leaves each time, does not pile up processes', async () => {
-  const { token } = await patient.session();
-  const before = patient.upstreams();
+  const { token } = await ambit.session();
+  const before = ambit.upstreams();
   for (let n = 0; n < counts(10, 1000); n++) {
-    const client = await openClient(patient.mcp('calm'), token, peculiar(n));
+    const client = await openClient(ambit.mcp('calm'), token, peculiar(n));
     await client.leave();
   }
   await until(
-    () => patient.upstreams() <= before + 8,
-    patienceMs,
-    () => `${patient.upstreams()} processes, ${before} before`,
+    () => ambit.upstreams() <= before + 8,
+    maxWaitMs,
+    () => `${ambit.upstreams()} processes, ${before} before`,
   );
 });
 
 test('S8: a crowd of handshakes with a server that does not answer meets a bound', async () => {
-  const { token, id } = await patient.session();
-  const before = patient.upstreams();
+  const { token, id } = await ambit.session();
+  const before = ambit.upstreams();
   const crowd = counts(20, 400);
   const told: string[] = [];
   const all = Array.from({ length: crowd }, async (_, n) => {
-    told.push(outcome(await post(patient.mcp('dead'), token, JSON.stringify(initialize(peculiar(n))))));
+    told.push(outcome(await post(ambit.mcp('dead'), token, JSON.stringify(initialize(peculiar(n))))));
   });
   await until(
     () => told.length === crowd - 8,
-    patienceMs,
+    maxWaitMs,
     () => `${told.length} answered`,
   );
   expect(new Set(told)).toEqual(new Set(['!OVERLOADED']));
-  expect(patient.upstreams() - before).toBeLessThanOrEqual(8);
-  await patient.cli('session', 'end', id);
+  expect(ambit.upstreams() - before).toBeLessThanOrEqual(8);
+  await ambit.cli('session', 'end', id);
   await Promise.all(all);
   expect(new Set(told)).toEqual(new Set(['!OVERLOADED', '!SESSION_ENDED']));
   await until(
-    () => patient.upstreams() <= before,
-    patienceMs,
-    () => `${patient.upstreams()} processes, ${before} before`,
+    () => ambit.upstreams() <= before,
+    maxWaitMs,
+    () => `${ambit.upstreams()} processes, ${before} before`,
   );
 });
 
 test('S8: one token has no more processes of a server than it may, whatever it calls by and declares', async () => {
-  const { token } = await patient.session();
-  const others = patient.pids();
-  const url = patient.mcp('waits');
+  const { token } = await ambit.session();
+  const others = ambit.pids();
+  const url = ambit.mcp('waits');
   const told: string[] = [];
   const said = async (answer: Promise<PostAnswer>) => void told.push(outcome(await answer));
   const clients = await Promise.all([0, 1].map((n) => openClient(url, token, peculiar(n))));
@@ -75,14 +75,14 @@ test('S8: one token has no more processes of a server than it may, whatever it c
   }).flat();
   await until(
     () => told.length === all.length - 8,
-    patienceMs,
+    maxWaitMs,
     () => `${told.length} of ${all.length} answered: ${[...new Set(told)]}`,
   );
   expect(new Set(told)).toEqual(new Set(['!OVERLOADED']));
-  const own = () => patient.pids().filter((pid) => !others.includes(pid));
+  const own = () => ambit.pids().filter((pid) => !others.includes(pid));
   await until(
     () => own().length >= 8,
-    patienceMs,
+    maxWaitMs,
     () => `${own().length} processes`,
   );
   expect(own()).toHaveLength(8);

@@ -6,33 +6,33 @@ import { createGateway, type EmbeddedGateway } from '../../../../src/index.ts';
 import { counts, proof } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import { callModern, initialize, openClient, outcome, post } from '../../json-mcp-client.ts';
-import { journalOf, patienceMs } from '../../start-probed-ambit.ts';
-import { inBothEras } from '../both-eras.ts';
-import { fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
+import { maxWaitMs, readJournal } from '../../start-probed-ambit.ts';
+import { callersOfBothEras } from '../both-eras.ts';
+import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
 /** Short enough to wait for, long enough for an answer on a busy machine. */
 const soon = { timeoutSeconds: 3 };
 const pad = 'x'.repeat(2 << 20);
 /** With their pads, more than is kept for a server that does not read. */
 const crowd = 20;
-let patient: Patient;
+let ambit: WatchedAmbit;
 
 beforeAll(async () => {
-  patient = await startPatient({
+  ambit = await startWatchedAmbit({
     servers: {
-      late: fixture('answers-late.js', soon),
-      deaf: fixture('stops-reading.js', soon),
-      mute: fixture('closes-stdout.js'),
+      late: fixtureServer('answers-late.js', soon),
+      deaf: fixtureServer('stops-reading.js', soon),
+      mute: fixtureServer('closes-stdout.js'),
     },
   });
-  await patient.expectWell();
+  await ambit.expectHealthy();
 });
-afterEach(() => patient.expectWell());
-afterAll(() => patient?.stop());
+afterEach(() => ambit.expectHealthy());
+afterAll(() => ambit?.stop());
 
 // Nearly all the time of these tests is spent waiting: they wait at the same time, except where memory is measured.
 describe('an upstream that falls silent', { concurrent: !proof }, () => {
-  describe.each(inBothEras(() => patient))('%s era', (era, call) => {
+  describe.each(callersOfBothEras(() => ambit))('%s era', (era, call) => {
     test('silence is UPSTREAM_TIMEOUT; the late answer is dropped and hurts nobody', async () => {
       expect(await call('late', 'hold', {}, 'same')).toBe('!UPSTREAM_TIMEOUT');
       expect(await call('late', 'release', { text: 'in time' }, 'same')).toBe('in time');
@@ -55,24 +55,24 @@ describe('an upstream that falls silent', { concurrent: !proof }, () => {
             for (const said of await Promise.all(all)) outcomes.add(said);
           }
         })();
-        await patient.expectMemoryWithin(250, pouring);
+        await ambit.expectMemoryWithin(250, pouring);
         expect([...outcomes].sort()).toEqual(['!OVERLOADED', '!UPSTREAM_TIMEOUT']);
       },
     );
   });
 
   test('notifications for a server that has stopped reading are dropped, not kept', async () => {
-    const { id, token } = await patient.session();
-    const client = await openClient(patient.mcp('deaf'), token);
+    const { id, token } = await ambit.session();
+    const client = await openClient(ambit.mcp('deaf'), token);
     expect(outcome(await client.call('stop'))).toBe('stopped');
     // It keeps 32 MB, and what came last.
-    await patient.expectHeldWithin(45, async () => {
+    await ambit.expectHeldWithin(45, async () => {
       for (let sent = 0; sent < counts(crowd, 1000); sent++) {
         expect((await client.send({ method: 'notifications/of/the/client', params: { pad } })).status).toBe(202);
       }
     });
     const dropped = () =>
-      journalOf(patient.dataDir).filter(
+      readJournal(ambit.dataDir).filter(
         (line) =>
           line.sessionId === id &&
           line.event === 'noise' &&
@@ -80,7 +80,7 @@ describe('an upstream that falls silent', { concurrent: !proof }, () => {
       );
     await until(
       () => dropped().length > 0,
-      patienceMs,
+      maxWaitMs,
       () => 'the journal does not tell that notifications were dropped',
     );
   });

@@ -1,25 +1,25 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../../proof.ts';
-import { inBothEras } from '../both-eras.ts';
-import { fixture, type Patient, startPatient } from '../start-watched-ambit.ts';
+import { callersOfBothEras } from '../both-eras.ts';
+import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
 const messageBytes = 1 << 20;
-let patient: Patient;
+let ambit: WatchedAmbit;
 
 beforeAll(async () => {
-  patient = await startPatient({
+  ambit = await startWatchedAmbit({
     limits: { messageBytes },
-    servers: { line: fixture('endless-line.js'), big: fixture('answers-big.js') },
+    servers: { line: fixtureServer('endless-line.js'), big: fixtureServer('answers-big.js') },
   });
-  await patient.expectWell();
+  await ambit.expectHealthy();
 });
-afterEach(() => patient.expectWell());
-afterAll(() => patient?.stop());
+afterEach(() => ambit.expectHealthy());
+afterAll(() => ambit?.stop());
 
-describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
+describe.each(callersOfBothEras(() => ambit))('%s era', (_era, call) => {
   test('a line that never ends: the call fails, the memory does not grow (proof), the next call is served', async () => {
     const pouring = call('line', 'pour', proof ? {} : { fastMb: 8 });
-    await patient.expectMemoryWithin(100, pouring);
+    await ambit.expectMemoryWithin(100, pouring);
     expect(['!UPSTREAM_TOO_LARGE', '!UPSTREAM_FAILED']).toContain(await pouring);
     expect(await call('line', 'echo', { text: 'again' })).toBe('again');
   });

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-export interface Asked {
+export interface UpstreamRequest {
   readonly id: unknown;
   readonly method: string;
   readonly params: {
@@ -13,13 +13,13 @@ export interface Asked {
 }
 
 /** How an upstream ends one request; `socket` is for what HTTP does not allow. */
-export type Behaviour = (asked: Asked, response: ServerResponse, socket: Socket) => void;
+export type Behaviour = (asked: UpstreamRequest, response: ServerResponse, socket: Socket) => void;
 
 export interface Upstream {
   readonly url: string;
   /** Every request so far: `POST tools/call`, `GET`, `DELETE`. */
   readonly seen: string[];
-  readonly asked: Asked[];
+  readonly asked: UpstreamRequest[];
   connections(): number;
   stop(): Promise<void>;
 }
@@ -32,7 +32,7 @@ export function sendJson(response: ServerResponse, text: string, status = 200, h
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(text);
 }
 
-export function sseOf(text: string): string {
+export function toSseEvent(text: string): string {
   return `event: message\ndata: ${text}\n\n`;
 }
 
@@ -54,7 +54,7 @@ export async function startUpstream(
   methods: Record<string, Behaviour> = {},
 ): Promise<Upstream> {
   const seen: string[] = [];
-  const asked: Asked[] = [];
+  const asked: UpstreamRequest[] = [];
   const sockets = new Set<Socket>();
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
@@ -63,11 +63,11 @@ export async function startUpstream(
     response.on('error', () => {});
     request.on('end', () => {
       const body = Buffer.concat(chunks).toString();
-      const message = (body === '' ? {} : JSON.parse(body)) as Omit<Asked, 'request'>;
+      const message = (body === '' ? {} : JSON.parse(body)) as Omit<UpstreamRequest, 'request'>;
       const { method = '' } = message;
       const name = message.params?.name ?? '';
       seen.push(`${request.method} ${method}${name === '' ? '' : ` ${name}`}`.trim());
-      const one: Asked = { ...message, request };
+      const one: UpstreamRequest = { ...message, request };
       asked.push(one);
       const { socket } = request;
       const given = methods[method] ?? methods[`${request.method}`];
@@ -98,7 +98,7 @@ export async function startUpstream(
 }
 
 /** Writes the same bytes for as long as the other side takes them. */
-export function pour(response: ServerResponse, bytes: string | Buffer): void {
+export function sendFast(response: ServerResponse, bytes: string | Buffer): void {
   const more = () => {
     while (!response.destroyed && !response.writableEnded && response.write(bytes));
   };
@@ -106,7 +106,7 @@ export function pour(response: ServerResponse, bytes: string | Buffer): void {
   more();
 }
 
-export function drip(response: ServerResponse, bytes: string, everyMs: number): void {
+export function sendSlowly(response: ServerResponse, bytes: string, everyMs: number): void {
   const timer = setInterval(() => response.write(bytes), everyMs);
   response.on('close', () => clearInterval(timer));
 }
