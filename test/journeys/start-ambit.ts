@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
+import { taggedProcesses } from '../sandbox/tagged-processes.ts';
 import { ask } from './request-control.ts';
+import { waitUntilEmpty } from './wait-until-empty.ts';
 
 export const repository = resolve(import.meta.dirname, '..', '..');
 export const ambitBin = join(repository, 'bin', 'ambit.js');
@@ -74,11 +75,7 @@ export async function startAmbit(
     async stop(signal) {
       const code = await serving.stop(signal);
       // What a killed gateway had started may still write into its folder.
-      await until(
-        () => taggedProcesses(`${dataDir}/`).length === 0,
-        50_000,
-        () => `still running: ${taggedProcesses(`${dataDir}/`)}`,
-      );
+      await waitUntilEmpty(() => taggedProcesses(`${dataDir}/`), 50_000);
       await rm(folder, { recursive: true, force: true });
       return code;
     },

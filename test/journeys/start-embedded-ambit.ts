@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ConfigInput, createGateway, type SessionDraft } from '../../src/index.ts';
+import { type ConfigInput, createGateway, type EmbeddedGateway, type SessionDraft } from '../../src/index.ts';
 import type { CreatedSession } from './start-ambit.ts';
 
 /** A listening gateway, whichever process it is in. */
@@ -21,11 +21,7 @@ export interface Served {
 export async function serveHere(config: Record<string, unknown>): Promise<Served> {
   const folder = await mkdtemp(join(tmpdir(), 'ambit-here-'));
   const dataDir = join(folder, 'data');
-  const gateway = await createGateway({
-    config: { version: 1, ...config } as ConfigInput,
-    dataDir,
-    log: { info() {}, warn() {} },
-  });
+  const gateway = await createQuietGateway(dataDir, config as QuietConfig);
   const { url } = await gateway.listen({ port: 0 });
   return {
     url,
@@ -39,4 +35,11 @@ export async function serveHere(config: Record<string, unknown>): Promise<Served
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+type QuietConfig = Omit<ConfigInput, 'version'>;
+
+/** A gateway in this process that logs nothing. */
+export function createQuietGateway(dataDir: string, config: QuietConfig): Promise<EmbeddedGateway> {
+  return createGateway({ config: { version: 1, ...config }, dataDir, log: { info() {}, warn() {} } });
 }

@@ -15,6 +15,7 @@ import {
   waitUntilNothingIsLeft,
   waitUntilNothingRuns,
 } from '../start-probed-ambit.ts';
+import { waitUntilEmpty } from '../wait-until-empty.ts';
 import { type Era, eras, type Whoami } from './raw-client.ts';
 
 const clientProgram = join(import.meta.dirname, 'fixtures', 'run-client.js');
@@ -122,11 +123,7 @@ describe.skipIf(process.platform !== 'linux')('ambit run', { concurrent: !proof 
       expect(pids.filter(isAlive)).toHaveLength(wrapped.length * 3);
       for (const { run } of wrapped) process.kill(run, 'SIGKILL');
       const left = () => [...findLeftovers(dataDir).tmp, ...pids.filter(isAlive)];
-      await until(
-        () => left().length === 0,
-        proof ? promisedMs : maxWaitMs,
-        () => `left ${left()}`,
-      );
+      await waitUntilEmpty(left, proof ? promisedMs : maxWaitMs);
     });
   });
 });

@@ -7,6 +7,7 @@ import { openDatabase } from '../../../src/stores/sqlite/driver.ts';
 import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
 import { spawnRun } from '../start-ambit.ts';
 import { findLeftovers, maxWaitMs, upstreamProgram } from '../start-probed-ambit.ts';
+import { waitUntilEmpty } from '../wait-until-empty.ts';
 
 test('L4: "ambit run" ends its session although other processes keep the store locked when its client leaves', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-locked-'));
@@ -16,11 +17,7 @@ test('L4: "ambit run" ends its session although other processes keep the store l
   onTestFinished(async () => {
     run.kill('SIGKILL');
     await exited;
-    await until(
-      () => taggedProcesses(`${dataDir}/`).length === 0,
-      maxWaitMs,
-      () => 'its server is still there',
-    );
+    await waitUntilEmpty(() => taggedProcesses(`${dataDir}/`), maxWaitMs);
     rmSync(folder, { recursive: true, force: true });
   });
   let [said, complained] = ['', ''];

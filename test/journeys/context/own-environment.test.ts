@@ -2,11 +2,12 @@ import { mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
+import type { EmbeddedGateway, SessionDraft } from '../../../src/index.ts';
 import { stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { counts } from '../../proof.ts';
 import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-context-'));
 const dataDir = join(folder, 'data');
@@ -45,22 +46,17 @@ async function open(draft: SessionDraft, path: string, era: 'modern' | 'handshak
 
 beforeAll(async () => {
   for (const name of secrets) vi.stubEnv(name, name === 'NODE_OPTIONS' ? '' : 'host-secret');
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      sessions: { defaultTrust: 'direct' },
-      quotas: { session: { concurrentCalls: 1000 } },
-      context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
-      servers: {
-        recorder: { ...stdioRecorder, env: { CUSTOM: 'configured', KEPT: 'as it is' } },
-      },
-      workspaces: {
-        garden: { path: garden, env: { recorder: { CUSTOM: 'of the garden' } } },
-        kitchen: { path: kitchen, env: { other: { CUSTOM: 'of another server' } } },
-      },
+  gateway = await createQuietGateway(dataDir, {
+    sessions: { defaultTrust: 'direct' },
+    quotas: { session: { concurrentCalls: 1000 } },
+    context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
+    servers: {
+      recorder: { ...stdioRecorder, env: { CUSTOM: 'configured', KEPT: 'as it is' } },
     },
-    dataDir,
-    log: { info() {}, warn() {} },
+    workspaces: {
+      garden: { path: garden, env: { recorder: { CUSTOM: 'of the garden' } } },
+      kitchen: { path: kitchen, env: { other: { CUSTOM: 'of another server' } } },
+    },
   });
   await open({ workspaceId: 'garden', userId: 'ada', agentId: 'coder' }, garden, 'modern', 'of the garden');
   await open({ workspaceId: 'kitchen', userId: 'bob' }, kitchen, 'handshake', 'configured');

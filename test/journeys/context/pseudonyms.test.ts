@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
+import type { EmbeddedGateway, SessionDraft } from '../../../src/index.ts';
 import { readContext } from '../../../src/public/sdk/index.ts';
 import { startRecorder, stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-hidden-'));
 const garden = join(folder, 'path-of-the-garden');
@@ -28,24 +29,19 @@ const drafts: Record<string, SessionDraft> = {
 beforeAll(async () => {
   web = await startRecorder();
   const pipe = stdioRecorder;
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      sessions: { defaultTrust: 'direct' },
-      context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
-      servers: {
-        'stdio-a': { ...pipe, context: 'pseudonymous' },
-        'stdio-b': { ...pipe, context: 'pseudonymous' },
-        'stdio-none': { ...pipe, context: 'none' },
-        // What a server over HTTP is told unless somebody decides otherwise.
-        'http-a': { url: `${web.url}/http-a` },
-        'http-b': { url: `${web.url}/http-b` },
-        'http-none': { url: `${web.url}/http-none`, context: 'none' },
-      },
-      workspaces: { 'garden-of-the-house': { path: garden } },
+  gateway = await createQuietGateway(join(folder, 'data'), {
+    sessions: { defaultTrust: 'direct' },
+    context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
+    servers: {
+      'stdio-a': { ...pipe, context: 'pseudonymous' },
+      'stdio-b': { ...pipe, context: 'pseudonymous' },
+      'stdio-none': { ...pipe, context: 'none' },
+      // What a server over HTTP is told unless somebody decides otherwise.
+      'http-a': { url: `${web.url}/http-a` },
+      'http-b': { url: `${web.url}/http-b` },
+      'http-none': { url: `${web.url}/http-none`, context: 'none' },
     },
-    dataDir: join(folder, 'data'),
-    log: { info() {}, warn() {} },
+    workspaces: { 'garden-of-the-house': { path: garden } },
   });
   const { url } = await gateway.listen({ port: 0 });
   keys = (await (await fetch(`${url}/.well-known/jwks.json`)).json()) as typeof keys;

@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
+import type { EmbeddedGateway } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { proof } from '../../proof.ts';
 import { startHttpServer } from '../../public/sdk/start-http-server.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
 import { type ReplayingProxy, startReplayingProxy } from './replaying-proxy.ts';
 
 const between = join(import.meta.dirname, 'fixtures/says-twice.js');
@@ -43,15 +44,10 @@ async function define(name: string, sdk: 'v1' | 'v2', era: 'auto' | 'handshake')
 
 beforeAll(async () => {
   const defined = await Promise.all(servers.map(async ([name, sdk, era]) => [name, await define(name, sdk, era)]));
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      sessions: { defaultTrust: 'direct' },
-      servers: Object.fromEntries(defined),
-      workspaces: { garden: { path: workspace } },
-    },
-    dataDir: join(folder, 'data'),
-    log: { info() {}, warn() {} },
+  gateway = await createQuietGateway(join(folder, 'data'), {
+    sessions: { defaultTrust: 'direct' },
+    servers: Object.fromEntries(defined),
+    workspaces: { garden: { path: workspace } },
   });
   const { url } = await gateway.listen({ port: 0 });
   keys.keys.push(...((await (await fetch(`${url}/.well-known/jwks.json`)).json()) as typeof keys).keys);

@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { expect } from 'vitest';
-import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
+import type { EmbeddedGateway, SessionDraft } from '../../../src/index.ts';
 import { type Message, readMessage } from '../../../src/protocol/message.ts';
 import { isOurKey } from '../../../src/protocol/our-keys.ts';
 import { createReplayMemory, readContext } from '../../../src/public/sdk/index.ts';
 import { startRecorder, stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { callModern, textOf } from '../raw-mcp-client.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
 
 /** Over stdio and over HTTP, servers that speak both eras, the older one, the newer one. */
 export const servers = ['pipe', 'pipe-old', 'pipe-new', 'web', 'web-old', 'web-new'] as const;
@@ -60,15 +61,10 @@ export async function startContextGateway(): Promise<ContextGateway> {
     ]),
   );
   const pathOf = (id: string | undefined) => (id === undefined ? undefined : join(folder, id));
-  const gateway = await createGateway({
-    config: {
-      version: 1,
-      sessions: { defaultTrust: 'direct' },
-      servers: config,
-      workspaces: { garden: { path: join(folder, 'garden') }, kitchen: { path: join(folder, 'kitchen') } },
-    },
-    dataDir: join(folder, 'data'),
-    log: { info() {}, warn() {} },
+  const gateway = await createQuietGateway(join(folder, 'data'), {
+    sessions: { defaultTrust: 'direct' },
+    servers: config,
+    workspaces: { garden: { path: join(folder, 'garden') }, kitchen: { path: join(folder, 'kitchen') } },
   });
   const { url } = await gateway.listen({ port: 0 });
   const keys = (await (await fetch(`${url}/.well-known/jwks.json`)).json()) as { keys: object[] };

@@ -10,6 +10,7 @@ import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { contents, type Isolation, type Scene, scene } from '../../workspaces/session-folders/scene.ts';
 import { ambitBin } from '../start-ambit.ts';
+import { waitUntilEmpty } from '../wait-until-empty.ts';
 
 let at: Scene | undefined;
 afterEach(() => at?.remove());
@@ -66,11 +67,7 @@ test.each(kinds)(
     );
     maker.kill('SIGKILL');
     await exited;
-    await until(
-      () => processesIn(workspace).length === 0,
-      5000,
-      () => 'git has not left with the process that started it',
-    );
+    await waitUntilEmpty(() => processesIn(workspace), 5000);
     expect(recordIn(folders)).toMatchObject({ state: 'making' });
     if (!proof) ageLocks(folders);
 

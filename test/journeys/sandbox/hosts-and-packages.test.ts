@@ -14,7 +14,7 @@ import { createServer } from 'node:http';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
+import type { EmbeddedGateway } from '../../../src/index.ts';
 import { lookUp } from '../../../src/sandbox/common/look-up.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
@@ -23,6 +23,8 @@ import { proof } from '../../proof.ts';
 import { startRegistry } from '../../sandbox/packages/tiny-registry.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
+import { waitUntilEmpty } from '../wait-until-empty.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-hosts-')));
 const dataDir = join(folder, 'data');
@@ -47,22 +49,17 @@ beforeAll(async () => {
   place = `${address}:${(web.address() as { port: number }).port}`;
   const reaching = { command: process.execPath, args: [join(import.meta.dirname, 'reaches-out.js')] };
   const everything = join(repository, 'node_modules/@modelcontextprotocol/server-everything/dist/index.js');
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      servers: {
-        open: { ...reaching, sandbox: { network: [place] } },
-        closed: reaching,
-        everything: { command: process.execPath, args: [everything], sandbox: { network: [place] } },
-        fresh: { command: 'npx', args: ['-y', 'never-to-be-fetched'] },
-        published: { command: 'npx', args: ['-y', published.name] },
-        image: { command: 'docker', args: ['run', '-i', '--rm', 'some/image'] },
-        repository: { command: 'npx', args: ['-y', 'github:somebody/something'] },
-      },
-      workspaces: { garden: { path: garden } },
+  gateway = await createQuietGateway(dataDir, {
+    servers: {
+      open: { ...reaching, sandbox: { network: [place] } },
+      closed: reaching,
+      everything: { command: process.execPath, args: [everything], sandbox: { network: [place] } },
+      fresh: { command: 'npx', args: ['-y', 'never-to-be-fetched'] },
+      published: { command: 'npx', args: ['-y', published.name] },
+      image: { command: 'docker', args: ['run', '-i', '--rm', 'some/image'] },
+      repository: { command: 'npx', args: ['-y', 'github:somebody/something'] },
     },
-    dataDir,
-    log: { info() {}, warn() {} },
+    workspaces: { garden: { path: garden } },
   });
 });
 
@@ -109,11 +106,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
       { event: 'refused', server: 'open', to: metadata, detail: 'not listed' },
       { event: 'closed', server: 'open', allowed: 2, refused: 1, to: `${place} 2` },
     ]);
-    await until(
-      () => sockets().length === 0,
-      5000,
-      () => 'a socket is left',
-    );
+    await waitUntilEmpty(sockets, 5000);
   });
 
   test('has no way out where nothing was granted', async () => {

@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway, type EmbeddedGateway } from '../../../../src/index.ts';
+import type { EmbeddedGateway } from '../../../../src/index.ts';
 import { counts, proof } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import { callModern, initialize, openClient, outcome, post } from '../../json-mcp-client.ts';
+import { createQuietGateway } from '../../start-embedded-ambit.ts';
 import { maxWaitMs, readJournal } from '../../start-probed-ambit.ts';
 import { callersOfBothEras } from '../both-eras.ts';
 import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
@@ -95,18 +96,13 @@ describe('an upstream that never says anything', () => {
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'ambit-dead-'));
-    gateway = await createGateway({
-      config: {
-        version: 1,
-        sessions: { defaultTrust: 'direct' },
-        processes: { startSeconds: 0.2 },
-        servers: {
-          dead: { command: '/bin/sleep', args: ['1000'], ...never },
-          'dead-modern': { command: '/bin/sleep', args: ['1000'], ...never, era: 'modern' },
-        },
+    gateway = await createQuietGateway(join(folder, 'data'), {
+      sessions: { defaultTrust: 'direct' },
+      processes: { startSeconds: 0.2 },
+      servers: {
+        dead: { command: '/bin/sleep', args: ['1000'], ...never },
+        'dead-modern': { command: '/bin/sleep', args: ['1000'], ...never, era: 'modern' },
       },
-      dataDir: join(folder, 'data'),
-      log: { info() {}, warn() {} },
     });
     ({ url } = await gateway.listen({ port: 0 }));
   });
