@@ -5,7 +5,7 @@ import { counts, proof } from '../proof.ts';
 import { fixtureServer } from './hostile/start-watched-ambit.ts';
 import {
   callModern,
-  type JsonMcpClient,
+  type JsonClient,
   modernHeaders,
   modernRequest,
   openClient,
@@ -49,7 +49,7 @@ async function ofEra(era: 'modern' | 'handshake', ambit: RunningAmbit): Promise<
     };
   }
   // Capabilities of its own, or the catalog would know the answer from the other era's question.
-  const client: JsonMcpClient = await openClient(url, token, { roots: {} });
+  const client: JsonClient = await openClient(url, token, { roots: {} });
   return {
     list: () => client.send({ id: 1, method: 'tools/list', params: {} }),
     call: async (name) => outcome(await client.call(name)),
@@ -112,7 +112,7 @@ describe.each(['modern', 'handshake'] as const)(
       asking = await ofEra(era, troubled);
     });
 
-    test.sequential('the list comes within its bound, without the broken ones, and names them', async () => {
+    test.sequential('the list comes within its time limit, without the broken servers, and names them', async () => {
       // A list waits for nobody beyond its bound. Outside the proof, which measures that, the good ones run already.
       if (!proof) await Promise.all(good.map((name) => asking.call(`${name}__mark`)));
       const [first, one] = await timed(asking.list);

@@ -81,7 +81,7 @@ export function callModern(
   return post(url, token, JSON.stringify(body), modernHeaders('tools/call', name), more.signal);
 }
 
-export interface JsonMcpClient {
+export interface JsonClient {
   readonly transportId: string;
   readonly headers: Record<string, string>;
   send(message: Record<string, unknown>, signal?: AbortSignal): Promise<PostAnswer>;
@@ -105,12 +105,12 @@ export async function openClient(
   url: string,
   token: string,
   capabilities: Record<string, unknown> = {},
-): Promise<JsonMcpClient> {
+): Promise<JsonClient> {
   const opened = await post(url, token, JSON.stringify(initialize(capabilities)));
   const transportId = opened.headers['mcp-session-id'];
   if (typeof transportId !== 'string') throw new Error(`no transport session: ${opened.status} ${opened.text}`);
   const headers = { 'mcp-session-id': transportId, 'mcp-protocol-version': handshake };
-  const send: JsonMcpClient['send'] = (message, signal) =>
+  const send: JsonClient['send'] = (message, signal) =>
     post(url, token, JSON.stringify({ jsonrpc: '2.0', ...message }), headers, signal);
   await send({ method: 'notifications/initialized' });
   return {

@@ -9,6 +9,7 @@ import { callModern, modernHeaders, modernRequest, openClient, outcome, type Rpc
 import { ask } from './request-control.ts';
 import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
 import { maxWaitMs } from './start-probed-ambit.ts';
+import { waitUntilAtMost } from './wait-until.ts';
 
 const script = join(repository, 'test/fixtures/reloaded/server.js');
 const usableMs = 1000;
@@ -288,16 +289,8 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
   // One process for each server and era of its clients is left, and none at all once the session is over.
   await configure(steady);
   const lives = () => taggedProcesses(join(ambit.dataDir, 'tmp')).length;
-  await until(
-    () => lives() <= 3,
-    maxWaitMs,
-    () => `${lives()} processes are left`,
-  );
+  await waitUntilAtMost(lives, 3, maxWaitMs);
   await ask(join(ambit.dataDir, 'control.sock'), 'DELETE', `/api/v1/sessions/${session}`);
   for (const stream of Object.values(streams)) stream.end();
-  await until(
-    () => lives() === 0,
-    maxWaitMs,
-    () => `${lives()} processes are left`,
-  );
+  await waitUntilAtMost(lives, 0, maxWaitMs);
 });

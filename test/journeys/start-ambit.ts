@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { taggedProcesses } from '../sandbox/tagged-processes.ts';
 import { ask } from './request-control.ts';
-import { waitUntilEmpty } from './wait-until-empty.ts';
+import { waitUntilEmpty } from './wait-until.ts';
 
 export const repository = resolve(import.meta.dirname, '..', '..');
 export const ambitBin = join(repository, 'bin', 'ambit.js');

@@ -7,7 +7,7 @@ import { maxWaitMs, type ProbedAmbit, type ProcessState, waitUntilNothingIsLeft 
 import { type Era, enter, eras, type RawClient, type Whoami } from './raw-client.ts';
 
 /** A session with a client in it and a process of its own. */
-export interface OpenedSession extends RawClient {
+export interface OpenSession extends RawClient {
   readonly id: string;
   readonly token: string;
   readonly upstream: Whoami;
@@ -17,7 +17,7 @@ export interface OpenedSession extends RawClient {
 export interface AbandonMethod {
   readonly name: string;
   readonly server: string;
-  abandon(guests: readonly OpenedSession[], ambit: ProbedAmbit): Promise<void>;
+  abandon(guests: readonly OpenSession[], ambit: ProbedAmbit): Promise<void>;
 }
 
 const waveSize = 20;
@@ -67,7 +67,7 @@ export async function warmUp(ambit: ProbedAmbit, ways: readonly AbandonMethod[])
 }
 
 /** The promise, for the proof: what the gateway holds comes back to within a tenth of what it held before. */
-export function expectHeapBack(before: ProcessState, after: ProcessState): void {
+export function expectHeap(before: ProcessState, after: ProcessState): void {
   expect(after.heapUsed + after.external).toBeLessThan((before.heapUsed + before.external) * 1.1);
 }
 
@@ -80,13 +80,13 @@ export async function withTimeout<T>(promise: Promise<T>, what: string): Promise
   return first as T;
 }
 
-function openSessions(ambit: ProbedAmbit, way: AbandonMethod, size: number, from: number): Promise<OpenedSession[]> {
+function openSessions(ambit: ProbedAmbit, way: AbandonMethod, size: number, from: number): Promise<OpenSession[]> {
   return Promise.all(
     Array.from({ length: size }, (_, index) => openSession(ambit, way, eras[(from + index) % eras.length] as Era)),
   );
 }
 
-async function openSession(ambit: ProbedAmbit, way: AbandonMethod, era: Era): Promise<OpenedSession> {
+async function openSession(ambit: ProbedAmbit, way: AbandonMethod, era: Era): Promise<OpenSession> {
   const { id, token } = await ambit.open();
   const visitor = await enter(era, { url: ambit.mcp(way.server), token });
   return { ...visitor, id, token, upstream: await visitor.whoami() };

@@ -4,15 +4,15 @@ import { type ProbedAmbit, type ProcessState, startProbedAmbit, upstreamProgram 
 import {
   type AbandonMethod,
   abandonInWaves,
-  expectHeapBack,
+  expectHeap,
   groupMethods,
-  type OpenedSession,
+  type OpenSession,
   warmUp,
   withTimeout,
 } from './abandon-in-waves.ts';
 import { refusalIn } from './raw-client.ts';
 
-async function endAll(guests: readonly OpenedSession[], ambit: ProbedAmbit): Promise<void> {
+async function endAll(guests: readonly OpenSession[], ambit: ProbedAmbit): Promise<void> {
   await Promise.all(guests.map(({ id }) => ambit.end(id)));
 }
 
@@ -95,6 +95,6 @@ describe.skipIf(process.platform !== 'linux')('sessions that are ended', () => {
 
   it.each(groupMethods(ways))('leave nothing behind $name', async ({ ways: group }) => {
     const after = await abandonInWaves(ambit, group, counts(1, 160));
-    if (before !== undefined) expectHeapBack(before, after);
+    if (before !== undefined) expectHeap(before, after);
   });
 });

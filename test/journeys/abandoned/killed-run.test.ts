@@ -15,7 +15,7 @@ import {
   waitUntilNothingIsLeft,
   waitUntilNothingRuns,
 } from '../start-probed-ambit.ts';
-import { waitUntilEmpty } from '../wait-until-empty.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 import { type Era, eras, type Whoami } from './raw-client.ts';
 
 const clientProgram = join(import.meta.dirname, 'fixtures', 'run-client.js');

@@ -7,7 +7,7 @@ import { openDatabase } from '../../../src/stores/sqlite/driver.ts';
 import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
 import { spawnRun } from '../start-ambit.ts';
 import { findLeftovers, maxWaitMs, upstreamProgram } from '../start-probed-ambit.ts';
-import { waitUntilEmpty } from '../wait-until-empty.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 test('L4: "ambit run" ends its session although other processes keep the store locked when its client leaves', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-locked-'));

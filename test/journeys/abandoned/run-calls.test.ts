@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { spawnRun } from '../start-ambit.ts';
 import { askProbe, probeEnvironment, upstreamProgram, waitUntilNothingIsLeft } from '../start-probed-ambit.ts';
-import { expectHeapBack } from './abandon-in-waves.ts';
+import { expectHeap } from './abandon-in-waves.ts';
 import { eras } from './raw-client.ts';
 
 const atOnce = 100;
@@ -71,7 +71,7 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
     if (proof) {
       const before = await askProbe(join(folder, 'probe.sock'));
       await call(200_000, meta);
-      expectHeapBack(before, await askProbe(join(folder, 'probe.sock')));
+      expectHeap(before, await askProbe(join(folder, 'probe.sock')));
     }
     const exited = once(run, 'exit');
     run.stdin?.end();

@@ -7,9 +7,9 @@ import { type ProbedAmbit, startProbedAmbit, upstreamProgram } from '../start-pr
 import {
   type AbandonMethod,
   abandonInWaves,
-  expectHeapBack,
+  expectHeap,
   groupMethods,
-  type OpenedSession,
+  type OpenSession,
   warmUp,
   withTimeout,
 } from './abandon-in-waves.ts';
@@ -19,7 +19,7 @@ const clientProgram = join(import.meta.dirname, 'fixtures', 'hanging-client.js')
 const base = { server: 'plain' };
 
 /** From here on they expire of silence; before, they live long enough for any machine to set them up. */
-async function letExpire(guests: readonly OpenedSession[], ambit: ProbedAmbit): Promise<void> {
+async function letExpire(guests: readonly OpenSession[], ambit: ProbedAmbit): Promise<void> {
   await Promise.all(guests.map(({ id }) => ambit.shorten(id)));
 }
 
@@ -81,7 +81,7 @@ describe.skipIf(process.platform !== 'linux').concurrent('sessions nobody says g
     try {
       const before = proof ? await warmUp(ambit, group) : undefined;
       const after = await abandonInWaves(ambit, group, counts(2, 160));
-      if (before !== undefined) expectHeapBack(before, after);
+      if (before !== undefined) expectHeap(before, after);
     } finally {
       await ambit.stop();
     }

@@ -19,7 +19,7 @@ const visitors: readonly GroupClients[] = [
   { all: 'legacy' },
 ];
 
-test('every cell works or is named, and the page says so', async () => {
+test('every combination works or has a named reason, and the page says so', async () => {
   const results = await runGroups(groups, visitors);
   const names = upstreams.map(({ name }) => name);
   process.stdout.write(`${printGrid(results, names)}\n`);

@@ -1,12 +1,12 @@
 import { expect } from 'vitest';
 import { attempts, cancelCall, releasePipe } from '../clients/checks/check-cancellation-and-end.ts';
 import { findProgress } from '../clients/evidence/wire-log.ts';
-import { type CheckParts, readScriptPart } from './feature-checks.ts';
+import { type CheckParts, readPart } from './feature-checks.ts';
 
 /** A call taken back reaches the upstream as such, and the client hears no more of it. */
 export async function checkCancellation(visit: CheckParts): Promise<void> {
   const { client, script } = visit;
-  const { tool, args, pipe } = readScriptPart(visit, 'cancel');
+  const { tool, args, pipe } = readPart(visit, 'cancel');
   for (let attempt = 0; attempt < attempts; attempt++) {
     const call = await cancelCall(visit, tool, args);
     // The answer may have been on its way already: then there was nothing to cancel.

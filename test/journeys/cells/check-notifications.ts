@@ -1,13 +1,13 @@
 import { expect } from 'vitest';
 import type { Notification } from '../clients/connect/received-notifications.ts';
-import { type CheckParts, readScriptPart } from './feature-checks.ts';
+import { type CheckParts, readPart } from './feature-checks.ts';
 
 const attempts = 60;
 
 /** Log messages come when they were wished for, at the level wished for, in order. */
 export async function checkLogging(visit: CheckParts): Promise<void> {
   const { client } = visit;
-  const { tool, args, lines, always } = readScriptPart(visit, 'logging');
+  const { tool, args, lines, always } = readPart(visit, 'logging');
   const fits = (text: string) => (lines instanceof RegExp ? lines.test(text) : lines.includes(text));
   const texts = () => client.heard.withMethod('notifications/message').map(readLogText).filter(fits);
   const modern = client.era === 'modern';
@@ -35,7 +35,7 @@ export async function checkLogging(visit: CheckParts): Promise<void> {
 /** Updates come for what was subscribed to, while it was. */
 export async function checkSubscriptions(visit: CheckParts): Promise<void> {
   const { client } = visit;
-  const { uri, change, stop } = readScriptPart(visit, 'subscribe');
+  const { uri, change, stop } = readPart(visit, 'subscribe');
   const updated = () =>
     client.heard
       .withMethod('notifications/resources/updated')
@@ -65,7 +65,7 @@ export async function checkSubscriptions(visit: CheckParts): Promise<void> {
 /** The server says that a list has changed, and the list has. */
 export async function checkListChanged(visit: CheckParts): Promise<void> {
   const { client } = visit;
-  const { tool, args, method, shows } = readScriptPart(visit, 'listChanged');
+  const { tool, args, method, shows } = readPart(visit, 'listChanged');
   const list = async () => JSON.stringify(method.includes('tools') ? await client.tools() : await client.resources());
   const stop = await client.listen();
   await list();

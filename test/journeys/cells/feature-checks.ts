@@ -17,7 +17,7 @@ export interface CheckParts {
 }
 
 /** The part of a script that a feature is shown by. */
-export function readScriptPart<K extends keyof Script>({ script }: CheckParts, name: K): Exclude<Script[K], string> {
+export function readPart<K extends keyof Script>({ script }: CheckParts, name: K): Exclude<Script[K], string> {
   const found = script[name];
   if (typeof found === 'string') throw new Error(found);
   return found as Exclude<Script[K], string>;
@@ -36,7 +36,7 @@ const call: Check = async ({ client, script }) => {
 /** All of it, in order, and nothing after the answer. */
 const progress: Check = async (visit) => {
   const { client } = visit;
-  const { tool, args, steps } = readScriptPart(visit, 'progress');
+  const { tool, args, steps } = readPart(visit, 'progress');
   const told: unknown[] = [];
   await client.call(tool, args, { onprogress: (step) => void told.push(step) });
   const calls = client.wire.filter(({ way, message }) => way === 'sent' && message.method === 'tools/call');
@@ -48,25 +48,25 @@ const progress: Check = async (visit) => {
 };
 
 const resources: Check = async (visit) => {
-  const { uri, says } = readScriptPart(visit, 'resources');
+  const { uri, says } = readPart(visit, 'resources');
   expect(await visit.client.resources()).toContain(uri);
   expect(await visit.client.read(uri)).toContain(says);
 };
 
 const templates: Check = async (visit) => {
-  const { template, uri, says } = readScriptPart(visit, 'templates');
+  const { template, uri, says } = readPart(visit, 'templates');
   expect(await visit.client.templates()).toContain(template);
   expect(await visit.client.read(uri)).toContain(says);
 };
 
 const prompts: Check = async (visit) => {
-  const { name, args, says } = readScriptPart(visit, 'prompts');
+  const { name, args, says } = readPart(visit, 'prompts');
   expect(await visit.client.prompts()).toContain(name);
   expect(await visit.client.prompt(name, args)).toBe(says);
 };
 
 const completion: Check = async (visit) => {
-  const { prompt, argument, value, says } = readScriptPart(visit, 'completion');
+  const { prompt, argument, value, says } = readPart(visit, 'completion');
   expect(await visit.client.complete(prompt, argument, value)).toEqual(says);
 };
 

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { type Evidence, readStdioEvidence, tapArguments } from '../clients/evidence/evidence.ts';
 import { startHttpTap } from '../clients/evidence/tap-http.ts';
-import { createTestFolders, startHttpUpstream, type TestFolders } from '../clients/upstreams.ts';
+import { createFolders, startHttpUpstream, type TestFolders } from '../clients/upstreams.ts';
 import { repository } from '../start-ambit.ts';
 import type { Era } from './connect-client.ts';
 import { startLite } from './servers/start-lite.ts';
@@ -42,7 +42,7 @@ export interface Started {
   stop(): Promise<void>;
 }
 
-function startOnStdio(args: (place: TestFolders) => string[]): Upstream['start'] {
+function startStdio(args: (place: TestFolders) => string[]): Upstream['start'] {
   return async (place) => ({
     config: {
       command: process.execPath,
@@ -53,7 +53,7 @@ function startOnStdio(args: (place: TestFolders) => string[]): Upstream['start']
   });
 }
 
-function startOverHttp(start: () => Promise<{ url: string; stop(): Promise<void> }>): Upstream['start'] {
+function startHttp(start: () => Promise<{ url: string; stop(): Promise<void> }>): Upstream['start'] {
   return async () => {
     const server = await start();
     const tap = await startHttpTap(server.url);
@@ -68,24 +68,21 @@ function startOverHttp(start: () => Promise<{ url: string; stop(): Promise<void>
   };
 }
 
-const createFixtureUpstream = (era: Era, transport: 'stdio' | 'http'): Upstream => ({
+const createFixture = (era: Era, transport: 'stdio' | 'http'): Upstream => ({
   name: `fixture-${era}-${transport}`,
   era,
   title: `\`server\`, ${transport === 'http' ? 'HTTP' : transport}`,
   packages: ['@modelcontextprotocol/server'],
   script: () => fixture,
-  start:
-    transport === 'stdio'
-      ? startOnStdio(() => [fixtureServer])
-      : startOverHttp(() => startHttpUpstream('fixture http')),
+  start: transport === 'stdio' ? startStdio(() => [fixtureServer]) : startHttp(() => startHttpUpstream('fixture http')),
 });
-const createTinyUpstream = (era: Era): Upstream => ({
+const createTiny = (era: Era): Upstream => ({
   name: `tmcp-${era}`,
   era,
   title: '`tmcp`, stdio',
   packages: ['tmcp'],
   script: () => (era === 'modern' ? tinyModern : framework('tiny')),
-  start: startOnStdio(() => [join(others, 'tiny.js')]),
+  start: startStdio(() => [join(others, 'tiny.js')]),
 });
 
 /** Those of one group stand together behind one Ambit; no two of them have a resource of the same address. */
@@ -97,20 +94,16 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-everything`, stdio',
       packages: ['@modelcontextprotocol/server-everything'],
       script: () => everything,
-      start: startOnStdio(() => [everythingServer, 'stdio']),
+      start: startStdio(() => [everythingServer, 'stdio']),
     },
-    createFixtureUpstream('modern', 'stdio'),
+    createFixture('modern', 'stdio'),
     {
       name: 'memory',
       era: 'handshake',
       title: '`server-memory`, stdio',
       packages: ['@modelcontextprotocol/server-memory'],
       script: () => memory,
-      start: startOnStdio(() => [
-        '--import',
-        pathToFileURL(join(others, 'own-memory.js')).href,
-        theirs('server-memory'),
-      ]),
+      start: startStdio(() => ['--import', pathToFileURL(join(others, 'own-memory.js')).href, theirs('server-memory')]),
     },
   ],
   [
@@ -120,32 +113,32 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-everything`, HTTP',
       packages: ['@modelcontextprotocol/server-everything'],
       script: () => everything,
-      start: startOverHttp(() => startHttpUpstream('everything http')),
+      start: startHttp(() => startHttpUpstream('everything http')),
     },
-    createFixtureUpstream('modern', 'http'),
-    createTinyUpstream('modern'),
+    createFixture('modern', 'http'),
+    createTiny('modern'),
   ],
   [
-    createFixtureUpstream('handshake', 'stdio'),
+    createFixture('handshake', 'stdio'),
     {
       name: 'fastmcp',
       era: 'handshake',
       title: '`fastmcp`, stdio',
       packages: ['fastmcp'],
       script: () => fast,
-      start: startOnStdio(() => [join(others, 'fast.js')]),
+      start: startStdio(() => [join(others, 'fast.js')]),
     },
-    createTinyUpstream('handshake'),
+    createTiny('handshake'),
   ],
   [
-    createFixtureUpstream('handshake', 'http'),
+    createFixture('handshake', 'http'),
     {
       name: 'lite',
       era: 'handshake',
       title: '`mcp-lite`, HTTP',
       packages: ['mcp-lite'],
       script: () => lite,
-      start: startOverHttp(startLite),
+      start: startHttp(startLite),
     },
     {
       name: 'filesystem',
@@ -153,7 +146,7 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-filesystem`, stdio',
       packages: ['@modelcontextprotocol/server-filesystem'],
       script: (place) => filesystem(place.files),
-      start: startOnStdio((place) => [
+      start: startStdio((place) => [
         join(packages, 'server-filesystem', 'dist', 'index.js'),
         join(place.folder, 'start'),
       ]),
@@ -164,9 +157,9 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-sequential-thinking`, stdio',
       packages: ['@modelcontextprotocol/server-sequential-thinking'],
       script: () => thinking,
-      start: startOnStdio(() => [theirs('server-sequential-thinking')]),
+      start: startStdio(() => [theirs('server-sequential-thinking')]),
     },
   ],
 ];
 export const upstreams: readonly Upstream[] = groups.flat();
-export { createTestFolders as createPlace, type TestFolders as Place };
+export { createFolders as createPlace, type TestFolders as Place };

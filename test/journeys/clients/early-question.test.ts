@@ -4,7 +4,7 @@ import { type Served, serveHere } from '../start-embedded-ambit.ts';
 import { connectV1 } from './connect/connect-v1.ts';
 import { createSimulatedUser } from './connect/simulated-user.ts';
 import { readStdioEvidence, tapArguments } from './evidence/evidence.ts';
-import { createTestFolders, listStdioArguments, type TestFolders } from './upstreams.ts';
+import { createFolders, listStdioArguments, type TestFolders } from './upstreams.ts';
 
 const places = new Map<string, TestFolders>();
 const roots = { roots: { listChanged: true } };
@@ -15,7 +15,7 @@ let token: string;
 beforeAll(async () => {
   const servers: Record<string, unknown> = {};
   for (const name of ['stream', 'call']) {
-    const place = createTestFolders();
+    const place = createFolders();
     places.set(name, place);
     servers[name] = {
       command: process.execPath,

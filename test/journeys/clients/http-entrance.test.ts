@@ -8,7 +8,7 @@ import { type HttpTap, startHttpTap } from './evidence/tap-http.ts';
 import { type Column, printGrid } from './print-grid.ts';
 import { runRow } from './run-row.ts';
 import {
-  createTestFolders,
+  createFolders,
   type HttpUpstream,
   listStdioArguments,
   startHttpUpstream,
@@ -37,7 +37,7 @@ beforeAll(async () => {
   const servers: Record<string, unknown> = {};
   for (const upstream of upstreams) {
     for (const client of testedClients) {
-      const place = createTestFolders();
+      const place = createFolders();
       const name = serverName(client, upstream);
       const tap = taps.get(upstream);
       places.set(name, place);

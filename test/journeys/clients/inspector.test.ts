@@ -9,7 +9,7 @@ import type { Target } from './connect/mcp-client.ts';
 import { type InspectorEra, type InspectorFeature, inspectorFeatures, runInspector, toArguments } from './inspector.ts';
 import { type Column, type Outcome, printGrid } from './print-grid.ts';
 import {
-  createTestFolders,
+  createFolders,
   findScript,
   type HttpUpstream,
   listStdioArguments,
@@ -59,7 +59,7 @@ let ambit: RunningAmbit;
 let token: string;
 
 beforeAll(() => {
-  place = createTestFolders();
+  place = createFolders();
   home = join(place.folder, 'home');
   mkdirSync(home);
 });

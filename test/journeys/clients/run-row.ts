@@ -8,7 +8,7 @@ import { type Evidence, readStdioEvidence, tapArguments } from './evidence/evide
 import type { HttpTap } from './evidence/tap-http.ts';
 import { findStrayMessages } from './evidence/wire-log.ts';
 import type { Column } from './print-grid.ts';
-import { createTestFolders, findScript, listStdioArguments, type TestFolders, type UpstreamName } from './upstreams.ts';
+import { createFolders, findScript, listStdioArguments, type TestFolders, type UpstreamName } from './upstreams.ts';
 
 /** One client at one upstream, through Ambit. */
 export interface Row {
@@ -44,7 +44,7 @@ export async function runRow(row: Row): Promise<Column> {
 
 async function tryWithoutAmbit(row: Row, names: readonly Feature[]): Promise<Feature[]> {
   if (names.length === 0) return [];
-  const place = createTestFolders();
+  const place = createFolders();
   try {
     const direct = await connectToUpstream({ ...row, ...targetWithoutAmbit({ ...row, place }), place });
     const outcomes = await tryFeatures(direct, names);

@@ -9,7 +9,7 @@ import type { McpClient, Target } from './connect/mcp-client.ts';
 import { createSimulatedUser } from './connect/simulated-user.ts';
 import { type Evidence, isAlive, readStdioEvidence, tapArguments } from './evidence/evidence.ts';
 import { findProgress, findStrayMessages } from './evidence/wire-log.ts';
-import { createTestFolders, listStdioArguments, type TestFolders } from './upstreams.ts';
+import { createFolders, listStdioArguments, type TestFolders } from './upstreams.ts';
 
 const names = ['everything stdio', 'fixture stdio'] as const;
 const pin = { pin: '2026-07-28' };
@@ -17,7 +17,7 @@ let places: TestFolders[];
 let ambit: Served;
 
 beforeAll(async () => {
-  places = names.map(() => createTestFolders());
+  places = names.map(() => createFolders());
   const [first, second] = names.map((name, index) => ({
     command: process.execPath,
     args: [...tapArguments(places[index]!.taps), ...listStdioArguments(name, places[index]!)],
@@ -128,7 +128,7 @@ describe('several clients at once on one session', () => {
     await Promise.all([...modern, early].map((client) => client.leave()));
   });
 
-  test('one says DELETE, the other stays; the session ends, and so do its processes', async () => {
+  test('after DELETE by one client the other stays; processes end with the session', async () => {
     const { id, target, pids } = await host('fixture');
     const leaving = await connectV1(target, person());
     const staying = await connectV1(target, person());

@@ -7,7 +7,7 @@ import { clientLegend, testedClients } from './connect/connect-client.ts';
 import { readStdioEvidence, tapArguments } from './evidence/evidence.ts';
 import { type Column, printGrid } from './print-grid.ts';
 import { runRow } from './run-row.ts';
-import { createTestFolders, listStdioArguments, type UpstreamName } from './upstreams.ts';
+import { createFolders, listStdioArguments, type UpstreamName } from './upstreams.ts';
 
 // test/journeys/cells has these upstreams behind `ambit serve`; that `ambit run` serves every feature takes one of them.
 const upstreams: readonly UpstreamName[] = proof
@@ -23,7 +23,7 @@ afterAll(() => {
 
 test.concurrent.each(upstreams)('%s serves every client of its era', async (upstream) => {
   for (const client of testedClients) {
-    const place = createTestFolders();
+    const place = createFolders();
     const places = ['--config', join(place.folder, 'none.yaml'), '--data-dir', join(place.folder, 'data')];
     const server = [process.execPath, ...tapArguments(place.taps), ...listStdioArguments(upstream, place)];
     try {

@@ -22,7 +22,7 @@ export interface TestFolders {
   remove(): void;
 }
 
-export function createTestFolders(): TestFolders {
+export function createFolders(): TestFolders {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-clients-'));
   const place = { folder, files: join(folder, 'files'), taps: join(folder, 'taps') };
   for (const each of [place.files, place.taps, join(folder, 'start')]) mkdirSync(each);

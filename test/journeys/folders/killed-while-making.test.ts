@@ -10,7 +10,7 @@ import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { contents, type Isolation, type Scene, scene } from '../../workspaces/session-folders/scene.ts';
 import { ambitBin } from '../start-ambit.ts';
-import { waitUntilEmpty } from '../wait-until-empty.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 let at: Scene | undefined;
 afterEach(() => at?.remove());

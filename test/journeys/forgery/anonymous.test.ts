@@ -27,7 +27,7 @@ function send(url: string, body: string, headers: Record<string, string> = {}): 
   return exchange(url, { headers: { ...json, ...headers }, body });
 }
 
-test('whoever comes without a credential is sandboxed, and without a sandbox gets no process', async () => {
+test('a caller without a credential is sandboxed, and without a sandbox gets no process', async () => {
   const { error } = await answerOf(send(attacked.pipe, initialize));
   expect(error).toMatchObject({ data: { code: 'SANDBOX_UNAVAILABLE' } });
 });
@@ -62,6 +62,6 @@ test(`S2: without a credential only the account of the gateway is served: ${acco
   expect(stdout.trim()).toBe(expected);
 });
 
-test('a credential that does not verify is not none', async () => {
+test('an invalid credential is refused, not treated as a missing one', async () => {
   expect((await send(attacked.pipe, initialize, bearer('nonsense'))).status).toBe(401);
 });

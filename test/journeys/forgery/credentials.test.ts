@@ -163,7 +163,7 @@ describe('with the secret', () => {
   });
 });
 
-test('what a session may not use looks like what does not exist', async () => {
+test('a server that a session may not use looks like one that does not exist', async () => {
   const { token } = await attacked.open({ trustLevel: 'sandboxed' });
   const answers = await Promise.all(
     ['web', 'nowhere'].map(async (server) => {
@@ -185,7 +185,7 @@ test('no token and no secret is written down', async () => {
   expect(written).not.toContain('ambs_');
 });
 
-test('knocking without a credential opens no session and starts nothing', async () => {
+test('requests without a credential open no session and start nothing', async () => {
   const before = await attacked.sessions();
   await Promise.all(Array.from({ length: 30 }, () => knocks['initialize']!({})));
   expect(await attacked.sessions()).toHaveLength(before.length);

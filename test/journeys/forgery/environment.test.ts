@@ -52,7 +52,7 @@ test('P1: its context, PATH, HOME, LANG and a TMPDIR of its own, and nothing els
   expect(environment).toMatchObject({ HOME: '/home/of-the-host', LANG: 'C.UTF-8', PATH: process.env.PATH });
 });
 
-test('and what the configuration says, word for word', async () => {
+test('the environment holds the configured values unchanged', async () => {
   const { HOME, LANG, PATH, TMPDIR, ...others } = await environmentOf('told');
   const rest = Object.fromEntries(Object.entries(others).filter(([name]) => !name.startsWith('AMBIT_')));
   expect(rest).toEqual({ CONFIGURED: 'yes', EMPTY: '', ODD: 'a=b\nc "é"' });
@@ -75,7 +75,7 @@ test('P15: TMPDIR is private: another for every process, for its owner only, and
   }
 });
 
-test('P4: no caller can add to it', async () => {
+test('P4: no caller can add to the environment', async () => {
   const meta = '"env":{"LD_PRELOAD":"x"},"ambit/context":{"env":{"A":"b"}}';
   const headers = { 'x-env-ld-preload': 'x', 'mcp-param-path': '/attacker' };
   const fresh = await attacked.open();

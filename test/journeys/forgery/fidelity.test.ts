@@ -91,7 +91,7 @@ describe.each(cells)('byte for byte through %s in the %s era', (server, era) => 
   });
 
   // A line on stdio, and an event of a stream, is one line: there, and only there, a line break becomes a blank.
-  test('however it is laid out', async () => {
+  test('any layout of the JSON text', async () => {
     const pretty = '{\r\n\t"a" : [\n 1 ,\n 2 ],\n "b" : { }\n}';
     const flat = pretty.replace(/[\r\n]/g, ' ');
     expect(await argumentsSeen(pretty)).toBe(server === 'web' ? pretty : flat);

@@ -58,8 +58,8 @@ function valueIn({ headers }: RecordedRequest, name: string): string | undefined
 
 const transport = ['host', 'connection', 'content-length', 'content-type', 'accept', 'mcp-protocol-version'];
 
-describe('what reaches an upstream over HTTP', () => {
-  test('of a modern request: what MCP asks for, and nothing of the caller', async () => {
+describe('requests that reach an upstream over HTTP', () => {
+  test('a modern request carries the headers of MCP and none of the caller', async () => {
     const headers = {
       ...smuggled,
       'mcp-session-id': 'smuggled',
@@ -77,7 +77,7 @@ describe('what reaches an upstream over HTTP', () => {
     expect(JSON.stringify(request.headers)).not.toMatch(/smuggled|ambs_/);
   });
 
-  test('of a handshake request: the session the upstream itself gave out, and nothing of the caller', async () => {
+  test('a handshake request carries the session id of the upstream and no header of the caller', async () => {
     const client = await shakeHands(attacked.web, token);
     await textOf(
       client.post(
@@ -91,13 +91,13 @@ describe('what reaches an upstream over HTTP', () => {
     expect(JSON.stringify(request.headers)).not.toMatch(/smuggled|ambs_/);
   });
 
-  test('the bearer never, in no request and no body', async () => {
+  test('no request and no body carries the bearer token', async () => {
     const all = JSON.stringify(await attacked.recordedOverHttp());
     expect(all).not.toContain(token);
     expect(all).not.toContain('ambs_');
   });
 
-  test("what the operator set stands above the caller's", async () => {
+  test("headers of the operator overrule the caller's", async () => {
     const headers = { 'mcp-param-region': 'eu' };
     await textOf(callModern(attacked.ambit.mcp('keyed'), token, 'echo', '{"marker":"m3"}', { headers }));
     const request = await recorded('"m3"');
@@ -131,7 +131,7 @@ describe('what reaches an upstream over HTTP', () => {
   });
 });
 
-describe('what comes back', () => {
+describe('answers of the upstream', () => {
   const ownHeaders = ['connection', 'content-length', 'content-type', 'date', 'keep-alive'];
   const streamHeaders = ['cache-control', 'connection', 'content-type', 'date', 'keep-alive', 'transfer-encoding'];
 

@@ -80,7 +80,7 @@ describe('S3: a name that is not a string is refused', () => {
   });
 });
 
-describe('S3: whatever a message looks like, a server runs nothing that was denied', () => {
+describe('S3: a server runs no denied tool, however the message is written', () => {
   const denied = ['delete_all', 'admin_reset', 'wipe'];
   const hex = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
   const spellings = fc.constantFrom<(name: string) => string>(

@@ -1,4 +1,4 @@
-import { callModern, type JsonMcpClient, openClient, outcome } from '../json-mcp-client.ts';
+import { callModern, type JsonClient, openClient, outcome } from '../json-mcp-client.ts';
 import type { WatchedAmbit } from './start-watched-ambit.ts';
 
 /** A tool call, and the text of its answer or `!CODE`. */
@@ -6,7 +6,7 @@ export type CallTool = (server: string, name: string, args?: Record<string, unkn
 
 /** The same call in both eras, by name; clients of the handshake era are opened on first need. */
 export function callersOfBothEras(ambit: () => WatchedAmbit): [era: 'modern' | 'handshake', call: CallTool][] {
-  const clients = new Map<string, Promise<JsonMcpClient>>();
+  const clients = new Map<string, Promise<JsonClient>>();
   return [
     [
       'modern',

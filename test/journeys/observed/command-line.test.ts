@@ -44,7 +44,7 @@ test('L8, L14: ambit run with logs as JSON and sessions named, by flag and envir
   expect(JSON.stringify(lines)).not.toContain(sessionId);
 });
 
-test('what is no level, format or truth is refused as usage', async () => {
+test('invalid levels, formats and booleans are refused as usage errors', async () => {
   const before = process.env['AMBIT_SESSION_INCLUDE_META'];
   const run = (...flags: string[]) =>
     ambitInProcess(['run', ...flags, ...fileFlags(folder), '--', stdioRecorder.command, ...stdioRecorder.args]);

@@ -55,7 +55,7 @@ describe.each(Object.keys(eras))('a client of the %s era', (era) => {
     },
   );
 
-  test('L14: it is found by whoever reads the last of two `_meta`', async () => {
+  test('L14: a reader of the last of two `_meta` finds it', async () => {
     const { result } = JSON.parse(await say(naming, two.token, 'pipe', 'say', lines(twice))) as {
       result: { _meta: object };
     };

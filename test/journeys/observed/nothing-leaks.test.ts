@@ -68,7 +68,7 @@ function scanned(): Record<string, string> {
   return { log, journal, metrics, refusals: refusals.join('\n') };
 }
 
-test('the scan has something to find: every path was taken', () => {
+test('every path was taken, so the scan can find something', () => {
   const { log, refusals: said } = scanned();
   for (const word of ['leaky authorization', 'leaky heard', 'start-failed', 'resources/read'])
     expect(journal).toContain(word);

@@ -82,7 +82,7 @@ test('P15: a request that tells its server nothing about the session is counted,
   expect([await untold('plain'), await untold('pipe')]).toEqual([before + 1, 0]);
 });
 
-test('L8: one that cannot be read does not go on, wherever it came from', async () => {
+test('L8: an unreadable trace is not passed on', async () => {
   const raws = await Promise.all([
     textOf(callModern(`${on.url}/mcp/pipe`, token, 'echo', '{}', { meta: '"traceparent":"00-x","tracestate":"a=1"' })),
     textOf(callModern(`${on.url}/mcp/pipe`, token, 'echo', '{}', { headers: { traceparent: parent.toUpperCase() } })),
@@ -94,7 +94,7 @@ test('L8: one that cannot be read does not go on, wherever it came from', async 
   expect(bad.headers.map((name) => name.toLowerCase())).not.toContain('traceparent');
 });
 
-test('without a trace a message stays as it came, but for its id', async () => {
+test('without a trace only the id of a message changes', async () => {
   const args = '{ "big": 12345678901234567890,\t"z":1,  "a" : 1.0 }';
   const raw = await textOf(callModern(`${on.url}/mcp/plain`, token, 'echo', args));
   expect(raw).toContain(args);

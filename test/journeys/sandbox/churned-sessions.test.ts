@@ -9,7 +9,7 @@ import { counts } from '../../proof.ts';
 import { groupsThere, processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { createQuietGateway } from '../start-embedded-ambit.ts';
-import { waitUntilEmpty } from '../wait-until-empty.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 /** The smallest server there is, so that what is measured is what is around it. */
 const server = `while read -r line; do

@@ -24,7 +24,7 @@ import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
 import { createQuietGateway } from '../start-embedded-ambit.ts';
-import { waitUntilEmpty } from '../wait-until-empty.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-contained-')));
 const dataDir = join(folder, 'data');

@@ -9,7 +9,7 @@ import { counts, proof } from '../../proof.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { repository } from '../../structure/source-files.ts';
 import { createQuietGateway } from '../start-embedded-ambit.ts';
-import { waitUntilEmpty } from '../wait-until-empty.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-greedy-')));
 const began = performance.now();

@@ -24,7 +24,7 @@ import { startRegistry } from '../../sandbox/packages/tiny-registry.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
 import { createQuietGateway } from '../start-embedded-ambit.ts';
-import { waitUntilEmpty } from '../wait-until-empty.ts';
+import { waitForCount, waitUntilEmpty } from '../wait-until.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-hosts-')));
 const dataDir = join(folder, 'data');
@@ -97,11 +97,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     expect(sockets()).toHaveLength(1);
     await gateway.endSession(id);
     const ours = () => journal().filter((entry) => entry['kind'] === 'egress' && entry['sessionId'] === id);
-    await until(
-      () => ours().length === 2,
-      5000,
-      () => JSON.stringify(ours()),
-    );
+    await waitForCount(() => ours().length, 2, 5000);
     expect(ours()).toMatchObject([
       { event: 'refused', server: 'open', to: metadata, detail: 'not listed' },
       { event: 'closed', server: 'open', allowed: 2, refused: 1, to: `${place} 2` },
@@ -176,11 +172,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
         journal().flatMap(({ event, sessionId, runner }) =>
           event === 'started' && [pack.id, file.id].includes(sessionId as string) ? [runner] : [],
         );
-      await until(
-        () => runners().length === 2,
-        5000,
-        () => 'the journal is not written',
-      );
+      await waitForCount(() => runners().length, 2, 5000);
       expect(runners()).toEqual(['container', 'container']);
     },
   );

@@ -6,10 +6,9 @@ import type { EmbeddedGateway, SessionDraft } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
-import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
 import { createQuietGateway } from '../start-embedded-ambit.ts';
-import { waitUntilEmpty } from '../wait-until-empty.ts';
+import { waitForCount, waitUntilEmpty } from '../wait-until.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sandboxed-')));
 const dataDir = join(folder, 'data');
@@ -163,11 +162,7 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
       journal().flatMap((entry) =>
         entry['sessionId'] === id && entry['event'] === 'started' ? [entry['runner']] : [],
       );
-    await until(
-      () => runners().length === 2,
-      5000,
-      () => 'the journal is not written',
-    );
+    await waitForCount(() => runners().length, 2, 5000);
     expect(runners()).toEqual(['plain', 'bwrap']);
   });
 

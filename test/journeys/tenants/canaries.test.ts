@@ -123,7 +123,7 @@ test('S2: no tenant receives what another has written', () => {
   expect(leaks).toEqual([]);
 });
 
-test('what is planted is repeated to whoever planted it: the search has something to find', () => {
+test('planted canaries are repeated to the tenant that planted them, so the search can find them', () => {
   for (const { identity, received } of tenants) {
     const own = canaries.in(received.join('\n')).filter(({ by }) => by.number === identity.number);
     const places = new Set(own.map(({ place }) => place));
@@ -137,7 +137,7 @@ test('what is planted is repeated to whoever planted it: the search has somethin
   expect(Object.keys(mayLieIn).filter((place) => !known.has(place))).toEqual([]);
 });
 
-test('S2: what a tenant has written lies where the table says, and nowhere else', () => {
+test('S2: data of a tenant is stored only where the table says', () => {
   const leaks = [...found].flatMap(([where, list]) =>
     list.filter(({ place }) => !mayLieIn[place]?.split(' ').includes(where)).map((each) => `${where}: ${tell(each)}`),
   );
@@ -151,7 +151,7 @@ test('S2: what a tenant has written lies where the table says, and nowhere else'
   expect(byFolder('catalog.json').size).toBeGreaterThan(0);
 });
 
-test('S2: when its sessions have ended and its users are gone, only a record is left', async () => {
+test('S2: after the end of its sessions and users, only records of a tenant are left', async () => {
   const { gateway } = world;
   for (const { session } of tenants) await gateway.sessions.end(session.id);
   for (const user of ['ada', 'bea']) await gateway.people.users.remove(user);

@@ -20,7 +20,7 @@ test('names are sorted by UTF-16 code units, as the RFC has them', () => {
   expect(toCanonicalText(given)).toBe('{"\\r":2,"1":4,"\u0080":6,"\u00f6":7,"\u20ac":1,"\ud83d\ude00":5,"\ufb33":3}');
 });
 
-test('it is the text that the rest of Ambit writes', () => {
+test('the text equals the one that the gateway signs', () => {
   fc.assert(
     fc.property(fc.json({ maxDepth: 6 }), (text) => {
       const value = JSON.parse(text) as unknown;
@@ -31,12 +31,12 @@ test('it is the text that the rest of Ambit writes', () => {
   );
 });
 
-test('names that mean something to JavaScript are only names', () => {
+test('names that JavaScript treats specially are plain names', () => {
   const text = '{"__proto__":{"toJSON":1},"constructor":null,"toJSON":"x","valueOf":[]}';
   expect(toCanonicalText(JSON.parse(text))).toBe(text);
 });
 
-test('what has no such text has no digest, and no digest is no match', () => {
+test('a value without canonical text has no digest and never matches', () => {
   const deep = JSON.parse(`${'['.repeat(514)}${']'.repeat(514)}`) as unknown;
   for (const value of [
     '\ud800',

@@ -33,13 +33,13 @@ const startEnvironment = {
 export type Sdk = 'v1' | 'v2';
 export type Era = 'handshake' | 'modern';
 
-export async function connectOverStdio(sdk: Sdk, era: Era): Promise<ConnectedServer> {
+export async function connectStdio(sdk: Sdk, era: Era): Promise<ConnectedServer> {
   const script = join(import.meta.dirname, 'fixtures', `stdio-${sdk}.js`);
   const transport = new StdioClientTransport({ command: process.execPath, args: [script], env: startEnvironment });
   return connectServer(era, transport, 'ambit:server:who');
 }
 
-export async function connectOverHttp(sdk: Sdk, era: Era): Promise<ConnectedServer> {
+export async function connectHttp(sdk: Sdk, era: Era): Promise<ConnectedServer> {
   const server = await startHttpServer(sdk, signer.jwks);
   const header: { value?: string } = {};
   const transport = new StreamableHTTPClientTransport(new URL(server.url), {

@@ -39,7 +39,7 @@ async function runPython(code: string, env: NodeJS.ProcessEnv = {}, input: unkno
   return JSON.parse(stdout);
 }
 
-test('P11: the server of the guide runs and keeps its word', async () => {
+test('P11: the server of the guide works as described', async () => {
   const [code = ''] = blocks(guide, 'js');
   const transport = new StdioClientTransport({
     command: process.execPath,

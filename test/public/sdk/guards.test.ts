@@ -71,7 +71,7 @@ describe('the environment', () => {
     expect(() => requireTrust('sandboxed', context)).toThrow(/TRUST_REQUIRED/);
   });
 
-  test('what a program writes there later is not believed', async () => {
+  test('variables that a program sets later are ignored', async () => {
     const script = `
       const { currentSession } = await import('./dist/public/sdk/index.js');
       process.env.AMBIT_TRUST_LEVEL = 'direct';
@@ -103,14 +103,14 @@ describe('trust', () => {
     }
   });
 
-  test('a level that does not exist is a mistake of the author, not a wider door', async () => {
+  test('an unknown trust level throws a TypeError', async () => {
     const direct = await verified();
     expect(() => requireTrust('any' as 'direct', direct)).toThrow(TypeError);
   });
 });
 
 describe('permissions', () => {
-  test('P11: exactly the one that was asked for', async () => {
+  test('P11: a permission has to match exactly', async () => {
     const context = await verified({ permissions: ['notes:read', '*', 'notes:*'] });
     expect(() => requirePermission('notes:read', context)).not.toThrow();
     expect(() => requirePermission('notes:write', context)).toThrow(/PERMISSION_DENIED: .*"notes:write".*--permission/);
@@ -185,7 +185,7 @@ describe('the workspace', () => {
     expect(() => resolveWorkspace({ context: none })).toThrow(/WORKSPACE_REQUIRED/);
   });
 
-  test('a refused context chooses nothing, whatever is allowed', async () => {
+  test('with a refused context no workspace is chosen, whatever is allowed', async () => {
     const context = await refused();
     expect(() => resolveWorkspace({ context, explicit: 'kitchen', allowed: ['kitchen'] })).toThrow(/CONTEXT_REFUSED/);
     const standalone = await alone();

@@ -3,7 +3,7 @@ import { createReplayMemory, readContext } from '../../../src/public/sdk/index.t
 import { call, expectRefused, readMeta, readSigned, signer, startEnvironment } from './read-signed.ts';
 import { createClaims, createMeta, type TestClaims } from './signer.ts';
 
-describe('a good token in the wrong place', () => {
+describe('a valid token in the wrong place', () => {
   test('P12: at another upstream', async () => {
     const options = { audience: 'ambit:server:files' };
     expectRefused(await readSigned(createClaims(), {}, options), 'AUDIENCE_MISMATCH', /ambit:server:notes/);
@@ -50,7 +50,7 @@ describe('a good token in the wrong place', () => {
     }
   });
 
-  test('where nobody says which call it is', async () => {
+  test('a call that is not described is refused', async () => {
     expectRefused(
       await readMeta(createMeta(await signer.sign(createClaims()), createClaims()), {}, {}),
       'CALL_UNKNOWN',
@@ -61,7 +61,7 @@ describe('a good token in the wrong place', () => {
     expectRefused(await readSigned(claims as TestClaims), 'NAME_MISMATCH', /delete_note/);
   });
 
-  test('P12: a second time', async () => {
+  test('P12: a second use is refused', async () => {
     const claims = createClaims();
     const meta = createMeta(await signer.sign(claims), claims);
     expect(await readMeta(meta)).toMatchObject({ status: 'verified' });
@@ -83,7 +83,7 @@ describe('a good token in the wrong place', () => {
     expectRefused(await look('1'), 'TOKEN_REPLAYED', /used before/);
   });
 
-  test('two at the same instant: one of them', async () => {
+  test('of two concurrent uses, one is accepted', async () => {
     const claims = createClaims();
     const token = await signer.sign(claims);
     const answers = await Promise.all(Array.from({ length: 20 }, () => readMeta(createMeta(token, claims))));
@@ -103,18 +103,18 @@ describe('time', () => {
   const seen = async (claims: TestClaims, seconds: number) =>
     readSigned(claims, {}, { now: () => at + seconds * 1000, replays: createReplayMemory() });
 
-  test('P12: after expiry, with a little patience for clocks', async () => {
+  test('P12: an expired token is refused, with a tolerance for clocks', async () => {
     expect(await seen(createClaims({ now: at }), 64)).toMatchObject({ status: 'verified' });
     expectRefused(await seen(createClaims({ now: at }), 65), 'TOKEN_EXPIRED', /has expired/);
     expectRefused(await seen(createClaims({ now: at }), 86_400), 'TOKEN_EXPIRED', /has expired/);
   });
 
-  test('before it was made', async () => {
+  test('a token from the future is refused', async () => {
     expect(await seen(createClaims({ now: at }), -5)).toMatchObject({ status: 'verified' });
     expectRefused(await seen(createClaims({ now: at }), -6), 'TOKEN_NOT_YET_VALID', /clocks/);
   });
 
-  test.each([61, 3600, 0, -1, 1e9])('a life of %d seconds', async (life) => {
+  test.each([61, 3600, 0, -1, 1e9])('a lifetime of %d seconds is refused', async (life) => {
     const claims = createClaims({ now: at });
     expectRefused(await seen({ ...claims, exp: claims.iat + life }, 0), 'TOKEN_LIFETIME', /at most 60/);
   });
@@ -139,7 +139,7 @@ describe('time', () => {
     }
   });
 
-  test('a clock that is none verifies nothing', async () => {
+  test('an invalid clock verifies nothing', async () => {
     expectRefused(await readSigned(createClaims(), {}, { now: () => Number.NaN }), 'TOKEN_NOT_YET_VALID', /clocks/);
     const options = { clockSkewSeconds: Number.NaN };
     expectRefused(await readSigned(createClaims(), {}, options), 'TOKEN_NOT_YET_VALID', /clocks/);
@@ -194,7 +194,7 @@ describe('over HTTP', () => {
     }
   });
 
-  test('a server has to know who it is', async () => {
+  test('a server without an audience refuses every token', async () => {
     const headers = { 'txn-token': await signer.sign(createClaims({ aud })) };
     expectRefused(await readMeta(undefined, {}, { ...call, headers }), 'AUDIENCE_UNKNOWN', /"audience"/);
     expect(await readMeta(undefined, { audience: ['https://other.example', aud] }, { ...call, headers })).toMatchObject(
@@ -220,7 +220,7 @@ describe('over HTTP', () => {
     expectRefused(await readMeta({}, { transport: 'http' }, call), 'NO_CONTEXT', /not come through/);
   });
 
-  test('a path beside the token is not taken', async () => {
+  test('a workspace path beside the token is ignored', async () => {
     const claims = createClaims({ aud });
     const meta = createMeta(await signer.sign(claims), claims);
     expect(await readMeta(meta, { audience: aud }, { ...call, headers: {} })).toMatchObject({
@@ -235,7 +235,7 @@ describe('over HTTP', () => {
     expectRefused(await readMeta(meta, { audience: aud }, { ...call, headers }), 'TOKEN_MALFORMED', /JWS/);
   });
 
-  test('the header twice', async () => {
+  test('a header that is sent twice is refused', async () => {
     const token = await signer.sign(createClaims({ aud }));
     for (const headers of [{ 'txn-token': [token, token] }, { 'txn-token': token, 'Txn-Token': token }]) {
       expectRefused(

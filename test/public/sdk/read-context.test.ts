@@ -5,7 +5,7 @@ import { createClaims, createMeta, createSigner } from './signer.ts';
 
 const stranger = await createSigner();
 
-describe('a context that holds', () => {
+describe('a valid context', () => {
   test.each(['EdDSA', 'Ed25519'])('P12: is verified, signed as %s, and outranks the environment', async (alg) => {
     const claims = createClaims();
     expect(await readSigned(claims, { alg })).toEqual({
@@ -69,7 +69,7 @@ describe('a context that holds', () => {
     });
   });
 
-  test('other methods are bound by method and by what they name', async () => {
+  test('other methods are bound by method and name', async () => {
     const claims = createClaims({ method: 'resources/read', name: 'note://1' });
     const meta = createMeta(await signer.sign(claims), claims);
     const details = { method: 'resources/read', name: 'note://2' };
@@ -118,12 +118,12 @@ describe('a token that was tampered with', () => {
     expectRefused(await readMeta({ 'ambit/context': context }), 'CONTEXT_MALFORMED', /not an object/);
   });
 
-  test('the plain object alone counts for nothing', async () => {
+  test('a plain context without a token is refused', async () => {
     const { token: _, ...plain } = createMeta('', createClaims())['ambit/context'];
     expectRefused(await readMeta({ 'ambit/context': plain }), 'TOKEN_MISSING', /anyone may have written it/);
   });
 
-  test('what is signed overrules what stands beside it, and says so', async () => {
+  test('signed values overrule the plain ones beside them, with a reason', async () => {
     const claims = createClaims({ trust: 'sandboxed' });
     const forged = {
       trustLevel: 'direct',
@@ -145,7 +145,7 @@ describe('a token that was tampered with', () => {
   });
 });
 
-describe('a signature that is none', () => {
+describe('an invalid signature', () => {
   const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
   test('alg: none', async () => {
@@ -167,14 +167,14 @@ describe('a signature that is none', () => {
     }
   });
 
-  test('another key, under its own name and under ours', async () => {
+  test('a foreign key is refused under its own kid and under ours', async () => {
     const claims = createClaims();
     expectRefused(await readMeta(createMeta(await stranger.sign(claims), claims)), 'KEY_UNKNOWN', /not among the keys/);
     const disguised = await stranger.sign(claims, { kid: signer.kid });
     expectRefused(await readMeta(createMeta(disguised, claims)), 'SIGNATURE_INVALID', /someone else/);
   });
 
-  test('a key or its address brought along in the header is not looked at', async () => {
+  test('a key or address in the token header is ignored', async () => {
     const claims = createClaims();
     const { kid: _, ...jwk } = stranger.publicJwk;
     for (const kid of [signer.kid, stranger.kid, undefined]) {

@@ -1,13 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import {
-  type ConnectedServer,
-  connectOverHttp,
-  connectOverStdio,
-  type Era,
-  type Sdk,
-  signer,
-} from './connect-server.ts';
+import { type ConnectedServer, connectHttp, connectStdio, type Era, type Sdk, signer } from './connect-server.ts';
 import { type ClaimOptions, createClaims, createMeta, createSigner, type TestClaims } from './signer.ts';
 
 const stranger = await createSigner();
@@ -25,7 +18,7 @@ const cells: [string, 'stdio' | 'http', Sdk, Era][] = [
 describe.each(cells)('%s', (_, carrier, sdk, era) => {
   let cell: ConnectedServer;
   beforeAll(async () => {
-    cell = carrier === 'stdio' ? await connectOverStdio(sdk, era) : await connectOverHttp(sdk, era);
+    cell = carrier === 'stdio' ? await connectStdio(sdk, era) : await connectHttp(sdk, era);
   });
   afterAll(() => cell?.close());
 
@@ -114,7 +107,7 @@ describe.each(cells)('%s', (_, carrier, sdk, era) => {
     expect(twice.text).toMatch(/^CONTEXT_REFUSED: The token has been used before/);
   });
 
-  test('what is said beside the token does not win', async () => {
+  test('plain values beside the token do not overrule it', async () => {
     const asked = claims({ name: 'delete_note', canonical: '{"id":7}', trust: 'sandboxed' });
     const answer = await cell.call('delete_note', { id: 7 }, await signed(asked, { trustLevel: 'direct' }));
     expect(answer).toMatchObject({ isError: true, code: 'TRUST_REQUIRED' });

@@ -131,7 +131,7 @@ describe.each([
   ['SDK v1', bareV1],
   ['SDK v2', bareV2],
 ])('a tool wrapped by itself, %s', (_, build) => {
-  test('L3: knows its session, and what is outside does not', async () => {
+  test('L3: a wrapped handler knows its session, code outside does not', async () => {
     const client = await clientOf(build());
     const asked = { canonical: '{"tag":"x"}' };
     expect(JSON.parse((await client.call('whoami', { tag: 'x' }, asked)).text)).toMatchObject({ status: 'verified' });
@@ -185,7 +185,7 @@ describe('a secured server', () => {
     await client.close();
   });
 
-  test('a tool wrapped twice is read once', async () => {
+  test('the context of a tool that is wrapped twice is read once', async () => {
     const server = secureServer(new McpServerV2({ name: 's', version: '1' }), options);
     // By itself this wrapper would refuse the default.
     server.registerTool(
@@ -215,7 +215,7 @@ describe('a secured server', () => {
     await client.close();
   });
 
-  test('the low-level server too', async () => {
+  test('the low-level server is secured too', async () => {
     const server = secureServer(new Server({ name: 'low', version: '1' }, { capabilities: { tools: {} } }), options);
     server.setRequestHandler('tools/call', async () => {
       requireTrust('direct');
@@ -231,7 +231,7 @@ describe('a secured server', () => {
   });
 });
 
-test('L3: handlers that take turns at every step never see one another’s session', async () => {
+test('L3: interleaved handlers never see each other’s session', async () => {
   const waiting: (() => void)[] = [];
   // Each step is let go in an order that has nothing to do with who came first.
   const step = () => new Promise<void>((resolve) => void waiting.push(resolve));

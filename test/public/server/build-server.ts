@@ -15,7 +15,7 @@ import { type OwnOptions, type ServerSessions, withSessions } from '../../../src
 
 export type Sdk = 'v1' | 'v2';
 
-const textResult = (value: unknown) => ({
+const asText = (value: unknown) => ({
   content: [{ type: 'text' as const, text: JSON.stringify(value) ?? 'null' }],
 });
 
@@ -56,7 +56,7 @@ export function buildServer(sdk: Sdk, given?: ServerSessions | OwnOptions): McpS
   server.registerTool('whoami', { inputSchema: z.object({ pause: z.number().default(0) }) }, async ({ pause }) => {
     const before = currentSession();
     const inside = await deepInside(pause);
-    return textResult({ ...inside, same: before === inside });
+    return asText({ ...inside, same: before === inside });
   });
   server.registerTool(
     'add',
@@ -67,22 +67,22 @@ export function buildServer(sdk: Sdk, given?: ServerSessions | OwnOptions): McpS
         ...((items as JsonValue[] | undefined) ?? []),
         item,
       ]);
-      return textResult(value);
+      return asText(value);
     },
   );
-  server.registerTool('items', {}, async () => textResult((await currentSession().state.get('items'))?.value ?? []));
+  server.registerTool('items', {}, async () => asText((await currentSession().state.get('items'))?.value ?? []));
   server.registerTool(
     'state',
     { inputSchema: z.object({ method: z.enum(['get', 'set', 'delete', 'list']), given: z.array(z.any()) }) },
     async ({ method, given }) => {
       const { state } = currentSession();
-      return textResult(await (state[method] as (...args: unknown[]) => Promise<unknown>)(...given));
+      return asText(await (state[method] as (...args: unknown[]) => Promise<unknown>)(...given));
     },
   );
   server.registerTool('wait', { inputSchema: z.object({ at: z.string() }) }, async ({ at }) => {
     gates.get(at)?.arrive();
     await gates.get(at)?.opened;
-    return textResult(await currentSession().state.set('waited', at));
+    return asText(await currentSession().state.set('waited', at));
   });
   server.registerTool(
     'wrapped',
@@ -90,7 +90,7 @@ export function buildServer(sdk: Sdk, given?: ServerSessions | OwnOptions): McpS
     withSession('wrapped', async (extra: CallSource) => {
       const session = currentSession();
       const again = await readContext(extra);
-      return textResult({
+      return asText({
         status: session.status,
         same: session === again,
         kept: await session.state.set('wrapped', 1),
@@ -100,7 +100,7 @@ export function buildServer(sdk: Sdk, given?: ServerSessions | OwnOptions): McpS
   server.registerTool('delete_note', {}, async () => {
     requireTrust('direct');
     requirePermission('notes:write');
-    return textResult('deleted');
+    return asText('deleted');
   });
   server.registerResource('who', 'who://me', {}, async (uri) => ({
     contents: [{ uri: uri.href, text: JSON.stringify(currentSession()) }],

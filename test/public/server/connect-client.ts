@@ -49,7 +49,7 @@ function createCaller(client: Client): Caller {
 }
 
 /** A pipe, in this process: what looks to a server like stdio. */
-export async function connectOnPipe(
+export async function connectPipe(
   sdk: Sdk,
   given?: ServerSessions | OwnOptions,
   auth?: () => AuthInfo | undefined,
@@ -74,7 +74,7 @@ export function serveStateless(given: ServerSessions | OwnOptions): Fetch {
 }
 
 /** A transport session for each client of the handshake era. */
-export function serveWithSessions(given: ServerSessions | OwnOptions, sdk: Sdk = 'v2'): Fetch {
+export function serveSessions(given: ServerSessions | OwnOptions, sdk: Sdk = 'v2'): Fetch {
   const modern = createMcpHandler(() => buildServer('v2', given), { legacy: 'reject' });
   const transports = new Map<string, WebStandardStreamableHTTPServerTransport>();
   return async (request, authInfo) => {
@@ -93,7 +93,7 @@ export function serveWithSessions(given: ServerSessions | OwnOptions, sdk: Sdk =
 }
 
 /** A real client over HTTP without a socket; `auth` is what stood before the server and verified the credential. */
-export async function connectOverHttp(
+export async function connectHttp(
   fetch: Fetch,
   era: 'modern' | 'handshake',
   auth?: () => AuthInfo | undefined,

@@ -6,7 +6,7 @@ import { createServerSessions, type ServerSessionsOptions } from '../../../src/p
 import { createSessions } from '../../../src/sessions/sessions.ts';
 import { openMemoryStore, openSqliteStore } from '../../../src/stores/index.ts';
 import { type ClaimOptions, createClaims, createMeta, createSigner } from '../sdk/signer.ts';
-import { type Caller, connectOnPipe, connectOverHttp, createAuth, serveStateless } from './connect-client.ts';
+import { type Caller, connectHttp, connectPipe, createAuth, serveStateless } from './connect-client.ts';
 import { openClockedStore } from './open-clocked-store.ts';
 
 const signer = await createSigner();
@@ -37,7 +37,7 @@ async function signedCall(
 }
 
 async function pipe(given: ReturnType<typeof sessionsWith>, sdk: 'v1' | 'v2' = 'v2') {
-  const caller = await connectOnPipe(sdk, given);
+  const caller = await connectPipe(sdk, given);
   open.push(caller);
   return caller;
 }
@@ -84,7 +84,7 @@ describe.each(['v1', 'v2'] as const)('SDK %s, behind Ambit', (sdk) => {
   });
 });
 
-test('P12: what was forged reaches neither a session nor the one of the environment', async () => {
+test('P12: a forged context reaches no session, not even the one of the environment', async () => {
   const sessions = sessionsWith({}, { ...shared, AMBIT_SESSION_ID: 'from-the-environment', AMBIT_USER_ID: 'ada' });
   const caller = await pipe(sessions);
   const claims = createClaims({ name: 'items' });
@@ -105,7 +105,7 @@ test('the same id of another user is another session', async () => {
   expect((await signedCall(caller, 'items', {}, { session: 'session-one', user: 'eve' })).value).toEqual([]);
 });
 
-test('bounds are those of the call at hand: a session that was narrowed is narrower with its next call', async () => {
+test('the bounds are those of the current call: a restricted session is restricted with its next call', async () => {
   const caller = await pipe(sessionsWith());
   const call = (asked: ClaimOptions) => signedCall(caller, 'delete_note', {}, { session: 'session-one', ...asked });
   expect((await call({})).value).toBe('deleted');
@@ -113,7 +113,7 @@ test('bounds are those of the call at hand: a session that was narrowed is narro
   expect((await call({ trust: 'sandboxed' })).error).toMatchObject({ code: 'TRUST_REQUIRED' });
 });
 
-test('L4: Ambit decides how long a session lives; what this server kept for it goes after its own time', async () => {
+test('L4: Ambit decides how long a session lives; the state kept here expires by itself', async () => {
   const { store, now, pass } = openClockedStore();
   const caller = await pipe(sessionsWith({ store, ttlSeconds: 60, context: { now } }));
   const call = (name: string, args = {}) => signedCall(caller, name, args, { session: 'session-one', now: now() });
@@ -125,7 +125,7 @@ test('L4: Ambit decides how long a session lives; what this server kept for it g
   await store.close();
 });
 
-test('L5: many sessions of one user make room among themselves, and the others keep what they have', async () => {
+test('L5: many sessions of one user evict only sessions of the same user', async () => {
   const caller = await pipe(sessionsWith({ maxSessions: 10, maxPerUser: 3 }));
   await signedCall(caller, 'add', { item: 'of eve' }, { session: 'of-eve-00', user: 'eve' });
   for (let i = 0; i < 20; i++) {
@@ -136,7 +136,7 @@ test('L5: many sessions of one user make room among themselves, and the others k
   expect((await signedCall(caller, 'items', {}, { session: 'of-eve-00', user: 'eve' })).value).toEqual(['of eve']);
 });
 
-test('a process of Ambit’s own for one session has that session, also where a call says nothing', async () => {
+test('a process that Ambit started for one session uses that session, also for calls without a context', async () => {
   const env = {
     ...shared,
     AMBIT_SESSION_ID: 'from-the-environment',
@@ -164,14 +164,14 @@ test.each([
   expect(await sessions.list()).toEqual([]);
 });
 
-test('over HTTP a signed context goes before the credential, and one that does not hold is no credential', async () => {
+test('over HTTP a signed context outranks the credential, and an invalid one is refused', async () => {
   const store = openMemoryStore();
   const sessions = sessionsWith({
     store,
     principal: (auth) => auth && { userId: String(auth.extra?.user) },
     context: { env: {}, keys: signer.jwks, audience: 'http://kept.test/mcp' },
   });
-  const caller = await connectOverHttp(serveStateless(sessions), 'modern', createAuth('proxy'));
+  const caller = await connectHttp(serveStateless(sessions), 'modern', createAuth('proxy'));
   open.push(caller);
   const aud = 'http://kept.test/mcp';
   expect((await signedCall(caller, 'whoami', {}, { aud, session: 'session-one' })).value).toMatchObject({

@@ -6,14 +6,7 @@ import {
   type ServerSessionsOptions,
 } from '../../../src/public/server/index.ts';
 import { createGate } from './build-server.ts';
-import {
-  type Caller,
-  connectOnPipe,
-  connectOverHttp,
-  createAuth,
-  serveStateless,
-  serveWithSessions,
-} from './connect-client.ts';
+import { type Caller, connectHttp, connectPipe, createAuth, serveSessions, serveStateless } from './connect-client.ts';
 import { openClockedStore } from './open-clocked-store.ts';
 
 const open: { close(): Promise<void> }[] = [];
@@ -39,14 +32,14 @@ async function idOf(caller: Caller, meta?: object): Promise<string> {
   return (value as { sessionId: string }).sessionId;
 }
 
-async function client(...given: Parameters<typeof connectOverHttp>) {
-  const caller = await connectOverHttp(...given);
+async function client(...given: Parameters<typeof connectHttp>) {
+  const caller = await connectHttp(...given);
   open.push(caller);
   return caller;
 }
 
 describe.each(['modern', 'handshake'] as const)('without a transport session, %s era', (era) => {
-  test('L2: the credential says who calls; a user has one standing session, whoever builds the server', async () => {
+  test('L2: the credential names the caller; a user has one default session for all server instances', async () => {
     const serve = serveStateless(sessionsWith());
     const [ada, again, bob] = await Promise.all([
       client(serve, era, createAuth('ada', ['notes:write'])),
@@ -61,7 +54,7 @@ describe.each(['modern', 'handshake'] as const)('without a transport session, %s
     expect(await idOf(bob)).not.toBe(await idOf(ada));
   });
 
-  test('L10: a call goes no further than its own credential, nor than the session', async () => {
+  test('L10: a call is bounded by its credential and by its session', async () => {
     const serve = serveStateless(sessionsWith());
     let scopes = ['notes:write'];
     const ada = await client(serve, era, () => createAuth('ada', scopes)());
@@ -74,7 +67,7 @@ describe.each(['modern', 'handshake'] as const)('without a transport session, %s
     expect((await bob.call('delete_note')).error).toMatchObject({ code: 'PERMISSION_DENIED' });
   });
 
-  test('nobody, and whoever the server cannot tell, is refused', async () => {
+  test('a call without a known caller is refused', async () => {
     const broken: PrincipalOf = () => {
       throw new Error('secret of the directory');
     };
@@ -88,7 +81,7 @@ describe.each(['modern', 'handshake'] as const)('without a transport session, %s
   });
 });
 
-test('L2: a modern request may choose among the sessions of its user, and among nothing else', async () => {
+test('L2: a modern request may choose only among the sessions of its user', async () => {
   const sessions = sessionsWith();
   const serve = serveStateless(sessions);
   const ada = await client(serve, 'modern', createAuth('ada'));
@@ -120,9 +113,9 @@ test('L2: a modern request may choose among the sessions of its user, and among 
   expect((await ada.call('whoami', {}, use(foreign.id))).error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
 });
 
-test('a credential says who calls, also on a transport that does not show that it is HTTP', async () => {
+test('a credential names the caller also on a transport that does not look like HTTP', async () => {
   let user = 'ada';
-  const caller = await connectOnPipe('v1', sessionsWith(), () => createAuth(user)());
+  const caller = await connectPipe('v1', sessionsWith(), () => createAuth(user)());
   open.push(caller);
   const ofAda = await idOf(caller);
   expect((await caller.call('whoami')).value).toMatchObject({ status: 'own', userId: 'ada' });
@@ -131,7 +124,7 @@ test('a credential says who calls, also on a transport that does not show that i
   expect(await idOf(caller)).not.toBe(ofAda);
 });
 
-test('no session can be opened under a name that finds the standing session of a user, or one behind Ambit', async () => {
+test('no session can be opened under a name that is reserved for default sessions or sessions of Ambit', async () => {
   const sessions = sessionsWith();
   for (const name of ['user:default', 'ambit:session-one']) {
     await expect(sessions.open({ userId: 'ada', name })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
@@ -158,8 +151,8 @@ test('a session token stands for exactly one session', async () => {
 });
 
 describe('with transport sessions', () => {
-  test('L2: each is a session of its own, and the standing session is another', async () => {
-    const serve = serveWithSessions(sessionsWith());
+  test('L2: each transport session is a session of its own, apart from the default session', async () => {
+    const serve = serveSessions(sessionsWith());
     const [one, two, modern] = await Promise.all([
       client(serve, 'handshake', createAuth('ada')),
       client(serve, 'handshake', createAuth('ada')),
@@ -172,7 +165,7 @@ describe('with transport sessions', () => {
 
   test.each(['v1', 'v2'] as const)('L12: one belongs to whoever used it first (SDK %s)', async (sdk) => {
     let user = 'ada';
-    const ada = await client(serveWithSessions(sessionsWith(), sdk), 'handshake', () => createAuth(user)());
+    const ada = await client(serveSessions(sessionsWith(), sdk), 'handshake', () => createAuth(user)());
     await ada.call('add', { item: 'secret' });
     user = 'bob';
     expect((await ada.call('items')).error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
@@ -180,9 +173,9 @@ describe('with transport sessions', () => {
     expect((await ada.call('items')).value).toEqual(['secret']);
   });
 
-  test('L12: where there is none, a header that names one chooses nothing', async () => {
+  test('L12: without transport sessions, a header that names one is ignored', async () => {
     const sessions = sessionsWith();
-    const ada = await client(serveWithSessions(sessions), 'handshake', createAuth('ada'));
+    const ada = await client(serveSessions(sessions), 'handshake', createAuth('ada'));
     await ada.call('add', { item: 'secret' });
     const stolen = { 'Mcp-Session-Id': ada.transport.sessionId ?? '' };
     expect(stolen['Mcp-Session-Id']).not.toBe('');
@@ -194,9 +187,9 @@ describe('with transport sessions', () => {
     }
   });
 
-  test('L4: when it has expired, it is refused until the client shakes hands again', async () => {
+  test('L4: an expired transport session is refused until the client initializes again', async () => {
     const { store, now, pass } = openClockedStore();
-    const serve = serveWithSessions(sessionsWith({ store, ttlSeconds: 60, context: { now } }));
+    const serve = serveSessions(sessionsWith({ store, ttlSeconds: 60, context: { now } }));
     let user = 'ada';
     const caller = await client(serve, 'handshake', () => createAuth(user)());
     await caller.call('whoami');
@@ -210,7 +203,7 @@ describe('with transport sessions', () => {
   });
 });
 
-test('L3, L15: many users at once never see one another', async () => {
+test('L3, L15: concurrent users never see each other’s state', async () => {
   const serve = serveStateless(sessionsWith({ quotas: { user: { concurrentCalls: 50 } } }));
   const users = Array.from({ length: 12 }, (_, i) => `user-${i}`);
   const callers = await Promise.all(users.map((name) => client(serve, 'modern', createAuth(name))));
@@ -224,8 +217,8 @@ test('L3, L15: many users at once never see one another', async () => {
   }
 });
 
-test('L5: one user’s sessions are bounded, and a call under way keeps its session', async () => {
-  const serve = serveWithSessions(sessionsWith({ maxSessions: 3, maxPerUser: 2 }));
+test('L5: the sessions of a user are limited, and a running call keeps its session', async () => {
+  const serve = serveSessions(sessionsWith({ maxSessions: 3, maxPerUser: 2 }));
   const [one, two] = [
     await client(serve, 'handshake', createAuth('ada')),
     await client(serve, 'handshake', createAuth('ada')),
@@ -243,7 +236,7 @@ test('L5: one user’s sessions are bounded, and a call under way keeps its sess
   expect((await waiting).isError).toBe(false);
 });
 
-test('options that would go with each request are refused over HTTP', async () => {
+test('sessions that would end with each request are refused over HTTP', async () => {
   const caller = await client(serveStateless({ ttlSeconds: 60, context: { env: {} } }), 'modern', createAuth('ada'));
   const refused = await caller.call('whoami');
   expect(refused.error).toMatchObject({ code: 'CONFIG_INVALID' });

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import { createServerSessions, type ServerSessionsOptions } from '../../../src/public/server/index.ts';
 import { createClaims, createMeta, createSigner } from '../sdk/signer.ts';
 import { createGate } from './build-server.ts';
-import { connectOnPipe, connectOverHttp, createAuth, serveStateless } from './connect-client.ts';
+import { connectHttp, connectPipe, createAuth, serveStateless } from './connect-client.ts';
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -15,12 +15,12 @@ function sessionsWith(options: ServerSessionsOptions = {}, env: Record<string, s
   return sessions;
 }
 
-async function names(caller: Awaited<ReturnType<typeof connectOnPipe>>): Promise<string[]> {
+async function names(caller: Awaited<ReturnType<typeof connectPipe>>): Promise<string[]> {
   return (await caller.client.listTools()).tools.map(({ name }) => name);
 }
 
 test.each(['v1', 'v2'] as const)('L13, L15: the session tools stand beside the server’s own (SDK %s)', async (sdk) => {
-  const caller = await connectOnPipe(sdk, sessionsWith());
+  const caller = await connectPipe(sdk, sessionsWith());
   expect(await names(caller)).toEqual(
     expect.arrayContaining(['whoami', 'session_info', 'session_list', 'session_end', 'session_state_get']),
   );
@@ -37,9 +37,9 @@ test.each(['v1', 'v2'] as const)('L13, L15: the session tools stand beside the s
   await caller.close();
 });
 
-test('L13: whoever ends its own session gets the answer, and what else is under way does not', async () => {
+test('L13: a call that ends its own session is answered, other running calls are refused', async () => {
   const sessions = sessionsWith();
-  const caller = await connectOnPipe('v2', sessions);
+  const caller = await connectPipe('v2', sessions);
   const held = createGate('beside');
   const waiting = caller.call('wait', { at: 'beside' });
   await held.arrived;
@@ -53,7 +53,7 @@ test('L13: whoever ends its own session gets the answer, and what else is under 
 test('over HTTP a caller reaches its own session and no other, not even of the same user', async () => {
   const sessions = sessionsWith({ principal: (auth) => auth && { userId: String(auth.extra?.user) } });
   const other = await sessions.open({ userId: 'ada' });
-  const caller = await connectOverHttp(serveStateless(sessions), 'modern', createAuth('ada'));
+  const caller = await connectHttp(serveStateless(sessions), 'modern', createAuth('ada'));
   open.push(caller);
   expect(await names(caller)).toContain('session_end');
   for (const session of [other.id, other.id.slice(0, 8), 'ada']) {
@@ -62,10 +62,10 @@ test('over HTTP a caller reaches its own session and no other, not even of the s
   expect((await sessions.list()).map(({ id }) => id)).toContain(other.id);
 });
 
-test('behind Ambit they are left to Ambit, which has its own', async () => {
+test('behind Ambit the session tools are those of Ambit', async () => {
   const signer = await createSigner();
   const env = { AMBIT_JWKS: JSON.stringify(signer.jwks), AMBIT_SESSION_ID: 'session-one', AMBIT_TRUST_LEVEL: 'direct' };
-  const caller = await connectOnPipe('v2', sessionsWith({}, env));
+  const caller = await connectPipe('v2', sessionsWith({}, env));
   expect(await names(caller)).not.toContain('session_end');
   const claims = createClaims({ name: 'session_end', canonical: '{"session":"current"}' });
   const meta = createMeta(await signer.sign(claims), claims);
@@ -75,7 +75,7 @@ test('behind Ambit they are left to Ambit, which has its own', async () => {
   const aud = 'http://kept.test/mcp';
   const sessions = createServerSessions({ tools: true, context: { env: {}, keys: signer.jwks, audience: aud } });
   open.push(sessions);
-  const remote = await connectOverHttp(serveStateless(sessions), 'modern');
+  const remote = await connectHttp(serveStateless(sessions), 'modern');
   open.push(remote);
   expect(await names(remote)).toContain('session_end');
   const listing = createClaims({ method: 'tools/list', name: '', aud });

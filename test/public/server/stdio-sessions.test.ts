@@ -8,7 +8,7 @@ import { currentSession } from '../../../src/public/sdk/index.ts';
 import { createServerSessions, type ServerSessionsOptions, withSessions } from '../../../src/public/server/index.ts';
 import { openMemoryStore } from '../../../src/stores/index.ts';
 import { createGate } from './build-server.ts';
-import { connectOnPipe } from './connect-client.ts';
+import { connectPipe } from './connect-client.ts';
 import { openClockedStore } from './open-clocked-store.ts';
 
 const folders: string[] = [];
@@ -33,7 +33,7 @@ function sessionsWith(options: ServerSessionsOptions = {}, env: Record<string, s
 describe.each(['v1', 'v2'] as const)('SDK %s, alone on stdio', (sdk) => {
   test('L2, L3: a session is opened with the first call, and every call of the process is in it', async () => {
     const sessions = sessionsWith();
-    const caller = await connectOnPipe(sdk, sessions);
+    const caller = await connectPipe(sdk, sessions);
     await caller.client.listTools();
     expect(await sessions.list()).toEqual([]);
     const first = (await caller.call('whoami')).value as Record<string, unknown>;
@@ -52,14 +52,14 @@ describe.each(['v1', 'v2'] as const)('SDK %s, alone on stdio', (sdk) => {
     await caller.close();
   });
 
-  test('what reads the context once more finds the same session', async () => {
-    const caller = await connectOnPipe(sdk, sessionsWith());
+  test('reading the context again finds the same session', async () => {
+    const caller = await connectPipe(sdk, sessionsWith());
     expect((await caller.call('wrapped')).value).toEqual({ status: 'own', same: true, kept: 1 });
     await caller.close();
   });
 
   test('L15: state is kept from call to call, and written by comparison', async () => {
-    const caller = await connectOnPipe(sdk, sessionsWith());
+    const caller = await connectPipe(sdk, sessionsWith());
     const state = (method: string, ...given: unknown[]) => caller.call('state', { method, given });
     expect((await state('get', 'a')).value).toBeNull();
     expect((await state('set', 'a', { n: 1 }, { expectedVersion: 0 })).value).toBe(1);
@@ -76,8 +76,8 @@ describe.each(['v1', 'v2'] as const)('SDK %s, alone on stdio', (sdk) => {
     await caller.close();
   });
 
-  test('L3, L15: calls at the same time lose nothing of what the others kept', async () => {
-    const caller = await connectOnPipe(sdk, sessionsWith());
+  test('L3, L15: concurrent calls lose no state of each other', async () => {
+    const caller = await connectPipe(sdk, sessionsWith());
     const items = Array.from({ length: 20 }, (_, i) => `item-${i}`);
     await Promise.all(items.map((item, i) => caller.call('add', { item, pause: (i * 7) % 5 })));
     expect((await caller.call('items')).value).toEqual(expect.arrayContaining(items));
@@ -85,10 +85,10 @@ describe.each(['v1', 'v2'] as const)('SDK %s, alone on stdio', (sdk) => {
   });
 });
 
-test('L2: the environment says who calls, and which session it is', async () => {
+test('L2: the environment names the caller and the session', async () => {
   const env = { AMBIT_SESSION_ID: 'from-the-environment', AMBIT_USER_ID: 'ada', AMBIT_AGENT_ID: 'coder' };
   const sessions = sessionsWith({}, env);
-  const caller = await connectOnPipe('v2', sessions);
+  const caller = await connectPipe('v2', sessions);
   expect((await caller.call('whoami')).value).toMatchObject({
     status: 'own',
     sessionId: 'from-the-environment',
@@ -115,7 +115,7 @@ test('L2: a token of the environment proves a session in a store that is shared'
   const storeDir = await folder();
   const opener = sessionsWith({ storeDir });
   const { id, token } = await opener.open({ userId: 'ada', permissions: ['notes:write'], trustLevel: 'direct' });
-  const joined = await connectOnPipe(
+  const joined = await connectPipe(
     'v2',
     sessionsWith({}, { AMBIT_SESSION_STORE_DIR: storeDir, AMBIT_SESSION_TOKEN: token }),
   );
@@ -129,7 +129,7 @@ test('L2: a token of the environment proves a session in a store that is shared'
     { AMBIT_SESSION_TOKEN: token, AMBIT_USER_ID: 'eve' },
     { AMBIT_SESSION_ID: id, AMBIT_USER_ID: 'eve' },
   ]) {
-    const refused = await connectOnPipe('v2', sessionsWith({ storeDir }, env));
+    const refused = await connectPipe('v2', sessionsWith({ storeDir }, env));
     expect((await refused.call('whoami')).error).toMatchObject({ code: 'UNAUTHENTICATED' });
     await refused.close();
   }
@@ -139,11 +139,11 @@ test('L2: a token of the environment proves a session in a store that is shared'
 test('L6, L15: with a folder, a named session and its state survive the process', async () => {
   const env = { AMBIT_SESSION_ID: 'kept-for-long', AMBIT_SESSION_STORE_DIR: await folder() };
   const first = sessionsWith({}, env);
-  const before = await connectOnPipe('v2', first);
+  const before = await connectPipe('v2', first);
   await before.call('add', { item: 'one' });
   await before.close();
   await first.close();
-  const after = await connectOnPipe('v2', sessionsWith({}, env));
+  const after = await connectPipe('v2', sessionsWith({}, env));
   expect((await after.call('items')).value).toEqual(['one']);
   await after.close();
 });
@@ -153,7 +153,7 @@ test('a session that was opened for the process ends when it closes; calls are r
   const sessions = sessionsWith({ storeDir });
   const ended: string[] = [];
   sessions.onEnded(({ id }, reason) => ended.push(`${id} ${reason}`));
-  const caller = await connectOnPipe('v2', sessions);
+  const caller = await connectPipe('v2', sessions);
   const { sessionId } = (await caller.call('whoami')).value as { sessionId: string };
   await sessions.close();
   expect(ended).toEqual([`${sessionId} closed`]);
@@ -164,12 +164,12 @@ test('a session that was opened for the process ends when it closes; calls are r
 
 test('L3: several pipes of one process are several sessions, unless the environment names one', async () => {
   const sessions = sessionsWith();
-  const [one, two] = [await connectOnPipe('v2', sessions), await connectOnPipe('v2', sessions)];
+  const [one, two] = [await connectPipe('v2', sessions), await connectPipe('v2', sessions)];
   await one.call('add', { item: 'of one' });
   expect((await two.call('items')).value).toEqual([]);
   expect(await sessions.list()).toHaveLength(2);
   const named = sessionsWith({}, { AMBIT_SESSION_ID: 'named-by-someone' });
-  const [three, four] = [await connectOnPipe('v2', named), await connectOnPipe('v2', named)];
+  const [three, four] = [await connectPipe('v2', named), await connectPipe('v2', named)];
   await Promise.all([three.call('add', { item: 'of three' }), four.call('add', { item: 'of four' })]);
   expect((await three.call('items')).value).toHaveLength(2);
   for (const each of [one, two, three, four]) await each.close();
@@ -191,16 +191,16 @@ test('the low-level server has sessions too', async () => {
   await client.close();
 });
 
-test('outside of it, state says that nothing is kept', async () => {
+test('outside of withSessions(), state is refused as unavailable', async () => {
   const refused = currentSession().state.get('k');
   await expect(refused).rejects.toMatchObject({ code: 'STATE_UNAVAILABLE' });
   expect(JSON.stringify(currentSession())).not.toContain('state"');
 });
 
-test('L4: each call refreshes; what is idle too long is refused at once, and the next call begins anew', async () => {
+test('L4: each call refreshes the session; an idle one is refused once, and the next call opens another', async () => {
   const { store, now, pass } = openClockedStore();
   const sessions = sessionsWith({ store, ttlSeconds: 60, context: { now } });
-  const caller = await connectOnPipe('v2', sessions);
+  const caller = await connectPipe('v2', sessions);
   await caller.call('add', { item: 'old' });
   for (let i = 0; i < 3; i++) {
     pass(50);
@@ -215,9 +215,9 @@ test('L4: each call refreshes; what is idle too long is refused at once, and the
   await store.close();
 });
 
-test('L4, L15: when it has expired under many calls at once, what was kept for any of them is there afterwards', async () => {
+test('L4, L15: when a session expires under many concurrent calls, the state they write is kept', async () => {
   const { store, now, pass } = openClockedStore();
-  const caller = await connectOnPipe('v2', sessionsWith({ store, ttlSeconds: 60, context: { now } }));
+  const caller = await connectPipe('v2', sessionsWith({ store, ttlSeconds: 60, context: { now } }));
   await caller.call('add', { item: 'old' });
   pass(120);
   const items = Array.from({ length: 24 }, (_, i) => `item-${i}`);
@@ -235,9 +235,9 @@ test('L4, L15: when it has expired under many calls at once, what was kept for a
   await store.close();
 });
 
-test('L4: what somebody ended stays ended, and a call under way is answered at once', async () => {
+test('L4: an ended session stays ended, and its running call is answered at once', async () => {
   const sessions = sessionsWith();
-  const caller = await connectOnPipe('v2', sessions);
+  const caller = await connectPipe('v2', sessions);
   const { sessionId } = (await caller.call('whoami')).value as { sessionId: string };
   const held = createGate('until-ended');
   const waiting = caller.call('wait', { at: 'until-ended' });
@@ -250,13 +250,13 @@ test('L4: what somebody ended stays ended, and a call under way is answered at o
   await caller.close();
 });
 
-test('L4, L13: whoever listens hears of each beginning and end, of time’s own doing too', async () => {
+test('L4, L13: listeners hear of each opened and ended session, also when it expires', async () => {
   const { store, now, pass } = openClockedStore();
   const sessions = sessionsWith({ store, ttlSeconds: 60, context: { now } });
   const heard: string[] = [];
   const stop = sessions.onOpened(({ userId }) => heard.push(`opened for ${userId}`));
   sessions.onEnded((_, reason) => heard.push(reason));
-  const caller = await connectOnPipe('v2', sessions);
+  const caller = await connectPipe('v2', sessions);
   await caller.call('whoami');
   pass(120);
   expect(await store.sweep()).toBe(1);
@@ -271,9 +271,9 @@ test('L4, L13: whoever listens hears of each beginning and end, of time’s own 
   await store.close();
 });
 
-test('L11: quotas are refused in words a model can act on, and say when to come back', async () => {
+test('L11: a refusal by quota tells a model what to do and when to retry', async () => {
   const quotas = { session: { callsPerMinute: 2 }, user: { concurrentCalls: 1 } };
-  const caller = await connectOnPipe('v2', sessionsWith({ quotas }));
+  const caller = await connectPipe('v2', sessionsWith({ quotas }));
   const held = createGate('one-at-a-time');
   const first = caller.call('wait', { at: 'one-at-a-time' });
   await held.arrived;
@@ -290,33 +290,33 @@ test('L11: quotas are refused in words a model can act on, and say when to come 
 });
 
 test('L11: bytes of arguments and answers count', async () => {
-  const caller = await connectOnPipe('v2', sessionsWith({ quotas: { session: { totalBytes: 300 } } }));
+  const caller = await connectPipe('v2', sessionsWith({ quotas: { session: { totalBytes: 300 } } }));
   expect((await caller.call('add', { item: 'x'.repeat(200) })).isError).toBe(false);
   expect((await caller.call('items')).error).toMatchObject({ rule: 'quotas.session.totalBytes' });
   await caller.close();
 });
 
-test('L14: results name the session where that is asked for, whatever the tool says itself', async () => {
-  const asked = await connectOnPipe('v2', sessionsWith({}, { AMBIT_SESSION_INCLUDE_META: 'true' }));
+test('L14: results name the session if configured, also over what the tool says itself', async () => {
+  const asked = await connectPipe('v2', sessionsWith({}, { AMBIT_SESSION_INCLUDE_META: 'true' }));
   const { value, session } = await asked.call('whoami');
   const { sessionId, correlationId } = value as Record<string, string>;
   expect(session).toEqual({ sessionId, correlationId });
   await asked.close();
-  const silent = await connectOnPipe('v2', sessionsWith());
+  const silent = await connectPipe('v2', sessionsWith());
   expect((await silent.call('whoami')).session).toBeUndefined();
   await silent.close();
 });
 
-test('L10: what a tool requires is refused unless the session was given it', async () => {
-  const plain = await connectOnPipe('v2', sessionsWith());
+test('L10: a tool is refused unless the session has the permission it requires', async () => {
+  const plain = await connectPipe('v2', sessionsWith());
   expect((await plain.call('delete_note')).error).toMatchObject({ code: 'TRUST_REQUIRED' });
   await plain.close();
-  const trusted = await connectOnPipe('v2', sessionsWith({ local: { trustLevel: 'direct' } }));
+  const trusted = await connectPipe('v2', sessionsWith({ local: { trustLevel: 'direct' } }));
   expect((await trusted.call('delete_note')).error).toMatchObject({ code: 'PERMISSION_DENIED' });
   await trusted.close();
   const local = { trustLevel: 'direct', permissions: ['notes:write'] } as const;
   const sessions = sessionsWith({ local });
-  const allowed = await connectOnPipe('v2', sessions);
+  const allowed = await connectPipe('v2', sessions);
   expect((await allowed.call('delete_note')).value).toBe('deleted');
   const { sessionId } = (await allowed.call('whoami')).value as { sessionId: string };
   const restricted: string[] = [];
@@ -327,9 +327,9 @@ test('L10: what a tool requires is refused unless the session was given it', asy
   await allowed.close();
 });
 
-test('what is not a tool is in the session too, and refused with a code of its own', async () => {
+test('requests other than tool calls run in the session too, and are refused with a JSON-RPC code', async () => {
   const sessions = sessionsWith();
-  const caller = await connectOnPipe('v2', sessions);
+  const caller = await connectPipe('v2', sessions);
   const { contents } = await caller.client.readResource({ uri: 'who://me' });
   const { sessionId } = JSON.parse((contents[0] as { text: string }).text) as { sessionId: string };
   expect((await caller.call('whoami')).value).toMatchObject({ sessionId });
@@ -349,7 +349,7 @@ test('a store that cannot be opened refuses calls, and is asked again with the n
     then: (done: (opened: typeof store) => void, failed: (error: Error) => void) =>
       ++tries === 1 ? failed(new Error('away')) : done(store),
   } as unknown as Promise<typeof store>;
-  const caller = await connectOnPipe('v2', sessionsWith({ store: flaky }));
+  const caller = await connectPipe('v2', sessionsWith({ store: flaky }));
   expect((await caller.call('whoami')).error).toMatchObject({ code: 'STORE_UNAVAILABLE' });
   expect((await caller.call('whoami')).isError).toBe(false);
   await store.close();
@@ -357,7 +357,7 @@ test('a store that cannot be opened refuses calls, and is asked again with the n
   await caller.close();
 });
 
-test('withSessions() that comes too late says so', () => {
+test('withSessions() after a registration is refused', () => {
   const server = new McpServer({ name: 'late', version: '1' });
   server.registerTool('first', {}, async () => ({ content: [] }));
   expect(() => withSessions(server, sessionsWith())).toThrow(/withSessions\(\) comes too late/);

@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 
 import type { EmbeddedGateway } from '../../../src/public/create-gateway.ts';
 import { createTestGateway } from '../../../src/public/testing/index.ts';
 import { startRecorder } from '../../fixtures/start-recorder.ts';
-import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
+import { waitForCount, waitUntilAtMost } from '../../journeys/wait-until.ts';
+import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
 import { sdkClients } from '../sdk-clients.ts';
 
 const script = join(import.meta.dirname, '../../fixtures/reloaded/server.js');
@@ -108,18 +109,10 @@ test('closing leaves no process, no folder and no open address', async () => {
   expect(await client.call('young__mark')).toBe('young');
   const asked = await fetch(`${http.url}/mcp`, { method: 'POST', headers: { authorization: `Bearer ${token}` } });
   expect(asked.status).toBe(415);
-  await until(
-    () => processes() === 2,
-    50_000,
-    () => `${processes()} processes instead of 2`,
-  );
+  await waitForCount(processes, 2, 50_000);
   await closing.close();
   expect(readdirSync(place)).toEqual([]);
-  await until(
-    () => processes() === 0,
-    50_000,
-    () => `${processes()} processes are left`,
-  );
+  await waitUntilAtMost(processes, 0, 50_000);
   await expect(fetch(`${http.url}/healthz`)).rejects.toThrow();
 });
 

@@ -6,12 +6,12 @@ import { type Check, type CheckParts, requireOffer } from './check.ts';
 import type { ToolCall } from './upstream-scripts.ts';
 
 /** The server asks the model of the client, and tells what it was told. */
-export const checkSampling: Check = (visit) => checkQuestion(visit, 'sampling/createMessage', visit.script.sampling);
+export const checkSampling: Check = (visit) => checkAsks(visit, 'sampling/createMessage', visit.script.sampling);
 
 /** The server asks the person behind the client. */
-export const checkElicitation: Check = (visit) => checkQuestion(visit, 'elicitation/create', visit.script.elicitation);
+export const checkElicitation: Check = (visit) => checkAsks(visit, 'elicitation/create', visit.script.elicitation);
 
-async function checkQuestion(
+async function checkAsks(
   { client, script }: CheckParts,
   method: string,
   call: (ToolCall & { says: string }) | undefined,

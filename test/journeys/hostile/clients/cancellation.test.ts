@@ -3,6 +3,7 @@ import { counts } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import { callModern, modernHeaders, modernRequest, openClient, outcome } from '../../json-mcp-client.ts';
 import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { waitForCount } from '../../wait-until.ts';
 import { head, openWire, type Wire } from '../raw-socket.ts';
 import { startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 import { startUpstream, type Upstream } from '../upstreams/start-http-upstream.ts';
@@ -83,11 +84,7 @@ describe('modern era: whoever disconnects has cancelled', () => {
     );
     gone.abort();
     await expect(calling).rejects.toThrow();
-    await until(
-      () => closed === 1,
-      maxWaitMs,
-      () => `${closed} closed`,
-    );
+    await waitForCount(() => closed, 1, maxWaitMs);
   });
 });
 

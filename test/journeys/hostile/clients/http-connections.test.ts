@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../../proof.ts';
-import { until } from '../../../sandbox/tagged-processes.ts';
 import { modernHeaders, modernRequest, openClient, outcome } from '../../json-mcp-client.ts';
 import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { waitUntilAtMost } from '../../wait-until.ts';
 import { head, openWire, parseAnswers, type Wire } from '../raw-socket.ts';
 import { startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
@@ -67,11 +67,7 @@ test.each(Object.keys(phases))('a client is cut off %s: nothing stays behind', a
       else wire.socket.destroy();
     }),
   );
-  await until(
-    () => ambit.handles() <= before,
-    maxWaitMs,
-    () => `${ambit.handles()} handles, ${before} before`,
-  );
+  await waitUntilAtMost(() => ambit.handles(), before, maxWaitMs);
 });
 
 test('a stream of the handshake era is cut off, and can be opened again', async () => {

@@ -1,14 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import {
-  initialize,
-  type JsonMcpClient,
-  modernHeaders,
-  modernRequest,
-  openClient,
-  post,
-} from '../../json-mcp-client.ts';
+import { initialize, type JsonClient, modernHeaders, modernRequest, openClient, post } from '../../json-mcp-client.ts';
 import type { WatchedAmbit } from '../start-watched-ambit.ts';
 import { mutateText, mutation } from './mutations.ts';
 import { expectProperAnswer, findAnswerId } from './proper-answer.ts';
@@ -16,7 +9,7 @@ import { expectProperAnswer, findAnswerId } from './proper-answer.ts';
 export function testMutations(given: () => WatchedAmbit): void {
   const runs = counts(150, 20_000);
   let ambit: WatchedAmbit;
-  let client: JsonMcpClient;
+  let client: JsonClient;
 
   beforeAll(async () => {
     ambit = given();

@@ -3,7 +3,7 @@ import { counts, proof } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import {
   callModern,
-  type JsonMcpClient,
+  type JsonClient,
   modernHeaders,
   modernRequest,
   openClient,
@@ -12,7 +12,7 @@ import {
 import { maxWaitMs } from '../../start-probed-ambit.ts';
 import { head, openWire, type Wire } from '../raw-socket.ts';
 import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
-import { sendFast, startUpstream, toSseEvent, type Upstream } from '../upstreams/start-http-upstream.ts';
+import { sendFast, startUpstream, toEvent, type Upstream } from '../upstreams/start-http-upstream.ts';
 
 const data = 'x'.repeat(200_000);
 const count = counts(120, 1900);
@@ -27,7 +27,7 @@ beforeAll(async () => {
     {
       GET(_asked, response) {
         response.writeHead(200, { 'content-type': 'text/event-stream' });
-        sendFast(response, toSseEvent(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params })));
+        sendFast(response, toEvent(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params })));
       },
     },
   );
@@ -59,7 +59,7 @@ function post(server: string, token: string, lines: Record<string, string>, mess
   return head(`/mcp/${server}`, { authorization: `Bearer ${token}`, ...lines, 'content-length': body.length }) + body;
 }
 
-function get(server: string, token: string, client: JsonMcpClient): string {
+function get(server: string, token: string, client: JsonClient): string {
   return head(`/mcp/${server}`, { authorization: `Bearer ${token}`, ...client.headers }, 'GET');
 }
 
@@ -79,7 +79,7 @@ function expectCalm<T>(server: string, askAndReadNothing: () => Promise<T>): Pro
 }
 
 /** Its answer, and whether it has come: as long as nobody reads, the server cannot get rid of the flood. */
-function watchedFlood(client: JsonMcpClient): { readonly said: Promise<string>; isOver(): boolean } {
+function watchedFlood(client: JsonClient): { readonly said: Promise<string>; isOver(): boolean } {
   let over = false;
   const said = client.call('flood', flood.arguments).then(outcome);
   void said.finally(() => {

@@ -78,7 +78,7 @@ test('a client that writes and never reads is held back, and does not keep Ambit
   await expectLeft();
 });
 
-test.runIf(proof)('what a call needed is let go with the call', async () => {
+test.runIf(proof)('memory of a call is released with the call', async () => {
   const pad = 'x'.repeat(200_000);
   const rounds = 5000;
   const call = (id: string) => modernRequest(id, 'tools/call', { name: 'echo', arguments: { text: 'hi', pad } });
@@ -100,7 +100,7 @@ test('the end of stdin in the middle of a message: the rest is answered, then it
   await expectLeft();
 });
 
-test('a client that closes its end of stdout has left', async () => {
+test('a client that closes stdout counts as disconnected', async () => {
   run.process.stdout.destroy();
   await run.say('{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'.repeat(10));
   await expectLeft();

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import { type JsonMcpClient, openClient, outcome } from '../../json-mcp-client.ts';
+import { type JsonClient, openClient, outcome } from '../../json-mcp-client.ts';
 import { head, openWire } from '../raw-socket.ts';
 import type { WatchedAmbit } from '../start-watched-ambit.ts';
 
@@ -12,7 +12,7 @@ export function testSubscriptions(given: () => WatchedAmbit): void {
   });
   let lastId = 0;
 
-  async function subscribe(client: JsonMcpClient, uri: string): Promise<string> {
+  async function subscribe(client: JsonClient, uri: string): Promise<string> {
     return outcome(await client.send({ id: ++lastId, method: 'resources/subscribe', params: { uri } }));
   }
 

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import { until } from '../../../sandbox/tagged-processes.ts';
 import { callModern, initialize, openClient, outcome, post } from '../../json-mcp-client.ts';
 import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { waitUntilAtMost } from '../../wait-until.ts';
 import { callersOfBothEras } from '../both-eras.ts';
 import { expectDiscreet, fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
@@ -96,9 +96,5 @@ test('a server that leaves when it is asked for its era is taken for one of the 
 
 test('crashed processes leave nothing behind', async () => {
   await openClient(ambit.mcp('crashes'), ambit.token);
-  await until(
-    () => ambit.upstreams() <= 6,
-    maxWaitMs,
-    () => `${ambit.upstreams()} processes`,
-  );
+  await waitUntilAtMost(() => ambit.upstreams(), 6, maxWaitMs);
 });

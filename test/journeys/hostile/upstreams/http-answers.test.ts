@@ -1,19 +1,12 @@
 import { createServer } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { until } from '../../../sandbox/tagged-processes.ts';
 import { callModern, openClient, outcome } from '../../json-mcp-client.ts';
 import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { waitUntilAtMost } from '../../wait-until.ts';
 import { callersOfBothEras } from '../both-eras.ts';
 import { startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
-import {
-  type Behaviour,
-  rightAnswer,
-  sendJson,
-  startUpstream,
-  toSseEvent,
-  type Upstream,
-} from './start-http-upstream.ts';
+import { type Behaviour, rightAnswer, sendJson, startUpstream, toEvent, type Upstream } from './start-http-upstream.ts';
 
 const events = { 'content-type': 'text/event-stream' };
 const html = '<!doctype html><h1>Sign in</h1>';
@@ -57,7 +50,7 @@ const behaviours: Record<string, [Behaviour, string]> = {
   'resets in the middle of an event': [
     ({ id }, response, socket) => {
       response.writeHead(200, events);
-      response.write(toSseEvent(rightAnswer(id)).slice(0, 40), () => socket.resetAndDestroy());
+      response.write(toEvent(rightAnswer(id)).slice(0, 40), () => socket.resetAndDestroy());
     },
     '!UPSTREAM_FAILED',
   ],
@@ -107,19 +100,19 @@ const behaviours: Record<string, [Behaviour, string]> = {
   ],
   'answers with a wrong id first': [
     ({ id }, response) =>
-      void response.writeHead(200, events).end(toSseEvent(rightAnswer(5555, 'no')) + toSseEvent(rightAnswer(id))),
+      void response.writeHead(200, events).end(toEvent(rightAnswer(5555, 'no')) + toEvent(rightAnswer(id))),
     'right',
   ],
   'answers twice': [
     ({ id }, response) =>
-      void response.writeHead(200, events).end(toSseEvent(rightAnswer(id)) + toSseEvent(rightAnswer(id, 'again'))),
+      void response.writeHead(200, events).end(toEvent(rightAnswer(id)) + toEvent(rightAnswer(id, 'again'))),
     'right',
   ],
   'mixes nonsense between events': [
     ({ id }, response) =>
       void response
         .writeHead(200, events)
-        .end(`: hi\n\nid\nretry: x\nfoo: bar\n\ndata: nonsense\n\ndata:\n\n\n\n${toSseEvent(rightAnswer(id))}`),
+        .end(`: hi\n\nid\nretry: x\nfoo: bar\n\ndata: nonsense\n\ndata:\n\n\n\n${toEvent(rightAnswer(id))}`),
     'right',
   ],
   'ends a stream without an answer': [
@@ -127,7 +120,7 @@ const behaviours: Record<string, [Behaviour, string]> = {
     '!UPSTREAM_FAILED',
   ],
   'never ends the last event': [
-    ({ id }, response) => void response.writeHead(200, events).end(toSseEvent(rightAnswer(id)).trimEnd()),
+    ({ id }, response) => void response.writeHead(200, events).end(toEvent(rightAnswer(id)).trimEnd()),
     '!UPSTREAM_FAILED',
   ],
   'sends garbage for chunks': [
@@ -204,9 +197,5 @@ test.each(['refused', 'unknown'])('an upstream that cannot be reached (%s): UPST
 
 test('no redirect was followed, and no connection stays in use', async () => {
   expect(trapped).toBe(0);
-  await until(
-    () => upstream.connections() <= 16,
-    maxWaitMs,
-    () => `${upstream.connections()} connections`,
-  );
+  await waitUntilAtMost(() => upstream.connections(), 16, maxWaitMs);
 });

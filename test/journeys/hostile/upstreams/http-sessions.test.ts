@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { until } from '../../../sandbox/tagged-processes.ts';
-import { callModern, type JsonMcpClient, openClient, outcome } from '../../json-mcp-client.ts';
+import { callModern, type JsonClient, openClient, outcome } from '../../json-mcp-client.ts';
 import { maxWaitMs } from '../../start-probed-ambit.ts';
 import { startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 import {
@@ -38,7 +38,7 @@ function remote(
   brief = false,
 ): {
   upstream(): Upstream;
-  open(): Promise<JsonMcpClient>;
+  open(): Promise<JsonClient>;
   call(): Promise<string>;
 } {
   const name = `remote-${remotes.size}`;

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../../proof.ts';
-import { until } from '../../../sandbox/tagged-processes.ts';
 import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { waitUntilAtMost } from '../../wait-until.ts';
 import { callersOfBothEras } from '../both-eras.ts';
 import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 import {
@@ -10,7 +10,7 @@ import {
   sendFast,
   sendSlowly,
   startUpstream,
-  toSseEvent,
+  toEvent,
   type Upstream,
 } from './start-http-upstream.ts';
 
@@ -49,7 +49,7 @@ const endless: Record<string, [Behaviour, string]> = {
   'never ends an event of short lines': [pouring(200, events, 'data:\n'.repeat(8192)), '!UPSTREAM_TOO_LARGE'],
   'never ends an event of comments': [pouring(200, events, ':\n'.repeat(8192)), '!UPSTREAM_TOO_LARGE'],
   'sends nothing but empty events': [flooding(': hi\n\n'.repeat(8192)), '!UPSTREAM_TIMEOUT'],
-  'sends nothing but notifications': [flooding(toSseEvent(log).repeat(512)), '!UPSTREAM_TIMEOUT'],
+  'sends nothing but notifications': [flooding(toEvent(log).repeat(512)), '!UPSTREAM_TIMEOUT'],
   'drips its answer': [
     ({ id }, response) => {
       response.writeHead(200, json);
@@ -78,7 +78,7 @@ const endless: Record<string, [Behaviour, string]> = {
   'answers, and never ends the stream': [
     ({ id }, response) => {
       response.writeHead(200, events);
-      response.write(toSseEvent(rightAnswer(id)));
+      response.write(toEvent(rightAnswer(id)));
       sendSlowly(response, ': hi\n\n', 50);
     },
     'right',
@@ -86,8 +86,8 @@ const endless: Record<string, [Behaviour, string]> = {
   'answers, and goes on talking for ever': [
     ({ id }, response) => {
       response.writeHead(200, events);
-      response.write(toSseEvent(rightAnswer(id)));
-      sendFast(response, toSseEvent(log).repeat(512));
+      response.write(toEvent(rightAnswer(id)));
+      sendFast(response, toEvent(log).repeat(512));
     },
     'right',
   ],
@@ -117,11 +117,7 @@ afterAll(async () => {
 
 /** The gateway lets go of what it no longer needs, so that the upstream cannot pour for ever. */
 async function expectLetGo(): Promise<void> {
-  await until(
-    () => upstream.connections() <= 2,
-    maxWaitMs,
-    () => `${upstream.connections()} connections`,
-  );
+  await waitUntilAtMost(() => upstream.connections(), 2, maxWaitMs);
 }
 
 describe.each(callersOfBothEras(() => ambit))('%s era', (era, call) => {

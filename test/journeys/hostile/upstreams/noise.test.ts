@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../../proof.ts';
-import { callModern, type JsonMcpClient, openClient, outcome, type PostAnswer } from '../../json-mcp-client.ts';
+import { callModern, type JsonClient, openClient, outcome, type PostAnswer } from '../../json-mcp-client.ts';
 import { mutateText, mutation } from '../clients/mutations.ts';
 import { expectProperAnswer } from '../clients/proper-answer.ts';
 import { variantsOf } from '../clients/wrong-types.ts';
 import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
 let ambit: WatchedAmbit;
-let client: JsonMcpClient;
+let client: JsonClient;
 type Piece = string | { readonly base64: string };
 
 beforeAll(async () => {

@@ -3,6 +3,7 @@ import { counts } from '../../../proof.ts';
 import { until } from '../../../sandbox/tagged-processes.ts';
 import { callModern, initialize, openClient, outcome, type PostAnswer, post } from '../../json-mcp-client.ts';
 import { maxWaitMs } from '../../start-probed-ambit.ts';
+import { waitForCount, waitUntilAtMost } from '../../wait-until.ts';
 import { fixtureServer, startWatchedAmbit, type WatchedAmbit } from '../start-watched-ambit.ts';
 
 let ambit: WatchedAmbit;
@@ -29,11 +30,7 @@ test('a client that declares other capabilities each time, and leaves each time,
     const client = await openClient(ambit.mcp('calm'), token, peculiar(n));
     await client.leave();
   }
-  await until(
-    () => ambit.upstreams() <= before + 8,
-    maxWaitMs,
-    () => `${ambit.upstreams()} processes, ${before} before`,
-  );
+  await waitUntilAtMost(() => ambit.upstreams(), before + 8, maxWaitMs);
 });
 
 test('S8: a crowd of handshakes with a server that does not answer meets a bound', async () => {
@@ -44,21 +41,13 @@ test('S8: a crowd of handshakes with a server that does not answer meets a bound
   const all = Array.from({ length: crowd }, async (_, n) => {
     told.push(outcome(await post(ambit.mcp('dead'), token, JSON.stringify(initialize(peculiar(n))))));
   });
-  await until(
-    () => told.length === crowd - 8,
-    maxWaitMs,
-    () => `${told.length} answered`,
-  );
+  await waitForCount(() => told.length, crowd - 8, maxWaitMs);
   expect(new Set(told)).toEqual(new Set(['!OVERLOADED']));
   expect(ambit.upstreams() - before).toBeLessThanOrEqual(8);
   await ambit.cli('session', 'end', id);
   await Promise.all(all);
   expect(new Set(told)).toEqual(new Set(['!OVERLOADED', '!SESSION_ENDED']));
-  await until(
-    () => ambit.upstreams() <= before,
-    maxWaitMs,
-    () => `${ambit.upstreams()} processes, ${before} before`,
-  );
+  await waitUntilAtMost(() => ambit.upstreams(), before, maxWaitMs);
 });
 
 test('S8: one token has no more processes of a server than it may, whatever it calls by and declares', async () => {
@@ -73,11 +62,7 @@ test('S8: one token has no more processes of a server than it may, whatever it c
     const modern = callModern(url, token, 'wait', {}, { id: n, meta });
     return [modern, ...clients.map((client) => client.call('wait', {}, n))].map(said);
   }).flat();
-  await until(
-    () => told.length === all.length - 8,
-    maxWaitMs,
-    () => `${told.length} of ${all.length} answered: ${[...new Set(told)]}`,
-  );
+  await waitForCount(() => told.length, all.length - 8, maxWaitMs);
   expect(new Set(told)).toEqual(new Set(['!OVERLOADED']));
   const own = () => ambit.pids().filter((pid) => !others.includes(pid));
   await until(

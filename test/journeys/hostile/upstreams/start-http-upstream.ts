@@ -32,7 +32,7 @@ export function sendJson(response: ServerResponse, text: string, status = 200, h
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(text);
 }
 
-export function toSseEvent(text: string): string {
+export function toEvent(text: string): string {
   return `event: message\ndata: ${text}\n\n`;
 }
 
