@@ -1,7 +1,7 @@
 import { exchange } from './http-exchange.ts';
 import { bearer, jsonHeaders } from './raw-mcp-client.ts';
 
-/** What came back for one POST, whatever its form. */
+/** The answer to one POST, in any form. */
 export interface PostAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;

@@ -12,7 +12,7 @@ export function bearer(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}` };
 }
 
-/** What a modern request must say of itself, as the inside of `_meta`. */
+/** The required members of `_meta` in a modern request. */
 export const modernMeta = `"io.modelcontextprotocol/protocolVersion":"${modernVersion}","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`;
 
 export interface ModernCall {
@@ -23,7 +23,7 @@ export interface ModernCall {
   readonly params?: string;
   /** Further members of `_meta`. */
   readonly meta?: string;
-  /** What Mcp-Name says, where the method has one. */
+  /** The header Mcp-Name, if the method has one. */
   readonly name?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }

@@ -48,7 +48,7 @@ function rewrite(text: string, file = join(ambit.folder, 'etc', 'ambit.yaml')): 
   });
 }
 
-/** What Ambit says about its configuration after this was done. */
+/** Waits for the message of Ambit about its configuration after this change. */
 async function answerTo(act: () => void): Promise<string> {
   const from = said.length;
   act();

@@ -13,7 +13,7 @@ import { type CreatedSession, type RunningAmbit, startAmbit } from './start-ambi
 export const upstreamProgram = join(import.meta.dirname, 'abandoned/fixtures/upstream.js');
 const probe = pathToFileURL(join(import.meta.dirname, 'abandoned/fixtures/heap-probe.js')).href;
 
-/** What the gateway's process holds after collecting garbage. */
+/** The memory, sockets and children of the gateway's process after collecting garbage. */
 export interface ProcessState {
   readonly heapUsed: number;
   readonly external: number;
@@ -76,7 +76,7 @@ export async function startProbedAmbit(config: Record<string, unknown>): Promise
   };
 }
 
-/** What makes an `ambit` answer on the socket how much it holds; its upstreams do not get to see it. */
+/** The environment that makes an `ambit` report its state on the socket; its upstreams do not see it. */
 export function probeEnvironment(socket: string): NodeJS.ProcessEnv {
   return { NODE_OPTIONS: `--import=${probe}`, AMBIT_TEST_PROBE: socket };
 }
@@ -91,7 +91,7 @@ export function readJournal(dataDir: string): JournalLine[] {
   return lines.slice(0, -1).map((line) => JSON.parse(line) as JournalLine);
 }
 
-/** What of upstreams can still be found from outside: processes by their TMPDIR, and folders. */
+/** Finds what upstreams left behind: processes by their TMPDIR, and folders. */
 export function findLeftovers(dataDir: string): Leftovers {
   const tmp = listNames(join(dataDir, 'tmp')).flatMap((instance) =>
     listNames(join(dataDir, 'tmp', instance)).filter((name) => name !== 'owner'),
@@ -115,7 +115,7 @@ function listNames(folder: string): string[] {
  */
 export const maxWaitMs = counts(50_000, 1_700_000);
 
-/** Of what belongs to a process; what a session wrote stays as long as the session, whoever serves it. */
+/** Waits for files of processes only; files of a session stay as long as the session. */
 export function waitUntilNothingRuns(dataDir: string, limitMs = maxWaitMs): Promise<void> {
   return untilGone(() => ({ ...findLeftovers(dataDir), run: [] }), limitMs);
 }

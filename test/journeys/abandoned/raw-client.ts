@@ -37,7 +37,7 @@ export interface Endpoint {
   readonly token: string;
 }
 
-/** What a started call says about its upstream. */
+/** The upstream as a started call describes it. */
 export interface Whoami {
   readonly pid: number;
   readonly handshakes: number;

@@ -5,7 +5,7 @@ import type { Upstream } from './upstreams.ts';
 
 const nowhere = { folder: '', files: '', taps: '', remove() {} };
 
-/** What the scripts say of the cells that were not tried: whatever is asked for there works, the rest has its reason. */
+/** Predicts the results of combinations that were not tried: features with a script work, the others have a reason. */
 export function predictResults(upstreams: readonly Upstream[], tried: readonly Result[]): Result[] {
   return upstreams.flatMap((upstream) => {
     const script = upstream.script(nowhere);

@@ -11,7 +11,7 @@ import { tryFeatures } from './try-features.ts';
 import type { Script } from './upstream-scripts.ts';
 import { createPlace, type Place, type Started, type Upstream } from './upstreams.ts';
 
-/** Who visits a group in the short run: at `/mcp`, and those of one server alone, by its name, at `/mcp/{server}`. */
+/** The clients of a group in the short run: one at `/mcp`, and one for a single server at `/mcp/{server}`. */
 export interface GroupClients {
   readonly all: ClientName;
   readonly alone?: { readonly client: ClientName; readonly upstream: string };

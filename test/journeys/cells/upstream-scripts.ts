@@ -5,7 +5,7 @@ export interface ToolCall {
   readonly args?: Record<string, unknown>;
 }
 
-/** What can be asked of one upstream, and what it must say then; a text in place of it says why it cannot. */
+/** The requests for one upstream with the expected answers; a text instead gives the reason why it cannot. */
 export interface Script {
   readonly tools: readonly string[];
   readonly call: ToolCall & { readonly says: string };
@@ -25,7 +25,7 @@ export interface Script {
   readonly sampling: string | (ToolCall & { readonly says: string });
   /** A tool that tells the client's roots; `keeps` when it asks for them only once unless told of a change. */
   readonly roots: string | (ToolCall & { readonly keeps: boolean });
-  /** What is new in the list is what the tool answers, unless `shows` says otherwise. */
+  /** The new entry of the list is the answer of the tool, unless `shows` says otherwise. */
   readonly listChanged: string | (ToolCall & { readonly method: string; readonly shows?: string });
 }
 

@@ -29,7 +29,7 @@ const everythingServer = join(packages, 'server-everything', 'dist', 'index.js')
 export interface Upstream {
   readonly name: string;
   readonly era: Era;
-  /** What it is made of: a package and, where it says nothing of itself, the transport. */
+  /** The package and, if several transports are tested, the transport. */
   readonly title: string;
   readonly packages: readonly string[];
   script(place: TestFolders): Script;
@@ -85,7 +85,7 @@ const createTiny = (era: Era): Upstream => ({
   start: startStdio(() => [join(others, 'tiny.js')]),
 });
 
-/** Those of one group stand together behind one Ambit; no two of them have a resource of the same address. */
+/** Upstreams of one group run together behind one Ambit; no two of them have a resource of the same address. */
 export const groups: readonly (readonly Upstream[])[] = [
   [
     {

@@ -5,7 +5,7 @@ import type { Target } from './connect/mcp-client.ts';
 
 export type InspectorEra = 'legacy' | 'modern' | 'auto';
 
-/** What the Inspector printed: `{"result":…}` on stdout, or `{"error":…}` on stderr. */
+/** The output of the Inspector: `{"result":…}` on stdout, or `{"error":…}` on stderr. */
 export interface InspectorOutput {
   readonly result?: unknown;
   readonly error?: { readonly message: string };

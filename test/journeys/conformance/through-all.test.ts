@@ -75,7 +75,7 @@ interface Plan {
   readonly crossing: readonly Transport[];
   /** The transports to an upstream of the same era, at `/mcp/{server}`. */
   readonly alone: readonly Transport[];
-  /** Those at `/mcp` with the names as they are. */
+  /** The results at `/mcp` with unchanged names. */
   readonly plain: readonly Transport[];
 }
 

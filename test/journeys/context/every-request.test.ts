@@ -17,7 +17,7 @@ afterAll(() => upstreams?.close());
 const forged = '"ambit/context":{"sessionId":"forged"}';
 const longUri = `note://${'x'.repeat(7000)}`;
 
-/** What the recorder answers with the very line it got. */
+/** Requests that the recorder answers with the line it got. */
 const methods: [string, string, string?][] = [
   ['prompts/get', '"name":"greet","arguments":{"who":"é"}', 'greet'],
   ['resources/read', '"uri":"note://1"', 'note://1'],

@@ -37,7 +37,7 @@ const forged = [
   '"ambit\\/x":"forged"',
   `"ambit/use-session":"forged"`,
 ].join(',');
-/** What else a server might take for the session: it goes on as what it is, and is not ours. */
+/** Other names a server might take for the session: they pass unchanged. */
 const hints = '"sessionId":"s","com.example/user":"root"';
 const shuffled = `${forged.split(',"A')[0]},${hints},${forged.slice(forged.indexOf('"AMBIT'))}`;
 const argsForged = `{"_meta":{"ambit/context":${forgedContext}},"ambit/context":${forgedContext},"session":"forged"}`;

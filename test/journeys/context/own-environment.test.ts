@@ -18,7 +18,7 @@ let gateway: EmbeddedGateway;
 
 interface Told {
   readonly client: RawClient;
-  /** What every process of this session must find, beside what every process gets. */
+  /** The variables every process of this session must have, beside the common ones. */
   readonly expected: Readonly<Record<string, string>>;
   readonly cwd: string;
 }

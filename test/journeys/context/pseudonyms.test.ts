@@ -61,7 +61,7 @@ async function connect(session: string, server: Name, era: 'modern' | 'handshake
   return client;
 }
 
-/** Whatever names a session, its user, its agent, its workspace, its place or its rights. */
+/** Every value that names a session, its user, agent, workspace, path or permissions. */
 function expectNothingReal(text: string): void {
   expect(text).not.toMatch(/of-the-house|path-of-the-garden/);
   for (const id of sessions.values()) {
@@ -77,7 +77,7 @@ function contextIn(raw: string): Record<string, unknown> & { token: string } {
 
 const audienceOf = (server: Name) => (server.startsWith('http') ? `${web.url}/${server}` : `ambit:server:${server}`);
 
-/** What a server learns of a session: the same by every carrier. */
+/** Reads the context that a server got by each carrier; all must agree. */
 async function learnt(session: string, server: Name, era: 'modern' | 'handshake' = 'modern') {
   const client = await connect(session, server, era);
   const raw = await client.call('echo', { a: 1 });

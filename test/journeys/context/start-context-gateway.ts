@@ -18,7 +18,7 @@ export type Server = (typeof servers)[number];
 export interface TestSession {
   readonly id: string;
   readonly token: string;
-  /** What every tool has to be told of it. */
+  /** The context that every tool must receive. */
   readonly context: {
     readonly sessionId: string;
     readonly userId: string;
@@ -34,7 +34,7 @@ export interface ContextGateway {
   readonly folder: string;
   readonly url: string;
   pathOf(workspaceId: string | undefined): string | undefined;
-  /** Of one server, or of all. */
+  /** The address of one server, or of all. */
   address(server?: Server): string;
   audience(server: Server): string;
   open(draft: SessionDraft): Promise<TestSession>;
@@ -140,7 +140,7 @@ function describeCall(message: Message) {
   return { meta, method: message.method, name: about, arguments: given, transport: 'http' as const };
 }
 
-/** Where in a message keys of ours stand that are not its context; its arguments are its own. */
+/** Finds reserved keys of a message outside of its context; arguments are left out. */
 export function findStrayKeys(raw: string): string[] {
   const found: string[] = [];
   const look = (value: unknown, path: string): void => {

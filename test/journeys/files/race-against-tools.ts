@@ -41,7 +41,7 @@ export const enough = 5;
 export interface Racing {
   readonly account?: Account;
   readonly ms: number;
-  /** What a tool has come to when it need not go on after that time. */
+  /** The attempts after which a tool need not go on when that time has passed. */
   readonly isEnough?: (name: string, raced: Raced, scene: Scene) => boolean;
 }
 

@@ -15,7 +15,7 @@ import { waitUntilEmpty } from '../wait-until.ts';
 let at: Scene | undefined;
 afterEach(() => at?.remove());
 
-/** Where a copy is made, many enough that it takes a while: nothing stops it half way. */
+/** So many files that a copy takes a while: nothing stops it half way. */
 const filesOf = (isolation: Isolation) =>
   Object.fromEntries(
     Array.from({ length: isolation === 'copy' ? 3000 : 20 }, (_, i) => [`d${i % 20}/f${i}.txt`, `content ${i}\n`]),

@@ -52,7 +52,7 @@ function asksInside(kind: Kind): string {
   return say([`{"jsonrpc":"2.0","id":$ID,"result":{${result}}}`]);
 }
 
-/** What the server was told about its own requests. Each refusal is a message of its own, so it is waited for. */
+/** The answers to the server's own requests. Each refusal is a message of its own, so it is waited for. */
 async function toldTo(name: string, marker: string, callRecorded: () => Promise<Exchange>): Promise<unknown[]> {
   const look = async () => {
     const received =

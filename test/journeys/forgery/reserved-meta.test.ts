@@ -35,7 +35,7 @@ interface Line {
   readonly result?: { readonly _meta?: object };
 }
 
-/** What the upstream read, as it read it. */
+/** The bytes that the upstream read. */
 function line(raw: string): Line {
   return JSON.parse(raw) as Line;
 }

@@ -22,7 +22,7 @@ const backToNormalMs = 10_000;
 /** Bodies that are kept at a time have 64 MB; the rest is garbage that is not collected yet. */
 const growthMb = 128;
 const leftMb = 64;
-/** Of a connection without a credential little is read, whatever is sent. */
+/** Only little is read of a connection without a credential. */
 const readOfStranger = 512 * 1024;
 const readOfCall = 32 * 1024;
 /** The kernel may hand over connections whose client is gone already: like all that are idle, they have ten seconds. */
@@ -55,7 +55,7 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
   const residentMb = () =>
     Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${ambit.pid}/status`, 'utf8'))?.[1]) / 1024;
   const descriptors = () => readdirSync(`/proc/${ambit.pid}/fd`).length;
-  /** Of files, pipes and sockets. */
+  /** Counts files, pipes and sockets. */
   const readBytes = () => Number(/^rchar: (\d+)/m.exec(readFileSync(`/proc/${ambit.pid}/io`, 'utf8'))?.[1]);
   const journalBytes = () => statSync(join(ambit.dataDir, 'journal', 'journal.jsonl')).size;
   const refusals = () => readJournal(ambit.dataDir).filter(({ kind }) => kind === 'refusal').length;

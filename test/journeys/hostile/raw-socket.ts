@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 export interface Wire {
   readonly socket: Socket;
   say(bytes: string | Buffer): Promise<void>;
-  /** What has been read so far, as latin1. */
+  /** The bytes read so far, as latin1. */
   heard(): string;
   /** Resolves when the text is there; rejects when the connection ends without it. */
   hears(pattern: RegExp): Promise<string>;

@@ -17,7 +17,7 @@ export function fixtureServer(file: string, more: Record<string, unknown> = {}):
 /** A gateway under attack, with a harmless server beside the hostile ones and a look at what it complains about. */
 export interface WatchedAmbit extends RunningAmbit {
   readonly token: string;
-  /** What stderr said of failures inside the gateway itself. */
+  /** The lines on stderr about failures inside the gateway itself. */
   complaints(): string[];
   /** Alive under the same pid, healthy, serving others in both eras, and no complaint. */
   expectHealthy(): Promise<void>;

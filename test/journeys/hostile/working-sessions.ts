@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { modernHeaders, modernRequest, post } from '../json-mcp-client.ts';
 import type { RunningAmbit } from '../start-ambit.ts';
 
-/** What calls took, and what went wrong with them. */
+/** The durations and failures of calls. */
 export interface CallStatistics {
   readonly calls: number;
   readonly p50: number;

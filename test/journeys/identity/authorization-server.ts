@@ -89,7 +89,7 @@ export async function startAuthorizationServer(scopes: string) {
   };
 }
 
-/** What a browser does between the address it is sent to and the one it is sent back to. */
+/** Follows redirects like a browser, from the sign-in address to the address it is sent back to. */
 async function signIn(start: URL): Promise<URLSearchParams> {
   const cookies = new Map<string, string>();
   let at = start.href;

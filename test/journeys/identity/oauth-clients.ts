@@ -10,7 +10,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { clientId, redirectUri } from './authorization-server.ts';
 
-/** What a host keeps for a user who signs in, and where it would open a browser. */
+/** The state a host keeps for a user who signs in, with the address it would open in a browser. */
 export function createOAuthProvider() {
   const kept: { tokens?: OAuthTokens; verifier?: string; sentTo?: URL; found?: OAuthDiscoveryState } = {};
   const provider = {

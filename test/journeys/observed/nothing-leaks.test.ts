@@ -22,7 +22,7 @@ let on: ObservedGateway;
 let session: { readonly id: string; readonly token: string };
 let journal = '';
 let metrics = '';
-/** What clients were told when something was refused or failed. */
+/** The error texts that clients got. */
 const refusals: string[] = [];
 
 /** Every way to be refused or to fail, with something planted on each. */

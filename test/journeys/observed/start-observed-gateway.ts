@@ -14,11 +14,11 @@ export interface ObservedGateway {
   /** Everything that was logged, by level. */
   readonly lines: { readonly level: string; readonly line: string }[];
   metrics(): Promise<string>;
-  /** What the journal says so far. */
+  /** The journal so far. */
   journal(): string;
   /** Once everything is written: what the journal says. */
   closed(): Promise<string>;
-  /** What reached the servers over HTTP. */
+  /** The requests that reached the servers over HTTP. */
   overHttp(): Promise<{ readonly headers: string[]; readonly body: string }[]>;
 }
 

@@ -46,7 +46,7 @@ export interface Kind {
 
 const of = (server: string, tool = 'echo'): Target => ({ server, tool });
 const own = (tool: string): Target => ({ server: undefined, tool });
-/** What concerns the session concerns the tools of servers and Ambit's own alike. */
+/** Rules about the session apply to the tools of servers and to Ambit's own alike. */
 const either = [of('good'), own('session_info')];
 const eitherDenied = [of('good', 'denied'), own('session_read_file')];
 

@@ -38,7 +38,7 @@ interface Opened {
   readonly token: string;
 }
 
-/** What was acknowledged to us about one session. */
+/** The writes of one session that were acknowledged. */
 interface Known extends Opened {
   calls: number;
   /** Sent, whether or not we heard the answer. */

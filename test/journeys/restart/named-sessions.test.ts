@@ -33,7 +33,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** What a server wrapped by `ambit run` was told, or how the command ended. */
+/** Runs a server in `ambit run`; returns the context it got, or how the command ended. */
 async function run(
   env: Record<string, string>,
   ...flags: string[]

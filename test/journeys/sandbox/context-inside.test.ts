@@ -49,7 +49,7 @@ async function inBoth<Told>(server: string, ask: (client: RawClient, id: string)
   return told;
 }
 
-/** What must differ between two sessions, taken out; all else is compared as it is. */
+/** Removes the values that must differ between two sessions; everything else is compared as it is. */
 function alike(value: unknown, id: string, trustLevel: string): unknown {
   const text = JSON.stringify(value).replaceAll(id, 'SESSION').replaceAll(`"${trustLevel}"`, '"TRUST"');
   return JSON.parse(text);

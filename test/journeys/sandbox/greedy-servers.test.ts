@@ -41,7 +41,7 @@ async function use(server: string, workspaceId: string) {
   return { id, client };
 }
 
-/** What a neighbour's calls take, in milliseconds, one after the other. */
+/** The durations of a neighbour's calls in milliseconds, one after the other. */
 async function latencies(client: RawClient): Promise<{ p50: string; p95: string }> {
   const taken: number[] = [];
   for (let call = 0; call < calls; call++) {

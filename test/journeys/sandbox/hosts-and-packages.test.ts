@@ -123,7 +123,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     expect(told.env ?? told).toMatchObject({ AMBIT_TRUST_LEVEL: 'sandboxed', HOME: '/tmp/home' });
   }
 
-  /** What npm is set to for this test. */
+  /** The npm settings of this test. */
   async function offerPackage() {
     const registry = await startRegistry();
     onTestFinished(() => {

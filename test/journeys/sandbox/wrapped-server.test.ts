@@ -40,7 +40,7 @@ interface Wrapped {
   call(name: string): Promise<string>;
 }
 
-/** What a client would start; nothing is configured, in a home that has nothing. */
+/** The command a client would start, without any configuration, in an empty home. */
 function start(...command: readonly [string, ...string[]]): Wrapped {
   const env = { PATH: process.env['PATH'], HOME: home, HOST_SECRET: 'not to be told', npm_config_registry: registry };
   const child = spawn(command[0], command.slice(1), { env, stdio: ['pipe', 'pipe', 'inherit'] });

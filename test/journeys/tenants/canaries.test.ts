@@ -37,7 +37,7 @@ const mayLieIn: Readonly<Record<string, string>> = {
   stderr: 'journal',
 };
 
-/** What outlives the tenant: the journal, the record of what the session was, folders that were not merged. */
+/** Data that outlives the tenant: the journal, the session record, folders that were not merged. */
 const mayStayIn: Readonly<Record<string, string>> = {
   journal: 'agentId fileName method missingFile promptName resourceUri stderr toolName',
   store: 'agentId metadata policy sessionName',

@@ -13,7 +13,7 @@ export interface Identity {
   readonly address: 'all' | 'one';
 }
 
-/** Who may read what was written: this session, those of the user, or all who work in the same folder. */
+/** The readers of a canary: this session, all sessions of the user, or all who work in the same folder. */
 export type Audience = 'session' | 'user' | 'folder';
 
 export interface Canary {

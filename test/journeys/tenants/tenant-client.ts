@@ -26,7 +26,7 @@ export interface TenantClientOptions {
   readonly session: { readonly id: string; readonly token: string };
   readonly era: 'modern' | 'handshake';
   readonly entrance: 'http' | 'stdio';
-  /** What the client says of itself, and what it answers to questions. */
+  /** The name of the client and its answer to questions. */
   readonly clientName: string;
   readonly reply: string;
   readonly header: string;

@@ -27,7 +27,7 @@ export interface TenantGateway {
   readonly gateway: Gateway;
   readonly dataDir: string;
   open(identity: Identity): Promise<Tenant>;
-  /** What the gateway has written or says, by where. */
+  /** Everything the gateway has written or reports, by its place. */
   surfaces(): Promise<Map<string, string>>;
   /** Only what lies on the disk. */
   onDisk(): Map<string, string>;

@@ -21,7 +21,7 @@ export interface ConnectedServer {
   close(): Promise<void>;
 }
 
-/** What Ambit sets when it starts a stdio server for a sandboxed session. */
+/** The environment in which Ambit starts a stdio server for a sandboxed session. */
 const startEnvironment = {
   PATH: process.env.PATH ?? '',
   AMBIT_SESSION_ID: 'from-the-environment',

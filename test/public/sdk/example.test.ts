@@ -27,7 +27,7 @@ async function start(mode: 'auto' | 'legacy', env: Record<string, string> = {}) 
   await client.connect(transport);
   return {
     client,
-    /** What it says on stderr comes by a pipe of its own, in its own time. */
+    /** Lines on stderr come through a pipe of their own, at any time. */
     async logged(line: RegExp) {
       while (!line.test(said)) await once(heard, 'line');
       return said;

@@ -19,7 +19,7 @@ const asText = (value: unknown) => ({
   content: [{ type: 'text' as const, text: JSON.stringify(value) ?? 'null' }],
 });
 
-/** What some function deep inside a server sees and keeps, after it waited for something. */
+/** Reads the session deep inside a server, after a wait. */
 async function deepInside(pause: number): Promise<ReturnType<typeof currentSession>> {
   await delay(pause);
   await Promise.resolve();

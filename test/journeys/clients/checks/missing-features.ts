@@ -2,7 +2,7 @@ import type { McpClient } from '../connect/mcp-client.ts';
 import type { UpstreamName } from '../upstreams.ts';
 import type { Feature } from './try-features.ts';
 
-/** What an upstream cannot do in an era, so that a feature cannot go missing unnoticed. */
+/** The features an upstream lacks in an era, so that no other feature can go missing unnoticed. */
 export function listMissingFeatures(upstream: UpstreamName, era: McpClient['era']): Feature[] {
   const gone: Feature[] = era === 'modern' ? ['ping'] : [];
   if (upstream !== 'filesystem') return gone;

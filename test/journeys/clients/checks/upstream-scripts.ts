@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-/** What can be asked of one upstream, and what it must say then. What it does not have is left out. */
+/** The requests for one upstream with the expected answers. Missing features are left out. */
 export interface Script {
   readonly tools: readonly string[];
   readonly call: ToolCall & { readonly says: string };

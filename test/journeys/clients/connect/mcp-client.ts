@@ -21,7 +21,7 @@ export interface McpClient {
   readonly offers: Readonly<Record<string, unknown>>;
   readonly heard: ReceivedNotifications;
   readonly person: SimulatedUser;
-  /** What the client itself complained about, such as a message it had no use for. */
+  /** Errors that the client itself reported, such as unexpected messages. */
   readonly errors: Error[];
   /** Everything that passed the transport since the client connected. */
   readonly wire: readonly LoggedMessage[];
@@ -55,7 +55,7 @@ interface TextLike {
   readonly text?: unknown;
 }
 
-/** What both SDKs call the same. */
+/** The methods that have the same name in both SDKs. */
 export interface SdkClient {
   onerror?: ((error: Error) => void) | undefined;
   getServerCapabilities(): object | undefined;

@@ -1,4 +1,4 @@
-/** Whoever sits behind a client: has folders, answers questions, plays the model. */
+/** The user behind a client: has folders, answers questions, plays the model. */
 export interface SimulatedUser {
   roots: { readonly uri: string; readonly name: string }[];
   /** The methods this person was asked by, in order. */

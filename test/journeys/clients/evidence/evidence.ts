@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { vi } from 'vitest';
 
-/** What an upstream saw and said, told by something that is no part of Ambit. */
+/** The messages an upstream received and sent, recorded outside of Ambit. */
 export interface Evidence {
   /** The youngest request that fits, once it has arrived. */
   request(fits: MessageFilter): Promise<SeenRequest>;

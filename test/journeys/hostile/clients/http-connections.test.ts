@@ -31,7 +31,7 @@ function full(name: string): string {
   return head('/mcp/calm', { ...auth, 'mcp-name': name, 'content-length': text.length }) + text;
 }
 
-/** What a client may have said, and waited for, when it is cut off. */
+/** The state of a client when it is cut off. */
 const phases: Record<string, (wire: Wire) => Promise<unknown>> = {
   'before it said anything': async () => {},
   'in the request line': (wire) => wire.say(request.slice(0, 9)),

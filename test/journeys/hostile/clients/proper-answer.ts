@@ -19,7 +19,7 @@ export function findAnswerId(text: string): unknown {
   return typeof id === 'string' || Number.isSafeInteger(id) ? id : null;
 }
 
-/** What holds for the answer to anything at all that was sent as a body. */
+/** Checks that must hold for the answer to any body. */
 export function expectProperAnswer(ambit: WatchedAmbit, said: PostAnswer, what: string): void {
   const { status, text, messages } = said;
   const words = `${what}: ${status} ${text.slice(0, 500)}`;

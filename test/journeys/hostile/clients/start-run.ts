@@ -20,7 +20,7 @@ export interface Run {
   /** The next error that belongs to no request. */
   complaint(): Promise<RpcMessage>;
   errors(): string;
-  /** What it still holds after collecting garbage; it can be asked in the proof only. */
+  /** The memory it holds after collecting garbage; available in the proof only. */
   heldMb(): Promise<number>;
   stop(): Promise<void>;
 }

@@ -29,7 +29,7 @@ function redirect(code: number): Behaviour {
   return (_asked, response) => void response.writeHead(code, { location: trapUrl }).end();
 }
 
-/** What an upstream does, and what the caller is told. */
+/** The behaviour of an upstream, and the answer to the caller. */
 const behaviours: Record<string, [Behaviour, string]> = {
   'resets the connection': [(_asked, _response, socket) => void socket.resetAndDestroy(), '!UPSTREAM_FAILED'],
   'closes the connection': [(_asked, _response, socket) => void socket.end(), '!UPSTREAM_FAILED'],

@@ -37,7 +37,7 @@ function flooding(bytes: string): Behaviour {
   };
 }
 
-/** What an upstream does without end, and what the caller is told in the end. */
+/** The endless behaviour of an upstream, and the final answer to the caller. */
 const endless: Record<string, [Behaviour, string]> = {
   'never answers': [() => {}, '!UPSTREAM_TIMEOUT'],
   'answers with the head only': [

@@ -129,7 +129,7 @@ describe.each(Object.entries(eras))('%s era', (_era, say) => {
     );
   });
 
-  /** What it said may have been an answer after all; but an answer, to this call, and nothing else. */
+  /** The message may have been an answer after all, but only to this call. */
   function expectUnharmed(said: PostAnswer): void {
     expectProperAnswer(ambit, said, 'noise');
     expect(said.messages.at(-1)?.id).toBe(1);
