@@ -103,7 +103,7 @@ beforeAll(async () => {
     servers: {
       bad: { url: upstream.url, timeoutSeconds: 2 },
       // However busy this machine is: what is too large is told as that.
-      ambit: { url: upstream.url },
+      patient: { url: upstream.url },
       other: fixtureServer('well-behaved.js'),
     },
   });
@@ -126,7 +126,7 @@ describe.each(callersOfBothEras(() => ambit))('%s era', (era, call) => {
     expect(await call('bad', 'echo')).toBe('right');
     // Outside the proof each of them is called in one of the eras.
     const names = Object.keys(endless).filter((_, index) => proof || (index % 2 === 0) === (era === 'modern'));
-    const server = (name: string) => (endless[name]?.[1] === '!UPSTREAM_TIMEOUT' ? 'bad' : 'watched');
+    const server = (name: string) => (endless[name]?.[1] === '!UPSTREAM_TIMEOUT' ? 'bad' : 'patient');
     const calls = Promise.all(names.map((name, id) => call(server(name), name, {}, id)));
     const beside = call('other', 'echo', { text: 'beside' });
     await ambit.expectMemoryWithin(250, calls);
@@ -134,12 +134,12 @@ describe.each(callersOfBothEras(() => ambit))('%s era', (era, call) => {
     expect(told).toEqual(Object.fromEntries(names.map((name) => [name, endless[name]?.[1]])));
     expect(await beside).toBe('beside');
     await expectLetGo();
-    expect(await call('watched', 'echo')).toBe('right');
+    expect(await call('patient', 'echo')).toBe('right');
   });
 
   test.runIf(proof)('a huge event of very short lines takes no more memory than one of long lines', async () => {
     const all = Promise.all(
-      Array.from({ length: 64 }, (_, id) => call('watched', 'never ends an event of short lines', {}, id)),
+      Array.from({ length: 64 }, (_, id) => call('patient', 'never ends an event of short lines', {}, id)),
     );
     await ambit.expectMemoryWithin(250, all);
     expect(new Set(await all)).toEqual(new Set(['!UPSTREAM_TOO_LARGE']));
