@@ -12,19 +12,19 @@ import { seed } from './test/random-seed.ts';
  */
 const apart = [
   'test/workspaces/saferoot/**/*.test.ts',
-  'test/workspaces/backends/{kept-open,local-only}.test.ts',
+  'test/workspaces/backends/{backend-pool,local-only}.test.ts',
   'test/workspaces/session-folders/merge-attacks.test.ts',
   'test/journeys/sandbox/churned-sessions.test.ts',
-  'test/sandbox/bwrap/ends.test.ts',
+  'test/sandbox/bwrap/bwrap-lifetime.test.ts',
 ];
 /** The longest files start first, so that none of them is still running when all others have finished. */
 const longest = [
-  'sandbox/container/ends',
+  'sandbox/container/container-lifetime',
   'journeys/cells/cells',
   'journeys/conformance/through-all',
   'workspaces/backends/container/life',
-  'sandbox/bwrap/limits',
-  'journeys/hostile/clients',
+  'sandbox/bwrap/bwrap-limits',
+  'journeys/hostile/clients/clients',
   'journeys/sandbox/container-session',
   'workspaces/backends/container/container',
   'journeys/files/race',

@@ -4,7 +4,7 @@ import { closeSync, mkdirSync, mkdtempSync, openSync, realpathSync, rmSync, writ
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { findRipgrep } from '../build/workspaces/search/find-ripgrep.js';
+import { findRipgrep } from '../build/workspaces/search/ripgrep.js';
 import { ambitFiles, plainFiles, publishedFiles } from './files-subjects.js';
 
 const mebibyte = 1024 * 1024;

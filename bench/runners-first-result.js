@@ -1,7 +1,7 @@
 // A gateway in this process, and the time from opening a session to the first result of a tool.
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { lookUp } from '../build/sandbox/common/look-up.js';
+import { findProgramOnPath } from '../build/sandbox/common/find-program.js';
 import { createGateway } from '../dist/index.js';
 
 const meta = {
@@ -56,7 +56,7 @@ async function firstCall(transport) {
 function onlyEngines(folder, path) {
   mkdirSync(folder);
   for (const name of ['podman', 'docker', 'runc', 'crun']) {
-    const found = lookUp(name, path);
+    const found = findProgramOnPath(name, path);
     if (found !== undefined) symlinkSync(found, join(folder, name));
   }
   return folder;

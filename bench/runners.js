@@ -4,9 +4,9 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { baseEnvironment } from '../build/sandbox/common/environment.js';
+import { baseEnvironment } from '../build/sandbox/common/base-environment.js';
 import { createTmpRoot } from '../build/sandbox/common/sweep-leftovers.js';
-import { createWarden } from '../build/sandbox/reaper/warden.js';
+import { createReaper } from '../build/sandbox/reaper/reaper.js';
 import { medians } from './measure.js';
 import { openFirstResults } from './runners-first-result.js';
 import { runnersToMeasure } from './runners-measured.js';
@@ -29,8 +29,8 @@ export async function measureRunners({ quick = false } = {}) {
   const tmpRoot = await createTmpRoot(join(folder, 'tmp'));
   const workspace = join(folder, 'workspace');
   mkdirSync(workspace);
-  const warden = createWarden({ tmpRoot });
-  const results = await runnersToMeasure({ warden, tmpRoot });
+  const reaper = createReaper({ tmpRoot });
+  const results = await runnersToMeasure({ reaper, tmpRoot });
   const ambit = await openFirstResults({ folder, workspace, server: trivial });
   try {
     for (let round = 0; round <= (quick ? 3 : 15); round++) {
@@ -48,7 +48,7 @@ export async function measureRunners({ quick = false } = {}) {
     }
   } finally {
     await ambit.close();
-    await warden.close();
+    await reaper.close();
     rmSync(folder, { recursive: true, force: true });
   }
   return results.map(({ name, by, rounds }) => ({ name, limits: by, figures: medians(rounds) }));
@@ -60,8 +60,8 @@ let count = 0;
 async function life({ name, runner }, [command, ...args], { tmpRoot, workspace }) {
   const tmpDir = join(tmpRoot, `p${++count}`);
   const launch = { command, args, cwd: workspace, tmpDir };
-  const place = { real: workspace, inside: workspace };
-  const confinement = { home: place, readable: [], writable: [], hidden: [], limits };
+  const home = { source: workspace, target: workspace };
+  const confinement = { home, readable: [], writable: [], hidden: [], limits };
   const began = performance.now();
   const running = await runner.start(
     name === 'plain'

@@ -6,22 +6,22 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { openRoot } from '../build/workspaces/saferoot/open-root.js';
-import { linuxGround } from '../build/workspaces/saferoot/platform/linux-ground.js';
-import { walk } from '../build/workspaces/saferoot/walk.js';
+import { createLinuxFs } from '../build/workspaces/saferoot/platform/linux-fs.js';
+import { walkPath } from '../build/workspaces/saferoot/walk-path.js';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });
 const rounds = Number(values.rounds);
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-bench-')));
 const root = openRoot(folder);
-const ground = linuxGround(false);
-const handle = ground.root(folder);
+const platformFs = createLinuxFs(false);
+const handle = platformFs.openRoot(folder);
 
 const subjects = {
   'resolve, plain stat': (path) => statSync(join(folder, path)),
   'resolve, realpath and compare': (path) => {
     if (!realpathSync(join(folder, path)).startsWith(`${folder}/`)) throw new Error('outside');
   },
-  'resolve, SafeRoot': (path) => walk(ground, handle, path).release(),
+  'resolve, SafeRoot': (path) => walkPath(platformFs, handle, path).release(),
   'stat, SafeRoot': (path) => root.stat(path),
   'open and close, plain, sync': (path) => closeSync(openSync(join(folder, path))),
   'open and close, plain': async (path) => (await open(join(folder, path))).close(),
@@ -58,7 +58,7 @@ try {
     }
   }
 } finally {
-  ground.release(handle);
+  platformFs.release(handle);
   root.close();
   rmSync(folder, { recursive: true });
 }

@@ -16,25 +16,23 @@ const outside = Object.keys({ ...dependencies, ...optionalDependencies }).filter
 const doors = ['index', 'public/sdk/index', 'public/server/index', 'stores/index', 'public/testing/index', 'cli/main'];
 /** Started by their path, and shown alone inside a sandbox: each is one file that needs no other of ours. */
 const programs = [
-  'sandbox/reaper/warden-process',
+  'sandbox/reaper/reaper-process',
   'sandbox/egress/forwarder',
   'workspaces/backends/container/files-process',
 ];
 
 /** Looks for files from where it lies itself, and so stays a file of its own. */
-const placed = { name: 'own-files', file: join(source, 'own-files.ts') };
+const placed = { name: 'package-paths', file: join(source, 'package-paths.ts') };
 
 /**
  * Modules that are loaded together. Without this, every module that several commands share would become a file of its own, and
  * a command without a gateway would open sixty of them.
  */
 const together = {
-  command: ['main', 'io/log-flags', ...['create', 'list', 'show', 'end'].map((name) => `commands/session/${name}`)].map(
-    (name) => `cli/${name}`,
-  ),
+  command: ['cli/main', 'cli/io/log-flags', 'cli/commands/session'],
   offline: [
     'config/load/load',
-    'entrances/control/handle',
+    'entrances/control/handle-request',
     'gateway/assembly/open-operator',
     'stores/sqlite/sqlite-store',
   ],

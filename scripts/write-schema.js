@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import { configJsonSchema } from '../build/config/schema/json-schema.js';
+import { createConfigJsonSchema } from '../build/config/schema/json-schema.js';
 
 const target = new URL('../dist/ambit.schema.json', import.meta.url);
-writeFileSync(target, `${JSON.stringify(configJsonSchema(), null, 2)}\n`);
+writeFileSync(target, `${JSON.stringify(createConfigJsonSchema(), null, 2)}\n`);

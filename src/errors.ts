@@ -1,11 +1,11 @@
 /**
- * Every way it can go wrong, in one table. A code is a promise: it is never reused for something else.
- * `rpc` lies outside −32768…−32000, the range JSON-RPC and MCP keep for themselves.
+ * All errors of Ambit in one table. A code is a promise: it is never reused for something else. `rpc` lies outside
+ * −32768…−32000, the range that JSON-RPC and MCP reserve.
  */
 export interface ErrorRow {
-  /** What happened, in a sentence a model can act on. */
+  /** The cause, in a sentence that a model can act on. */
   readonly sentence: string;
-  /** What to do about it. */
+  /** Advice on what to do about it. */
   readonly hint: string;
   readonly http: number;
   readonly rpc: number;
@@ -375,24 +375,24 @@ export const errorTable = {
 export type ErrorCode = keyof typeof errorTable;
 
 export interface ErrorDetails {
-  /** The particular: which value failed. It replaces the table's sentence. */
+  /** The particular cause, such as the value that failed. It replaces the table's sentence. */
   readonly what?: string;
   readonly hint?: string;
-  /** The rule that decided, where one did. */
+  /** The rule that decided, if there is one. */
   readonly rule?: string;
   readonly retryAfterMs?: number;
-  /** Where the person can put it right, in a browser. */
+  /** Address at which the user can fix it, in a browser. */
   readonly link?: string;
-  /** All the scopes that an access token needs for this. */
+  /** All scopes that an access token needs for this. */
   readonly scopes?: readonly string[];
-  /** All the permissions that the tool needs, where some are missing. */
+  /** All permissions that the tool needs, if some are missing. */
   readonly needs?: readonly string[];
   readonly cause?: unknown;
 }
 
 const brand = Symbol.for('ambit.error');
 
-/** A refusal or failure with a code of the table. Everything in it may be shown to the caller: put no secret there. */
+/** A refusal or failure with a code of the table. All of it may be shown to the caller, so it must hold no secret. */
 export class AmbitError extends Error {
   readonly [brand] = true;
   readonly code: ErrorCode;
@@ -423,7 +423,7 @@ export class AmbitError extends Error {
   }
 }
 
-/** True across realms and duplicate copies of the package, where `instanceof` is not. */
+/** True across realms and duplicate copies of the package, where `instanceof` fails. */
 export function isAmbitError(error: unknown): error is AmbitError {
   return typeof error === 'object' && error !== null && brand in error;
 }

@@ -1,5 +1,4 @@
 export type { ConfigInput } from './config/schema/schema.ts';
-export type { SessionContext } from './context/for-tools/context-names.ts';
 export {
   type EnvSource,
   explainInjection,
@@ -9,12 +8,13 @@ export {
   type InjectionOptions,
   injectSessionContext,
   type Provenance,
-} from './context/for-tools/inject.ts';
+} from './context/for-tools/inject-context.ts';
+export type { ToolContext as SessionContext } from './context/for-tools/session-context.ts';
 export { AmbitError, type ErrorCode, isAmbitError } from './errors.ts';
 export type { StageWatch } from './gateway/compose.ts';
 export type { CallExplanation } from './gateway/inspect/explain-call.ts';
 export type { McpServer, McpServers, ServerView, SessionServers } from './gateway/inspect/mcp-servers.ts';
 export type { Log, LogFields } from './observability/log/log.ts';
+export type { McpTransport } from './public/create-gateway.ts';
 export { type CreateGatewayOptions, createGateway, type EmbeddedGateway } from './public/create-gateway.ts';
-export type { McpTransport } from './public/in-process-transport.ts';
-export type { Narrowing, SessionDraft, SessionView } from './sessions/session.ts';
+export type { Restriction as Narrowing, SessionDraft, SessionView } from './sessions/session.ts';

@@ -7,22 +7,22 @@ export interface Flag {
 
 export interface Invocation {
   readonly flags: Readonly<Record<string, string | boolean | string[] | undefined>>;
-  readonly words: readonly string[];
-  /** What stands after `--`. */
-  readonly rest: readonly string[];
+  readonly positionals: readonly string[];
+  /** The arguments after `--`. */
+  readonly passthrough: readonly string[];
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** One verb of the command line. It says what it takes, and hands over to a room that does the work. */
+/** One command of the command line: its flags, its help and the function that runs it. */
 export interface Command {
-  readonly path: readonly string[];
   readonly help: string;
   readonly operands?: string;
   readonly flags: Readonly<Record<string, Flag>>;
-  readonly run: (invocation: Invocation) => Promise<number>;
+  /** Returns the exit code; 0 unless given. */
+  readonly run: (invocation: Invocation) => Promise<number | undefined>;
 }
 
-export class UsageFault extends Error {}
+export class UsageError extends Error {}
 
 export const globalFlags: Readonly<Record<string, Flag>> = {
   config: { type: 'string', value: 'FILE', help: 'the configuration (AMBIT_CONFIG)' },
@@ -32,28 +32,28 @@ export const globalFlags: Readonly<Record<string, Flag>> = {
 
 export const jsonFlag: Flag = { type: 'boolean', help: 'data as JSON on stdout' };
 
-export function text(invocation: Invocation, name: string): string | undefined {
+export function readFlag(invocation: Invocation, name: string): string | undefined {
   const value = invocation.flags[name];
   return typeof value === 'string' ? value : undefined;
 }
 
-/** What a repeatable flag was given, in order; undefined when it was not. */
-export function texts(invocation: Invocation, name: string): readonly string[] | undefined {
+/** The values of a repeatable flag, in order; undefined when the flag was not given. */
+export function readListFlag(invocation: Invocation, name: string): readonly string[] | undefined {
   const value = invocation.flags[name];
   return Array.isArray(value) ? value : undefined;
 }
 
-/** Whole seconds; undefined when the flag was not given. */
-export function seconds(invocation: Invocation, name: string): number | undefined {
-  const value = text(invocation, name);
+/** Reads a flag that takes whole seconds; undefined when it was not given. */
+export function readSecondsFlag(invocation: Invocation, name: string): number | undefined {
+  const value = readFlag(invocation, name);
   if (value === undefined) return undefined;
-  if (!/^[1-9][0-9]{0,8}$/.test(value)) throw new UsageFault(`--${name} takes a whole number of seconds`);
+  if (!/^[1-9][0-9]{0,8}$/.test(value)) throw new UsageError(`--${name} takes a whole number of seconds`);
   return Number(value);
 }
 
-export function onlyWord(invocation: Invocation, what: string): string {
-  const [word, ...more] = invocation.words;
-  if (word === undefined) throw new UsageFault(`${what} is missing`);
-  if (more.length > 0) throw new UsageFault(`one ${what} is enough`);
-  return word;
+export function requirePositional(invocation: Invocation, what: string): string {
+  const [positional, ...more] = invocation.positionals;
+  if (positional === undefined) throw new UsageError(`${what} is missing`);
+  if (more.length > 0) throw new UsageError(`one ${what} is enough`);
+  return positional;
 }

@@ -1,16 +1,18 @@
+import { readFileSync } from 'node:fs';
 import { isAmbitError } from '../errors.ts';
 import { escapeControls } from '../lib/text/escape-controls.ts';
-import { type Command, type Invocation, UsageFault } from './command.ts';
-import { version } from './commands/version.ts';
+import { manifest } from '../package-paths.ts';
+import { globalFlags, type Invocation, UsageError } from './command.ts';
+import { commands, type LoadedCommand, loadCommand } from './commands.ts';
 import { readInvocation } from './read-invocation.ts';
-import { usage } from './usage.ts';
-import { verbs } from './verbs.ts';
 
-/** Finds the command and gives back the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
+const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
+
+/** Runs the command and returns the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   if (argv.length === 0 || argv[0] === 'help' || argv[0] === '--help' || argv[0] === '-h') {
     (argv.length === 0 ? process.stderr : process.stdout).write(
-      usage(await Promise.all(verbs.map((verb) => verb.load()))),
+      renderUsage(await Promise.all(commands.map(loadCommand))),
     );
     return argv.length === 0 ? 2 : 0;
   }
@@ -19,32 +21,50 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
     return 0;
   }
   let invocation: Invocation;
-  let command: Command;
+  let command: LoadedCommand;
   try {
-    ({ command, invocation } = await readInvocation(verbs, argv, env));
+    ({ command, invocation } = await readInvocation(commands, argv, env));
   } catch (error) {
-    if (!(error instanceof UsageFault)) throw error;
-    complain(`${error.message}\nTry "ambit help".`);
+    if (!(error instanceof UsageError)) throw error;
+    printError(`${error.message}\nTry "ambit help".`);
     return 2;
   }
   if (invocation.flags.help === true) {
-    process.stdout.write(usage([command]));
+    process.stdout.write(renderUsage([command]));
     return 0;
   }
   try {
-    return await command.run(invocation);
+    return (await command.run(invocation)) ?? 0;
   } catch (error) {
-    if (error instanceof UsageFault) {
-      complain(`${error.message}\nTry "ambit help".`);
+    if (error instanceof UsageError) {
+      printError(`${error.message}\nTry "ambit help".`);
       return 2;
     }
     if (!isAmbitError(error)) throw error;
-    complain(`${error.code}: ${error.message}\n${error.hint}`);
+    printError(`${error.code}: ${error.message}\n${error.hint}`);
     return 1;
   }
 }
 
-function complain(text: string): void {
+function printError(text: string): void {
   const lines = text.split('\n').map((line) => `ambit: ${escapeControls(line)}\n`);
   process.stderr.write(lines.join(''));
+}
+
+/** Renders the help text within 80 columns. */
+function renderUsage(listed: readonly LoadedCommand[]): string {
+  const lines = ['Ambit, the session layer for MCP.', '', 'Usage:'];
+  for (const command of listed) {
+    const operands = command.operands === undefined ? '' : ` ${command.operands}`;
+    lines.push(`  ambit ${command.path.join(' ')}${operands}`, `      ${command.help}`);
+    for (const [name, flag] of Object.entries(command.flags)) lines.push(renderFlag(name, flag));
+  }
+  lines.push('', 'Everywhere:');
+  for (const [name, flag] of Object.entries(globalFlags)) lines.push(renderFlag(name, flag));
+  return `${lines.join('\n')}\n`;
+}
+
+function renderFlag(name: string, flag: { readonly value?: string; readonly help: string }): string {
+  const spelled = `--${name}${flag.value === undefined ? '' : ` ${flag.value}`}`;
+  return `        ${spelled.padEnd(22)} ${flag.help}`;
 }

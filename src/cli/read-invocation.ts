@@ -1,18 +1,18 @@
 import { parseArgs } from 'node:util';
-import { type Command, globalFlags, type Invocation, UsageFault } from './command.ts';
-import type { Verb } from './verbs.ts';
+import { globalFlags, type Invocation, UsageError } from './command.ts';
+import { type CommandEntry, type LoadedCommand, loadCommand } from './commands.ts';
 
-/** Which command is meant, and what it was given. Global flags may stand anywhere before `--`. */
+/** Finds the command and parses its arguments. Global flags may stand anywhere before `--`. */
 export async function readInvocation(
-  verbs: readonly Verb[],
+  entries: readonly CommandEntry[],
   argv: readonly string[],
   env: NodeJS.ProcessEnv,
-): Promise<{ readonly command: Command; readonly invocation: Invocation }> {
+): Promise<{ readonly command: LoadedCommand; readonly invocation: Invocation }> {
   const end = argv.indexOf('--');
   const own = end === -1 ? argv : argv.slice(0, end);
   const rest = end === -1 ? [] : argv.slice(end + 1);
-  const { verb, words } = findVerb(verbs, own);
-  const command = await verb.load();
+  const { verb, words } = findCommand(entries, own);
+  const command = await loadCommand(verb);
   const flags = { ...globalFlags, ...command.flags };
   try {
     const { values, positionals } = parseArgs({
@@ -23,38 +23,43 @@ export async function readInvocation(
       allowPositionals: true,
     });
     if (positionals.length > 0 && command.operands === undefined)
-      throw new UsageFault(`"${positionals[0]}" is not expected`);
-    if (rest.length > 0 && !command.operands?.includes('--')) throw new UsageFault('nothing may stand after "--" here');
-    return { command, invocation: { flags: values as Invocation['flags'], words: positionals, rest, env } };
+      throw new UsageError(`"${positionals[0]}" is not expected`);
+    if (rest.length > 0 && !command.operands?.includes('--')) throw new UsageError('nothing may stand after "--" here');
+    return { command, invocation: { flags: values as Invocation['flags'], positionals, passthrough: rest, env } };
   } catch (error) {
-    if (error instanceof TypeError) throw new UsageFault(error.message.split('. To specify')[0]);
+    if (error instanceof TypeError) throw new UsageError(error.message.split('. To specify')[0]);
     throw error;
   }
 }
 
-// The verb is found among the words that are no flags, wherever they stand.
-function findVerb(verbs: readonly Verb[], args: readonly string[]): { verb: Verb; words: string[] } {
-  const places = wordPlaces(args);
+// Finds the command by the first arguments that are no flags.
+function findCommand(
+  entries: readonly CommandEntry[],
+  args: readonly string[],
+): { verb: CommandEntry; words: string[] } {
+  const positions = positionalIndexes(args);
   for (const length of [2, 1]) {
-    const at = places.slice(0, length);
-    const spoken = at.map((place) => args[place]);
-    const verb = verbs.find((each) => each.path.length === length && each.path.every((word, i) => word === spoken[i]));
+    const at = positions.slice(0, length);
+    const given = at.map((place) => args[place]);
+    const verb = entries.find((each) => each.path.length === length && each.path.every((word, i) => word === given[i]));
     if (verb !== undefined) return { verb, words: args.filter((_, index) => !at.includes(index)) };
   }
-  const [first] = places;
+  const [first] = positions;
   const noun = first === undefined ? undefined : args[first];
-  const under = verbs.filter((each) => each.path[0] === noun && each.path.length > 1).map((each) => each.path[1]);
-  if (under.length > 0) throw new UsageFault(`"ambit ${noun}" needs one of: ${under.join(', ')}`);
-  throw new UsageFault(noun === undefined ? 'no command given' : `there is no command "${noun}"`);
+  const subcommands = entries
+    .filter((each) => each.path[0] === noun && each.path.length > 1)
+    .map((each) => each.path[1]);
+  if (subcommands.length > 0) throw new UsageError(`"ambit ${noun}" needs one of: ${subcommands.join(', ')}`);
+  throw new UsageError(noun === undefined ? 'no command given' : `there is no command "${noun}"`);
 }
 
-function wordPlaces(args: readonly string[]): number[] {
-  const places: number[] = [];
+function positionalIndexes(args: readonly string[]): number[] {
+  const indexes: number[] = [];
   for (let i = 0; i < args.length; i++) {
     const arg = args[i] as string;
-    if (!arg.startsWith('-')) places.push(i);
+    if (!arg.startsWith('-')) indexes.push(i);
     else if (arg === '--config' || arg === '--data-dir') i++;
-    if (places.length === 2) break;
+    if (indexes.length === 2) break;
   }
-  return places;
+  return indexes;
 }

@@ -1,16 +1,16 @@
 import type { Upstream } from '../upstreams/definition.ts';
-import { type Arrived, type Identified, isToolCall } from './exchange.ts';
-import type { ListedStage, Next, Scope, StageList } from './stage.ts';
+import { type Exchange, type IdentifiedExchange, isToolCall } from './exchange.ts';
+import type { ListedStage, Next, StageList, StageScope } from './stage.ts';
 
-/** Hears when an exchange enters a stage, is passed on by it, comes back to it and leaves it. */
+/** Is called when an exchange enters a stage, is passed on by it, comes back to it and leaves it. */
 export type StageWatch = (stage: string, step: 'in' | 'on' | 'back' | 'out') => void;
 
-/** Makes one function of a list. Everything passes all of its stages; `isNeeded` is not asked. */
+/** Makes one function of a list. Every request passes all stages; `isNeeded` is not used. */
 export function composeStages<Start, Out>({ stages, destination }: StageList<Start, Out>): Next<Start, Out> {
   return chainStages(stages, destination);
 }
 
-type Routable = Identified<Arrived> & { readonly upstream: Upstream | undefined };
+type RoutableExchange = IdentifiedExchange<Exchange> & { readonly upstream: Upstream | undefined };
 
 /**
  * Makes one function of the request pipeline. A request passes only the stages that it needs: they are chosen when its
@@ -19,31 +19,40 @@ type Routable = Identified<Arrived> & { readonly upstream: Upstream | undefined 
  * watch is called at each step of each stage.
  */
 export function composeRequestStages<Out>(
-  { stages, destination }: StageList<Arrived, Out>,
+  { stages, destination }: StageList<Exchange, Out>,
   revision: () => number,
   watch?: StageWatch,
-): Next<Arrived, Out> {
+): Next<Exchange, Out> {
   const watched = watch === undefined ? stages : stages.map((stage) => watchStage(stage, watch));
   const end = watch === undefined ? destination : watchDestination(destination, watch);
   const afterSession = stages.findIndex(({ finds }) => finds === 'session') + 1;
   const afterServer = stages.findIndex(({ finds }) => finds === 'server') + 1;
-  const toServer = chooseStages(watched.slice(afterServer), end, revision, ({ upstream }: Routable) => upstream);
+  const toServer = chooseStages(
+    watched.slice(afterServer),
+    end,
+    revision,
+    ({ upstream }: RoutableExchange) => upstream,
+  );
   const inSession = chooseStages(watched.slice(afterSession, afterServer), toServer, revision, () => undefined);
-  return chainStages(watched.slice(0, afterSession), inSession as Next<Arrived, Out>);
+  return chainStages(watched.slice(0, afterSession), inSession as Next<Exchange, Out>);
 }
 
 function chooseStages<Out>(
   stages: readonly ListedStage<Out>[],
-  next: Next<Routable, Out>,
+  next: Next<RoutableExchange, Out>,
   revision: () => number,
-  upstreamOf: (exchange: Routable) => Upstream | undefined,
-): Next<Routable, Out> {
+  upstreamOf: (exchange: RoutableExchange) => Upstream | undefined,
+): Next<RoutableExchange, Out> {
   let chosenAt: number | undefined;
-  // By the definition of the server, not by its name: a request may still carry the one from before a reload.
-  let chains = new Map<Upstream | undefined, Next<Routable, Out>[]>();
+  // The key is the definition of the server, not its name: a request may still carry the definition from before a
+  // reload.
+  let chains = new Map<Upstream | undefined, Next<RoutableExchange, Out>[]>();
 
-  function choose({ era, message, principal }: Routable, upstream: Upstream | undefined): Next<Routable, Out> {
-    const scope: Scope = { era, isToolCall: isToolCall(message), principal: principal.kind, upstream };
+  function choose(
+    { era, message, principal }: RoutableExchange,
+    upstream: Upstream | undefined,
+  ): Next<RoutableExchange, Out> {
+    const scope: StageScope = { era, isToolCall: isToolCall(message), principal: principal.kind, upstream };
     return chainStages(
       stages.filter(({ isNeeded }) => isNeeded === undefined || isNeeded(scope)),
       next,
@@ -74,8 +83,8 @@ function chooseStages<Out>(
 
 const principals = ['session', 'user', 'local', 'anonymous'] as const;
 
-/** A number for everything in a scope except the server. */
-function scopeIndex({ era, message, principal: { kind } }: Routable): number {
+/** Returns a number for everything in a scope except the server. */
+function scopeIndex({ era, message, principal: { kind } }: RoutableExchange): number {
   return principals.indexOf(kind) * 4 + (era === 'modern' ? 2 : 0) + (isToolCall(message) ? 1 : 0);
 }
 
@@ -99,7 +108,7 @@ function connectStage<Out>(stage: ListedStage<Out>, next: Next<object, Out>): Ne
   };
 }
 
-/** The same stage as an `around` stage that tells the watch of each of its steps. */
+/** Wraps a stage so that the watch is called at each of its steps. */
 function watchStage<Out>(stage: ListedStage<Out>, watch: StageWatch): ListedStage<Out> {
   const { name, refuses, isNeeded, finds } = stage;
   const optional = { ...(isNeeded === undefined ? {} : { isNeeded }), ...(finds === undefined ? {} : { finds }) };

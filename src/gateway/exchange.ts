@@ -1,37 +1,40 @@
 import { randomUUID } from 'node:crypto';
-import type { Credential, Principal } from '../identity/principal.ts';
+import type { PresentedCredential, Principal } from '../identity/principal.ts';
 import type { Channel, Era } from '../protocol/channel.ts';
 import type { Edit } from '../protocol/json/edit.ts';
 import type { Message } from '../protocol/message.ts';
-import { type Trace, type TraceHeaders, traceOf } from '../protocol/trace.ts';
+import { readTrace, type Trace, type TraceHeaders } from '../protocol/trace.ts';
 import type { Session } from '../sessions/session.ts';
 import type { ServerDefinition, Upstream } from '../upstreams/definition.ts';
 import type { Caller } from '../upstreams/links/caller.ts';
 
-/** What stages annotate for the journal; the rest of an exchange is read-only. */
-export interface EntryDraft {
+/** The address of all servers. No server can have this name. */
+export const allServers = '*';
+
+/** The fields that stages collect for the journal. The rest of an exchange is read-only. */
+export interface JournalDraft {
   sessionId: string | undefined;
   userId: string | undefined;
-  /** The API key it came with. */
+  /** The API key of the request. */
   keyId: string | undefined;
   rule: string | undefined;
-  /** A quota has counted it, or it has found its server: it has a line of its own, whatever becomes of it. */
+  /** True if a quota has counted the request or its server was found. Then it always has its own journal line. */
   admitted: boolean;
   /** The workspace, if the client has chosen it. */
   workspaceId: string | undefined;
   /** The workspace that the client announced and Ambit ignored. */
   ignoredWorkspace: string | undefined;
-  /** The server it went to, where it was sent to all. */
+  /** The server that got the request, if it was sent to the address of all servers. */
   upstream: string | undefined;
-  /** The process that served it. */
+  /** The process that answered. */
   pid: number | undefined;
-  /** The exchange whose result was given again. */
+  /** The exchange whose result was returned from the cache. */
   cached: string | undefined;
-  /** Which server was asked, and how long it took; only where tracing is on. */
-  asked: { readonly server: string; readonly from: number; readonly until: number } | undefined;
+  /** The server and the time that it took; only with tracing. */
+  upstreamTiming: { readonly server: string; readonly from: number; readonly until: number } | undefined;
 }
 
-export function blankEntry(): EntryDraft {
+export function emptyJournalDraft(): JournalDraft {
   return {
     sessionId: undefined,
     userId: undefined,
@@ -43,29 +46,29 @@ export function blankEntry(): EntryDraft {
     upstream: undefined,
     pid: undefined,
     cached: undefined,
-    asked: undefined,
+    upstreamTiming: undefined,
   };
 }
 
 /**
- * An exchange as an entrance makes it. There is room in it for all that the stages will add: an object that keeps one
- * shape from the first stage to the last is read and written much faster than one that grows.
+ * Creates an exchange for an entrance. It has all members that the stages will add: an object that keeps one shape is
+ * read and written much faster than one that grows.
  */
-export function newExchange(arrived: NewExchange): Arrived {
+export function createExchange(options: ExchangeOptions): Exchange {
   return {
-    entrance: arrived.entrance,
-    era: arrived.era,
-    server: arrived.server,
-    credential: arrived.credential,
-    transportId: arrived.transportId,
-    headers: arrived.headers,
+    entrance: options.entrance,
+    era: options.era,
+    server: options.server,
+    credential: options.credential,
+    transportId: options.transportId,
+    headers: options.headers,
     correlationId: randomUUID(),
-    trace: traceOf(arrived.message, arrived.traceHeaders),
-    message: arrived.message,
-    channel: arrived.channel,
-    entry: blankEntry(),
+    trace: readTrace(options.message, options.traceHeaders),
+    message: options.message,
+    channel: options.channel,
+    entry: emptyJournalDraft(),
     principal: undefined,
-    looksAs: undefined,
+    listAsSession: undefined,
     session: undefined,
     decidedAt: undefined,
     upstream: undefined,
@@ -73,60 +76,66 @@ export function newExchange(arrived: NewExchange): Arrived {
     caller: undefined,
     edits: undefined,
     outgoing: undefined,
-  } as Arrived;
+  } as Exchange;
 }
 
-type NewExchange = Omit<Arrived, 'looksAs' | 'entry' | 'correlationId' | 'trace'> & {
-  /** What the request's own headers say of a trace. */
+type ExchangeOptions = Omit<Exchange, 'listAsSession' | 'entry' | 'correlationId' | 'trace'> & {
+  /** The trace headers of the request. */
   readonly traceHeaders?: TraceHeaders | undefined;
 };
 
-/** A request as it comes in at an entrance: the address that it is for, and its credential. */
-export interface Approach {
+/** A request at an entrance: its address and its credential. */
+export interface RequestBase {
   readonly entrance: 'http' | 'stdio';
   readonly era: Era;
   readonly server: string;
-  readonly credential: Credential;
-  /** MCP's own session id, handshake era only. It never proves anything. */
+  readonly credential: PresentedCredential;
+  /** The session id of MCP, only in the handshake era. It proves nothing. */
   readonly transportId: string | undefined;
-  readonly entry: EntryDraft;
+  readonly entry: JournalDraft;
 }
 
-export interface Arrived extends Approach {
-  /** What this exchange is called wherever it is mentioned: journal, context, logs. */
+export interface Exchange extends RequestBase {
+  /** The id of the exchange in the journal, in contexts and in logs. */
   readonly correlationId: string;
-  /** The trace it is part of, where the client says so. */
+  /** The trace of the client, if it sent one. */
   readonly trace: Trace | undefined;
   readonly message: Message;
   readonly channel: Channel;
   /** Request headers that belong to the message (`Mcp-Param-*`), for upstreams over HTTP. */
   readonly headers: () => Readonly<Record<string, string>>;
-  /** A session of the user that is only looked through, to list what it could use. */
-  readonly looksAs?: Session | undefined;
+  /** A session of the user for which lists are made, without counting as use of it. */
+  readonly listAsSession?: Session | undefined;
 }
 
-export type Identified<E extends Approach = Approach> = E & { readonly principal: Principal };
-export type InSession<E extends Approach = Approach> = Identified<E> & { readonly session: Session };
-/** `decidedAt` is the revision of configuration and approvals that the decisions about it rest on. */
-export type Decided<E extends Approach = Approach> = InSession<E> & { readonly decidedAt: number };
-export type Authorized<E extends Approach = Approach> = Decided<E> & {
+export type IdentifiedExchange<E extends RequestBase = RequestBase> = E & { readonly principal: Principal };
+export type SessionExchange<E extends RequestBase = RequestBase> = IdentifiedExchange<E> & {
+  readonly session: Session;
+};
+/** The exchange after `authorize`. `decidedAt` is the revision of configuration and approvals it used. */
+export type DecidedExchange<E extends RequestBase = RequestBase> = SessionExchange<E> & { readonly decidedAt: number };
+export type AuthorizedExchange<E extends RequestBase = RequestBase> = DecidedExchange<E> & {
   /** The server that the request is for. Undefined at the address of all servers, until `routeTool` has found it. */
   readonly upstream: Upstream | undefined;
-  /** At the address of all servers: those that this session may use, in the order of the configuration. */
+  /** The servers that this session may use, in the order of the configuration. Only at the address of all servers. */
   readonly available: readonly ServerDefinition[];
 };
-/** `caller` is the handshake-era client behind the transport session; none on initialize and in the modern era. */
-export type Bound<E extends Approach = Approach> = Authorized<E> & { readonly caller: Caller | undefined };
-export type Prepared = Bound<Arrived> & {
-  /** The message for the server: the client's own, or at the address of all servers one with the server's own names. */
+/** The exchange after `bindTransport`. `caller` is the handshake-era client, except on initialize. */
+type BoundExchange<E extends RequestBase = RequestBase> = AuthorizedExchange<E> & {
+  readonly caller: Caller | undefined;
+};
+export type PreparedExchange = BoundExchange<Exchange> & {
+  /**
+   * The message for the server: the client's own or, at the address of all servers, one with the server's own names.
+   */
   readonly outgoing: Message;
-  /** The changes that are made to `outgoing` when it is sent. Everything else of it stays as it came. */
+  /** The changes that are applied to `outgoing` when it is sent. */
   readonly edits: readonly Edit[];
 };
 /** An exchange with one server. */
-export type ToServer = Prepared & { readonly upstream: Upstream };
+export type ServerExchange = PreparedExchange & { readonly upstream: Upstream };
 
-/** Only a call of a tool that is answered counts as one: as a notification, nothing is called. */
+/** Tells whether a message calls a tool. A notification of that name calls nothing. */
 export function isToolCall({ method, kind }: Message): boolean {
   return method === 'tools/call' && kind === 'request';
 }

@@ -1,59 +1,136 @@
 import type { Config } from '../config/schema/schema.ts';
+import type { PolicyAdmin } from '../context/for-models/governance.ts';
 import type { Directory } from '../identity/directory.ts';
 import type { JwtIdentity } from '../identity/jwt/jwt-identity.ts';
-import type { Refusal } from '../observability/journal/refusals.ts';
+import type { Journal } from '../observability/journal/journal.ts';
+import type { EntranceRefusal } from '../observability/journal/refusals.ts';
+import type { Log } from '../observability/log/log.ts';
 import type { Metrics } from '../observability/metrics/metrics.ts';
-import type { Reply } from '../protocol/channel.ts';
+import type { FinalReply } from '../protocol/channel.ts';
 import type { SandboxState } from '../sandbox/sandbox-state.ts';
 import type { Lifecycle } from '../sessions/events/lifecycle.ts';
+import type { OpenedSession } from '../sessions/open-session.ts';
+import type { Restriction, Session, SessionDraft } from '../sessions/session.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import type { Use } from '../stores/admission.ts';
+import type { SessionStore } from '../stores/store.ts';
+import type { ResolvedServer } from '../upstreams/access/resolution.ts';
+import type { CredentialAdmin } from '../upstreams/auth/credential-admin.ts';
+import type { LoginAdmin } from '../upstreams/auth/login-admin.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
-import type { Arrived } from './exchange.ts';
-import type { Identify } from './identify.ts';
-import type { Operator, OperatorAuth, ServerAccess } from './operator/operator.ts';
-import type { Next } from './stage.ts';
-import type { Visit, Visited } from './visit.ts';
+import type { SessionFolders } from '../workspaces/session-folders/session-folders.ts';
+import type { StageWatch } from './compose.ts';
+import type { DirectoryAdmin } from './directory-admin.ts';
+import type { Exchange } from './exchange.ts';
+import type { CallExplanation } from './inspect/explain-call.ts';
+import type { Next, StageList } from './stage.ts';
+import type { Identify } from './stages/authenticate.ts';
+import type { TransportRequest, TransportResult } from './stages/handle-transport.ts';
 
-export type { Refusal };
+/** Tells which servers and tools a session may use, and why. */
+export interface ServerAccess {
+  /** Lists every server and whether this session may use it. */
+  explain(session: Session): ResolvedServer[];
+  /** True when rules or lists restrict which tools of this server may be called. */
+  narrowsTools(server: string): boolean;
+  /** Tells what would happen to a call of this tool with these arguments (JSON text), and why. */
+  explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
+  /** True when a session may call any of Ambit's own tools. */
+  hasOwnTools(session: Session): boolean;
+}
 
-/** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
+/** The credentials and logins of users for servers, for an operator. */
+interface OperatorAuth {
+  readonly credentials: CredentialAdmin;
+  readonly logins: LoginAdmin;
+}
+
+/** The parts behind the control API. A gateway has them, and a command without a gateway opens only these. */
+export interface Operator {
+  /** A log that shortens texts and removes secrets. */
+  readonly log: Log;
+  readonly sessions: Sessions;
+  /** Users, teams and keys. Changes apply to all processes and are recorded. */
+  readonly people: DirectoryAdmin;
+  readonly policies: PolicyAdmin;
+  /** The own folders of sessions. */
+  readonly folders: SessionFolders;
+  readonly calls: Journal['calls'];
+  /** The paths of the configuration and the data, for other processes. */
+  readonly paths: { readonly configFile: string; readonly dataDir: string };
+  openSession(draft: SessionDraft): Promise<OpenedSession>;
+  /** Restricts a session, and ends work that is no longer allowed. */
+  restrictSession(id: string, change: Restriction): Promise<Session>;
+  /** Issues another token for a session, and records it. */
+  issueToken(id: string): Promise<string>;
+  /** Returns what a session has used of its quotas. */
+  usage(id: string): Promise<Use | undefined>;
+  /** Examines the sandbox; null without a gateway. */
+  sandbox(): Promise<SandboxState | null>;
+  /** Opens parts that few requests need. A command without a gateway loads them only for those. */
+  openAuth(): Promise<OperatorAuth>;
+  openAccess(): Promise<ServerAccess>;
+}
+
+export interface GatewayOptions {
+  readonly config: Config;
+  readonly configFile: string;
+  readonly dataDir: string;
+  readonly log: Log;
+  /** False if a server may differ from the configuration. Then it gets no credentials. */
+  readonly credentials?: boolean;
+  /** Replaces the configured store. It is closed with the gateway. */
+  readonly store?: SessionStore;
+  /** The folder of a file store; the data directory by default. */
+  readonly storeDir?: string;
+  readonly watchStages?: StageWatch | undefined;
+  /** Changes the list of stages that every request passes. */
+  readonly arrangeStages?: (list: StageList<Exchange, FinalReply>) => StageList<Exchange, FinalReply>;
+  /** Environment variables of OpenTelemetry, used beside the configuration. */
+  readonly environment?: NodeJS.ProcessEnv;
+}
+
+export type { EntranceRefusal as Refusal };
+
+/** The gateway without entrances. They pass messages to `serve` and requests without a message to `handleTransport`. */
 export interface Gateway extends Operator, OperatorAuth, ServerAccess {
   readonly config: Config;
   readonly directory: Directory;
   readonly jwt: JwtIdentity | undefined;
-  readonly serve: Next<Arrived, Reply>;
-  readonly visit: Next<Visit, Visited>;
-  /** Finds who a credential proves: entrances ask before they read what else was sent. */
+  readonly serve: Next<Exchange, FinalReply>;
+  readonly handleTransport: Next<TransportRequest, TransportResult>;
+  /** Finds the principal of a credential. Entrances use it before they read the body. */
   readonly identify: Identify;
-  /** For the journal: what an entrance refused by itself. Many of one kind are told as a number. */
-  refused(refusal: Refusal): void;
+  /** Records what an entrance refused by itself. Many refusals of one kind are recorded as a count. */
+  recordRefusal(refusal: EntranceRefusal): void;
   readonly metrics: Metrics;
-  /** What happens to the sessions of the store, for those outside who listen. */
+  /** The events of sessions, for event streams and webhooks. */
   readonly lifecycle: Lifecycle;
   servers(): ReadonlyMap<string, ServerDefinition>;
-  /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
+  /** Returns the revision that a transport session negotiated, which decides how a body is read. */
   transportVersion(transportId: string | undefined): string | undefined;
-  /** For the journal: who asked the control API for what, and how that went. */
-  controlled(what: {
+  /** Records a request to the control API and its result. */
+  recordControl(what: {
     readonly by: string;
     readonly method: string;
     readonly path: string;
     readonly status: number;
   }): void;
-  /** What a sandboxed session's servers run in. */
+  /** Examines the sandbox of sandboxed sessions. */
   sandbox(): Promise<SandboxState>;
-  /** The public keys that its contexts verify with, as a JWK Set. */
+  /** Returns the public keys that verify contexts, as a JWK Set. */
   jwks(): string;
   /**
-   * Puts another configuration in place without dropping calls; returns the servers that changed. Bounds of sessions,
-   * identity and addresses keep what they were at the start.
+   * Applies another configuration without dropping calls and returns the changed servers. Limits of sessions, identity
+   * and addresses stay as they were at the start.
    */
   reload(next: Config): string[];
-  /** Starts in the background what the first call would wait for. Nothing is started before that. */
+  /** Starts in the background what the first call would wait for. Otherwise nothing is started before that call. */
   prepare(): void;
   /** Resolves when sessions can be read and written. */
   ready(): Promise<void>;
-  /** How many things are live here. */
+  /** Counts what is live in this process. */
   live(): { readonly sessions: number; readonly links: number; readonly transports: number };
-  /** Ends every process, and writes down what is still unwritten. Sessions live on where the store outlives us. */
+  /** Ends every process and writes what is still unwritten. Sessions stay if the store outlives the gateway. */
   close(): Promise<void>;
 }

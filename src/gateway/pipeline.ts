@@ -1,30 +1,29 @@
 import type { Governance } from '../context/for-models/governance.ts';
-import type { Reply } from '../protocol/channel.ts';
-import type { OurKeys } from '../protocol/our-keys.ts';
-import type { RequestPace } from '../sessions/request-pace.ts';
+import type { FinalReply } from '../protocol/channel.ts';
+import type { ReservedKeys } from '../protocol/reserved-meta.ts';
+import type { RequestRateLimit } from '../sessions/request-rate.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionMarks } from '../stores/state.ts';
-import type { Resolution } from '../upstreams/access/resolution.ts';
-import type { ToolBounds } from '../upstreams/access/tool-bounds.ts';
+import type { ServerResolution } from '../upstreams/access/resolution.ts';
+import type { ToolAccess } from '../upstreams/access/tool-access.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
 import type { InProcessServer } from '../upstreams/definition.ts';
 import type { Callers } from '../upstreams/links/caller.ts';
 import type { Links } from '../upstreams/links/links.ts';
 import type { Approvals } from '../upstreams/pins/approvals.ts';
-import type { CachedCalls } from './cache/cached-calls.ts';
-import type { Arrived, InSession } from './exchange.ts';
-import type { Identify } from './identify.ts';
-import type { ToolListeners } from './lists/tool-listeners.ts';
+import type { CallCache } from './cache/call-cache.ts';
+import type { Exchange, SessionExchange } from './exchange.ts';
+import type { ToolListeners } from './lists/announce-lists.ts';
 import type { Aggregate } from './routing/aggregate.ts';
-import type { OwnTools } from './routing/own-tools.ts';
+import type { OwnToolList } from './routing/own-tools.ts';
 import type { SendToServer } from './routing/send-to-server.ts';
 import type { ServerCallers } from './routing/server-callers.ts';
-import type { RememberedTransports } from './sessions/remembered-transports.ts';
+import type { TransportStore } from './sessions/transport-store.ts';
 import { type StageList, startPipeline } from './stage.ts';
 import { addPolicyBlock } from './stages/add-policy-block.ts';
 import { admit } from './stages/admit.ts';
 import { applyTokenScopes } from './stages/apply-token-scopes.ts';
-import { authenticate } from './stages/authenticate.ts';
+import { authenticate, type Identify } from './stages/authenticate.ts';
 import { authorize } from './stages/authorize.ts';
 import { bindAddress } from './stages/bind-address.ts';
 import { bindTransport } from './stages/bind-transport.ts';
@@ -34,43 +33,48 @@ import { closeStreamOnKeyRevoked, type KeyRevocation } from './stages/close-stre
 import { detectIdleSession } from './stages/detect-idle-session.ts';
 import { enforceToolRules } from './stages/enforce-tool-rules.ts';
 import { forward, forwardRefuses } from './stages/forward.ts';
+import {
+  handleTransport,
+  recordTransport,
+  type TransportRequest,
+  type TransportResult,
+} from './stages/handle-transport.ts';
 import { keepPace } from './stages/keep-pace.ts';
 import { listForUser } from './stages/list-for-user.ts';
 import { type RecordOptions, record } from './stages/record.ts';
 import { requireApprovedTools } from './stages/require-approved-tools.ts';
-import { type ResolveOptions, resolveSession } from './stages/resolve-session.ts';
+import { type ResolveSessionOptions, resolveSession } from './stages/resolve-session.ts';
 import { restoreTransport } from './stages/restore-transport.ts';
 import { routeTool } from './stages/route-tool.ts';
 import { type SelectOptions, selectWorkspace, useTransportWorkspace } from './stages/select-workspace.ts';
 import { stripKeys } from './stages/strip-keys.ts';
-import { recordVisit, type Visit, type Visited, welcome } from './visit.ts';
 
 export interface PipelineParts extends RecordOptions {
   readonly sessions: Sessions;
-  readonly pace: RequestPace;
+  readonly pace: RequestRateLimit;
   readonly marks: SessionMarks;
   readonly bindsAddress: boolean;
   readonly callers: Callers;
-  readonly remembered: RememberedTransports;
+  readonly transports: TransportStore;
   readonly links: Links;
-  readonly resolution: Resolution;
-  readonly tools: ToolBounds;
+  readonly resolution: ServerResolution;
+  readonly tools: ToolAccess;
   readonly listeners: ToolListeners;
   readonly aggregate: Aggregate;
-  readonly own: OwnTools;
+  readonly ownTools: OwnToolList;
   readonly ownServer: InProcessServer;
   readonly serverCallers: ServerCallers;
   readonly send: SendToServer;
   readonly approvals: Approvals;
   readonly catalog: Catalog;
-  readonly cached: CachedCalls;
+  readonly callCache: CallCache;
   readonly identify: Identify;
   readonly identity: KeyRevocation;
-  readonly resolving: ResolveOptions;
+  readonly resolving: ResolveSessionOptions;
   readonly selecting: SelectOptions;
   readonly governance: Governance;
   /** The `_meta` keys that a client may not pass on. */
-  readonly keys: () => OurKeys;
+  readonly keys: () => ReservedKeys;
 }
 
 /**
@@ -78,10 +82,10 @@ export interface PipelineParts extends RecordOptions {
  * and from the library. Stages that it does not need are skipped (`compose.ts`). The reply passes them in the opposite
  * order. A new protection is one file in `stages/` and one line here.
  */
-export function requestPipeline(parts: PipelineParts): StageList<Arrived, Reply> {
+export function requestPipeline(parts: PipelineParts): StageList<Exchange, FinalReply> {
   const { callers, resolution, resolving, serverCallers } = parts;
   return (
-    startPipeline<Arrived, Reply>()
+    startPipeline<Exchange, FinalReply>()
       // Outside of `record`, which turns a refusal into a reply, so that refusals carry the policy block too.
       .use(addPolicyBlock(parts.governance, callers))
       // Before everything that can refuse, so that it sees every refusal and writes it to the journal.
@@ -97,9 +101,9 @@ export function requestPipeline(parts: PipelineParts): StageList<Arrived, Reply>
       // Before the session is used for anything: a stolen token must not work from another network address.
       .use(bindAddress(parts.bindsAddress, parts.marks))
       // Before `selectWorkspace`, which may need the workspace of the transport session.
-      .use(restoreTransport(callers, parts.remembered))
+      .use(restoreTransport(callers, parts.transports))
       // Around all stages that check permissions: the token narrows them, and the missing scope is added to their refusals.
-      .use(applyTokenScopes<Reply>())
+      .use(applyTokenScopes<FinalReply>())
       // As soon as the session is known, so that every open stream is watched.
       .use(closeStreamOnKeyRevoked(parts.identity))
       // Before `authorize`, because the workspace decides which servers the session may use.
@@ -113,19 +117,19 @@ export function requestPipeline(parts: PipelineParts): StageList<Arrived, Reply>
       // Before `bindTransport`, so that a client learns nothing about a server that it may not use.
       .use(authorize(resolution, parts.ownServer))
       // After `admit`, so that the client of an ended session gets `SESSION_ENDED` rather than "initialize again".
-      .use(bindTransport<InSession<Arrived>>(callers, opensTransport))
+      .use(bindTransport<SessionExchange<Exchange>>(callers, opensTransport))
       // Before anything is sent, cached or looked up in the cache.
       .use(stripKeys(parts.keys))
       // Before the stages that decide about one tool of one server: they need the name that the server uses.
-      .use(routeTool({ server: parts.ownServer, own: parts.own, resolution, look: parts.aggregate.look }))
+      .use(routeTool(parts))
       // Before `requireApprovedTools`, which may start the server: a call that is denied does not start it.
       .use(enforceToolRules(parts.tools, parts.listeners))
       // After the rules, because it may have to start the server and ask for its tools.
       .use(requireApprovedTools(parts.approvals, parts.catalog, resolution, serverCallers))
       // After everything that can refuse a call, so that a cached result is returned only for a permitted call.
-      .use(cacheResults(parts.cached, serverCallers))
+      .use(cacheResults(parts.callCache, serverCallers))
       // The end: the message goes to its server, or the aggregate answers it. The link checks once more before it sends.
-      .end(forward({ ...parts, remember: parts.remembered.remember }), forwardRefuses)
+      .end(forward({ ...parts, saveTransport: parts.transports.save }), forwardRefuses)
   );
 }
 
@@ -133,23 +137,23 @@ export function requestPipeline(parts: PipelineParts): StageList<Arrived, Reply>
  * The pipeline of requests without a message: a stream to open (GET), a transport session to end (DELETE), the check
  * before a batch (POST). The stages that are in both lists have the same order.
  */
-export function transportPipeline(parts: PipelineParts): StageList<Visit, Visited> {
-  const { callers, remembered, sessions } = parts;
-  return startPipeline<Visit, Visited>()
-    .use(recordVisit(parts.journal, parts.refusals))
+export function transportPipeline(parts: PipelineParts): StageList<TransportRequest, TransportResult> {
+  const { callers, transports, sessions } = parts;
+  return startPipeline<TransportRequest, TransportResult>()
+    .use(recordTransport(parts.journal, parts.refusals))
     .use(authenticate(parts.identify))
     .use(resolveSession(parts.resolving, true))
     .use(bindAddress(parts.bindsAddress, parts.marks))
-    .use(restoreTransport(callers, remembered))
-    .use(applyTokenScopes<Visited>())
+    .use(restoreTransport(callers, transports))
+    .use(applyTokenScopes<TransportResult>())
     .use(closeStreamOnKeyRevoked(parts.identity))
     .use(useTransportWorkspace(parts.selecting))
     .use(keepPace(parts.pace))
     .use(authorize(parts.resolution, parts.ownServer))
     .use(bindTransport(callers, () => false))
-    .end(welcome(callers, remembered, sessions));
+    .end(handleTransport(callers, transports, sessions));
 }
 
-function opensTransport({ message }: Arrived): boolean {
+function opensTransport({ message }: Exchange): boolean {
   return message.method === 'initialize';
 }

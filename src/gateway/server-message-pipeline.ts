@@ -1,45 +1,47 @@
-import { defused } from '../context/for-models/defuse.ts';
+import { markForgedBlocks } from '../context/for-models/mark-forged-blocks.ts';
 import { AmbitError, errorTable } from '../errors.ts';
 import type { Journal } from '../observability/journal/journal.ts';
 import type { Channel } from '../protocol/channel.ts';
-import { errorMessage, notificationMessage, refusalText, resultMessage } from '../protocol/compose.ts';
+import { composeError, composeNotification, composeResult, formatRefusal } from '../protocol/compose-message.ts';
 import { applyEdits, replaceValue } from '../protocol/json/edit.ts';
-import { memberOf, rawAt, stringAt } from '../protocol/json/scan.ts';
+import { findMember, readRawValue, readStringValue } from '../protocol/json/scan.ts';
 import { readMessage } from '../protocol/message.ts';
-import { mostPushes } from '../upstreams/links/caller.ts';
-import { nameAsker } from '../upstreams/links/relay/name-asker.ts';
-import { refusalOfQuestion, refusalOfQuestionsIn } from '../upstreams/links/relay/refused-question.ts';
-import { pushTowardsClient, tellsOfForeignTask } from '../upstreams/links/relay/towards-client.ts';
-import type { Delivery, Sent } from '../upstreams/links/sent.ts';
+import { maxPushes } from '../upstreams/links/caller.ts';
+import type { ServerMessage, ServerMessageDelivery } from '../upstreams/links/link.ts';
+import { findQuestionRefusal, findQuestionRefusalIn, prefixAsker } from '../upstreams/links/relay/questions.ts';
+import { isAboutForeignTask, toClientPush } from '../upstreams/links/relay/towards-client.ts';
 import { composeStages } from './compose.ts';
-import { announcements, type Target, targetsOf } from './routing/attribute-push.ts';
-import { type AroundStage, type BeforeStage, type Next, startPipeline, widen } from './stage.ts';
+import { announcementMethods, findTargets, type PushTarget } from './routing/push-targets.ts';
+import { type AroundStage, addToExchange, type BeforeStage, type Next, startPipeline } from './stage.ts';
 
-type Attributed = Sent & { readonly targets: readonly Target[] };
-type Permitted = Attributed & { readonly permitted: true };
+type AttributedMessage = ServerMessage & { readonly targets: readonly PushTarget[] };
+type PermittedMessage = AttributedMessage & { readonly permitted: true };
 
-const longestMethod = 200;
-const nowhere: Delivery = { delivered: false, full: undefined };
+const maxMethodLength = 200;
+const undelivered: ServerMessageDelivery = { delivered: false, full: undefined };
 
 /**
  * The pipeline of messages that a server sends by itself. Every stage passes on synchronously, so that a message which
  * was sent before an answer reaches the client before that answer.
  */
-export function serverMessagePipeline(journal: Journal): Next<Sent, Delivery> {
-  const stages = startPipeline<Sent, Delivery>()
-    // First, so that every refusal has its line in the journal.
+export function serverMessagePipeline(journal: Journal): Next<ServerMessage, ServerMessageDelivery> {
+  const stages = startPipeline<ServerMessage, ServerMessageDelivery>()
+    // First, so that every refusal is written to the journal.
     .use(recordPush(journal))
-    // Before `permit`: a server that only asks whether anyone is there is answered without a client.
+    // Before `permit`: a ping of a server is answered without a client.
     .use(attribute())
     .use(permit())
     .end(deliver());
   return composeStages(stages);
 }
 
-function recordPush(journal: Journal): AroundStage<Sent, unknown, Delivery> {
-  return { name: 'recordPush', refuses: [], around: recorded };
+function recordPush(journal: Journal): AroundStage<ServerMessage, unknown, ServerMessageDelivery> {
+  return { name: 'recordPush', refuses: [], around: recordOutcome };
 
-  async function recorded<Here extends Sent>(sent: Here, next: Next<Here, Delivery>): Promise<Delivery> {
+  async function recordOutcome<Here extends ServerMessage>(
+    sent: Here,
+    next: Next<Here, ServerMessageDelivery>,
+  ): Promise<ServerMessageDelivery> {
     let outcome = 'ok';
     try {
       const delivery = await next(sent);
@@ -50,17 +52,17 @@ function recordPush(journal: Journal): AroundStage<Sent, unknown, Delivery> {
       outcome = error.code;
       if (sent.message.id !== undefined && sent.message.kind === 'request') {
         const { rpc } = errorTable[error.code];
-        sent.respond(errorMessage(sent.message.id, rpc, refusalText(error)));
+        sent.respond(composeError(sent.message.id, rpc, formatRefusal(error)));
       }
-      return nowhere;
+      return undelivered;
     } finally {
-      // Progress that arrives is part of its call, which has an entry of its own.
+      // Delivered progress belongs to its call, which has its own line.
       if (sent.message.method !== 'notifications/progress' || outcome !== 'ok') {
         journal.record({
           kind: 'push',
-          sessionId: sent.link.sessionId ?? soleTarget(sent),
+          sessionId: sent.link.sessionId ?? findSoleTarget(sent),
           server: sent.upstream.name,
-          method: shortened(sent.message.method),
+          method: shortenMethod(sent.message.method),
           outcome,
           bytes: sent.message.bytes.length,
         });
@@ -69,72 +71,76 @@ function recordPush(journal: Journal): AroundStage<Sent, unknown, Delivery> {
   }
 }
 
-/** A server may say a thousand of these in a second, and make up the methods. */
-function shortened(method: string): string {
-  return method.length > longestMethod ? `${method.slice(0, longestMethod)}…` : method;
+/** Shortens a method, because servers can send many messages with any method. */
+function shortenMethod(method: string): string {
+  return method.length > maxMethodLength ? `${method.slice(0, maxMethodLength)}…` : method;
 }
 
-function attribute(): AroundStage<Sent, Pick<Attributed, 'targets'>, Delivery> {
-  return { name: 'attribute', refuses: ['CLIENT_UNREACHABLE'], around: attributed };
+function attribute(): AroundStage<ServerMessage, Pick<AttributedMessage, 'targets'>, ServerMessageDelivery> {
+  return { name: 'attribute', refuses: ['CLIENT_UNREACHABLE'], around: addTargets };
 
-  async function attributed<Here extends Sent>(
+  async function addTargets<Here extends ServerMessage>(
     sent: Here,
-    next: Next<Here & Pick<Attributed, 'targets'>, Delivery>,
-  ): Promise<Delivery> {
-    const targets = targetsOf(sent);
-    const held = sent.hold !== undefined && sent.sole !== null && sent.message.method !== 'ping';
+    next: Next<Here & Pick<AttributedMessage, 'targets'>, ServerMessageDelivery>,
+  ): Promise<ServerMessageDelivery> {
+    const targets = findTargets(sent);
+    const held = sent.holdQuestion !== undefined && sent.soleSessionId !== null && sent.message.method !== 'ping';
     const askable = targets.length > 0 || held;
     if (!askable && sent.message.kind === 'request' && sent.message.id !== undefined) {
-      // A server that only asks whether anyone is there must not be left waiting.
+      // A server that sends a ping must not wait for a client.
       if (sent.message.method === 'ping') {
-        sent.respond(resultMessage(sent.message.id, '{}'));
-        return nowhere;
+        sent.respond(composeResult(sent.message.id, '{}'));
+        return undelivered;
       }
-      throw sent.sole === null ? unattributable() : new AmbitError('CLIENT_UNREACHABLE');
+      throw sent.soleSessionId === null ? unattributableError() : new AmbitError('CLIENT_UNREACHABLE');
     }
-    return next(widen(sent, { targets }));
+    return next(addToExchange(sent, { targets }));
   }
 }
 
-/** Whom it reached, where the link itself belongs to nobody in particular. */
-function soleTarget(sent: Sent & { readonly targets?: readonly Target[] }): string | undefined {
+/** Finds the session of the only receiver, for links that belong to no session. */
+function findSoleTarget(sent: ServerMessage & { readonly targets?: readonly PushTarget[] }): string | undefined {
   const [target, ...more] = sent.targets ?? [];
   return more.length === 0 ? target?.binding.sessionId : undefined;
 }
 
-function unattributable(): AmbitError {
+function unattributableError(): AmbitError {
   return new AmbitError('CLIENT_UNREACHABLE', {
     what: 'Several sessions share this process, and nothing says which of them is asked.',
     hint: 'Ask in the answer to a call (MCP 2026-07-28), or let the operator give the server a narrower scope.',
   });
 }
 
-function permit(): BeforeStage<Attributed, Pick<Permitted, 'permitted'>> {
+function permit(): BeforeStage<AttributedMessage, Pick<PermittedMessage, 'permitted'>> {
   return {
     name: 'permit',
     refuses: ['PUSH_DENIED', 'UPSTREAM_FAILED'],
     before({ upstream, message }) {
       const isRequest = message.kind === 'request';
-      const refusal = isRequest ? refusalOfQuestion(upstream, message.method) : refusalOfQuestionsIn(upstream, message);
+      const refusal = isRequest
+        ? findQuestionRefusal(upstream, message.method)
+        : findQuestionRefusalIn(upstream, message);
       if (refusal !== undefined) throw refusal;
       return { permitted: true };
     },
   };
 }
 
-function deliver(): Next<Permitted, Delivery> {
+function deliver(): Next<PermittedMessage, ServerMessageDelivery> {
   return async function deliver(sent) {
-    if (sent.message.kind === 'request' && sent.hold !== undefined) {
-      if (!sent.hold(sent)) throw new AmbitError('CLIENT_UNREACHABLE');
+    if (sent.message.kind === 'request' && sent.holdQuestion !== undefined) {
+      if (!sent.holdQuestion(sent)) throw new AmbitError('CLIENT_UNREACHABLE');
       return { delivered: true, full: undefined };
     }
     let delivered = false;
     let full: Channel | undefined;
     for (const target of sent.targets) {
-      if (target.channel.isGone() || sent.clogged?.has(target.channel)) continue;
-      if (tellsOfForeignTask(sent.message, target.binding)) continue;
-      // A question, a progress message or a log line can reach the model as well.
-      const bytes = defused(sent.message.kind === 'request' ? push(sent, target) : notification(sent, target));
+      if (target.channel.isGone() || sent.fullChannels?.has(target.channel)) continue;
+      if (isAboutForeignTask(sent.message, target.binding)) continue;
+      // Questions, progress and log lines can also reach the model.
+      const bytes = markForgedBlocks(
+        sent.message.kind === 'request' ? createPush(sent, target) : createNotification(sent, target),
+      );
       delivered = true;
       if (!target.channel.emit(bytes)) full = target.channel;
     }
@@ -143,34 +149,34 @@ function deliver(): Next<Permitted, Delivery> {
   };
 }
 
-function notification(sent: Permitted, target: Target): Buffer {
+function createNotification(sent: PermittedMessage, target: PushTarget): Buffer {
   const { method, bytes, params } = sent.message;
-  if (sent.sole === null && target.names.subscriptionId === undefined && announcements.has(method)) {
-    // It goes to several sessions: nothing but what changed is for all of them.
-    const uri = stringAt(bytes, memberOf(params?.shape, 'uri'));
-    return notificationMessage(method, uri === undefined ? undefined : { uri: target.names.uri ?? uri });
+  if (sent.soleSessionId === null && target.names.subscriptionId === undefined && announcementMethods.has(method)) {
+    // The message goes to several sessions, so it contains only what changed.
+    const uri = readStringValue(bytes, findMember(params?.shape, 'uri'));
+    return composeNotification(method, uri === undefined ? undefined : { uri: target.names.uri ?? uri });
   }
-  return pushTowardsClient(sent.message, target.binding, target.names);
+  return toClientPush(sent.message, target.binding, target.names);
 }
 
-function push(sent: Permitted, target: Target): Buffer {
+function createPush(sent: PermittedMessage, target: PushTarget): Buffer {
   const { caller } = target;
   if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
-  if (caller.pushes.size >= mostPushes) throw new AmbitError('OVERLOADED');
+  if (caller.pushes.size >= maxPushes) throw new AmbitError('OVERLOADED');
   const id = String(caller.nextPushId());
-  const token = memberOf(sent.message.meta, 'progressToken');
+  const token = findMember(sent.message.meta, 'progressToken');
   caller.pushes.set(id, {
     link: sent.link,
     upstreamId: sent.message.id as string,
-    progressToken: token === undefined ? undefined : rawAt(sent.message.bytes, token),
+    progressToken: token === undefined ? undefined : readRawValue(sent.message.bytes, token),
   });
-  const bytes = pushTowardsClient(sent.message, target.binding, { id });
-  return caller.parent === undefined ? bytes : namingAsker(bytes, sent.upstream.name);
+  const bytes = toClientPush(sent.message, target.binding, { id });
+  return caller.parent === undefined ? bytes : addAskerName(bytes, sent.upstream.name);
 }
 
-function namingAsker(bytes: Buffer, server: string): Buffer {
+function addAskerName(bytes: Buffer, server: string): Buffer {
   const message = readMessage(bytes);
   if (message.params === undefined) return bytes;
-  const params = nameAsker(server, message.method, rawAt(bytes, message.params));
+  const params = prefixAsker(server, message.method, readRawValue(bytes, message.params));
   return applyEdits(bytes, [replaceValue(message.params, params)]);
 }

@@ -9,10 +9,10 @@ import type { ServerDefinition, Upstream } from '../upstreams/definition.ts';
 export type Next<E, Out> = (exchange: E) => Promise<Out>;
 
 /** The code of a refusal, or the number of a JSON-RPC error. */
-export type Refusal = ErrorCode | number;
+export type StageRefusal = ErrorCode | number;
 
 /** The facts that decide which stages a request needs. Requests with equal facts pass the same stages. */
-export interface Scope {
+export interface StageScope {
   readonly era: Era;
   /** Whether the request is a `tools/call`. */
   readonly isToolCall: boolean;
@@ -22,7 +22,7 @@ export interface Scope {
 }
 
 /** A request that has waited, with its session and its server as they are now. */
-export interface WaitingRequest {
+interface WaitingRequest {
   readonly session: Session;
   readonly server: ServerDefinition;
   readonly message: Message;
@@ -31,13 +31,13 @@ export interface WaitingRequest {
 export interface StageInfo {
   readonly name: string;
   /** The refusals that the stage itself makes. */
-  readonly refuses: readonly Refusal[];
+  readonly refuses: readonly StageRefusal[];
   /**
    * Tells whether requests of this scope need the stage. A stage without it is needed by all. Only the request pipeline
    * asks, and only for stages after `resolveSession`. The answer is kept until the configuration or an approval changes,
    * so it may depend only on these and on the scope.
    */
-  readonly isNeeded?: (scope: Scope) => boolean;
+  readonly isNeeded?: (scope: StageScope) => boolean;
   /**
    * Checks a request again, right before it is sent to its server. It is called if the session, the configuration or an
    * approval has changed since the request passed the stages. Throws to refuse.
@@ -66,7 +66,7 @@ export interface AroundStage<E, More, Out> extends StageInfo {
 }
 
 /** One step of a pipeline. `E` is the exchange that it needs, `More` is what it adds for the stages that follow. */
-export type Stage<E, More, Out> = BeforeStage<E, More> | AfterStage<E, Out> | AroundStage<E, More, Out>;
+type Stage<E, More, Out> = BeforeStage<E, More> | AfterStage<E, Out> | AroundStage<E, More, Out>;
 
 /** A stage in a list, where the types that it needs and adds have been checked. */
 // biome-ignore lint/suspicious/noExplicitAny: the builder below has checked the order of the stages.
@@ -78,7 +78,7 @@ export interface StageList<Start, Out> {
   // biome-ignore lint/suspicious/noExplicitAny: as above.
   readonly destination: Next<any, Out>;
   /** The refusals that the destination makes. */
-  readonly refuses: readonly Refusal[];
+  readonly refuses: readonly StageRefusal[];
   /** Never set. It carries the type of the exchange that the first stage takes. */
   readonly start?: Start;
 }
@@ -87,16 +87,16 @@ export interface StageList<Start, Out> {
  * Builds a pipeline. Each stage is checked against what the stages before it add, so a stage that is put before what it
  * needs does not compile.
  */
-export interface Pipeline<Start, Here, Out> {
-  use<More>(stage: Stage<Here, More, Out>): Pipeline<Start, Here & More, Out>;
-  end(destination: Next<Here, Out>, refuses?: readonly Refusal[]): StageList<Start, Out>;
+interface PipelineBuilder<Start, Here, Out> {
+  use<More>(stage: Stage<Here, More, Out>): PipelineBuilder<Start, Here & More, Out>;
+  end(destination: Next<Here, Out>, refuses?: readonly StageRefusal[]): StageList<Start, Out>;
 }
 
-export function startPipeline<Start, Out>(): Pipeline<Start, Start, Out> {
+export function startPipeline<Start, Out>(): PipelineBuilder<Start, Start, Out> {
   return extendPipeline<Start, Start, Out>([]);
 }
 
-function extendPipeline<Start, Here, Out>(stages: readonly ListedStage<Out>[]): Pipeline<Start, Here, Out> {
+function extendPipeline<Start, Here, Out>(stages: readonly ListedStage<Out>[]): PipelineBuilder<Start, Here, Out> {
   return {
     use: (stage) => extendPipeline([...stages, stage]),
     end: (destination, refuses = []) => ({ stages, destination, refuses }),
@@ -107,6 +107,6 @@ function extendPipeline<Start, Here, Out>(stages: readonly ListedStage<Out>[]): 
  * Adds to an exchange in place. An exchange belongs to one request and to one stage at a time. Copies of it, stage after
  * stage, would be the most expensive part of a call.
  */
-export function widen<Here extends object, const More extends object>(exchange: Here, more: More): Here & More {
+export function addToExchange<Here extends object, const More extends object>(exchange: Here, more: More): Here & More {
   return Object.assign(exchange, more);
 }

@@ -1,32 +1,29 @@
 import type { SessionStore } from '../stores/store.ts';
 import { keyCollection } from './key-record.ts';
 import { createKeys, type Keys } from './keys.ts';
-import { createUsers, type Declared, type TeamView, type Users, type UserView, userCollection } from './users.ts';
+import { createUsers, type DeclaredPeople, type TeamView, type Users, type UserView, userCollection } from './users.ts';
 
-/**
- * One organisation, its teams and users, and the keys by which users are known. What the configuration declares is read
- * there each time; the rest lies in the store, where every process on it finds the same.
- */
+/** The organisation, teams, users and keys, from the configuration as it is now and from the shared store. */
 export interface Directory {
-  /** What the organisation is called, where the configuration says so. */
+  /** The name of the organisation, if configured. */
   organisation(): string | undefined;
   readonly users: Users;
   readonly teams: { list(): Promise<TeamView[]> };
-  /** In the order they were given; none for somebody who is not in the directory. */
+  /** Lists the teams of a user in their order; none for an unknown user. */
   teamsOf(userId: string): Promise<readonly string[]>;
   readonly keys: Keys;
-  /** Hears of each key that was revoked, here or by another process, within a second. */
+  /** Calls the listener within a second for each key that was revoked, by this process or another. */
   onRevoked(listener: (userId: string, keyId: string) => void): void;
   close(): void;
 }
 
-export type { Declared, TeamView, UserView };
+export type { DeclaredPeople as Declared, TeamView, UserView };
 
-export interface DirectoryOptions {
+interface DirectoryOptions {
   readonly documents: SessionStore['documents'];
   readonly watch: SessionStore['watch'];
-  readonly declared: () => Declared;
-  /** For tests that move time by hand. */
+  readonly declared: () => DeclaredPeople;
+  /** A clock for tests. */
   readonly now?: () => number;
 }
 
@@ -37,21 +34,21 @@ export function createDirectory(options: DirectoryOptions): Directory {
   const keys = createKeys({ documents, isUser, now });
   const listeners = new Set<(userId: string, keyId: string) => void>();
 
-  async function tellOfRevoked(id: string): Promise<void> {
+  async function notifyRevoked(id: string): Promise<void> {
     if (listeners.size === 0) return;
-    const view = await keys.get(id);
-    if (view?.state !== 'revoked') return;
-    for (const listener of listeners) listener(view.userId, id);
+    const key = await keys.get(id);
+    if (key?.state !== 'revoked') return;
+    for (const listener of listeners) listener(key.userId, id);
   }
 
   const stop = options.watch((change) => {
-    if (change.kind === 'lost') keys.changed();
+    if (change.kind === 'lost') keys.forgetCached();
     else if (change.kind !== 'document') return;
-    else if (change.collection === userCollection) keys.changed();
+    else if (change.collection === userCollection) keys.forgetCached();
     else if (change.collection === keyCollection) {
-      keys.changed(change.key);
-      // Whoever revoked it ends its sessions; this is for the case that it could not.
-      void tellOfRevoked(change.key).catch(() => {});
+      keys.forgetCached(change.key);
+      // The process that revoked the key ends its sessions. This is for the case that it could not.
+      void notifyRevoked(change.key).catch(() => {});
     }
   });
 

@@ -1,18 +1,25 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../errors.ts';
-import type { Documents } from '../stores/documents.ts';
-import { everyDocument } from './every-document.ts';
-import { type KeyRecord, type KeyView, keyCollection, keyText, readKey, stateOf, viewOf } from './key-record.ts';
-import { createLastUses } from './last-uses.ts';
-import type { Ceiling, UserPrincipal } from './principal.ts';
+import { type Documents, readAllDocuments } from '../stores/documents.ts';
+import {
+  createLastUseLog,
+  findKeyState,
+  type KeyRecord,
+  type KeyView,
+  keyCollection,
+  parseKeyRecord,
+  toKeyView,
+  writeKeyRecord,
+} from './key-record.ts';
+import type { AccessCeiling, UserPrincipal } from './principal.ts';
 import { mintToken, type PresentedToken } from './token.ts';
-import { noUser } from './users.ts';
+import { userNotFound } from './users.ts';
 import { createKeyVerifier } from './verify-key.ts';
 
-export interface KeyDraft {
+interface KeyDraft {
   readonly userId: string;
-  readonly ceiling: Ceiling;
-  /** It never expires unless this is said. */
+  readonly ceiling: AccessCeiling;
+  /** The lifetime; without it the key never expires. */
   readonly lifeSeconds?: number | undefined;
 }
 
@@ -26,126 +33,130 @@ export interface Keys {
   create(draft: KeyDraft): Promise<MintedKey>;
   get(id: string): Promise<KeyView | undefined>;
   list(filter?: { readonly userId?: string | undefined }): Promise<KeyView[]>;
-  /** For good. Answers the key as it is then; undefined when there is none. */
+  /** Revokes a key for good. Returns it as it is then; undefined when there is none. */
   revoke(id: string): Promise<KeyView | undefined>;
-  /** Another secret under the same id; the one before it is taken for a while longer, if that is said. */
+  /** Gives the key a new secret; the old one is accepted for `overlapSeconds`. */
   rotate(id: string, overlapSeconds?: number): Promise<MintedKey>;
-  /** UNAUTHENTICATED unless the secret verifies and the key is good. A promise only when the store has to be asked. */
+  /**
+   * Throws UNAUTHENTICATED unless the secret verifies and the key is active. A promise only when the store is needed.
+   */
   verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
-  /** Whether a key is good, by the store and not by memory. */
+  /** Tells whether a key is active, by the store and not by the cache. */
   isGood(id: string): Promise<boolean>;
-  /** Whether keys of more than one user are good; at most a second old. */
+  /** Tells whether keys of more than one user are active; at most a second old. */
   areOfSeveralUsers(): Promise<boolean>;
 }
 
-export interface KeysOptions {
+interface KeysOptions {
   readonly documents: Documents;
   readonly isUser: (name: string) => Promise<boolean>;
   readonly now: () => number;
 }
 
-const mostTries = 16;
-const rememberedMs = 750;
+const maxTries = 16;
+const cacheMs = 750;
 
-/** `changed` is for whoever hears of changes made elsewhere. */
-export function createKeys(options: KeysOptions): Keys & { changed(id?: string): void } {
+/** `forgetCached` is for the listener to changes that other processes make. */
+export function createKeys(options: KeysOptions): Keys & { forgetCached(id?: string): void } {
   const { documents, isUser, now } = options;
-  const uses = createLastUses(documents, now);
-  const verifier = createKeyVerifier({ read, isUser, used: uses.note, now });
-  let several: { readonly at: number; readonly answer: Promise<boolean> } | undefined;
+  const uses = createLastUseLog(documents, now);
+  const verifier = createKeyVerifier({ readRecord, isUser, onVerified: uses.note, now });
+  let severalUsers: { readonly at: number; readonly answer: Promise<boolean> } | undefined;
 
-  async function read(id: string): Promise<KeyRecord | undefined> {
+  async function readRecord(id: string): Promise<KeyRecord | undefined> {
     const found = await documents.get(keyCollection, id);
-    return found && readKey(id, found.text);
+    return found && parseKeyRecord(id, found.text);
   }
 
-  async function all(): Promise<KeyRecord[]> {
-    const found = await everyDocument(documents, keyCollection);
-    return found.flatMap(({ key, text }) => readKey(key, text) ?? []);
+  async function readAllRecords(): Promise<KeyRecord[]> {
+    const found = await readAllDocuments(documents, keyCollection);
+    return found.flatMap(({ key, text }) => parseKeyRecord(key, text) ?? []);
   }
 
-  function changed(id?: string): void {
+  function forgetCached(id?: string): void {
     verifier.forget(id);
-    several = undefined;
+    severalUsers = undefined;
   }
 
-  async function shown(record: KeyRecord): Promise<KeyView> {
-    return viewOf(record, await uses.of(record.id), now());
+  async function describeKey(record: KeyRecord): Promise<KeyView> {
+    return toKeyView(record, await uses.of(record.id), now());
   }
 
-  /** Reads, decides and writes until nobody else was faster; undefined when there is no such key. */
-  async function change(id: string, decide: (record: KeyRecord) => KeyRecord): Promise<KeyRecord | undefined> {
-    if (!isId(id)) return undefined;
-    for (let tries = 0; tries < mostTries; tries++) {
+  /** Reads, decides and writes, again after a conflict; undefined when there is no such key. */
+  async function changeKey(id: string, decide: (record: KeyRecord) => KeyRecord): Promise<KeyRecord | undefined> {
+    if (!isKeyId(id)) return undefined;
+    for (let tries = 0; tries < maxTries; tries++) {
       const found = await documents.get(keyCollection, id);
-      const record = found && readKey(id, found.text);
+      const record = found && parseKeyRecord(id, found.text);
       if (record === undefined) return undefined;
-      const wanted = decide(record);
-      if (wanted === record) return record;
-      const put = await documents.put(keyCollection, id, keyText(wanted), { expectedVersion: found?.version ?? 0 });
-      changed(id);
-      if (put.outcome === 'written') return wanted;
+      const next = decide(record);
+      if (next === record) return record;
+      const put = await documents.put(keyCollection, id, writeKeyRecord(next), {
+        expectedVersion: found?.version ?? 0,
+      });
+      forgetCached(id);
+      if (put.outcome === 'written') return next;
     }
     throw new AmbitError('OVERLOADED', { what: 'Others are changing this key just now.', hint: 'Try again.' });
   }
 
-  async function write(record: KeyRecord): Promise<void> {
-    const put = () => documents.put(keyCollection, record.id, keyText(record), { expectedVersion: 0 });
+  async function writeNewKey(record: KeyRecord): Promise<void> {
+    const put = () => documents.put(keyCollection, record.id, writeKeyRecord(record), { expectedVersion: 0 });
     let { outcome } = await put();
     if (outcome === 'full') {
-      // Those that will never work again make room.
-      for (const each of await all()) if (stateOf(each, now()) !== 'active') await forget(each.id);
+      // Expired and revoked keys make room.
+      for (const each of await readAllRecords()) if (findKeyState(each, now()) !== 'active') await deleteKey(each.id);
       ({ outcome } = await put());
     }
     if (outcome !== 'written') throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for a further key.' });
   }
 
-  async function forget(id: string): Promise<void> {
+  async function deleteKey(id: string): Promise<void> {
     await documents.delete(keyCollection, id);
     await uses.forget(id);
-    changed(id);
+    forgetCached(id);
   }
 
   return {
     async create({ userId, ceiling, lifeSeconds }) {
-      if (!(await isUser(userId))) throw noUser(userId);
+      if (!(await isUser(userId))) throw userNotFound(userId);
       const id = randomBytes(16).toString('hex');
       const { token, digest } = mintToken('ambk', id);
       const createdAt = now();
       const expiresAt = lifeSeconds === undefined ? null : createdAt + lifeSeconds * 1000;
       const record = { id, digest, previous: null, userId, ceiling, createdAt, expiresAt, revokedAt: null };
-      await write(record);
-      changed(id);
-      // Removed in between: whoever removed the user may have looked for keys just before this one was there.
+      await writeNewKey(record);
+      forgetCached(id);
+      // The user may have been removed meanwhile, and that removal cannot have seen this key.
       if (!(await isUser(userId))) {
-        await forget(id);
-        throw noUser(userId);
+        await deleteKey(id);
+        throw userNotFound(userId);
       }
-      return { view: viewOf(record, undefined, createdAt), key: token };
+      return { view: toKeyView(record, undefined, createdAt), key: token };
     },
 
     async get(id) {
-      const record = isId(id) ? await read(id) : undefined;
-      return record && shown(record);
+      const record = isKeyId(id) ? await readRecord(id) : undefined;
+      return record && describeKey(record);
     },
 
     async list({ userId } = {}) {
       const lastUses = await uses.all();
-      return (await all())
+      return (await readAllRecords())
         .filter((record) => userId === undefined || record.userId === userId)
         .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
-        .map((record) => viewOf(record, lastUses.get(record.id), now()));
+        .map((record) => toKeyView(record, lastUses.get(record.id), now()));
     },
 
     async revoke(id) {
-      const record = await change(id, (each) => (each.revokedAt === null ? { ...each, revokedAt: now() } : each));
-      return record && shown(record);
+      const record = await changeKey(id, (each) => (each.revokedAt === null ? { ...each, revokedAt: now() } : each));
+      return record && describeKey(record);
     },
 
     async rotate(id, overlapSeconds = 0) {
       const { token, digest } = mintToken('ambk', id);
-      const record = await change(id, (each) => {
-        const state = stateOf(each, now());
+      const record = await changeKey(id, (each) => {
+        const state = findKeyState(each, now());
         if (state !== 'active') {
           throw new AmbitError('REQUEST_INVALID', {
             what: `The key is ${state}, and cannot be rotated.`,
@@ -154,39 +165,39 @@ export function createKeys(options: KeysOptions): Keys & { changed(id?: string):
         }
         return { ...each, digest, previous: { digest: each.digest, until: now() + overlapSeconds * 1000 } };
       });
-      if (record === undefined) throw noKey();
-      return { view: await shown(record), key: token };
+      if (record === undefined) throw keyNotFound();
+      return { view: await describeKey(record), key: token };
     },
 
     verify: verifier.verify,
 
     async isGood(id) {
-      const record = await read(id);
-      return record !== undefined && stateOf(record, now()) === 'active' && isUser(record.userId);
+      const record = await readRecord(id);
+      return record !== undefined && findKeyState(record, now()) === 'active' && isUser(record.userId);
     },
 
     areOfSeveralUsers() {
-      if (several !== undefined && performance.now() - several.at < rememberedMs) return several.answer;
-      const answer = all().then((records) => {
-        const good = records.filter((record) => stateOf(record, now()) === 'active');
+      if (severalUsers !== undefined && performance.now() - severalUsers.at < cacheMs) return severalUsers.answer;
+      const answer = readAllRecords().then((records) => {
+        const good = records.filter((record) => findKeyState(record, now()) === 'active');
         return new Set(good.map(({ userId }) => userId)).size > 1;
       });
-      const asked = { at: performance.now(), answer };
-      several = asked;
+      const query = { at: performance.now(), answer };
+      severalUsers = query;
       answer.catch(() => {
-        if (several === asked) several = undefined;
+        if (severalUsers === query) severalUsers = undefined;
       });
       return answer;
     },
 
-    changed,
+    forgetCached,
   };
 }
 
-export function noKey(): AmbitError {
+export function keyNotFound(): AmbitError {
   return new AmbitError('KEY_NOT_FOUND');
 }
 
-function isId(id: string): boolean {
+function isKeyId(id: string): boolean {
   return /^[a-z0-9-]{1,64}$/.test(id);
 }

@@ -1,60 +1,60 @@
 import type { TrustLevel } from '../rules/trust-level.ts';
 import type { PresentedToken } from './token.ts';
 
-/** What a credential of a user can do at most, whoever else that user is. */
-export interface Ceiling {
+/** The most that a credential of a user allows, whatever else the user may do. */
+export interface AccessCeiling {
   readonly trustLevel: TrustLevel;
-  /** The only workspaces where it may be direct, when those are not all of them; elsewhere it is sandboxed. */
+  /** The workspaces with direct trust when not all have it; elsewhere it is sandboxed. */
   readonly directIn?: readonly string[];
-  /** Null when it is not limited to some. */
+  /** The workspaces that it may use; null for all. */
   readonly workspaces: readonly string[] | null;
-  /** The permissions it can bring into a session; null when it is not limited to some. */
+  /** The permissions that it can bring into a session; null for all. */
   readonly scopes: readonly string[] | null;
 }
 
-/** Permissions that a token brings with each request, and that are never written into a session. */
+/** Permissions that a token brings with each request. They are never stored in a session. */
 export interface TokenPermissions {
-  /** Those it brings. */
+  /** The permissions that the token brings. */
   readonly brought: readonly string[];
-  /** All that tokens of its issuer decide about, with the scope that brings each: nobody else can give these. */
+  /** All permissions that tokens of its issuer decide about, with the scope of each. Nothing else can grant these. */
   readonly governed: Readonly<Record<string, string>>;
 }
 
-/** A person or program that has proven a name by a credential of its own, and is bound to no session. */
+/** A person or program that has proven a name with its own credential, independent of any session. */
 export interface UserPrincipal {
   readonly kind: 'user';
   readonly userId: string;
   readonly via: 'key' | 'jwt';
-  /** The key it was proven by: a session opened with it ends when it is revoked. */
+  /** The key of the proof. A session that was opened with it ends when it is revoked. */
   readonly keyId?: string;
-  readonly ceiling: Ceiling;
+  readonly ceiling: AccessCeiling;
   readonly token?: {
-    /** The instant it expires: nothing that stands open is served longer. */
+    /** The time at which it expires; open streams end then. */
     readonly until: number;
-    /** What every use of it needs. */
+    /** The scopes that every use of it needs. */
     readonly scopes: readonly string[];
     readonly permissions: TokenPermissions;
   };
 }
 
-/** Who is proven to be calling, and by what. */
+/** The proven caller, by kind of proof. */
 export type Principal =
   | { readonly kind: 'session'; readonly sessionId: string; readonly userId: string }
   | UserPrincipal
   | { readonly kind: 'local'; readonly userId: string }
   | { readonly kind: 'anonymous'; readonly userId: string };
 
-/** Who is at the other end of the connection; behind a proxy, the proxy. */
-export interface Origin {
+/** The other end of the connection; behind a proxy, the proxy. */
+export interface ConnectionOrigin {
   readonly loopback: boolean;
   readonly address: string | undefined;
 }
 
-/** What came with the request; nothing in it is proven yet. */
-export type Credential =
-  | ({ readonly kind: 'bearer'; readonly presented: PresentedToken } & Origin)
-  | ({ readonly kind: 'none' } & Origin)
-  /** Stdio: whoever started us owns both ends of the pipe; the session was opened for them. */
+/** The credential of a request, not yet verified. */
+export type PresentedCredential =
+  | ({ readonly kind: 'bearer'; readonly presented: PresentedToken } & ConnectionOrigin)
+  | ({ readonly kind: 'none' } & ConnectionOrigin)
+  /** Stdio: the process that started us owns both ends of the pipe, and the session was opened for it. */
   | { readonly kind: 'pipe'; readonly sessionId: string };
 
 export const localUser = 'local';

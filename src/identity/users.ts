@@ -1,12 +1,12 @@
 import { AmbitError } from '../errors.ts';
-import type { Documents } from '../stores/documents.ts';
-import { everyDocument } from './every-document.ts';
-import { checkTeamNames, checkUserName } from './names.ts';
+import { teamNamePattern, userNamePattern } from '../lib/text/name-patterns.ts';
+import { type Documents, readAllDocuments } from '../stores/documents.ts';
+import { anonymousUser } from './principal.ts';
 
 export const userCollection = 'users';
 
-/** What the configuration says of people; it wins over the store, and only whoever edits the file changes it. */
-export interface Declared {
+/** People of the configuration. They take precedence over the store and are changed only in the file. */
+export interface DeclaredPeople {
   readonly organisation?: string | undefined;
   readonly teams: readonly string[];
   readonly users: readonly { readonly name: string; readonly teams: readonly string[] }[];
@@ -15,7 +15,7 @@ export interface Declared {
 export interface UserView {
   readonly name: string;
   readonly teams: readonly string[];
-  /** Written in the configuration, and changed only there. */
+  /** True for a user of the configuration, who is changed only there. */
   readonly declared: boolean;
   readonly createdAt: string | null;
 }
@@ -27,33 +27,33 @@ export interface TeamView {
 }
 
 export interface Users {
-  /** One who is there already joins the teams named. */
+  /** Adds a user; an existing one joins the given teams. */
   add(name: string, teams?: readonly string[]): Promise<UserView>;
-  /** Takes the place of the teams there were. */
+  /** Replaces the teams of a user. */
   setTeams(name: string, teams: readonly string[]): Promise<UserView>;
   get(name: string): Promise<UserView | undefined>;
   list(): Promise<UserView[]>;
-  /** False when there was no such user in the store. What the user had is left to whoever asks. */
+  /** False when there is no such user in the store. The caller handles the user's keys and sessions. */
   remove(name: string): Promise<boolean>;
-  /** The declared ones, and those somebody is in. */
+  /** Lists the declared teams and all that have a member. */
   teams(): Promise<TeamView[]>;
 }
 
-interface Stored {
+interface StoredUser {
   readonly teams: readonly string[];
   readonly createdAt: number;
 }
 
-const mostTries = 16;
+const maxTries = 16;
 
-export function createUsers(documents: Documents, declared: () => Declared, now: () => number): Users {
-  function inFile(name: string): UserView | undefined {
+export function createUsers(documents: Documents, declared: () => DeclaredPeople, now: () => number): Users {
+  function findDeclared(name: string): UserView | undefined {
     const found = declared().users.find((each) => each.name === name);
     return found && { name, teams: found.teams, declared: true, createdAt: null };
   }
 
-  function assertNotInFile(name: string): void {
-    if (inFile(name) === undefined) return;
+  function assertNotDeclared(name: string): void {
+    if (findDeclared(name) === undefined) return;
     throw new AmbitError('REQUEST_INVALID', {
       what: `The user "${name}" is declared in the configuration, and is changed only there.`,
       hint: 'Edit governance.users in the configuration.',
@@ -61,16 +61,16 @@ export function createUsers(documents: Documents, declared: () => Declared, now:
     });
   }
 
-  /** Reads, decides and writes until nobody else was faster. */
-  async function change(name: string, decide: (stored: Stored | undefined) => Stored): Promise<UserView> {
+  /** Reads, decides and writes, again after a conflict. */
+  async function changeUser(name: string, decide: (stored: StoredUser | undefined) => StoredUser): Promise<UserView> {
     checkUserName(name);
-    assertNotInFile(name);
-    for (let tries = 0; tries < mostTries; tries++) {
+    assertNotDeclared(name);
+    for (let tries = 0; tries < maxTries; tries++) {
       const found = await documents.get(userCollection, name);
-      const wanted = decide(found && readStored(found.text));
-      const text = JSON.stringify({ v: 1, ...wanted });
+      const next = decide(found && parseStoredUser(found.text));
+      const text = JSON.stringify({ v: 1, ...next });
       const put = await documents.put(userCollection, name, text, { expectedVersion: found?.version ?? 0 });
-      if (put.outcome === 'written') return viewOf(name, wanted);
+      if (put.outcome === 'written') return toUserView(name, next);
       if (put.outcome === 'full') throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for more users.' });
     }
     throw new AmbitError('OVERLOADED', { what: 'Others are changing this user just now.', hint: 'Try again.' });
@@ -79,38 +79,38 @@ export function createUsers(documents: Documents, declared: () => Declared, now:
   return {
     async add(name, teams = []) {
       const joined = checkTeamNames(teams);
-      return change(name, (stored) => ({
+      return changeUser(name, (stored) => ({
         teams: checkTeamNames([...(stored?.teams ?? []), ...joined]),
         createdAt: stored?.createdAt ?? now(),
       }));
     },
 
     async setTeams(name, teams) {
-      const wanted = checkTeamNames(teams);
-      return change(name, (stored) => {
-        if (stored === undefined) throw noUser(name);
-        return { ...stored, teams: wanted };
+      const next = checkTeamNames(teams);
+      return changeUser(name, (stored) => {
+        if (stored === undefined) throw userNotFound(name);
+        return { ...stored, teams: next };
       });
     },
 
     async get(name) {
-      const known = inFile(name);
+      const known = findDeclared(name);
       if (known !== undefined) return known;
-      const found = isKey(name) ? await documents.get(userCollection, name) : undefined;
-      return found && viewOf(name, readStored(found.text));
+      const found = isStorableName(name) ? await documents.get(userCollection, name) : undefined;
+      return found && toUserView(name, parseStoredUser(found.text));
     },
 
     async list() {
-      const stored = await everyDocument(documents, userCollection);
-      const views = stored.map(({ key, text }) => inFile(key) ?? viewOf(key, readStored(text)));
+      const stored = await readAllDocuments(documents, userCollection);
+      const views = stored.map(({ key, text }) => findDeclared(key) ?? toUserView(key, parseStoredUser(text)));
       const known = new Set(views.map(({ name }) => name));
-      const others = declared().users.flatMap(({ name }) => (known.has(name) ? [] : [inFile(name) as UserView]));
-      return [...views, ...others].sort(byName);
+      const others = declared().users.flatMap(({ name }) => (known.has(name) ? [] : [findDeclared(name) as UserView]));
+      return [...views, ...others].sort(compareNames);
     },
 
     async remove(name) {
-      assertNotInFile(name);
-      return isKey(name) && (await documents.delete(userCollection, name)).outcome === 'deleted';
+      assertNotDeclared(name);
+      return isStorableName(name) && (await documents.delete(userCollection, name)).outcome === 'deleted';
     },
 
     async teams() {
@@ -121,17 +121,17 @@ export function createUsers(documents: Documents, declared: () => Declared, now:
       const inConfiguration = new Set(declared().teams);
       return [...members]
         .map(([name, each]) => ({ name, declared: inConfiguration.has(name), members: each }))
-        .sort(byName);
+        .sort(compareNames);
     },
   };
 }
 
-export function noUser(name: string): AmbitError {
+export function userNotFound(name: string): AmbitError {
   return new AmbitError('USER_NOT_FOUND', { what: `There is no user "${name.slice(0, 128)}".` });
 }
 
-/** Whoever asks may have any text for a name; a store takes only some as a key. */
-function isKey(name: string): boolean {
+/** Tells whether a name is valid as a key of the store. Callers may pass any text. */
+function isStorableName(name: string): boolean {
   try {
     checkUserName(name);
     return true;
@@ -140,12 +140,12 @@ function isKey(name: string): boolean {
   }
 }
 
-function viewOf(name: string, { teams, createdAt }: Stored): UserView {
+function toUserView(name: string, { teams, createdAt }: StoredUser): UserView {
   return { name, teams, declared: false, createdAt: new Date(createdAt).toISOString() };
 }
 
-/** What is not as it was written is a user without teams: policies are missing rather than another team's. */
-function readStored(text: string): Stored {
+/** Parses a stored user. A damaged entry is a user without teams, who gets no policies rather than another team's. */
+function parseStoredUser(text: string): StoredUser {
   try {
     const { teams, createdAt } = JSON.parse(text) as Record<string, unknown>;
     if (Array.isArray(teams) && teams.every((team) => typeof team === 'string') && Number.isFinite(createdAt)) {
@@ -157,6 +157,30 @@ function readStored(text: string): Stored {
   return { teams: [], createdAt: 0 };
 }
 
-function byName(a: { readonly name: string }, b: { readonly name: string }): number {
+function compareNames(a: { readonly name: string }, b: { readonly name: string }): number {
   return a.name < b.name ? -1 : 1;
+}
+
+function checkUserName(name: string): void {
+  if (!userNamePattern.test(name)) {
+    refuseName('That is no name of a user: it has up to 128 letters, digits and "._@|:-", a letter or digit first.');
+  }
+  if (name === anonymousUser) refuseName(`"${anonymousUser}" is the name of those who prove none.`);
+}
+
+/** Checks team names and returns each once, in order. */
+function checkTeamNames(names: readonly string[]): string[] {
+  if (names.length > 100) refuseName('A user is in at most 100 teams.');
+  for (const name of names) {
+    if (!teamNamePattern.test(name)) {
+      refuseName(
+        'That is no name of a team: it has up to 64 letters, digits, ".", "_" and "-", a letter or digit first.',
+      );
+    }
+  }
+  return [...new Set(names)];
+}
+
+function refuseName(what: string): never {
+  throw new AmbitError('REQUEST_INVALID', { what });
 }

@@ -1,98 +1,100 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../errors.ts';
-import { type KeyRecord, stateOf } from './key-record.ts';
+import { findKeyState, type KeyRecord } from './key-record.ts';
 import type { UserPrincipal } from './principal.ts';
-import { digestsEqual, isWhole, type PresentedToken } from './token.ts';
+import { digestsEqual, hasValidChecksum, type PresentedToken } from './token.ts';
 
-export interface VerifyOptions {
-  /** From the store; undefined when there is no such key. */
-  read(id: string): Promise<KeyRecord | undefined>;
-  /** Whether there is this user still. */
+interface KeyVerifierOptions {
+  /** Reads a key from the store; undefined when there is none. */
+  readRecord(id: string): Promise<KeyRecord | undefined>;
+  /** Tells whether the user still exists. */
   isUser(name: string): Promise<boolean>;
-  /** A key has been verified by the store. */
-  used(id: string): void;
+  /** Called after the store has verified a key. */
+  onVerified(id: string): void;
   now(): number;
 }
 
-export interface KeyVerifier {
-  /** UNAUTHENTICATED unless the secret verifies and the key is good. A promise only when the store has to be asked. */
+interface KeyVerifier {
+  /**
+   * Throws UNAUTHENTICATED unless the secret verifies and the key is active. A promise only when the store is needed.
+   */
   verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
-  /** Something about this key is new, or about all of them. */
+  /** Drops what is cached about this key, or about all. */
   forget(id?: string): void;
 }
 
-interface Secret {
+interface VerifiedSecret {
   readonly digest: string;
   readonly until: number;
   readonly readAt: number;
 }
 
-interface Proven {
+interface VerifiedKey {
   readonly principal: UserPrincipal;
-  /** Two while the one before a rotation is still taken. */
-  readonly secrets: readonly Secret[];
+  /** Two entries while the secret before a rotation is still accepted. */
+  readonly secrets: readonly VerifiedSecret[];
 }
 
-/** Within this time a key that was revoked stops working everywhere, even where nothing was heard of it. */
-const provenMs = 750;
-const mostProven = 10_000;
-/** What an unknown key is compared with; no token has this digest. */
-const nobody = randomBytes(32).toString('hex');
+/** The time for which a verified key is cached, and after which a revoked one has stopped working everywhere. */
+const cacheMs = 750;
+const maxVerifiedKeys = 10_000;
+/** The digest that unknown keys are compared with; no token has it. */
+const unknownDigest = randomBytes(32).toString('hex');
 
-export function createKeyVerifier({ read, isUser, used, now }: VerifyOptions): KeyVerifier {
-  const proven = new Map<string, Proven>();
+export function createKeyVerifier({ readRecord, isUser, onVerified, now }: KeyVerifierOptions): KeyVerifier {
+  const verifiedKeys = new Map<string, VerifiedKey>();
   let changes = 0;
 
-  /** Only whoever holds the secret is answered from memory: for others a known id takes as long as an unknown one. */
-  function remembered({ kind, id, digest }: PresentedToken): UserPrincipal | undefined {
-    const known = kind === 'ambk' && id !== undefined ? proven.get(id) : undefined;
+  /** Answers from memory only for the right secret, so that others cannot tell known ids from unknown ones by time. */
+  function findCached({ kind, id, digest }: PresentedToken): UserPrincipal | undefined {
+    const known = kind === 'ambk' && id !== undefined ? verifiedKeys.get(id) : undefined;
     const secret = known?.secrets.find((each) => digestsEqual(each.digest, digest));
-    if (secret === undefined || performance.now() - secret.readAt >= provenMs) return undefined;
+    if (secret === undefined || performance.now() - secret.readAt >= cacheMs) return undefined;
     return now() < secret.until ? known?.principal : undefined;
   }
 
-  async function byStore({ kind, id, token, digest }: PresentedToken): Promise<UserPrincipal> {
-    // Typos are told from the key alone.
-    if (kind !== 'ambk' || id === undefined || !isWhole(token)) throw new AmbitError('UNAUTHENTICATED');
+  async function verifyByStore({ kind, id, token, digest }: PresentedToken): Promise<UserPrincipal> {
+    // The checksum detects typos without the store.
+    if (kind !== 'ambk' || id === undefined || !hasValidChecksum(token)) throw new AmbitError('UNAUTHENTICATED');
     const [readAt, before] = [performance.now(), changes];
-    const record = await read(id);
-    // Both are compared, whatever comes of it: an unknown key, a wrong secret and an old one take the same way.
-    const isCurrent = digestsEqual(record?.digest ?? nobody, digest);
-    const isPrevious = digestsEqual(record?.previous?.digest ?? nobody, digest);
+    const record = await readRecord(id);
+    // Both are always compared, so that an unknown key, a wrong secret and an old one take the same time.
+    const isCurrent = digestsEqual(record?.digest ?? unknownDigest, digest);
+    const isPrevious = digestsEqual(record?.previous?.digest ?? unknownDigest, digest);
     if (record === undefined || !(isCurrent || isPrevious)) throw new AmbitError('UNAUTHENTICATED');
-    // From here on the caller holds the secret, or held it, and may know what has become of the key.
-    const state = stateOf(record, now());
-    if (state !== 'active') throw noLonger(`The key has ${state === 'revoked' ? 'been revoked' : 'expired'}.`);
+    // From here on the caller has, or had, the secret and may learn the state of the key.
+    const state = findKeyState(record, now());
+    if (state !== 'active') throw refuseKey(`The key has ${state === 'revoked' ? 'been revoked' : 'expired'}.`);
     const until = Math.min(record.expiresAt ?? Infinity, isCurrent ? Infinity : (record.previous?.until ?? 0));
-    if (now() >= until) throw noLonger('The key has been rotated, and this is the one before.');
-    if (!(await isUser(record.userId))) throw noLonger('The user of the key is no longer there.');
-    const principal = principalOf(record);
-    if (before === changes) remember(id, principal, { digest, until, readAt });
-    used(id);
+    if (now() >= until) throw refuseKey('The key has been rotated, and this is the one before.');
+    if (!(await isUser(record.userId))) throw refuseKey('The user of the key is no longer there.');
+    const principal = createPrincipal(record);
+    if (before === changes) cacheSecret(id, principal, { digest, until, readAt });
+    onVerified(id);
     return principal;
   }
 
-  function remember(id: string, principal: UserPrincipal, secret: Secret): void {
-    const other = proven.get(id)?.secrets.find(({ digest }) => digest !== secret.digest);
-    proven.delete(id);
-    if (proven.size >= mostProven) proven.delete(proven.keys().next().value as string);
-    proven.set(id, { principal, secrets: other === undefined ? [secret] : [secret, other] });
+  function cacheSecret(id: string, principal: UserPrincipal, secret: VerifiedSecret): void {
+    const other = verifiedKeys.get(id)?.secrets.find(({ digest }) => digest !== secret.digest);
+    verifiedKeys.delete(id);
+    if (verifiedKeys.size >= maxVerifiedKeys) verifiedKeys.delete(verifiedKeys.keys().next().value as string);
+    verifiedKeys.set(id, { principal, secrets: other === undefined ? [secret] : [secret, other] });
   }
 
   return {
-    verify: (presented) => remembered(presented) ?? byStore(presented),
+    verify: (presented) => findCached(presented) ?? verifyByStore(presented),
     forget(id) {
       changes++;
-      if (id === undefined) proven.clear();
-      else proven.delete(id);
+      if (id === undefined) verifiedKeys.clear();
+      else verifiedKeys.delete(id);
     },
   };
 }
 
-function principalOf({ id, userId, ceiling }: KeyRecord): UserPrincipal {
+function createPrincipal({ id, userId, ceiling }: KeyRecord): UserPrincipal {
   return Object.freeze({ kind: 'user', userId, via: 'key', keyId: id, ceiling: Object.freeze(ceiling) });
 }
 
-function noLonger(what: string): AmbitError {
+function refuseKey(what: string): AmbitError {
   return new AmbitError('UNAUTHENTICATED', { what, hint: 'Ask whoever runs Ambit for a new key.' });
 }

@@ -1,37 +1,37 @@
-/** `modern` is MCP 2026-07-28: no handshake, each request describes itself. `handshake` is every revision before. */
+/** `modern` is MCP 2026-07-28: no handshake, each request describes itself. `handshake` is every earlier revision. */
 export type Era = 'modern' | 'handshake';
 
-/** The way to one caller, for what comes before the final answer: progress, logs, pushes, a listen stream. */
+/** The connection to one caller for messages before the final answer: progress, logs, pushes, a listen stream. */
 export interface Channel {
-  /** The connection this belongs to: on stdio many requests share one. */
+  /** The connection this belongs to. On stdio, many requests share one. */
   readonly owner: object;
-  /** False when the caller is not reading fast enough: stop until `onDrain` calls back. */
+  /** False if the caller reads too slowly: stop until `onDrain` calls back. */
   emit(message: Buffer): boolean;
   onDrain(listener: () => void): void;
   isGone(): boolean;
   onGone(listener: () => void): void;
-  /** Nothing will come any more: ends a stream that stands open for this channel alone. */
+  /** Closes a stream that is open for this channel alone. */
   close(): void;
 }
 
-/** Hears what became of a final message: one of the two, once. */
-export interface Delivery {
-  /** All of it was handed to the connection. */
+/** Listener for the fate of a final message. One of the two is called, once. */
+export interface DeliveryListener {
+  /** The whole message was handed to the connection. */
   delivered(): void;
   lost(): void;
 }
 
-/** The final message, or nothing for what is only taken note of. */
-export type Reply =
+/** The final message, or `accepted` for a notification. */
+export type FinalReply =
   | {
       readonly kind: 'message';
       readonly bytes: Buffer;
       readonly status?: number;
       readonly transportId?: string;
-      /** All the scopes that were needed, where an access token lacks some. */
+      /** All scopes that the request needs, if an access token lacks some. */
       readonly scopes?: readonly string[];
-      readonly delivery?: Delivery;
+      readonly delivery?: DeliveryListener;
     }
   | { readonly kind: 'accepted' };
 
-export const accepted: Reply = { kind: 'accepted' };
+export const acceptedReply: FinalReply = { kind: 'accepted' };

@@ -1,222 +1,220 @@
 import { applyEdits, type Edit } from './json/edit.ts';
-import { readingIn } from './json/fold-key.ts';
+import { findReading } from './json/fold-key.ts';
 import {
-  DensityFault,
-  type Member,
-  memberOf,
-  type Plan,
-  rawAt,
-  ScanFault,
+  DensityError,
+  findMember,
+  type JsonMember,
+  type ObjectShape,
+  readRawValue,
+  readStringValue,
+  ScanError,
   type ScanLimits,
-  type Shape,
+  type ScanPlan,
   scanObject,
-  stringAt,
 } from './json/scan.ts';
-import { PlainFault } from './plain-fault.ts';
+import { StacklessError } from './protocol-error.ts';
 
-/** One JSON-RPC message: its bytes as they came, and where its parts lie. */
+/** One JSON-RPC message: its bytes as received, and the positions of its parts. */
 export interface Message {
   readonly bytes: Buffer;
   readonly kind: 'request' | 'notification' | 'response';
-  /** The id's own text (`7`, `"a"`); undefined on notifications, `null` on a response that answers nothing known. */
+  /** The raw text of the id (`7`, `"a"`); undefined on notifications, `null` on a response to an unknown request. */
   readonly id: string | undefined;
   /** Empty on responses. */
   readonly method: string;
-  readonly shape: Shape;
-  readonly params: Member | undefined;
-  readonly result: Member | undefined;
-  readonly error: Member | undefined;
+  readonly shape: ObjectShape;
+  readonly params: JsonMember | undefined;
+  readonly result: JsonMember | undefined;
+  readonly error: JsonMember | undefined;
   /** `_meta` of params or result. */
-  readonly meta: Shape | undefined;
+  readonly meta: ObjectShape | undefined;
 }
 
-/** What is wrong with a message, in words for whoever sent it. */
-export class MessageFault extends PlainFault {
-  /** True when the bytes are not JSON at all (−32700), false when they are no JSON-RPC message (−32600). */
-  readonly notJson: boolean;
-  /** True when it may be a message, but holds more than is looked at in one. */
-  readonly tooDense: boolean;
-  /** The id of the request that failed, as far as it can be known: on stdio only it tells the sender which one. */
+/** The error of a message, in words for its sender. */
+export class MessageError extends StacklessError {
+  /** True if the bytes are no JSON (−32700), false if they are no JSON-RPC message (−32600). */
+  readonly isNotJson: boolean;
+  /** True if it may be valid, but holds more than one message may. */
+  readonly isTooDense: boolean;
+  /** The id of the failed request, if known. On stdio only the id tells the sender which request failed. */
   readonly id: string;
 
   constructor(what: string, notJson: boolean, id = 'null', tooDense = false) {
     super(what);
-    this.name = 'MessageFault';
-    this.notJson = notJson;
-    this.tooDense = tooDense;
+    this.name = 'MessageError';
+    this.isNotJson = notJson;
+    this.isTooDense = tooDense;
     this.id = id;
   }
 }
 
-const relatedTask = 'io.modelcontextprotocol/related-task';
-const plan: Plan = {
-  params: { _meta: { [relatedTask]: {} } },
-  result: { _meta: { [relatedTask]: {} }, task: {} },
+const relatedTaskKey = 'io.modelcontextprotocol/related-task';
+const plan: ScanPlan = {
+  params: { _meta: { [relatedTaskKey]: {} } },
+  result: { _meta: { [relatedTaskKey]: {} }, task: {} },
   error: {},
 };
 
 /**
- * Sorting and comparing the keys of one object takes time that grows faster than its length, and nobody else is served
- * meanwhile. No protocol object and no sensible argument has so many. The same holds for all values of a message: they
- * are read, judged, hashed and signed for.
+ * Limits of client messages. Sorting and comparing the keys of one object takes more than linear time and blocks
+ * everybody else. No protocol object and no sensible argument has so many. The same holds for all values of a message:
+ * they are read, judged, hashed and signed.
  */
 const clientLimits = { maxKeys: 10_000, maxValues: 100_000 } as const satisfies ScanLimits;
-
-/** Values in one message of a client, or in one batch of them. */
+/** Limit of values in one client message, or in one batch. */
 export const maxClientValues = clientLimits.maxValues;
-
-/** From this size on, a message that is read once more is not scanned once more. Its bytes never change. */
+/** Size from which a message is cached, so that reading it again needs no second scan. Its bytes never change. */
 const largeBytes = 256 * 1024;
-const largeOnes = new WeakMap<Buffer, Message>();
+const largeMessages = new WeakMap<Buffer, Message>();
 
-/** Reads one JSON-RPC message of a client; throws MessageFault when it is none, or holds too many keys or values. */
+/** Reads one JSON-RPC message of a client. Throws MessageError if it is none, or has too many keys or values. */
 export function readClientMessage(text: Buffer): Message {
-  return readOnce(text, clientLimits);
+  return readCached(text, clientLimits);
 }
 
-/** Reads one JSON-RPC message; throws MessageFault when it is none. */
+/** Reads one JSON-RPC message. Throws MessageError if it is none. */
 export function readMessage(text: Buffer): Message {
-  return readOnce(text, undefined);
+  return readCached(text, undefined);
 }
 
-function readOnce(text: Buffer, limits: ScanLimits | undefined): Message {
-  if (text.length < largeBytes) return read(text, limits);
-  const known = largeOnes.get(text);
+function readCached(text: Buffer, limits: ScanLimits | undefined): Message {
+  if (text.length < largeBytes) return parseMessage(text, limits);
+  const known = largeMessages.get(text);
   if (known !== undefined) return known;
-  const message = read(text, limits);
-  largeOnes.set(text, message);
-  largeOnes.set(message.bytes, message);
+  const message = parseMessage(text, limits);
+  largeMessages.set(text, message);
+  largeMessages.set(message.bytes, message);
   return message;
 }
 
-function read(text: Buffer, limits: ScanLimits | undefined): Message {
-  const shape = scan(text, limits);
+function parseMessage(text: Buffer, limits: ScanLimits | undefined): Message {
+  const shape = scanMessage(text, limits);
   const bytes = shape.end === text.length ? text : text.subarray(0, shape.end);
   try {
     return readEnvelope(bytes, shape);
   } catch (fault) {
-    if (!(fault instanceof MessageFault)) throw fault;
-    throw new MessageFault(fault.message, false, knownId(bytes, shape));
+    if (!(fault instanceof MessageError)) throw fault;
+    throw new MessageError(fault.message, false, findRequestId(bytes, shape));
   }
 }
 
-// An answer with a broken body keeps its id to itself: it counts the other side's requests, not the sender's.
-function knownId(bytes: Buffer, shape: Shape): string {
+// The id of an invalid answer is not returned: it counts the other side's requests, not the sender's.
+function findRequestId(bytes: Buffer, shape: ObjectShape): string {
   const ids = shape.members.filter((member) => member.key === 'id');
-  const isRequest = memberOf(shape, 'method') && !memberOf(shape, 'result') && !memberOf(shape, 'error');
+  const isRequest = findMember(shape, 'method') && !findMember(shape, 'result') && !findMember(shape, 'error');
   if (!isRequest || ids.length !== 1) return 'null';
   try {
-    return readId(bytes, ids[0] as Member);
+    return readId(bytes, ids[0] as JsonMember);
   } catch {
     return 'null';
   }
 }
 
-function readEnvelope(bytes: Buffer, shape: Shape): Message {
-  let version: Member | undefined;
-  let idMember: Member | undefined;
-  let methodMember: Member | undefined;
-  let params: Member | undefined;
-  let result: Member | undefined;
-  let error: Member | undefined;
+function readEnvelope(bytes: Buffer, shape: ObjectShape): Message {
+  let version: JsonMember | undefined;
+  let idMember: JsonMember | undefined;
+  let methodMember: JsonMember | undefined;
+  let params: JsonMember | undefined;
+  let result: JsonMember | undefined;
+  let error: JsonMember | undefined;
   for (const member of shape.members) {
-    // A known name met twice, or in another spelling, means different things to different readers.
+    // A known name that occurs twice, or in another spelling, means different things to different readers.
     switch (member.key) {
       case 'jsonrpc':
-        version = once(version, member);
+        version = assertOnce(version, member);
         break;
       case 'id':
-        idMember = once(idMember, member);
+        idMember = assertOnce(idMember, member);
         break;
       case 'method':
-        methodMember = once(methodMember, member);
+        methodMember = assertOnce(methodMember, member);
         break;
       case 'params':
-        params = once(params, member);
+        params = assertOnce(params, member);
         break;
       case 'result':
-        result = once(result, member);
+        result = assertOnce(result, member);
         break;
       case 'error':
-        error = once(error, member);
+        error = assertOnce(error, member);
         break;
       default:
         refuseVariant(member.key);
     }
   }
-  if (stringAt(bytes, version) !== '2.0') throw new MessageFault('"jsonrpc" must be "2.0"', false);
+  if (readStringValue(bytes, version) !== '2.0') throw new MessageError('"jsonrpc" must be "2.0"', false);
   if (methodMember !== undefined) {
-    const method = stringAt(bytes, methodMember);
-    if (method === undefined || method === '') throw new MessageFault('"method" must be a non-empty string', false);
+    const method = readStringValue(bytes, methodMember);
+    if (method === undefined || method === '') throw new MessageError('"method" must be a non-empty string', false);
     if (result !== undefined || error !== undefined) {
-      throw new MessageFault('a message is either a request or a response', false);
+      throw new MessageError('a message is either a request or a response', false);
     }
-    if (params !== undefined && params.shape === undefined) throw new MessageFault('"params" must be an object', false);
+    if (params !== undefined && params.shape === undefined) throw new MessageError('"params" must be an object', false);
     const id = idMember === undefined ? undefined : readId(bytes, idMember);
     const kind = id === undefined ? 'notification' : 'request';
-    return { bytes, kind, id, method, shape, params, result, error, meta: memberOf(params?.shape, '_meta')?.shape };
+    return { bytes, kind, id, method, shape, params, result, error, meta: findMember(params?.shape, '_meta')?.shape };
   }
   if ((result === undefined) === (error === undefined)) {
-    throw new MessageFault('a message needs a "method", or exactly one of "result" and "error"', false);
+    throw new MessageError('a message needs a "method", or exactly one of "result" and "error"', false);
   }
-  if (error !== undefined && error.shape === undefined) throw new MessageFault('"error" must be an object', false);
+  if (error !== undefined && error.shape === undefined) throw new MessageError('"error" must be an object', false);
   if (idMember === undefined) {
-    if (error === undefined) throw new MessageFault('a response needs an "id"', false);
+    if (error === undefined) throw new MessageError('a response needs an "id"', false);
     return { bytes, kind: 'response', id: 'null', method: '', shape, params, result, error, meta: undefined };
   }
-  const id = error !== undefined && rawAt(bytes, idMember) === 'null' ? 'null' : readId(bytes, idMember);
-  const meta = memberOf(result?.shape, '_meta')?.shape;
+  const id = error !== undefined && readRawValue(bytes, idMember) === 'null' ? 'null' : readId(bytes, idMember);
+  const meta = findMember(result?.shape, '_meta')?.shape;
   return { bytes, kind: 'response', id, method: '', shape, params, result, error, meta };
 }
 
-/** The message with these edits made, for whoever has to read on in what they leave. */
-export function edited(message: Message, edits: readonly Edit[]): Message {
+/** Applies edits to a message and reads the result again. */
+export function applyMessageEdits(message: Message, edits: readonly Edit[]): Message {
   return edits.length === 0 ? message : readMessage(applyEdits(message.bytes, edits));
 }
 
-/** Where the id lies, for whoever replaces it. */
-export function idMember(message: Message): Member {
-  const member = memberOf(message.shape, 'id');
+/** Finds the member that holds the id. */
+export function findIdMember(message: Message): JsonMember {
+  const member = findMember(message.shape, 'id');
   if (member === undefined) throw new TypeError('the message has no id');
   return member;
 }
 
-function scan(bytes: Buffer, limits: ScanLimits | undefined): Shape {
+function scanMessage(bytes: Buffer, limits: ScanLimits | undefined): ObjectShape {
   try {
     return scanObject(bytes, plan, limits);
   } catch (fault) {
-    if (fault instanceof DensityFault) throw new MessageFault(fault.message, false, 'null', true);
-    if (fault instanceof ScanFault) throw new MessageFault(`not a JSON object: ${fault.message}`, true);
+    if (fault instanceof DensityError) throw new MessageError(fault.message, false, 'null', true);
+    if (fault instanceof ScanError) throw new MessageError(`not a JSON object: ${fault.message}`, true);
     throw fault;
   }
 }
 
-function once(seen: Member | undefined, member: Member): Member {
-  if (seen !== undefined) throw new MessageFault(`"${member.key}" occurs twice`, false);
+function assertOnce(seen: JsonMember | undefined, member: JsonMember): JsonMember {
+  if (seen !== undefined) throw new MessageError(`"${member.key}" occurs twice`, false);
   return member;
 }
 
-const envelope = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
+const envelopeKeys = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
 
 function refuseVariant(key: string): void {
-  const name = readingIn(key, envelope);
+  const name = findReading(key, envelopeKeys);
   if (name !== undefined) {
-    throw new MessageFault(`${JSON.stringify(key)} is not a name of the protocol; write "${name}"`, false);
+    throw new MessageError(`${JSON.stringify(key)} is not a name of the protocol; write "${name}"`, false);
   }
 }
 
-/** Ids are strings, or integers that every JSON reader holds exactly. */
-function readId(bytes: Buffer, member: Member): string {
-  const small = smallNumber(bytes, member.start, member.end);
+/** Reads an id: a string, or an integer that every JSON reader holds exactly. */
+function readId(bytes: Buffer, member: JsonMember): string {
+  const small = readSmallNumber(bytes, member.start, member.end);
   if (small !== undefined) return small;
-  const raw = rawAt(bytes, member);
+  const raw = readRawValue(bytes, member);
   if (raw.charCodeAt(0) === 0x22) return raw;
   if (/^(?:0|-?[1-9][0-9]{0,15})$/.test(raw) && Number.isSafeInteger(Number(raw))) return raw;
-  throw new MessageFault('"id" must be a string or an integer within ±(2^53−1)', false);
+  throw new MessageError('"id" must be a string or an integer within ±(2^53−1)', false);
 }
 
-/** The usual id, a number of few digits, without the detour over a decoder. */
-function smallNumber(bytes: Buffer, start: number, end: number): string | undefined {
+/** Reads the usual id, a short number, without a decoder. */
+function readSmallNumber(bytes: Buffer, start: number, end: number): string | undefined {
   if (end - start > 9 || (bytes[start] === 0x30 && end - start > 1)) return undefined;
   let value = 0;
   for (let i = start; i < end; i++) {

@@ -1,75 +1,93 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { loadConfig } from '../config/load/load.ts';
 import { locateDataDir } from '../config/load/locate.ts';
-import { listenProblems } from '../config/schema/listen-rules.ts';
+import { findListenProblems } from '../config/schema/listen-rules.ts';
 import type { ConfigInput } from '../config/schema/schema.ts';
-import { type Listening, listenHttp } from '../entrances/http/listen.ts';
+import { type HttpListener, listenHttp } from '../entrances/http/listen-http.ts';
+import { serveStdio } from '../entrances/stdio/serve-stdio.ts';
 import { AmbitError } from '../errors.ts';
 import { openGateway } from '../gateway/assembly/open-gateway.ts';
 import type { StageWatch } from '../gateway/compose.ts';
-import type { GatewayOptions } from '../gateway/gateway-options.ts';
+import type { DirectoryAdmin } from '../gateway/directory-admin.ts';
+import { allServers } from '../gateway/exchange.ts';
+import type { Gateway, GatewayOptions } from '../gateway/gateway.ts';
 import type { CallExplanation } from '../gateway/inspect/explain-call.ts';
-import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/inspect/mcp-servers.ts';
-import type { People } from '../gateway/operator/people.ts';
-import { allServers } from '../gateway/routing/for-all.ts';
+import { createMcpServers, describeServer, type SessionServers } from '../gateway/inspect/mcp-servers.ts';
 import type { Log } from '../observability/log/log.ts';
-import { safeLog } from '../observability/log/safe-log.ts';
-import { stderrLog } from '../observability/log/stderr-log.ts';
-import { type Narrowing, type Session, type SessionDraft, type SessionView, viewOf } from '../sessions/session.ts';
-import type { GivenCredentials } from '../upstreams/auth/given-credentials.ts';
-import type { GivenLogins } from '../upstreams/auth/given-logins.ts';
-import { inProcessTransport, type McpTransport } from './in-process-transport.ts';
+import { createSafeLog } from '../observability/log/safe-log.ts';
+import { createStderrLog } from '../observability/log/stderr-log.ts';
+import { readLines } from '../protocol/lines/read-lines.ts';
+import {
+  type Restriction,
+  type Session,
+  type SessionDraft,
+  type SessionView,
+  sessionViewOf,
+} from '../sessions/session.ts';
+import type { CredentialAdmin } from '../upstreams/auth/credential-admin.ts';
+import type { LoginAdmin } from '../upstreams/auth/login-admin.ts';
+
+/** The `Transport` of the official SDK, in both its versions. */
+export interface McpTransport {
+  start(): Promise<void>;
+  send(message: unknown): Promise<void>;
+  close(): Promise<void>;
+  onmessage?: (message: never) => void;
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+}
 
 export interface CreateGatewayOptions {
   /** A configuration as an object, or the path of a file that holds one. */
   readonly config: ConfigInput | string;
-  /** Where Ambit keeps its files; by default where `ambit serve` would. */
+  /** The folder for Ambit's files; by default the one that `ambit serve` would use. */
   readonly dataDir?: string;
   readonly log?: Log;
-  /** Hears of every stage a message passes: to measure them, not to act on. It costs some microseconds a call. */
+  /** Called for every stage a message passes, for measuring only. It costs some microseconds per call. */
   readonly watchStages?: StageWatch;
 }
 
 export interface EmbeddedGateway {
-  /** Opens a session inside its bounds; the token is shown only here. */
+  /** Opens a session within the configured bounds. The token is returned only here. */
   createSession(draft?: SessionDraft): Promise<SessionView & { readonly token: string }>;
   listSessions(): Promise<SessionView[]>;
   endSession(id: string): Promise<boolean>;
-  /** Narrows a session and ends what no longer fits; whatever would widen it is refused. */
-  restrictSession(id: string, change: Narrowing): Promise<SessionView>;
+  /** Restricts a session and ends what is no longer allowed. A change that would widen it is refused. */
+  restrictSession(id: string, change: Restriction): Promise<SessionView>;
   /** The servers a session may use, its context injected, for an agent SDK that starts and calls them itself. */
   resolve(sessionId: string): Promise<SessionServers>;
-  /** What a call of `server__tool` with these arguments would get in this session, by which rule, from which claims. */
+  /** Explains the answer to a call of `server__tool` with these arguments in this session: the rule and its sources. */
   explain(sessionId: string, tool: string, args?: Readonly<Record<string, unknown>>): Promise<CallExplanation>;
-  /** What servers need on behalf of users; values go in and never come out. */
-  readonly credentials: GivenCredentials;
-  /** Logins of users to servers over HTTP; tokens never come out. */
-  readonly logins: GivenLogins;
-  /** Users, teams, and the keys by which users are known over HTTP. */
-  readonly people: People;
-  /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
+  /** Credentials of users for servers. Values can be written but never read. */
+  readonly credentials: CredentialAdmin;
+  /** Logins of users to servers over HTTP. Tokens cannot be read. */
+  readonly logins: LoginAdmin;
+  /** Users, teams, and the API keys that identify users over HTTP. */
+  readonly people: DirectoryAdmin;
+  /** Connects an MCP client of this process in that session, to all servers or to the named one. */
   connect(sessionId: string, server?: string): McpTransport;
-  listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
-  /** Puts another configuration in place without dropping calls; returns the servers that changed. */
+  listen(address?: { readonly host?: string; readonly port?: number }): Promise<HttpListener>;
+  /** Replaces the configuration without dropping calls; returns the servers that changed. */
   reload(config: ConfigInput | string): Promise<string[]>;
   close(): Promise<void>;
 }
 
-/** The gateway in your process: the same pipeline, without a command line around it. */
+/** Runs the gateway in your process, with the same pipeline as `ambit serve`. */
 export function createGateway(options: CreateGatewayOptions): Promise<EmbeddedGateway> {
   return embedGateway(options);
 }
 
-/** As `createGateway`, with another list of stages: for tests. */
+/** Like `createGateway`, with another list of stages, for tests. */
 export async function embedGateway(
   options: CreateGatewayOptions & Pick<GatewayOptions, 'arrangeStages'>,
 ): Promise<EmbeddedGateway> {
-  const log = safeLog(options.log ?? stderrLog());
+  const log = createSafeLog(options.log ?? createStderrLog());
   const configFile = typeof options.config === 'string' ? resolve(options.config) : join(process.cwd(), '(config)');
   const dataDir = options.dataDir ?? locateDataDir({ env: process.env, configFile, home: homedir() });
 
-  async function read(config: ConfigInput | string) {
+  async function readConfig(config: ConfigInput | string) {
     const source =
       typeof config === 'string' ? { file: resolve(config) } : { text: JSON.stringify(config), file: configFile };
     const loaded = await loadConfig(source);
@@ -78,13 +96,13 @@ export async function embedGateway(
   }
 
   const { watchStages, arrangeStages } = options;
-  const config = await read(options.config);
+  const config = await readConfig(options.config);
   const arranged = arrangeStages === undefined ? {} : { arrangeStages };
   const gateway = await openGateway({ config, configFile, dataDir, log, watchStages, ...arranged });
   gateway.prepare();
-  const listening = new Set<Listening>();
+  const listening = new Set<HttpListener>();
 
-  async function live(id: string): Promise<Session> {
+  async function loadSession(id: string): Promise<Session> {
     const session = await gateway.sessions.load(id);
     if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
     return session;
@@ -93,13 +111,13 @@ export async function embedGateway(
   return {
     async createSession(draft = {}) {
       const { record, token } = await gateway.openSession(draft);
-      return { ...viewOf(record), token };
+      return { ...sessionViewOf(record), token };
     },
     async listSessions() {
       const views: SessionView[] = [];
       for (let after: string | null | undefined; after !== null; ) {
         const page = await gateway.sessions.list({}, { limit: 1000, ...(after === undefined ? {} : { after }) });
-        views.push(...page.sessions.map(viewOf));
+        views.push(...page.sessions.map(sessionViewOf));
         after = page.next;
       }
       return views;
@@ -109,38 +127,64 @@ export async function embedGateway(
       await gateway.restrictSession(id, change);
       const record = await gateway.sessions.record(id);
       if (record === undefined) throw new AmbitError('SESSION_NOT_FOUND');
-      return viewOf(record);
+      return sessionViewOf(record);
     },
     async resolve(sessionId) {
-      const session = await live(sessionId);
+      const session = await loadSession(sessionId);
       const resolved = gateway.explain(session);
-      const { places, narrowsTools } = gateway;
+      const { paths, narrowsTools } = gateway;
       return {
-        mcpServers: mcpServersOf(session, resolved, places, narrowsTools),
-        servers: resolved.map((each) => serverViewOf(each, narrowsTools)),
+        mcpServers: createMcpServers(session, resolved, paths, narrowsTools),
+        servers: resolved.map((each) => describeServer(each, narrowsTools)),
       };
     },
     async explain(sessionId, tool, args) {
       const given = args === undefined ? undefined : JSON.stringify(args);
-      return gateway.explainCall(await live(sessionId), tool, given);
+      return gateway.explainCall(await loadSession(sessionId), tool, given);
     },
     credentials: gateway.credentials,
     logins: gateway.logins,
     people: gateway.people,
-    connect: (sessionId, server = allServers) => inProcessTransport(gateway, sessionId, server),
+    connect: (sessionId, server = allServers) => createInProcessTransport(gateway, sessionId, server),
     async listen(address = {}) {
       const { listen, auth } = gateway.config;
       const { host = listen.host, port = listen.port } = address;
-      const [problem] = listenProblems({ ...auth, host, behindProxy: listen.behindProxy });
+      const [problem] = findListenProblems({ ...auth, host, behindProxy: listen.behindProxy });
       if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `host ${host}: ${problem.message}.` });
       const http = await listenHttp(gateway, { host, port }, log);
       listening.add(http);
       return http;
     },
-    reload: async (config) => gateway.reload(await read(config)),
+    reload: async (config) => gateway.reload(await readConfig(config)),
     async close() {
       await Promise.all([...listening].map((http) => http.close(1000)));
       await gateway.close();
     },
   };
+}
+
+/** Connects a client of the same process to the stdio entrance, through pipes in memory. */
+export function createInProcessTransport(gateway: Gateway, sessionId: string, server: string): McpTransport {
+  const input = new PassThrough();
+  const output = new PassThrough();
+  const transport: McpTransport = {
+    async start() {
+      if ((await gateway.sessions.load(sessionId)) === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+      readLines(output, {
+        maxBytes: gateway.config.limits.messageBytes,
+        onLine: (line) => transport.onmessage?.(JSON.parse(line.toString('utf8')) as never),
+        onTooLong: () => transport.onerror?.(new Error('the answer is too large')),
+        onRunaway: () => output.destroy(),
+      });
+      void serveStdio({ gateway, server, sessionId, input, output }).finally(() => transport.onclose?.());
+    },
+    async send(message) {
+      input.write(`${JSON.stringify(message)}\n`);
+    },
+    async close() {
+      input.end();
+      output.destroy();
+    },
+  };
+  return transport;
 }

@@ -1,25 +1,16 @@
+import type { RuleArguments } from '../protocol/rule-arguments.ts';
 import type { SessionClaims } from './session-base.ts';
 
-export interface CallFacts {
+export interface RuleInput {
   readonly session: SessionClaims;
   readonly server: string;
   readonly tool: string;
 }
 
-/** The arguments of a call: read so that they can be judged, or why they cannot be. */
-export type Arguments =
-  | {
-      readonly kind: 'read';
-      readonly value: ReadonlyMap<string, unknown>;
-      readonly values: number;
-      readonly length: number;
-    }
-  | { readonly kind: 'unsafe'; readonly reason: string };
+/** Reads the arguments. Gets the names that rules look up, so that other spellings of them are noticed. */
+export type ReadArguments = (names: ReadonlySet<string>) => RuleArguments;
 
-/** Given the names that rules look for, so that other spellings of them are noticed. */
-export type ReadArguments = (names: ReadonlySet<string>) => Arguments;
-
-/** How one rule that names the tool came out. */
+/** The outcome of one rule that names the tool. */
 export interface RuleOutcome {
   readonly id: string;
   readonly effect: 'allow' | 'deny';
@@ -30,14 +21,14 @@ export interface RuleOutcome {
 
 export interface Decision {
   readonly allowed: boolean;
-  /** The id of a rule, the key of the configuration that decided, or `default` where nothing spoke against it. */
+  /** The id of the rule, or the configuration key, that decided; `default` if nothing denied it. */
   readonly rule: string;
   /** A sentence without its subject: "it needs …". */
   readonly reason: string;
   readonly hint?: string;
-  /** Where permissions are missing: all that the tool needs. */
+  /** All permissions that the tool needs, if some are missing. */
   readonly needs?: readonly string[];
-  /** What it was decided from, as `session.trustLevel` or `args.path`. */
+  /** The inputs of the decision, such as `session.trustLevel` or `args.path`. */
   readonly claims: readonly string[];
   readonly rules: readonly RuleOutcome[];
 }

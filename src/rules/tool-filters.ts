@@ -1,60 +1,63 @@
 import type { Decision } from './decision.ts';
-import { type ToolPattern, toolPattern } from './tool-pattern.ts';
+import { compileToolPattern, type ToolPattern } from './tool-pattern.ts';
 
-/** `servers.*.tools` as the configuration has it; patterns are of the tool's own name. */
+/** `servers.*.tools` of the configuration; patterns match the tool's own name. */
 export interface ToolFilterTexts {
   readonly allow: readonly string[];
   readonly deny: readonly string[];
-  /** By pattern: the permission that a session needs. */
+  /** The permission that a session needs, by pattern. */
   readonly permissions: Readonly<Record<string, string>>;
-  /** By pattern: the tool of our own that is to be used. */
+  /** The tool of Ambit to use instead, by pattern. */
   readonly instead: Readonly<Record<string, string>>;
   readonly hideReplaced: boolean;
 }
 
 export interface ToolFilters {
-  refusal(tool: string, held: readonly string[]): Decision | undefined;
-  /** What it took to pass them. */
-  claims(tool: string): readonly string[];
-  /** What of them holds for a session with these permissions. */
-  outlook(held: readonly string[]): readonly unknown[];
+  findRefusal(tool: string, held: readonly string[]): Decision | undefined;
+  /** The claims that were needed to pass the filters. */
+  listClaims(tool: string): readonly string[];
+  /** The filters that apply to a session with these permissions. */
+  listActive(held: readonly string[]): readonly unknown[];
 }
 
-/** Undefined when they let everything pass. */
-export function toolFilters(server: string, texts: ToolFilterTexts | undefined): ToolFilters | undefined {
+/** Creates the filters of a server; undefined if they allow everything. */
+export function createToolFilters(server: string, texts: ToolFilterTexts | undefined): ToolFilters | undefined {
   if (texts === undefined) return undefined;
-  const allow = texts.allow.map(toolPattern);
-  const deny = texts.deny.map(toolPattern);
-  const needs = Object.entries(texts.permissions).map(([text, permission]) => ({ ...toolPattern(text), permission }));
-  const replaced = texts.hideReplaced ? replacements(texts) : [];
+  const allow = texts.allow.map(compileToolPattern);
+  const deny = texts.deny.map(compileToolPattern);
+  const needs = Object.entries(texts.permissions).map(([text, permission]) => ({
+    ...compileToolPattern(text),
+    permission,
+  }));
+  const replaced = texts.hideReplaced ? listReplacements(texts) : [];
   const open = texts.allow.includes('*');
   if (open && deny.length === 0 && needs.length === 0 && replaced.length === 0) return undefined;
   const key = `servers.${server}.tools`;
   const fits = (tool: string) => (pattern: ToolPattern) => pattern.matches(tool);
-  // What restricts a tool restricts every spelling that a careless server might take for it.
+  // A restriction covers every spelling that a careless server might accept for a tool.
   const resembles = (tool: string) => (pattern: ToolPattern) => pattern.resembles(tool);
 
   return {
-    refusal(tool, held) {
+    findRefusal(tool, held) {
       const denying = deny.find(resembles(tool));
-      if (denying !== undefined) return refused(`${key}.deny`, `"${denying.text}" of ${key}.deny denies it`);
-      if (!open && !allow.some(fits(tool))) return refused(`${key}.allow`, `it is not among ${key}.allow`);
+      if (denying !== undefined) return denyTool(`${key}.deny`, `"${denying.text}" of ${key}.deny denies it`);
+      if (!open && !allow.some(fits(tool))) return denyTool(`${key}.allow`, `it is not among ${key}.allow`);
       const better = replaced.find(resembles(tool));
       if (better !== undefined) {
-        return { ...refused(`${key}.instead`, `"${better.by}" is used in its place`), hint: `Call ${better.by}.` };
+        return { ...denyTool(`${key}.instead`, `"${better.by}" is used in its place`), hint: `Call ${better.by}.` };
       }
       const missing = needs.find((need) => need.resembles(tool) && !held.includes(need.permission));
       if (missing === undefined) return undefined;
       const { permission } = missing;
       return {
-        ...refused(`${key}.permissions`, `it needs the permission "${permission}", which the session does not hold`),
+        ...denyTool(`${key}.permissions`, `it needs the permission "${permission}", which the session does not hold`),
         hint: `Do without this tool, or ask for a session created with "--permission ${permission}".`,
         needs: needs.filter(resembles(tool)).map((need) => need.permission),
         claims: ['session.permissions', 'tool'],
       };
     },
-    claims: (tool) => (needs.some(resembles(tool)) ? ['session.permissions'] : []),
-    outlook(held) {
+    listClaims: (tool) => (needs.some(resembles(tool)) ? ['session.permissions'] : []),
+    listActive(held) {
       const unmet = needs.filter(({ permission }) => !held.includes(permission)).map(({ text }) => text);
       const hidden = replaced.map(({ text }) => text);
       const nothing = open && deny.length === 0 && unmet.length === 0 && hidden.length === 0;
@@ -63,15 +66,15 @@ export function toolFilters(server: string, texts: ToolFilterTexts | undefined):
   };
 }
 
-export interface Replacement extends ToolPattern {
-  /** The tool to use. */
+interface ToolReplacement extends ToolPattern {
+  /** The tool to use instead. */
   readonly by: string;
 }
 
-export function replacements({ instead }: Pick<ToolFilterTexts, 'instead'>): readonly Replacement[] {
-  return Object.entries(instead).map(([text, by]) => ({ ...toolPattern(text), by }));
+export function listReplacements({ instead }: Pick<ToolFilterTexts, 'instead'>): readonly ToolReplacement[] {
+  return Object.entries(instead).map(([text, by]) => ({ ...compileToolPattern(text), by }));
 }
 
-function refused(rule: string, reason: string): Decision {
+export function denyTool(rule: string, reason: string): Decision {
   return { allowed: false, rule, reason, claims: ['tool'], rules: [] };
 }

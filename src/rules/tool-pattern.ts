@@ -1,28 +1,28 @@
 import { foldName } from '../lib/text/fold-name.ts';
 
-/** A pattern of tool names: `*` stands for any text, `?` for one character; all else for itself. */
+/** A pattern of tool names: `*` stands for any text, `?` for one character. */
 export interface ToolPattern {
   readonly text: string;
   matches(name: string): boolean;
-  /** Whether it matches however a careless server may read the name: in other letter case, or composed differently. */
+  /** Whether it matches however a careless server reads the name: other letter case, composed differently. */
   resembles(name: string): boolean;
-  /** Whether some name that begins like this could match. */
+  /** Whether some name with this prefix could match. */
   mayFollow(prefix: string): boolean;
 }
 
-export function toolPattern(text: string): ToolPattern {
+export function compileToolPattern(text: string): ToolPattern {
   const folded = foldName(text);
   const isPlain = !/[*?]/.test(text);
   return {
     text,
-    matches: isPlain ? (name) => name === text : (name) => fits(text, name),
-    resembles: (name) => fits(folded, foldName(name)),
-    mayFollow: isPlain ? (prefix) => text.startsWith(prefix) : (prefix) => mayFollow(text, prefix),
+    matches: isPlain ? (name) => name === text : (name) => matchesGlob(text, name),
+    resembles: (name) => matchesGlob(folded, foldName(name)),
+    mayFollow: isPlain ? (prefix) => text.startsWith(prefix) : (prefix) => mayMatchPrefix(text, prefix),
   };
 }
 
-/** Goes back to the last `*` only: hostile names cost length times length, never more. */
-function fits(pattern: string, name: string): boolean {
+/** Backtracks to the last `*` only: hostile names cost at most the product of the lengths. */
+function matchesGlob(pattern: string, name: string): boolean {
   let p = 0;
   let n = 0;
   let star = -1;
@@ -46,7 +46,7 @@ function fits(pattern: string, name: string): boolean {
   return p === pattern.length;
 }
 
-function mayFollow(pattern: string, prefix: string): boolean {
+function mayMatchPrefix(pattern: string, prefix: string): boolean {
   for (let i = 0; i < prefix.length; i++) {
     if (pattern[i] === '*') return true;
     if (pattern[i] !== '?' && pattern[i] !== prefix[i]) return false;

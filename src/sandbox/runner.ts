@@ -1,35 +1,42 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Confinement } from './common/confinement.ts';
-import type { WayOut } from './egress/inside.ts';
-import type { InForce } from './limits/limits.ts';
+import type { EnforcedLimits } from './limits/limits.ts';
 import type { Packages } from './packages/packages.ts';
 
-/** Everything a runner needs to start one upstream process; nothing is taken from Ambit's own environment. */
-export interface Launch {
+/** Everything a runner needs to start one upstream process; Ambit's own environment is not used. */
+export interface ProcessLaunch {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Private to this process, outside a sandbox also in env.TMPDIR; the runner makes it when missing and sees to its removal. */
+  /** The private folder of the process, outside a sandbox also in env.TMPDIR; the runner makes and removes it. */
   readonly tmpDir: string;
-  /** The last thing before the process is there; when it throws, there will be none. */
-  readonly lastLook?: (() => void) | undefined;
+  /** Called right before the process starts; if it throws, nothing is started. */
+  readonly beforeSpawn?: (() => void) | undefined;
   /** Undefined where several sessions share the process. */
   readonly sessionId?: string | undefined;
-  /** Processes of one owner share the limits of their confinement; without one it is alone with them. */
+  /** Processes of one owner share their limits; a process without an owner has its own. */
   readonly owner?: string | undefined;
-  /** Given where the process must run in a sandbox; then `env` is only what is configured and told. */
+  /** Set when the process must run in a sandbox; then `env` holds only configured and session variables. */
   readonly confinement?: Confinement | undefined;
   /** The proxy of a process that may reach hosts; without one there is no network. */
-  readonly wayOut?: WayOut | undefined;
+  readonly egressProxy?: EgressProxy | undefined;
+}
+
+/** The proxy of one process. */
+export interface EgressProxy {
+  /** The path of its socket, outside. */
+  readonly socket: string;
+  /** The hosts that the proxy lets through. */
+  readonly allowed: readonly string[];
 }
 
 export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** Why it was ended, where we ended it. */
+  /** The reason, if Ambit ended the process. */
   readonly reason?: string;
-  /** It could not be started. */
+  /** Set when the process could not be started. */
   readonly error?: Error;
 }
 
@@ -47,47 +54,47 @@ export interface RunningProcess {
 export interface Runner {
   readonly name: string;
   /** Rejects when the process cannot be started, leaving nothing behind. */
-  start(launch: Launch): Promise<RunningProcess>;
+  start(launch: ProcessLaunch): Promise<RunningProcess>;
 }
 
-/** What was seen when something was started for real. */
-export interface Probed {
-  /** What holds inside, by name; a probe that finds something missing fails. */
+/** The result of a real start. */
+export interface ProbeResult {
+  /** The protections that hold inside, by name; a probe that finds one missing fails. */
   readonly enforced: Readonly<Record<string, boolean>>;
-  readonly limits: InForce;
-  /** The program that does it, where there is a choice. */
+  readonly limits: EnforcedLimits;
+  /** The program that provides it, if there is a choice. */
   readonly by?: string;
 }
 
 /**
- * A runner that keeps a process within its confinement. It takes what the confinement gives and nothing else, for this
- * launch alone: two launches share no policy.
+ * A runner that keeps a process within its confinement. It grants exactly that, for this launch alone: two launches
+ * share no policy.
  */
 export interface SandboxRunner extends Runner {
   /**
-   * Starts something for real. Rejects with SANDBOX_UNAVAILABLE, whose hint is the remedy on this machine. Once it has
-   * worked it is not tried again; while it has not, each call looks anew.
+   * Starts something for real. Rejects with SANDBOX_UNAVAILABLE, whose hint is the remedy on this machine. A success is
+   * remembered; after a failure each call tries again.
    */
-  probe(): Promise<Probed>;
+  probe(): Promise<ProbeResult>;
 }
 
-/** Which kind starts a process follows from what is to be started, never from what is at hand. */
+/** The kind of a runner follows from what is to be started, never from what is available. */
 export interface Runners {
   readonly plain: Runner;
-  /** In the order in which they are tried. */
+  /** The sandboxes in the order in which they are tried. */
   readonly sandboxes: readonly SandboxRunner[];
   /** The one among them that runs containers. */
   readonly container: SandboxRunner;
-  /** What servers are started from that are packages; for sandboxes, where nothing can be fetched. */
+  /** The packages that servers are started from; for sandboxes, in which nothing can be fetched. */
   readonly packages: Packages;
   /**
-   * The first that works here, for an image the first that runs images; rejects with the reason and remedy of the first
-   * one when none does. Never `plain`.
+   * The first sandbox that works here, or for an image the first that runs images. Rejects with the reason and remedy
+   * of the first one when none does. Never `plain`.
    */
   sandbox(image?: string): Promise<SandboxRunner>;
 }
 
-/** How long a process may take to leave after its stdin closed, and after TERM. */
+/** The time a process has to exit after its stdin closed, and after TERM. */
 export interface EndTiming {
   readonly closeMs: number;
   readonly termMs: number;

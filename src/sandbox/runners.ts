@@ -1,31 +1,33 @@
 import { createBwrapRunner } from './bwrap/bwrap.ts';
-import { unavailable } from './bwrap/remedy.ts';
+import { sandboxUnavailable } from './common/sandbox-errors.ts';
 import { createContainerRunner } from './container/container.ts';
 import { createPackages } from './packages/packages.ts';
 import { createPlainRunner } from './plain/plain.ts';
-import type { Warden } from './reaper/warden.ts';
+import type { Reaper } from './reaper/reaper.ts';
 import type { EndTiming, Runners, SandboxRunner } from './runner.ts';
 import { createSeatbeltRunner } from './seatbelt/seatbelt.ts';
 
-export interface RunnersOptions {
-  readonly warden: Warden;
+interface RunnersOptions {
+  readonly reaper: Reaper;
   readonly tmpRoot: string;
-  /** Where packages are kept that servers are started from. */
+  /** The folder of the packages that servers are started from. */
   readonly packages: string;
   readonly timing?: EndTiming;
 }
 
-/** What the sandbox is on this machine is found out when something is first to be started in it. */
+/** Creates the runners. The sandbox of this machine is found when something is first started in it. */
 export function createRunners(options: RunnersOptions): Runners {
   const container = createContainerRunner(options);
-  const own = process.platform === 'darwin' ? createSeatbeltRunner(options) : createBwrapRunner(options);
-  const sandboxes = [own, container];
+  const sandboxes: readonly SandboxRunner[] = [
+    process.platform === 'darwin' ? createSeatbeltRunner(options) : createBwrapRunner(options),
+    container,
+  ];
   const plain = createPlainRunner(options);
   const { tmpRoot, packages: folder } = options;
   const packages = createPackages({
     folder,
     tmpRoot,
-    sandbox: () => (process.platform === 'darwin' ? refuseFetch() : firstThatWorks(sandboxes)),
+    sandbox: () => (process.platform === 'darwin' ? refuseFetch() : findWorkingSandbox(sandboxes)),
     env: () => process.env,
   });
   return {
@@ -33,19 +35,19 @@ export function createRunners(options: RunnersOptions): Runners {
     packages,
     sandboxes,
     container,
-    sandbox: (image) => firstThatWorks(image === undefined ? sandboxes : [container]),
+    sandbox: (image) => findWorkingSandbox(image === undefined ? sandboxes : [container]),
   };
 }
 
 /** The sandbox of macOS reaches no registry, and no container there runs the programs of macOS. */
 async function refuseFetch(): Promise<never> {
-  throw unavailable(
+  throw sandboxUnavailable(
     'on macOS no package can be fetched in a sandbox',
     'Install the package yourself, and name its program as the command.',
   );
 }
 
-async function firstThatWorks(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {
+async function findWorkingSandbox(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {
   let refusal: unknown;
   for (const sandbox of sandboxes) {
     try {

@@ -1,27 +1,27 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { InForce } from './limits/limits.ts';
+import type { EnforcedLimits } from './limits/limits.ts';
 import type { Runners } from './runner.ts';
 
-/** What sandboxed sessions of this gateway run in. */
+/** The sandbox that sessions of this gateway run in. */
 export interface SandboxState {
   /** Null where there is none. */
   readonly runner: string | null;
-  /** Who keeps a process within each limit. */
-  readonly limits: InForce | null;
-  /** Why there is none. */
+  /** The mechanism that enforces each limit. */
+  readonly limits: EnforcedLimits | null;
+  /** The reason why there is none. */
   readonly refusal: string | null;
 }
 
-export interface SandboxLook {
-  /** What there is now: one that was missing before may be there by now. Never rejects. */
-  look(): Promise<SandboxState>;
-  /** Resolves when nothing is being tried any more, after two seconds at the latest. */
+export interface SandboxMonitor {
+  /** Checks again: a sandbox that was missing before may be available by now. Never rejects. */
+  check(): Promise<SandboxState>;
+  /** Resolves when no check is pending any more, after two seconds at the latest. */
   settled(): Promise<void>;
 }
 
 const settleMs = 2000;
 
-export function lookForSandbox({ sandbox }: Pick<Runners, 'sandbox'>): SandboxLook {
+export function monitorSandbox({ sandbox }: Pick<Runners, 'sandbox'>): SandboxMonitor {
   let looking: Promise<SandboxState> | undefined;
 
   async function find(): Promise<SandboxState> {
@@ -36,7 +36,7 @@ export function lookForSandbox({ sandbox }: Pick<Runners, 'sandbox'>): SandboxLo
   }
 
   return {
-    look() {
+    check() {
       looking ??= find();
       return looking;
     },

@@ -2,11 +2,10 @@ import type { SessionRecord } from '../stores/record.ts';
 import type { SessionStore } from '../stores/store.ts';
 
 /**
- * The live sessions that this one opened, those that they opened, and so on; parents before children. Only those of
- * the same user: whoever else's they are, they are not this one's to look after. One that outlived its parent stands
- * by itself.
+ * The live sessions that a session opened, those that they opened, and so on; parents before children. Only sessions of
+ * the same user count. One that outlived its parent counts for none.
  */
-export async function descendantsOf(
+export async function findDescendants(
   store: SessionStore,
   { id, userId }: Pick<SessionRecord, 'id' | 'userId'>,
 ): Promise<SessionRecord[]> {
@@ -18,7 +17,7 @@ export async function descendantsOf(
       const page = await store.list({ userId, parentId }, { limit: 1000, ...(after === undefined ? {} : { after }) });
       for (const record of page.sessions) {
         if (known.has(record.id)) continue;
-        // A set that grows while it is walked is walked to its new end.
+        // The loop also visits entries that are added to the set meanwhile.
         known.add(record.id);
         found.push(record);
       }

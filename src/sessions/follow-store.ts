@@ -1,30 +1,30 @@
 import type { SessionStore } from '../stores/store.ts';
-import type { HeldSessions } from './held-sessions.ts';
+import type { LoadedSessions } from './loaded-sessions.ts';
 
-const againMs = 500;
+const retryMs = 500;
 
-/** What other processes do to sessions that are held here arrives here within a second. */
-export function followStore(store: SessionStore, held: HeldSessions): () => void {
-  /** Those of which something is new that could not be read yet. */
+/** Applies to loaded sessions within a second what other processes change. */
+export function followStore(store: SessionStore, held: LoadedSessions): () => void {
+  /** Changed sessions that could not be read yet. */
   const unread = new Set<string>();
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
 
-  /** Whatever it is now, it is asked for: a change names no content. */
+  /** Reads the session again: a change in the feed has no content. */
   async function refresh(id: string): Promise<void> {
-    held.doubt(id);
+    held.withdrawGrants(id);
     try {
       const record = await store.get(id);
-      if (record !== undefined) held.hold(record);
-      else held.leave(id, (await store.remains(id))?.reason ?? 'unloaded');
+      if (record !== undefined) held.load(record);
+      else held.unload(id, (await store.remains(id))?.reason ?? 'unloaded');
     } catch {
-      // The store is away. What runs must end though nobody calls any more, so it is asked until it answers.
+      // The store is away. Processes of an ended session must end without another call, so this is retried.
       unread.add(id);
-      if (!stopped) timer ??= setTimeout(readAgain, againMs).unref();
+      if (!stopped) timer ??= setTimeout(retryUnread, retryMs).unref();
     }
   }
 
-  function readAgain(): void {
+  function retryUnread(): void {
     timer = undefined;
     const ids = [...unread].filter((id) => held.get(id) !== undefined);
     unread.clear();
@@ -35,7 +35,7 @@ export function followStore(store: SessionStore, held: HeldSessions): () => void
     if (change.kind === 'lost') {
       for (const { id } of held.all()) void refresh(id);
     } else if (change.kind === 'ended') {
-      held.leave(change.id, change.reason);
+      held.unload(change.id, change.reason);
     } else if (change.kind === 'changed') {
       const session = held.get(change.id);
       if (session !== undefined && session.version < change.version) void refresh(change.id);

@@ -2,25 +2,25 @@ import type { AmbitError } from '../errors.ts';
 import type { Admission } from '../stores/admission.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { SessionStore } from '../stores/store.ts';
-import { type GrantSize, mostAtOnce, mostFor, nothing, type Quotas, single } from './grant-size.ts';
-import { quotaExceeded } from './quota-exceeded.ts';
+import { createGrantPool, holdMs, renewEveryMs } from './grant-pool.ts';
+import { type GrantSize, maxGrantFor, noCalls, oneCall, type Quotas, quotaExceededError } from './quotas.ts';
 import type { Session } from './session.ts';
 
 /**
- * Leave to make some calls, taken from the store at once and used here: asking it anew for each call would cost more
- * than the call. What is granted is counted in the store already, so several processes together never go beyond a
- * limit; what was not used is given back. A grant is good for less than a second, so no process goes on for longer
- * than that with a session that another one has ended, nor with a store that is gone.
+ * Permission for some calls, taken from the store at once and used here: asking it for each call would cost more than
+ * the call. The store has counted granted calls already, so several processes together never exceed a limit; unused
+ * calls are given back. A grant is valid for less than a second, so no process goes on for longer with a session that
+ * another one has ended, or without a store.
  */
 export interface Grant {
-  readonly of: Grants;
-  /** Another one when the place ran out while a call was under way. */
+  readonly owner: Grants;
+  /** Replaced when the lease ran out while a call was under way. */
   lease: string;
-  /** Those it was taken with: what is given back is given back to them, whatever a reload has changed since. */
+  /** The limits it was taken with. Unused calls are given back to them, also after a reload. */
   readonly limits: Quotas;
   readonly places: number;
-  /** Places are so few that each of them matters. */
-  readonly scarce: boolean;
+  /** Concurrent calls are so few that each slot matters. */
+  readonly isScarce: boolean;
   calls: number;
   /** Counted calls under way on it, and everything under way. */
   busy: number;
@@ -28,318 +28,155 @@ export interface Grant {
   bytes: number;
   usableUntil: number;
   lastUseAt: number;
-  /** When the store is told next, if there is something to tell; and at the latest. */
-  tellAt: number;
+  /** When usage is reported next, if there is any; `renewAt` is the latest time. */
+  reportAt: number;
   renewAt: number;
-  /** After that the store has let go of it by itself. */
+  /** The time at which the store lets go of the lease by itself. */
   heldUntil: number;
-  /** What comes after it is larger. */
-  outgrown: boolean;
-  settled: boolean;
+  /** The next grant was made larger because of this one. */
+  isOutgrown: boolean;
+  isSettled: boolean;
 }
 
 export interface GrantOptions {
   readonly store: SessionStore;
-  /** Only differences of it count. */
+  /** A clock of which only differences count. */
   readonly now: () => number;
   readonly quotas: () => Quotas;
-  /** The record that this process holds; what it decides, it decides on that. */
+  /** The loaded record, on which this process decides. */
   readonly session: () => Session;
-  /** The store has a newer record, or none any more. */
-  readonly outdated: (record: SessionRecord) => void;
-  readonly gone: (reason: 'missing' | 'expired' | 'ended') => AmbitError;
-  /** There is something that `settle` has to look after. */
-  readonly active: () => void;
-  /** Gives back what lies idle here of the same user or workspace; false when there was nothing. */
-  readonly reclaim: () => Promise<boolean>;
+  /** Called when the store has a newer record. */
+  readonly onOutdated: (record: SessionRecord) => void;
+  readonly onGone: (reason: 'missing' | 'expired' | 'ended') => AmbitError;
+  /** Called when `settle` has work to do. */
+  readonly onActive: () => void;
+  /** Gives back idle grants of the same user or workspace; false when there were none. */
+  readonly reclaimIdleGrants: () => Promise<boolean>;
 }
 
 export interface Grants {
-  /** A promise only when the store has to be asked. Throws `StaleSession` when that is no longer the version. */
-  enter(counted: boolean, version: number): Grant | Promise<Grant>;
+  /** A promise only when the store has to be asked. Throws `StaleSessionError` when the version is outdated. */
+  acquire(counted: boolean, version: number): Grant | Promise<Grant>;
   /**
-   * To be called once for each that entered. A promise where others may wait for the very place: whoever answers only
-   * then has let it go first.
+   * Must be called once for each acquired call. A promise where others may wait for this slot: the caller answers after
+   * it.
    */
-  leave(grant: Grant, counted: boolean, bytes: number): Promise<void> | undefined;
-  /** Whatever was granted was granted on another record: the next call asks again. */
+  release(grant: Grant, counted: boolean, bytes: number): Promise<void> | undefined;
+  /** Makes all grants unusable, since the record changed: the next call asks the store. */
   withdraw(): void;
-  /** Gives back what has not been used for long enough; false when there is nothing left to look after. */
+  /** Gives back grants that are no longer usable; false when there is nothing left to do. */
   settle(): boolean;
-  /** Gives back what could be used and is not, before its time. */
+  /** Gives back grants that are not in use before they expire. */
   giveBackIdle(): Promise<void>[];
-  /** Gives everything back that is not in use; whoever enters from now on is refused with this. */
+  /** Gives back all grants that are not in use. Further calls are refused with this error. */
   close(because: AmbitError): Promise<void>;
-  /** Those who wait for the store included. */
+  /** Includes those that wait for the store. */
   readonly inFlight: number;
   readonly lastUseAt: number;
 }
 
 /** Thrown when a decision was made on a record that is no longer the latest: it has to be made again. */
-export class StaleSession extends Error {}
+export class StaleSessionError extends Error {}
 
 const usableMs = 750;
-/** When an answer was long in coming, at least those who waited for it may use it. */
-const lateMs = 50;
-const holdMs = 30_000;
-const renewEveryMs = 10_000;
-const tellAgainMs = 1000;
+/** After a late answer, those who waited for it may still use it for this long. */
+const lateAnswerMs = 50;
 
 export function createGrants(options: GrantOptions): Grants {
   const { store, now } = options;
-  const held = new Set<Grant>();
-  /** Given back here, but the store could not be told. */
-  const owed = new Set<Grant>();
-  const returning = new Set<Promise<void>>();
-  let current: Grant | undefined;
+  const pool = createGrantPool(options);
   const asking: Record<'counted' | 'free', Promise<void> | undefined> = { counted: undefined, free: undefined };
-  let closed: AmbitError | undefined;
   let waiting = 0;
-  let entering = 0;
-  let calls = 1;
-  let places = 1;
-  let inFlight = 0;
-  let lastUseAt = now();
-  let generation = 0;
+  let acquiring = 0;
 
-  function has(grant: Grant, counted: boolean, at: number): boolean {
-    return at < grant.usableUntil && (!counted || (grant.calls > 0 && grant.busy < grant.places));
-  }
-
-  function usable(counted: boolean, at: number): Grant | undefined {
-    if (current !== undefined && has(current, counted, at)) return current;
-    for (const grant of held) if (has(grant, counted, at)) return grant;
-    return undefined;
-  }
-
-  function take(counted: boolean): Grant | undefined {
-    const at = now();
-    const grant = usable(counted, at);
-    if (grant === undefined) return undefined;
-    if (counted) {
-      grant.calls--;
-      grant.busy++;
-    }
-    grant.inFlight++;
-    inFlight++;
-    grant.lastUseAt = at;
-    lastUseAt = at;
-    return grant;
-  }
-
-  async function ask(counted: boolean): Promise<void> {
+  async function requestGrant(counted: boolean): Promise<void> {
     const { id, version, endsAt } = options.session();
     const limits = options.quotas();
-    const asked = generation;
-    if (counted && current !== undefined && now() < current.usableUntil) grow(current);
+    const asked = pool.generation;
+    if (counted) pool.growCurrent();
     const request = (size: GrantSize): Admission => ({ id, version, holdMs, limits, ...size });
-    let size = counted ? nextSize(limits) : nothing;
+    let size = counted ? pool.nextSize(limits, waiting) : noCalls;
     let began = now();
     let verdict = await store.admit(request(size));
     const again = async () => {
-      [calls, places] = [1, 1];
-      size = single;
+      pool.resetSize();
+      size = oneCall;
       began = now();
       verdict = await store.admit(request(size));
     };
     if (verdict.outcome === 'quota' && size.calls + size.places > 2) await again();
-    if (verdict.outcome === 'quota' && (await options.reclaim())) await again();
-    if (verdict.outcome === 'quota') throw quotaExceeded(verdict);
+    if (verdict.outcome === 'quota' && (await options.reclaimIdleGrants())) await again();
+    if (verdict.outcome === 'quota') throw quotaExceededError(verdict);
     if (verdict.outcome === 'stale') {
-      options.outdated(verdict.record);
-      throw new StaleSession();
+      options.onOutdated(verdict.record);
+      throw new StaleSessionError();
     }
-    if (verdict.outcome !== 'admitted') throw options.gone(verdict.outcome);
+    if (verdict.outcome !== 'admitted') throw options.onGone(verdict.outcome);
     const at = now();
     const left = endsAt - verdict.lastActiveAt;
     const grant: Grant = {
-      of: grants,
+      owner: grants,
       lease: verdict.lease as string,
       limits,
       places: size.places,
-      scarce: counted && mostFor(limits).places === 1,
+      isScarce: counted && maxGrantFor(limits).places === 1,
       calls: size.calls,
       busy: 0,
       inFlight: 0,
       bytes: 0,
-      // A late answer is old news: what it grants counts from when it was asked for.
-      usableUntil: Math.min(Math.max(began + usableMs, at + lateMs), at + left),
+      // A late answer is outdated: the grant counts from when it was asked for.
+      usableUntil: Math.min(Math.max(began + usableMs, at + lateAnswerMs), at + left),
       lastUseAt: at,
-      tellAt: 0,
+      reportAt: 0,
       renewAt: began + renewEveryMs,
       heldUntil: began + holdMs,
-      outgrown: false,
-      settled: false,
+      isOutgrown: false,
+      isSettled: false,
     };
-    held.add(grant);
-    options.active();
-    if (asked !== generation) {
-      // What was withdrawn while we asked is not to be used.
-      grant.usableUntil = 0;
-      void release(grant);
-    } else if (current === undefined || counted || at >= current.usableUntil) current = grant;
+    pool.add(grant, { counted, at, asked });
   }
 
-  function nextSize(limits: Quotas): GrantSize {
-    const most = mostFor(limits);
-    const wanted = Math.max(waiting, 1);
-    return {
-      calls: Math.min(Math.max(calls, wanted), most.calls),
-      places: Math.min(Math.max(places, wanted), most.places),
-    };
+  function assertCurrent(version: number): void {
+    if (pool.closed !== undefined) throw pool.closed;
+    if (options.session().version !== version) throw new StaleSessionError();
   }
 
-  /** Used up before its time: the next one is larger. */
-  function grow(grant: Grant): void {
-    if (grant.outgrown) return;
-    grant.outgrown = grant.calls === 0;
-    if (grant.calls === 0) calls = Math.min(calls * 2, mostAtOnce);
-    if (grant.busy === grant.places) places = Math.min(places * 2, mostAtOnce);
-  }
-
-  function check(version: number): void {
-    if (closed !== undefined) throw closed;
-    if (options.session().version !== version) throw new StaleSession();
-  }
-
-  /** However many wait, the store is asked once for all of them. */
-  async function more(counted: boolean, version: number): Promise<Grant> {
+  /** Asks the store once for all that wait, however many they are. */
+  async function acquireFromStore(counted: boolean, version: number): Promise<Grant> {
     const slot = counted ? 'counted' : 'free';
-    entering++;
+    acquiring++;
     if (counted) waiting++;
     try {
       for (;;) {
-        asking[slot] ??= ask(counted).finally(() => {
+        asking[slot] ??= requestGrant(counted).finally(() => {
           asking[slot] = undefined;
         });
         await asking[slot];
-        check(version);
-        const grant = take(counted);
+        assertCurrent(version);
+        const grant = pool.take(counted);
         if (grant !== undefined) return grant;
       }
     } finally {
-      entering--;
+      acquiring--;
       if (counted) waiting--;
     }
   }
 
-  function spent({ bytes, calls: unusedCalls, lastUseAt: usedAt, limits }: Grant) {
-    return { bytes, unusedCalls, agoMs: Math.max(0, Math.round(now() - usedAt)), limits };
-  }
-
-  function release(grant: Grant): Promise<void> {
-    if (grant.settled) return Promise.resolve();
-    grant.settled = true;
-    held.delete(grant);
-    if (current === grant) current = undefined;
-    return giveBack(grant);
-  }
-
-  /** Giving back twice does nothing, so it is tried until the store has heard of it or has let go by itself. */
-  function giveBack(grant: Grant): Promise<void> {
-    owed.delete(grant);
-    const telling = store.release(options.session().id, grant.lease, spent(grant)).catch(() => {
-      const at = now();
-      if (at >= grant.heldUntil) return;
-      grant.tellAt = at + tellAgainMs;
-      owed.add(grant);
-      options.active();
-    });
-    returning.add(telling);
-    return telling.finally(() => returning.delete(telling));
-  }
-
-  async function renew(grant: Grant): Promise<void> {
-    const at = now();
-    const { bytes } = grant;
-    const settled = { ...spent(grant), places: grant.busy, agoMs: 0 };
-    grant.renewAt = at + renewEveryMs;
-    grant.bytes = 0;
-    grant.calls = 0;
-    try {
-      const kept = await store.renew(options.session().id, grant.lease, holdMs, settled);
-      if (kept) grant.heldUntil = at + holdMs;
-      else if (closed === undefined) await placeAnew(grant, bytes);
-    } catch {
-      // Nobody knows whether it was heard. Bytes counted twice refuse too early; calls given back twice admit too many.
-      grant.bytes += bytes;
-      grant.tellAt = now() + tellAgainMs;
-    }
-  }
-
-  /** Its place ran out, because nobody could tell the store in time; the call is still under way. */
-  async function placeAnew(grant: Grant, bytes: number): Promise<void> {
-    const { id } = options.session();
-    const at = now();
-    const { busy, limits } = grant;
-    const verdict = await store.admit({ id, holdMs, calls: 0, places: busy, bytes, limits });
-    if (verdict.outcome !== 'admitted' || verdict.lease === null) return;
-    if (grant.settled) await store.release(id, verdict.lease);
-    grant.lease = verdict.lease;
-    grant.heldUntil = at + holdMs;
-  }
-
-  function withdraw(): void {
-    generation++;
-    for (const grant of held) {
-      grant.usableUntil = 0;
-      if (grant.inFlight === 0) void release(grant);
-    }
-  }
-
   const grants: Grants = {
-    enter(counted, version) {
-      check(version);
-      return take(counted) ?? more(counted, version);
+    acquire(counted, version) {
+      assertCurrent(version);
+      return pool.take(counted) ?? acquireFromStore(counted, version);
     },
-
-    leave(grant, counted, bytes) {
-      if (counted) grant.busy--;
-      grant.inFlight--;
-      inFlight--;
-      grant.bytes += bytes;
-      const at = now();
-      grant.lastUseAt = at;
-      lastUseAt = at;
-      if (grant.inFlight > 0) return undefined;
-      // Where every call counts, its place is free for others the moment it ends.
-      const usedUp = grant.places > 0 && grant.calls === 0;
-      if (usedUp && at < grant.usableUntil) grow(grant);
-      if (!usedUp && at < grant.usableUntil) return undefined;
-      const given = release(grant);
-      return grant.scarce ? given : undefined;
-    },
-
-    withdraw,
-
-    settle() {
-      const at = now();
-      for (const grant of owed) if (at >= grant.tellAt) void giveBack(grant);
-      for (const grant of held) {
-        if (at < grant.usableUntil) continue;
-        if (grant.inFlight === 0) {
-          if (grant === current && grant.calls > calls / 2) calls = Math.max(1, calls >> 1);
-          void release(grant);
-        } else if (at >= grant.renewAt || (at >= grant.tellAt && (grant.calls > 0 || grant.bytes > 0))) {
-          void renew(grant);
-        }
-      }
-      return held.size + owed.size > 0;
-    },
-
-    giveBackIdle: () => [...held].filter((grant) => grant.inFlight === 0 && grant.places > 0).map(release),
-
-    async close(because) {
-      closed ??= because;
-      withdraw();
-      await Promise.all([...returning]);
-    },
-
+    release: pool.release,
+    withdraw: pool.withdraw,
+    settle: pool.settle,
+    giveBackIdle: pool.giveBackIdle,
+    close: pool.close,
     get inFlight() {
-      return inFlight + entering;
+      return pool.inFlight + acquiring;
     },
     get lastUseAt() {
-      return lastUseAt;
+      return pool.lastUseAt;
     },
   };
   return grants;

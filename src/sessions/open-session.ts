@@ -1,60 +1,53 @@
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
-import { type Ceiling, localUser } from '../identity/principal.ts';
-import { userName } from '../lib/text/people-names.ts';
-import { checkMetadata } from './check-metadata.ts';
-import { checkPermissions } from './check-permissions.ts';
-import { checkServers } from './check-servers.ts';
-import { isGivenId } from './given-id.ts';
-import type { Session, SessionDraft } from './session.ts';
+import { type AccessCeiling, localUser } from '../identity/principal.ts';
+import { userNamePattern } from '../lib/text/name-patterns.ts';
+import { checkMetadata, checkPermissions, checkServers } from './check-draft.ts';
+import { boundDraft, parentNotFound } from './parent-bounds.ts';
+import { isSuppliedId, type Session, type SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
-import { directBound, type TrustBound, trustWithin } from './trust-bounds.ts';
-import { mostTrustIn } from './within-ceiling.ts';
-import { draftWithin, noParent } from './within-parent.ts';
+import { directBound, mostTrustIn, type TrustBound, trustWithin } from './trust-bounds.ts';
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
 
 export type OpenedSession = Awaited<ReturnType<Sessions['create']>>;
 
 export interface OpeningBounds {
-  /** Of the credential it is opened with. */
-  readonly ceiling?: Ceiling | undefined;
-  /** Asked where direct sessions depend on it. */
-  readonly ofSeveralUsers?: (() => Promise<boolean>) | undefined;
+  /** The bounds of the credential that opens the session. */
+  readonly ceiling?: AccessCeiling | undefined;
+  /** Called only where direct sessions depend on it. */
+  readonly hasSeveralUsers?: (() => Promise<boolean>) | undefined;
 }
 
-/**
- * Opens a session inside its bounds. What is asked for is refused above them; the default, when nothing is asked,
- * is lowered to them.
- */
+/** Opens a session inside its bounds. A request above them is refused; a default is lowered to them. */
 export async function openSession(
   sessions: Sessions,
   config: Config,
-  asked: SessionDraft,
-  { ceiling, ofSeveralUsers }: OpeningBounds = {},
+  request: SessionDraft,
+  { ceiling, hasSeveralUsers: ofSeveralUsers }: OpeningBounds = {},
 ): Promise<OpenedSession> {
-  const parent = asked.parentId === undefined ? undefined : await sessions.load(asked.parentId);
-  if (asked.parentId !== undefined && parent === undefined) throw noParent();
-  const draft = parent === undefined ? asked : draftWithin(parent, asked);
-  if (draft.id !== undefined && !isGivenId(draft.id)) {
+  const parent = request.parentId === undefined ? undefined : await sessions.load(request.parentId);
+  if (request.parentId !== undefined && parent === undefined) throw parentNotFound();
+  const draft = parent === undefined ? request : boundDraft(parent, request);
+  if (draft.id !== undefined && !isSuppliedId(draft.id)) {
     throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
   }
-  checkWord('name', draft.name, namePattern);
-  checkWord('user', draft.userId, userName);
-  checkWord('agent', draft.agentId, userName);
-  checkTtl(draft.ttlSeconds, config.sessions.maxLifetimeSeconds);
+  assertPattern('name', draft.name, namePattern);
+  assertPattern('user', draft.userId, userNamePattern);
+  assertPattern('agent', draft.agentId, userNamePattern);
+  assertTtl(draft.ttlSeconds, config.sessions.maxLifetimeSeconds);
   checkMetadata(draft.metadata, config.sessions.metadataBytes);
   const permissions = checkPermissions(draft.permissions ?? []);
   const servers = draft.servers === undefined ? {} : { servers: checkServers(draft.servers, config) };
   const workspace = draft.workspaceId === undefined ? undefined : config.workspaces[draft.workspaceId];
   const isKnown = draft.workspaceId === undefined || Object.hasOwn(config.workspaces, draft.workspaceId);
-  // One that is there, but not for whoever asks, looks like one that is not.
-  const isForThem =
-    ceiling === undefined || ceiling.workspaces === null || isAmong(draft.workspaceId, ceiling.workspaces);
-  if (!isKnown || !isForThem) {
+  // A workspace that the credential may not use is treated like one that does not exist.
+  const isAllowed =
+    ceiling === undefined || ceiling.workspaces === null || includesWorkspace(draft.workspaceId, ceiling.workspaces);
+  if (!isKnown || !isAllowed) {
     throw new AmbitError('WORKSPACE_NOT_FOUND', { what: `There is no workspace "${draft.workspaceId ?? ''}".` });
   }
-  checkScopes(permissions, ceiling);
+  assertScopes(permissions, ceiling);
   const bounds: TrustBound[] = [
     { most: workspace?.trust ?? 'direct', rule: `workspaces.${draft.workspaceId}.trust` },
     { most: parent?.trustLevel ?? 'direct', rule: 'parent.trustLevel' },
@@ -65,14 +58,14 @@ export async function openSession(
   if (mayBeDirect) bounds.push(await directBound(config.sessions, ofSeveralUsers));
   const trustLevel = trustWithin(bounds, draft.trustLevel, defaultTrust);
   const userId = draft.userId ?? localUser;
-  return sessions.create({ ...draft, ...servers, permissions, userId, trustLevel, ...endingWith(parent, config) });
+  return sessions.create({ ...draft, ...servers, permissions, userId, trustLevel, ...lifetimeWithin(parent, config) });
 }
 
-function isAmong(workspaceId: string | undefined, workspaces: readonly string[]): boolean {
+function includesWorkspace(workspaceId: string | undefined, workspaces: readonly string[]): boolean {
   return workspaceId !== undefined && workspaces.includes(workspaceId);
 }
 
-function checkScopes(permissions: readonly string[], ceiling: Ceiling | undefined): void {
+function assertScopes(permissions: readonly string[], ceiling: AccessCeiling | undefined): void {
   const beyond = permissions.find((name) => ceiling?.scopes?.includes(name) === false);
   if (beyond === undefined) return;
   throw new AmbitError('REQUEST_INVALID', {
@@ -82,22 +75,22 @@ function checkScopes(permissions: readonly string[], ceiling: Ceiling | undefine
   });
 }
 
-/** No longer than its parent can; whoever ends the parent ends it too. */
-function endingWith(parent: Session | undefined, config: Config): { readonly lifetimeSeconds?: number } {
+/** Bounds the lifetime of a child to that of its parent. */
+function lifetimeWithin(parent: Session | undefined, config: Config): { readonly lifetimeSeconds?: number } {
   if (parent === undefined) return {};
-  // A second less: opening takes its time, and the store has its own clock.
+  // A second less, since opening takes time and the store has its own clock.
   const left = Math.floor((parent.endsAt - Date.now()) / 1000) - 1;
   return { lifetimeSeconds: Math.max(1, Math.min(left, config.sessions.maxLifetimeSeconds)) };
 }
 
-function checkWord(what: string, value: string | undefined, pattern: RegExp): void {
+function assertPattern(what: string, value: string | undefined, pattern: RegExp): void {
   if (value === undefined || pattern.test(value)) return;
   throw new AmbitError('REQUEST_INVALID', {
     what: `The ${what} is not valid: it starts with a letter or digit, is short, and has no spaces.`,
   });
 }
 
-function checkTtl(ttl: number | undefined, most: number): void {
+function assertTtl(ttl: number | undefined, most: number): void {
   if (ttl === undefined || (Number.isInteger(ttl) && ttl >= 1 && ttl <= most)) return;
   throw new AmbitError('REQUEST_INVALID', { what: `The ttl must be a whole number of seconds from 1 to ${most}.` });
 }

@@ -1,11 +1,11 @@
 import * as z from 'zod';
 import type { SessionView } from './session.ts';
 
-export const instant = z.iso.datetime().describe('ISO 8601');
-export const texts: z.ZodType<readonly string[], readonly string[]> = z.array(z.string());
-export const jsonValue = z.json();
+export const instantSchema = z.iso.datetime().describe('ISO 8601');
+export const stringListSchema: z.ZodType<readonly string[], readonly string[]> = z.array(z.string());
+export const jsonSchema = z.json();
 
-/** `SessionView` for readers outside: the control API and the tools derive their schemas from it. */
+/** The schema of `SessionView`, from which the control API and the tools derive theirs. */
 export const sessionSchema = z.object({
   id: z.string(),
   name: z.string().nullable(),
@@ -14,12 +14,12 @@ export const sessionSchema = z.object({
   workspaceId: z.string().nullable(),
   parentId: z.string().nullable().describe('The session that opened this one.'),
   trustLevel: z.enum(['direct', 'sandboxed']),
-  servers: texts.nullable().describe('The only servers it may use; null when it is not limited to some.'),
-  permissions: texts,
-  metadata: z.record(z.string(), jsonValue).describe('Notes of the orchestrator; tools are not told.'),
-  createdAt: instant,
-  lastActiveAt: instant,
-  expiresAt: instant.describe('When it ends unless it is used before.'),
-  endsAt: instant.describe('The instant after which no use keeps it alive.'),
+  servers: stringListSchema.nullable().describe('The only servers it may use; null when it is not limited to some.'),
+  permissions: stringListSchema,
+  metadata: z.record(z.string(), jsonSchema).describe('Notes of the orchestrator; tools are not told.'),
+  createdAt: instantSchema,
+  lastActiveAt: instantSchema,
+  expiresAt: instantSchema.describe('When it ends unless it is used before.'),
+  endsAt: instantSchema.describe('The instant after which no use keeps it alive.'),
   ttlSeconds: z.number().int(),
 } satisfies { readonly [Key in keyof SessionView]: z.ZodType<SessionView[Key]> });

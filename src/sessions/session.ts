@@ -1,45 +1,66 @@
+import { AmbitError } from '../errors.ts';
 import type { TokenPermissions } from '../identity/principal.ts';
 import type { Loaded, NonNull } from '../rules/session-base.ts';
-import type { SessionRecord, EndReason as StoredEndReason } from '../stores/record.ts';
+import type { TrustLevel } from '../rules/trust-level.ts';
+import type { NewSession, SessionRecord, EndReason as StoredEndReason } from '../stores/record.ts';
 
-/** Ambit's record of one agent's piece of work, with its bounds, as this process holds it: frozen, replaced when it changes. */
+/** One agent's piece of work with its bounds, as this process has loaded it: frozen, replaced when it changes. */
 export interface Session extends Loaded<Omit<SessionRecord, 'lastActiveAt' | 'expiresAt'>> {
-  /** Only in the view that one request has of it: what the token of that request decides about. */
-  readonly byToken?: TokenPermissions;
+  /** Only in the view of one request: the permissions that its token decides about. */
+  readonly tokenPermissions?: TokenPermissions;
 }
 
-/** The members of a record that whoever opens a session may say. */
-type Said =
-  | 'id'
-  | 'name'
-  | 'userId'
-  | 'agentId'
-  | 'workspaceId'
-  | 'parentId'
-  | 'keyId'
-  | 'trustLevel'
-  | 'ttlSeconds'
-  | 'servers'
-  | 'permissions'
-  | 'metadata';
+/**
+ * A session to be opened. Without a value, the id is random, there are no permissions, and the configuration decides
+ * the rest.
+ */
+export interface SessionDraft extends Partial<NonNull<Omit<NewSession, 'tokenDigests' | 'lifetimeSeconds'>>> {}
 
-/** A session to be opened; the id is random, the permissions are none, and all else is by the configuration unless said. */
-export interface SessionDraft extends Partial<NonNull<Pick<SessionRecord, Said>>> {}
+/** A draft whose members were checked against their bounds. */
+export interface CheckedDraft extends SessionDraft {
+  readonly userId: string;
+  readonly trustLevel: TrustLevel;
+  /** The longest allowed lifetime unless given. */
+  readonly lifetimeSeconds?: number;
+}
 
-/** What a session can be asked to do without. Nothing in it can give more. */
-export type Narrowing = Pick<SessionDraft, 'trustLevel' | 'ttlSeconds' | 'servers' | 'permissions'>;
+/** Tighter bounds for a session. They can only take away. */
+export type Restriction = Pick<SessionDraft, 'trustLevel' | 'ttlSeconds' | 'servers' | 'permissions'>;
 
 /** Why a session is gone. */
-export type EndReason = StoredEndReason | 'expired';
-/** Why this process holds it no longer: `unloaded` ones live on in the store. */
-export type LeaveReason = EndReason | 'unloaded';
+export type SessionEndReason = StoredEndReason | 'expired';
+/** Why this process has unloaded a session: `unloaded` ones live on in the store. */
+export type UnloadReason = SessionEndReason | 'unloaded';
 
-type Instant = 'createdAt' | 'lastActiveAt' | 'expiresAt' | 'endsAt';
+type InstantMember = 'createdAt' | 'lastActiveAt' | 'expiresAt' | 'endsAt';
 
-/** A session as people and programs are shown it: never a digest, and instants in ISO 8601. */
+/** A session for people and programs: without digests, with instants in ISO 8601. */
 export interface SessionView
-  extends Omit<SessionRecord, 'version' | 'keyId' | 'tokenDigests' | Instant>,
-    Readonly<Record<Instant, string>> {}
+  extends Omit<SessionRecord, 'version' | 'keyId' | 'tokenDigests' | InstantMember>,
+    Readonly<Record<InstantMember, string>> {}
+
+/** Creates the record of a new session from a draft and defaults. */
+export function newSessionOf(
+  draft: CheckedDraft,
+  defaults: Pick<NewSession, 'id' | 'tokenDigests' | 'ttlSeconds' | 'lifetimeSeconds'>,
+): NewSession {
+  return {
+    id: defaults.id,
+    name: draft.name ?? null,
+    userId: draft.userId,
+    agentId: draft.agentId ?? null,
+    workspaceId: draft.workspaceId ?? null,
+    parentId: draft.parentId ?? null,
+    keyId: draft.keyId ?? null,
+    trustLevel: draft.trustLevel,
+    servers: draft.servers ?? null,
+    permissions: draft.permissions ?? [],
+    metadata: draft.metadata ?? {},
+    tokenDigests: defaults.tokenDigests,
+    ttlSeconds: draft.ttlSeconds ?? defaults.ttlSeconds,
+    lifetimeSeconds: draft.lifetimeSeconds ?? defaults.lifetimeSeconds,
+  };
+}
 
 export function sessionOf(record: SessionRecord): Session {
   return Object.freeze({
@@ -62,7 +83,7 @@ export function sessionOf(record: SessionRecord): Session {
   });
 }
 
-export function viewOf(record: SessionRecord): SessionView {
+export function sessionViewOf(record: SessionRecord): SessionView {
   return {
     id: record.id,
     name: record.name,
@@ -80,4 +101,16 @@ export function viewOf(record: SessionRecord): SessionView {
     endsAt: new Date(record.endsAt).toISOString(),
     ttlSeconds: record.ttlSeconds,
   };
+}
+
+/** Whether an id may be given by the opener of a session; generated ids have 128 random bits. An id proves nothing. */
+export function isSuppliedId(id: string): boolean {
+  return /^[a-z0-9][a-z0-9-]{7,63}$/.test(id);
+}
+
+/** The error for a caller that may know why its session is gone. */
+export function sessionGoneError(reason: UnloadReason | undefined): AmbitError {
+  if (reason === 'expired') return new AmbitError('SESSION_EXPIRED');
+  if (reason === 'unloaded') return new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' });
+  return new AmbitError('SESSION_ENDED');
 }

@@ -1,92 +1,84 @@
 import { randomBytes } from 'node:crypto';
-import { AmbitError, isAmbitError } from '../errors.ts';
-import { digestsEqual, isWhole, mintToken, type PresentedToken, presentedToken } from '../identity/token.ts';
-import type { TrustLevel } from '../rules/trust-level.ts';
-import type { NewSession, SessionChange, SessionRecord } from '../stores/record.ts';
-import type { SessionFilter, SessionStore, Updated } from '../stores/store.ts';
-import { descendantsOf } from './descendants.ts';
+import { AmbitError } from '../errors.ts';
+import { digestsEqual, hasValidChecksum, mintToken, type PresentedToken, parseToken } from '../identity/token.ts';
+import type { SessionRecord } from '../stores/record.ts';
+import type { Created, SessionFilter, SessionStore } from '../stores/store.ts';
 import { followStore } from './follow-store.ts';
-import { goneBecause } from './gone-because.ts';
-import type { Quotas } from './grant-size.ts';
 import type { Grant } from './grants.ts';
-import { createHeldSessions } from './held-sessions.ts';
-import { narrowed } from './narrow.ts';
+import { createLoadedSessions, type LoadedSessions } from './loaded-sessions.ts';
+import { parentNotFound, restrictionForChild } from './parent-bounds.ts';
+import type { Quotas } from './quotas.ts';
 import {
-  type EndReason,
-  type LeaveReason,
-  type Narrowing,
+  type CheckedDraft,
+  newSessionOf,
+  type Restriction,
   type Session,
   type SessionDraft,
+  type SessionEndReason,
+  sessionGoneError,
   sessionOf,
+  type UnloadReason,
 } from './session.ts';
-import { fitInto, noParent } from './within-parent.ts';
+import { createSessionWriter } from './session-writer.ts';
 
 export interface SessionBounds {
   readonly ttlSeconds: number;
   readonly maxLifetimeSeconds: number;
-  /** With a store in memory, how many there are at most; with any other, how many are held ready here. */
+  /** With a store in memory, the limit of all sessions; with any other, of loaded ones. */
   readonly maxSessions: number;
   readonly maxPerUser: number;
 }
 
-export interface CheckedDraft extends SessionDraft {
-  readonly userId: string;
-  readonly trustLevel: TrustLevel;
-  /** Instead of the longest there may be. */
-  readonly lifetimeSeconds?: number;
-}
-
 /**
- * The life of sessions. The store has the record; this process holds a copy of those at work here, and hears from the
- * store within a second when another process changes or ends one. What only reads a copy is answered at once, without
- * a promise: that is the path of every call.
+ * Opens, finds, changes and ends sessions. The store has the records; this process has copies of those it uses, and the
+ * store reports within a second when another process changes or ends one. Reading a copy needs no promise, since every
+ * call does it.
  */
 export interface Sessions {
-  /** `trustLevel` has been checked against its bounds before. */
+  /** The caller has checked the draft against its bounds. */
   create(
     draft: CheckedDraft,
   ): Promise<{ readonly session: Session; readonly token: string; readonly record: SessionRecord }>;
   /**
-   * The session that a token proves. UNAUTHENTICATED unless the secret verifies; then the exact reason it is gone. A
-   * promise only when the store has to be asked. Whether it has expired by now is found out by `enter`.
+   * The session of a token. UNAUTHENTICATED unless the secret is right; then the exact reason why the session is gone.
+   * A promise only when the store has to be asked. `acquire` finds out whether it has expired.
    */
-  prove(presented: PresentedToken | string): Session | Promise<Session>;
-  /** The copy held here. */
+  verifyToken(presented: PresentedToken | string): Session | Promise<Session>;
+  /** The loaded copy. */
   get(id: string): Session | undefined;
-  /** As the store has it now. */
+  /** The session as the store has it now. */
   load(id: string): Promise<Session | undefined>;
   record(id: string): Promise<SessionRecord | undefined>;
-  /** Why a session is no longer there; undefined when there was none, or it is long forgotten. */
-  whyGone(id: string): Promise<EndReason | undefined>;
-  /** By id, by name, or by a prefix of the id that fits only one. */
+  /** Why a session is gone; undefined when there was none, or the store has forgotten it. */
+  whyGone(id: string): Promise<SessionEndReason | undefined>;
+  /** Finds a session by id, name, or a prefix of the id that fits only one. */
   find(reference: string, filter?: SessionFilter): Promise<SessionRecord | undefined>;
   list(
     filter?: SessionFilter,
     page?: { readonly after?: string; readonly limit?: number },
   ): ReturnType<SessionStore['list']>;
-  /** Those this process holds. */
-  held(): Session[];
+  /** The sessions that this process has loaded. */
+  loaded(): Session[];
   /**
-   * A request begins: is the session live, is it as this process believes, is there quota. Throws what stands against
-   * it; `StaleSession` when the record has changed meanwhile, which then is held already. Whoever entered leaves by the
-   * grant.
+   * Begins a request: checks that the session is live, that the loaded record is current, and that there is quota.
+   * Throws `StaleSessionError` when the record has changed; the new one is loaded then. The grant must be released.
    */
-  enter(session: Session, counted: boolean): Grant | Promise<Grant>;
-  /** Ends the sessions that it opened too. False when there was no live session to end. */
-  end(id: string, reason?: Exclude<EndReason, 'expired'>): Promise<boolean>;
+  acquire(session: Session, counted: boolean): Grant | Promise<Grant>;
+  /** Ends a session and its descendants. False when there was no live session. */
+  end(id: string, reason?: Exclude<SessionEndReason, 'expired'>): Promise<boolean>;
   /**
-   * Ends all that were opened with a key of this user, `revoked`, and answers how many that were. To be called once
-   * the key opens nothing more. A user has few sessions, so they are looked through.
+   * Ends all sessions that were opened with a key of this user, as `revoked`, and returns their number. The key must be
+   * unusable before. A user has few sessions, so all are listed.
    */
-  endOfKey(userId: string, keyId: string): Promise<number>;
-  /** Takes the place of the record, for good; whatever would widen it is refused. */
-  restrict(id: string, change: Narrowing): Promise<Session>;
-  /** A further token for the same session. When there are too many, the one unused for longest stops working. */
-  furtherToken(id: string): Promise<string>;
+  endForKey(userId: string, keyId: string): Promise<number>;
+  /** Restricts a session for good; wider bounds are refused. */
+  restrict(id: string, change: Restriction): Promise<Session>;
+  /** Issues another token for a session. When there are too many, the one unused for longest stops working. */
+  issueToken(id: string): Promise<string>;
   onOpened(listener: (session: Session) => void): void;
-  onEnded(listener: (session: Session, reason: LeaveReason) => void): void;
+  onEnded(listener: (session: Session, reason: UnloadReason) => void): void;
   onRestricted(listener: (session: Session, before: Session) => void): void;
-  /** Lets go of every copy, and gives back what the store holds for this process. Sessions go on where they can. */
+  /** Unloads every session and gives back its grants. Sessions live on where the store is durable. */
   close(): Promise<void>;
 }
 
@@ -94,23 +86,22 @@ export interface SessionsOptions {
   readonly store: SessionStore;
   readonly bounds: SessionBounds;
   readonly quotas?: () => Quotas;
-  /** For tests that move time by hand. */
+  /** A clock for tests. */
   readonly now?: () => number;
 }
 
-/** The first one stays as long as the session. */
-export const mostTokens = 16;
-const mostTries = 16;
+/** Includes the first token, which is never replaced. */
+export const maxTokens = 16;
 
 export function createSessions(options: SessionsOptions): Sessions {
   const { store, bounds, now = () => performance.now() } = options;
   const openedListeners: ((session: Session) => void)[] = [];
-  const endedListeners: ((session: Session, reason: LeaveReason) => void)[] = [];
+  const endedListeners: ((session: Session, reason: UnloadReason) => void)[] = [];
   const restrictedListeners: ((session: Session, before: Session) => void)[] = [];
-  const held = createHeldSessions({
+  const loaded = createLoadedSessions({
     store,
     now,
-    most: bounds.maxSessions,
+    maxSessions: bounds.maxSessions,
     quotas: options.quotas ?? (() => ({})),
     onRestricted: (session, before) => {
       for (const listener of restrictedListeners) listener(session, before);
@@ -119,156 +110,71 @@ export function createSessions(options: SessionsOptions): Sessions {
       for (const listener of endedListeners) listener(session, reason);
     },
   });
-  const stopFollowing = followStore(store, held);
+  const stopFollowing = followStore(store, loaded);
+
+  const writer = createSessionWriter(store, loaded);
 
   async function load(id: string): Promise<Session | undefined> {
     const record = await store.get(id);
-    return record === undefined ? undefined : held.holdFor(record);
+    return record === undefined ? undefined : loaded.loadForRequest(record);
   }
 
-  function proves(session: Session, digest: string): boolean {
+  function hasToken(session: Session, digest: string): boolean {
     const { id, tokenDigests } = session;
     for (let i = 0; i < tokenDigests.length; i++) {
       if (!digestsEqual(tokenDigests[i] as string, digest)) continue;
-      if (i > 0) held.usedToken(id, digest);
+      if (i > 0) loaded.noteTokenUse(id, digest);
       return true;
     }
     return false;
   }
 
-  /** Another process may have made the token, or opened the session; or it is gone, and its holder may know why. */
-  async function proveByStore({ token, kind, id, digest }: PresentedToken): Promise<Session> {
-    // Typos are told from the token alone.
-    if (kind !== 'ambs' || id === undefined || !isWhole(token)) throw new AmbitError('UNAUTHENTICATED');
-    const record = await store.get(id);
-    if (record !== undefined) {
-      if (!record.tokenDigests.some((each) => digestsEqual(each, digest))) throw new AmbitError('UNAUTHENTICATED');
-      return held.holdFor(record);
-    }
-    const remains = await store.remains(id);
-    const known = remains?.record.tokenDigests.some((each) => digestsEqual(each, digest)) ?? false;
-    if (!known) throw new AmbitError('UNAUTHENTICATED');
-    throw goneBecause(remains?.reason);
-  }
-
-  async function parentOf({ parentId, userId }: CheckedDraft): Promise<Session | undefined> {
-    if (parentId === undefined) return undefined;
-    const record = await store.get(parentId);
-    if (record?.userId !== userId) throw noParent();
-    return sessionOf(record);
-  }
-
-  async function endAll(records: readonly SessionRecord[], reason: Exclude<EndReason, 'expired'>): Promise<void> {
-    for (const { id } of records) if (await store.end(id, reason)) held.leave(id, reason);
-  }
-
-  /** Reads, decides and writes until nobody else was faster. */
-  async function change(id: string, decide: (session: Session) => SessionChange | undefined): Promise<Session> {
-    let session = await load(id);
-    for (let tries = 0; tries < mostTries; tries++) {
-      if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
-      const wanted = decide(session);
-      if (wanted === undefined) return session;
-      const updated: Updated = await store.update(id, session.version, wanted);
-      if (updated.outcome === 'updated') return held.hold(updated.record);
-      session = updated.outcome === 'stale' ? held.hold(updated.record) : undefined;
-    }
-    throw new AmbitError('SESSION_STALE');
-  }
-
-  function narrow(id: string, wanted: (session: Session) => Narrowing | undefined): Promise<Session> {
-    return change(id, (session) => {
-      const after = narrowed(session, wanted(session) ?? {});
-      if (after === session) return undefined;
-      const { trustLevel, ttlSeconds, servers = null, permissions } = after;
-      return { trustLevel, ttlSeconds, servers, permissions };
-    });
-  }
-
-  /** Whoever was opened by a session has no more than it, whatever is taken from it later. */
-  async function keepChildrenWithin(session: Session): Promise<void> {
-    const within = new Map([[session.id, session]]);
-    for (const { id, parentId } of await descendantsOf(store, session)) {
-      const parent = within.get(parentId ?? '');
-      if (parent === undefined) continue;
-      const child = await narrow(id, (each) => fitInto(parent, each)).catch((error: unknown) => {
-        // Gone meanwhile: then there is nothing to narrow.
-        if (isAmbitError(error) && error.code === 'SESSION_NOT_FOUND') return undefined;
-        throw error;
-      });
-      if (child !== undefined) within.set(id, child);
-    }
-  }
-
-  /** Its copy made room for another between the decision and this. */
-  async function enterAgain({ id, version }: Session, counted: boolean): Promise<Grant> {
+  /** Loads the session again after its copy was unloaded between the decision and this. */
+  async function acquireAfterUnload({ id, version }: Session, counted: boolean): Promise<Grant> {
     const session = await load(id);
-    const grants = held.grantsOf(id);
-    if (session === undefined || grants === undefined) throw goneBecause((await store.remains(id))?.reason);
-    return grants.enter(counted, version);
+    const grants = loaded.grantsOf(id);
+    if (session === undefined || grants === undefined) throw sessionGoneError((await store.remains(id))?.reason);
+    return grants.acquire(counted, version);
   }
 
   return {
     async create(draft) {
       const id = draft.id ?? randomBytes(16).toString('hex');
       const { token, digest } = mintToken('ambs', id);
-      const given: NewSession = {
-        id,
-        name: draft.name ?? null,
-        userId: draft.userId,
-        agentId: draft.agentId ?? null,
-        workspaceId: draft.workspaceId ?? null,
-        parentId: draft.parentId ?? null,
-        keyId: draft.keyId ?? null,
-        trustLevel: draft.trustLevel,
-        servers: draft.servers ?? null,
-        permissions: draft.permissions ?? [],
-        metadata: draft.metadata ?? {},
-        tokenDigests: [digest],
-        ttlSeconds: draft.ttlSeconds ?? bounds.ttlSeconds,
-        lifetimeSeconds: draft.lifetimeSeconds ?? bounds.maxLifetimeSeconds,
-      };
-      await parentOf(draft);
+      const { ttlSeconds, maxLifetimeSeconds: lifetimeSeconds } = bounds;
+      const given = newSessionOf(draft, { id, tokenDigests: [digest], ttlSeconds, lifetimeSeconds });
+      await findParent(store, draft);
       const evicts = store.capabilities.whenFull === 'evict';
       const created = await store.create(given, {
         perUser: bounds.maxPerUser,
         ...(evicts ? { inAll: bounds.maxSessions } : {}),
       });
-      if (created.outcome === 'exists') {
-        throw new AmbitError('SESSION_EXISTS', {
-          what:
-            created.what === 'name'
-              ? `A live session of this user is already named "${draft.name}".`
-              : 'A session with that id was opened before.',
-        });
-      }
-      if (created.outcome === 'full') {
-        if (created.cap === 'inAll') throw new AmbitError('SESSION_LIMIT');
-        throw new AmbitError('SESSION_LIMIT', { what: `This user already has ${bounds.maxPerUser} live sessions.` });
-      }
-      // Ended in between: whoever ended the parent may have looked for its children just before this one was there.
-      const parent = await parentOf(draft).catch(async (error: unknown) => {
+      if (created.outcome !== 'created') throw creationError(created, draft, bounds);
+      // The parent may have ended meanwhile, before this child was there to be ended with it.
+      const parent = await findParent(store, draft).catch(async (error: unknown) => {
         await store.end(id);
         throw error;
       });
       let { record } = created;
-      let session = held.hold(record);
-      if (parent !== undefined && fitInto(parent, session) !== undefined) {
-        // Or made narrower in between.
-        session = await narrow(id, (each) => fitInto(parent, each));
+      let session = loaded.load(record);
+      if (parent !== undefined && restrictionForChild(parent, session) !== undefined) {
+        // The parent was restricted meanwhile.
+        session = await writer.restrictOne(id, (each) => restrictionForChild(parent, each));
         record = (await store.get(id)) ?? record;
       }
       for (const listener of openedListeners) listener(session);
       return { session, token, record };
     },
 
-    prove(presented) {
-      const given = typeof presented === 'string' ? presentedToken(presented) : presented;
-      const session = given.id === undefined ? undefined : held.get(given.id);
-      return session !== undefined && proves(session, given.digest) ? session : proveByStore(given);
+    verifyToken(presented) {
+      const given = typeof presented === 'string' ? parseToken(presented) : presented;
+      const session = given.id === undefined ? undefined : loaded.get(given.id);
+      return session !== undefined && hasToken(session, given.digest)
+        ? session
+        : verifyTokenByStore(store, loaded, given);
     },
 
-    get: held.get,
+    get: loaded.get,
     load,
     record: (id) => store.get(id),
     whyGone: async (id) => (await store.remains(id))?.reason,
@@ -277,36 +183,21 @@ export function createSessions(options: SessionsOptions): Sessions {
       const found = await store.find(reference, filter);
       const [record] = found;
       if (record === undefined || found.length > 1) return undefined;
-      held.hold(record);
+      loaded.load(record);
       return record;
     },
 
     list: (filter, page) => store.list(filter, page),
-    held: held.all,
+    loaded: loaded.all,
 
-    enter(session, counted) {
-      const grants = held.grantsOf(session.id);
-      return grants === undefined ? enterAgain(session, counted) : grants.enter(counted, session.version);
+    acquire(session, counted) {
+      const grants = loaded.grantsOf(session.id);
+      return grants === undefined ? acquireAfterUnload(session, counted) : grants.acquire(counted, session.version);
     },
 
-    async end(id, reason = 'ended') {
-      const record = await store.get(id);
-      if (record === undefined) return false;
-      // The youngest generation first: whatever happens in between, nobody is left behind whom no one looks after.
-      await endAll((await descendantsOf(store, record)).reverse(), reason);
-      const ended = await store.end(id, reason);
-      try {
-        // Opened while we were at it; from here on nobody can open more.
-        await endAll((await descendantsOf(store, record)).reverse(), reason);
-      } finally {
-        if (ended) held.leave(id, reason);
-        // Somebody else was faster, and we have not heard of it yet.
-        else if (held.get(id) !== undefined) held.leave(id, (await store.remains(id))?.reason ?? 'unloaded');
-      }
-      return ended;
-    },
+    end: (id, reason = 'ended') => writer.end(id, reason),
 
-    async endOfKey(userId, keyId) {
+    async endForKey(userId, keyId) {
       let count = 0;
       for (let after: string | undefined; ; ) {
         const page = await store.list({ userId }, { limit: 1000, ...(after === undefined ? {} : { after }) });
@@ -318,20 +209,16 @@ export function createSessions(options: SessionsOptions): Sessions {
       }
     },
 
-    async restrict(id, narrowing) {
-      const session = await narrow(id, () => narrowing);
-      await keepChildrenWithin(session);
-      return session;
-    },
+    restrict: writer.restrict,
 
-    async furtherToken(id) {
+    async issueToken(id) {
       const { token, digest } = mintToken('ambs', id);
-      await change(id, ({ tokenDigests }) => {
+      await writer.change(id, ({ tokenDigests }) => {
         const [first, ...further] = tokenDigests;
-        if (further.length >= mostTokens - 1) further.splice(held.idlestToken(id, further), 1);
+        if (further.length >= maxTokens - 1) further.splice(loaded.findIdlestToken(id, further), 1);
         return { tokenDigests: [...(first === undefined ? [] : [first]), ...further, digest] };
       });
-      held.usedToken(id, digest);
+      loaded.noteTokenUse(id, digest);
       return token;
     },
 
@@ -341,7 +228,50 @@ export function createSessions(options: SessionsOptions): Sessions {
 
     async close() {
       stopFollowing();
-      await held.close(store.capabilities.durable === 'no' ? 'closed' : 'unloaded');
+      await loaded.close(store.capabilities.durable === 'no' ? 'closed' : 'unloaded');
     },
   };
+}
+
+/** The session that a token proves by the store: another process opened it or made the token, or the session is gone. */
+async function verifyTokenByStore(
+  store: SessionStore,
+  loaded: LoadedSessions,
+  { token, kind, id, digest }: PresentedToken,
+): Promise<Session> {
+  // A mistyped token is recognised without asking the store.
+  if (kind !== 'ambs' || id === undefined || !hasValidChecksum(token)) throw new AmbitError('UNAUTHENTICATED');
+  const record = await store.get(id);
+  if (record !== undefined) {
+    if (!record.tokenDigests.some((each) => digestsEqual(each, digest))) throw new AmbitError('UNAUTHENTICATED');
+    return loaded.loadForRequest(record);
+  }
+  const remains = await store.remains(id);
+  const known = remains?.record.tokenDigests.some((each) => digestsEqual(each, digest)) ?? false;
+  if (!known) throw new AmbitError('UNAUTHENTICATED');
+  throw sessionGoneError(remains?.reason);
+}
+
+async function findParent(store: SessionStore, { parentId, userId }: CheckedDraft): Promise<Session | undefined> {
+  if (parentId === undefined) return undefined;
+  const record = await store.get(parentId);
+  if (record?.userId !== userId) throw parentNotFound();
+  return sessionOf(record);
+}
+
+function creationError(
+  created: Exclude<Created, { outcome: 'created' }>,
+  { name }: SessionDraft,
+  { maxPerUser }: SessionBounds,
+): AmbitError {
+  if (created.outcome === 'exists') {
+    return new AmbitError('SESSION_EXISTS', {
+      what:
+        created.what === 'name'
+          ? `A live session of this user is already named "${name}".`
+          : 'A session with that id was opened before.',
+    });
+  }
+  if (created.cap === 'inAll') return new AmbitError('SESSION_LIMIT');
+  return new AmbitError('SESSION_LIMIT', { what: `This user already has ${maxPerUser} live sessions.` });
 }

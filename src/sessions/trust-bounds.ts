@@ -1,16 +1,22 @@
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
-import { isAtMost, lowest } from '../rules/bounds.ts';
+import type { AccessCeiling } from '../identity/principal.ts';
+import type { SessionBase } from '../rules/session-base.ts';
 import type { TrustLevel } from '../rules/trust-level.ts';
+import { findLowestTrust, isTrustAtMost } from '../rules/trust-level.ts';
 
-/** One thing that bounds the trust of a session, and what it is called. */
+interface Bounded extends Pick<SessionBase, 'trustLevel' | 'permissions'> {
+  readonly workspaceId?: SessionBase['workspaceId'] | undefined;
+}
+
+/** An upper bound for the trust of a session, with the rule that sets it. */
 export interface TrustBound {
   readonly most: TrustLevel;
   readonly rule: string;
   readonly why?: string;
 }
 
-/** Several users: whoever acts with the operator's own authority could read what belongs to the others. */
+/** The bound for direct sessions. With several users, a direct server could read files of the other users. */
 export async function directBound(
   { allowDirect }: Config['sessions'],
   ofSeveralUsers: (() => Promise<boolean>) | undefined,
@@ -22,19 +28,41 @@ export async function directBound(
   return { most: 'sandboxed', rule, why };
 }
 
-/** What is asked for is refused above the bounds; the default is lowered to them. */
+/** The trust level within the bounds. A requested level above them is refused; the default is lowered to them. */
 export function trustWithin(
   bounds: readonly TrustBound[],
   wanted: TrustLevel | undefined,
   standard: TrustLevel,
 ): TrustLevel {
-  const ceiling = lowest(bounds.map(({ most }) => most));
-  if (wanted === undefined) return lowest([standard, ceiling]);
-  if (isAtMost(wanted, ceiling)) return wanted;
+  const ceiling = findLowestTrust(bounds.map(({ most }) => most));
+  if (wanted === undefined) return findLowestTrust([standard, ceiling]);
+  if (isTrustAtMost(wanted, ceiling)) return wanted;
   const { rule, why } = bounds.find(({ most }) => most === ceiling) as TrustBound;
   const because = why === undefined ? '' : `: ${why}`;
   throw new AmbitError('TRUST_REQUIRED', {
     what: `The trust level "${wanted}" was asked for, but the bounds here allow "${ceiling}" at most${because}.`,
     rule,
   });
+}
+
+/**
+ * Whether a credential with this ceiling may use a session, whoever opened it. A session without a workspace could be
+ * used in any, so it is beyond a ceiling that names workspaces.
+ */
+export function isWithinCeiling({ trustLevel, workspaceId, permissions }: Bounded, ceiling: AccessCeiling): boolean {
+  const { workspaces, scopes } = ceiling;
+  return (
+    isTrustAtMost(trustLevel, mostTrustIn(ceiling, workspaceId)) &&
+    (workspaces === null || (typeof workspaceId === 'string' && workspaces.includes(workspaceId))) &&
+    (scopes === null || permissions.every((name) => scopes.includes(name)))
+  );
+}
+
+/** The highest trust level of a session in this workspace. A session without a workspace could be used in any. */
+export function mostTrustIn(
+  { trustLevel, directIn }: AccessCeiling,
+  workspaceId: string | null | undefined,
+): TrustLevel {
+  if (directIn === undefined || (typeof workspaceId === 'string' && directIn.includes(workspaceId))) return trustLevel;
+  return 'sandboxed';
 }

@@ -1,15 +1,15 @@
 import type { SessionRecord } from './record.ts';
 import type { Gone } from './store.ts';
 
-/** Bounds of one session, user or workspace. What is not given is not bounded. */
+/** Limits of one session, user or workspace. A field that is absent is not limited. */
 export interface Limits {
   readonly callsPerMinute?: number;
-  /** How many of them may come at once; `callsPerMinute` unless told. */
+  /** The most calls that may come at once; `callsPerMinute` by default. */
   readonly burst?: number;
   readonly concurrentCalls?: number;
-  /** Of a session: over its whole life. Of a user or workspace: in a day, by UTC. */
+  /** Counts the whole life of a session, and one day (UTC) of a user or workspace. */
   readonly totalCalls?: number;
-  /** As `totalCalls`. Checked before a call: the answer that crosses it still comes through. */
+  /** Counts like `totalCalls`. It is checked before a call, so the answer that crosses it is still delivered. */
   readonly totalBytes?: number;
 }
 
@@ -19,22 +19,16 @@ export const scopes: readonly Scope[] = ['session', 'user', 'workspace'];
 
 export interface Admission {
   readonly id: string;
-  /** The version the caller decided on; any other is answered `stale`. */
+  /** The version that the caller decided on. Any other version is answered `stale`. */
   readonly version?: number;
-  /** How many calls this is: 1 unless told, 0 for what is not counted. */
+  /** The number of calls; 1 by default, 0 for a request that is not counted. */
   readonly calls?: number;
   readonly bytes?: number;
-  /**
-   * Takes a place until it is released, or for this long when nobody does (600,000 at most): a process that crashed
-   * holds it no longer. While it is held the session does not expire for idleness.
-   */
+  /** Takes a lease for this long at most (up to 600,000). The session is not idle while it is held. */
   readonly holdMs?: number;
-  /**
-   * How many of the concurrent calls that place counts for, up to 1,000,000; 1 unless told, 0 with `calls: 0`. Only
-   * with `holdMs`.
-   */
+  /** The concurrent calls that the lease counts for, up to 1,000,000; 1 by default, 0 with `calls: 0`. */
   readonly places?: number;
-  /** A session is always counted; user and workspace when limits are given for them. */
+  /** A session is always counted. A user or workspace is counted when it has limits here. */
   readonly limits?: Readonly<Partial<Record<Scope, Limits>>>;
 }
 
@@ -44,36 +38,36 @@ export type Verdict =
       readonly version: number;
       readonly lastActiveAt: number;
       readonly expiresAt: number;
-      /** For `renew` and `release`; null when no place was asked for. */
+      /** The id for `renew` and `release`; null when no lease was asked for. */
       readonly lease: string | null;
     }
   | { readonly outcome: 'stale'; readonly record: SessionRecord }
   | QuotaRefusal
   | Gone;
 
-/** Nothing was counted. Of several limits in the way, the one that stays longest. */
+/** A refusal; nothing was counted. When several limits refuse, this is the one that lasts longest. */
 export interface QuotaRefusal {
   readonly outcome: 'quota';
   readonly scope: Scope;
   readonly limit: LimitName;
   readonly allowed: number;
-  /** Exactly when it will be possible if nobody else calls; null when time alone does not help. */
+  /** The exact wait if nobody else calls; null when waiting alone does not help. */
   readonly retryAfterMs: number | null;
 }
 
-/** What is known about a place after it was taken. */
+/** The actual use of a lease, known afterwards. */
 export interface Spent {
-  /** In addition to those it was admitted with. */
+  /** Bytes beyond those it was admitted with. */
   readonly bytes?: number;
-  /** Calls that were admitted with it and will not be made. More than are left of them counts as all that are left. */
+  /** Admitted calls that will not be made. A larger number means all that are left. */
   readonly unusedCalls?: number;
-  /** How many calls the place counts for from now on; never more than before. Only where it is kept. */
+  /** The number of calls that the lease counts for from now on; it never rises. Only for `renew`. */
   readonly places?: number;
-  /** How long ago the session was last used, so that telling of it late does not lengthen its life; 0 unless told. */
+  /** The time since the session was last used; 0 by default. It keeps a late report from extending the session. */
   readonly agoMs?: number;
   /**
-   * Those it was admitted with: they say whose calls are given back, and at which pace. Of a user or workspace only on
-   * the day they were counted. What time has given back to the pace meanwhile is not looked for: give back soon.
+   * The limits it was admitted with. Calls are returned to these scopes at their pace, to a user or workspace only on
+   * the day they were counted. Return them soon: time restores the pace as well.
    */
   readonly limits?: Admission['limits'];
 }
@@ -81,6 +75,6 @@ export interface Spent {
 export interface Use {
   readonly calls: number;
   readonly bytes: number;
-  /** Calls that places count for which are held. */
+  /** Concurrent calls of all leases that are held. */
   readonly underWay: number;
 }

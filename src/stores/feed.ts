@@ -1,36 +1,36 @@
 import type { EndReason } from './record.ts';
 
-/** `here` says that it was done through this very store, opened here, and not by anybody else on the same data. */
+/** A change to the stored data. `here` is true when it was made through this very store object. */
 export type Change =
   | { readonly kind: 'created'; readonly id: string; readonly version: number; readonly here: boolean }
   | {
       readonly kind: 'changed';
       readonly id: string;
       readonly version: number;
-      /** Its bounds are tighter; otherwise something else about it is new. */
+      /** True when its limits became tighter; false for any other change. */
       readonly restricted: boolean;
       readonly here: boolean;
     }
   | { readonly kind: 'ended'; readonly id: string; readonly reason: EndReason | 'expired'; readonly here: boolean }
   | { readonly kind: 'document'; readonly collection: string; readonly key: string }
-  /** Some changes may have been missed: whatever is held about any session or document may be old. */
+  /** Changes may have been missed: every cached session and document may be outdated. */
   | { readonly kind: 'lost' };
 
-export interface Feed {
-  tell(change: Change): void;
+export interface ChangeFeed {
+  publish(change: Change): void;
   watch(listener: (change: Change) => void): () => void;
   close(): void;
 }
 
-export function createFeed(): Feed {
+export function createChangeFeed(): ChangeFeed {
   const listeners = new Set<(change: Change) => void>();
   return {
-    tell(change) {
+    publish(change) {
       for (const listener of [...listeners]) {
         try {
           listener(change);
         } catch (error) {
-          // One listener's fault must not cost the others the change, nor the writer its answer.
+          // An error of one listener must neither keep the change from the others nor fail the write.
           queueMicrotask(() => {
             throw error;
           });
@@ -38,7 +38,7 @@ export function createFeed(): Feed {
       }
     },
     watch(listener) {
-      // A function of its own, so that the same listener given twice is told twice and stopped once each.
+      // A new function, so that a listener added twice is called twice and each registration ends by itself.
       const own = (change: Change) => listener(change);
       listeners.add(own);
       return () => void listeners.delete(own);

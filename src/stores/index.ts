@@ -12,20 +12,20 @@ export type {
 export type { Change } from './feed.ts';
 export { openMemoryStore } from './memory/memory-store.ts';
 export { openStore, type StoreSettings } from './open-store.ts';
-export type { EndReason, JsonValue, NewSession, Remains, SessionChange, SessionRecord } from './record.ts';
+export type { EndReason, JsonValue, NewSession, SessionChange, SessionRecord, Tombstone as Remains } from './record.ts';
 export { openRedisStore, type RedisStoreOptions } from './redis/redis-store.ts';
 export { openSqliteStore, type SqliteOptions } from './sqlite/sqlite-store.ts';
 export type {
   MarkPut,
   SessionMarks,
-  SessionState,
+  SessionStateStore as SessionState,
   SetOptions,
   StateDeleted,
-  StateEntry,
   StateKey,
   StateListOptions,
   StatePage,
   StateWritten,
+  StoredStateEntry as StateEntry,
 } from './state.ts';
 export type {
   Caps,

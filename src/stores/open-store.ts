@@ -9,7 +9,7 @@ export interface StoreSettings {
   readonly redis?: { readonly url: string };
 }
 
-/** The store the configuration names; a file lies in the data directory. Only that one is loaded. */
+/** Opens the configured store and loads no other. A database file lies in the data directory. */
 export async function openStore(
   settings: StoreSettings,
   dataDir: string,

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import {
   type Admission,
   type LimitName,
@@ -11,90 +12,90 @@ import {
 const minuteUs = 60_000_000;
 const dayMs = 86_400_000;
 
-/** What is remembered about a session, a user or a workspace. */
+/** Counters of a session, a user or a workspace. */
 export interface Counters {
-  /** When the calls so far would have been made at an even pace, in whole microseconds: sums of those stay exact. */
+  /** The time at which the calls so far would have ended at an even pace, in whole microseconds to stay exact. */
   readonly paceUs: number;
   readonly calls: number;
   readonly bytes: number;
-  /** The day that `calls` and `bytes` are of; always 0 for a session. */
+  /** The day of `calls` and `bytes`; always 0 for a session. */
   readonly day: number;
 }
 
 export const noCounters: Counters = { paceUs: 0, calls: 0, bytes: 0, day: 0 };
 
-export interface Cost {
+interface Cost {
   readonly calls: number;
   readonly bytes: number;
   readonly places: number;
 }
 
-export interface Account {
+export interface QuotaAccount {
   readonly scope: Scope;
   readonly limits: Limits;
   readonly counters: Counters;
   readonly underWay: number;
 }
 
-export function costOf(request: Admission): Cost {
+export function readCost(request: Admission): Cost {
   const { calls = 1, bytes = 0, holdMs, places = calls > 0 ? 1 : 0 } = request;
   return { calls, bytes, places: holdMs === undefined ? 0 : places };
 }
 
-/** What is left of the calls a place was taken with, and the day on which they were counted. */
-export interface Taken {
+/** The calls of a lease that are left, and the day on which they were counted. */
+export interface LeaseUse {
   readonly calls: number;
   readonly day: number;
 }
 
-export const dayOf = (now: number): number => Math.floor(now / dayMs);
+export const dayNumber = (now: number): number => Math.floor(now / dayMs);
 
-export const unusedOf = (spent: Spent, taken: Taken): number => Math.min(spent.unusedCalls ?? 0, taken.calls);
+export const countUnused = (spent: Spent, taken: LeaseUse): number => Math.min(spent.unusedCalls ?? 0, taken.calls);
 
-/** All accounts together: either each of them can pay, or none is charged. */
-export function weigh(accounts: readonly Account[], cost: Cost, now: number): QuotaRefusal | undefined {
-  let longest: QuotaRefusal | undefined;
+/** Finds the limit that refuses a call. Either all accounts are charged, or none. */
+export function findRefusal(accounts: readonly QuotaAccount[], cost: Cost, now: number): QuotaRefusal | undefined {
+  let lasting: QuotaRefusal | undefined;
   for (const scope of scopes) {
     const account = accounts.find((each) => each.scope === scope);
     if (account === undefined) continue;
-    for (const refusal of refusals(account, cost, now)) if (isLonger(refusal, longest)) longest = refusal;
+    for (const refusal of listRefusals(account, cost, now)) if (isLonger(refusal, lasting)) lasting = refusal;
   }
-  return longest;
+  return lasting;
 }
 
-export function charged(scope: Scope, counters: Counters, limits: Limits, cost: Cost, now: number): Counters {
-  const today = rolledOver(scope, counters, now);
+export function chargeCounters(scope: Scope, counters: Counters, limits: Limits, cost: Cost, now: number): Counters {
+  const today = rollOverDay(scope, counters, now);
   const perMinute = limits.callsPerMinute;
   const paceUs =
-    perMinute === undefined ? today.paceUs : Math.max(today.paceUs, now * 1000) + cost.calls * stepOf(perMinute);
+    perMinute === undefined ? today.paceUs : Math.max(today.paceUs, now * 1000) + cost.calls * paceStepUs(perMinute);
   return { paceUs, calls: today.calls + cost.calls, bytes: today.bytes + cost.bytes, day: today.day };
 }
 
-/** The counters once it is known what a place was used for. Calls of another day are no longer counted anyway. */
-export function settled(scope: Scope, counters: Counters, spent: Spent, taken: Taken, now: number): Counters {
-  const today = rolledOver(scope, counters, now);
+/** The counters after the actual use of a lease is known. Calls of an earlier day are no longer counted anyway. */
+export function settleCounters(scope: Scope, counters: Counters, spent: Spent, taken: LeaseUse, now: number): Counters {
+  const today = rollOverDay(scope, counters, now);
   const limits = spent.limits?.[scope];
-  const unused = unusedOf(spent, taken);
+  const unused = countUnused(spent, taken);
   const counted = scope === 'session' || (limits !== undefined && today.day === taken.day);
   const perMinute = limits?.callsPerMinute;
   return {
-    paceUs: perMinute === undefined ? today.paceUs : today.paceUs - unused * stepOf(perMinute),
+    paceUs: perMinute === undefined ? today.paceUs : today.paceUs - unused * paceStepUs(perMinute),
     calls: counted ? Math.max(0, today.calls - unused) : today.calls,
     bytes: today.bytes + (spent.bytes ?? 0),
     day: today.day,
   };
 }
 
-function rolledOver(scope: Scope, counters: Counters, now: number): Counters {
-  const day = scope === 'session' ? 0 : dayOf(now);
+function rollOverDay(scope: Scope, counters: Counters, now: number): Counters {
+  const day = scope === 'session' ? 0 : dayNumber(now);
   return counters.day === day ? counters : { paceUs: counters.paceUs, calls: 0, bytes: 0, day };
 }
 
-const stepOf = (perMinute: number): number => Math.floor(minuteUs / perMinute);
+const paceStepUs = (perMinute: number): number => Math.floor(minuteUs / perMinute);
 
-function* refusals(account: Account, cost: Cost, now: number): Generator<QuotaRefusal> {
+function* listRefusals(account: QuotaAccount, cost: Cost, now: number): Generator<QuotaRefusal> {
   const { scope, limits, underWay } = account;
-  const counters = rolledOver(scope, account.counters, now);
+  const counters = rollOverDay(scope, account.counters, now);
   const refusal = (limit: LimitName, retryAfterMs: number | null): QuotaRefusal => ({
     outcome: 'quota',
     scope,
@@ -107,7 +108,7 @@ function* refusals(account: Account, cost: Cost, now: number): Generator<QuotaRe
   if (totalCalls !== undefined && cost.calls > 0 && counters.calls + cost.calls > totalCalls) {
     yield refusal('totalCalls', cost.calls > totalCalls ? null : tomorrow);
   }
-  // At the limit nothing more is admitted, not even a call that brings no bytes: its answer will.
+  // At the limit no call is admitted, not even one without bytes: its answer will have some.
   const asksBytes = cost.calls > 0 || cost.bytes > 0;
   if (
     totalBytes !== undefined &&
@@ -120,7 +121,7 @@ function* refusals(account: Account, cost: Cost, now: number): Generator<QuotaRe
     yield refusal('concurrentCalls', null);
   }
   if (callsPerMinute !== undefined && cost.calls > 0) {
-    const step = stepOf(callsPerMinute);
+    const step = paceStepUs(callsPerMinute);
     const burst = limits.burst ?? callsPerMinute;
     const possibleUs = Math.max(counters.paceUs, now * 1000) + cost.calls * step - burst * step;
     const waitMs = Math.ceil((possibleUs - now * 1000) / 1000);
@@ -132,4 +133,14 @@ function isLonger(refusal: QuotaRefusal, than: QuotaRefusal | undefined): boolea
   if (than === undefined) return true;
   if (than.retryAfterMs === null) return false;
   return refusal.retryAfterMs === null || refusal.retryAfterMs > than.retryAfterMs;
+}
+
+const processId = randomBytes(8).toString('hex');
+
+let leaseCount = 0;
+
+/** Creates an id that no process ever gives twice. It proves nothing, so it may be guessable. */
+export function createLeaseId(): string {
+  leaseCount++;
+  return `${processId}.${leaseCount.toString(36)}`;
 }

@@ -1,25 +1,27 @@
 import type { JsonValue } from './record.ts';
 import type { Gone, StateLimits } from './store.ts';
 
-/** What the calls of a session keep for the next ones. Reading or writing it does not count as use of the session. */
-export interface SessionState {
-  get(id: string, key: string): Promise<StateEntry | undefined>;
-  /** With `expectedVersion`, only when the entry has it; 0 means that there must be none. */
+/**
+ * State that the calls of a session keep for later calls. Reading or writing it does not count as use of the session.
+ */
+export interface SessionStateStore {
+  get(id: string, key: string): Promise<StoredStateEntry | undefined>;
+  /** With `expectedVersion` it writes only if the entry has that version; 0 means that there is no entry. */
   set(id: string, key: string, value: JsonValue, options?: SetOptions): Promise<StateWritten>;
-  /** Keys in the order of their characters, without values. */
+  /** Lists sorted keys without values. */
   list(id: string, options?: StateListOptions): Promise<StatePage>;
   delete(id: string, key: string, options?: { readonly expectedVersion?: number }): Promise<StateDeleted>;
 }
 
-export interface StateEntry extends StateKey {
+export interface StoredStateEntry extends StateKey {
   readonly value: JsonValue;
 }
 
 export interface StateKey {
   readonly key: string;
-  /** Rises with every write in the session: an entry deleted and written again has another one. */
+  /** Rises with every write in the session, so an entry that is deleted and written again has a new version. */
   readonly version: number;
-  /** Of key and value as JSON. */
+  /** The size of key and value as JSON. */
   readonly bytes: number;
   readonly expiresAt: number | null;
 }
@@ -32,7 +34,7 @@ export interface SetOptions {
 
 export type StateWritten =
   | { readonly outcome: 'written'; readonly version: number }
-  /** The version there is; 0 for none. */
+  /** The current version; 0 when there is no entry. */
   | { readonly outcome: 'conflict'; readonly version: number }
   | { readonly outcome: 'full'; readonly limit: keyof StateLimits }
   | Gone;
@@ -54,9 +56,9 @@ export interface StatePage {
   readonly next: string | null;
 }
 
-/** Small facts Ambit keeps about a session, such as what was delivered: at most 1000 of 4096 bytes. */
+/** Small notes of Ambit about a session, such as what was delivered: at most 1000, of 4096 bytes each. */
 export interface SessionMarks {
-  /** Sets it only when it is not there: of several who try, one is told `put`. */
+  /** Sets a mark only if there is none; of several callers, one gets `put`. */
   put(id: string, key: string, value?: string): Promise<MarkPut>;
   get(id: string, key: string): Promise<string | undefined>;
   /** False when it was not there. */
@@ -69,10 +71,10 @@ export type MarkPut =
   | { readonly outcome: 'full' }
   | Gone;
 
-export const mostMarks = 1000;
+export const maxMarks = 1000;
 
-/** One page of keys, cut the same way for every store. */
-export function pageOfKeys(all: readonly StateKey[], options: StateListOptions): StatePage {
+/** Cuts one page of keys, in the same way for every store. */
+export function cutKeyPage(all: readonly StateKey[], options: StateListOptions): StatePage {
   const { prefix = '', after, limit = 100 } = options;
   const fitting = all
     .filter(({ key }) => key.startsWith(prefix) && (after === undefined || key > after))

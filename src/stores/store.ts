@@ -1,21 +1,21 @@
 import type { Admission, Spent, Use, Verdict } from './admission.ts';
 import type { DocumentLimits, Documents } from './documents.ts';
 import type { Change } from './feed.ts';
-import type { EndReason, NewSession, Remains, SessionChange, SessionRecord } from './record.ts';
-import type { SessionMarks, SessionState } from './state.ts';
+import type { EndReason, NewSession, SessionChange, SessionRecord, Tombstone } from './record.ts';
+import type { SessionMarks, SessionStateStore } from './state.ts';
 
 /**
- * Where sessions are kept. The rules that hold for every store, and that `describeSessionStore` proves:
+ * The contract of a session store. `describeSessionStore` tests these rules for every store:
  *
- * - Plain data in, plain data out: what comes back shares nothing with what was given.
- * - What can be expected is an answer with an `outcome`. A promise rejects only with STORE_UNAVAILABLE, within two
- *   seconds, when the store cannot be asked; or with REQUEST_INVALID for arguments no store could take.
- * - An answer is final: what was answered as written is there after a crash, as far as `capabilities.durable` says.
- *   Counters and `lastActiveAt` alone may be behind, by a second at most.
- * - Time is the store's own. A session is gone at the very instant it expires, swept or not, to every method.
- * - Whatever a session had is gone with it: state, marks, places among the calls under way. Its remains stay until an
- *   hour after `endsAt`, so that its id is not given again and nothing written late brings it back.
- * - A store that went away and came back is simply there again. Nothing is kept to be sent later.
+ * - Arguments and results are plain data and share no objects with the store.
+ * - Expected results have an `outcome`. A promise rejects only with STORE_UNAVAILABLE, within two seconds, when the
+ *   store cannot be reached, or with REQUEST_INVALID for invalid arguments.
+ * - An answer is final: written data survives a crash as far as `capabilities.durable` says. Only counters and
+ *   `lastActiveAt` may be behind, by a second at most.
+ * - Time is the store's own. To every method a session is gone at the very instant it expires, swept or not.
+ * - State, marks and leases end with their session. Its remains stay until an hour after `endsAt`, so that its id is not
+ *   used again and a late write does not bring it back.
+ * - A store that was unavailable works again without help. Nothing is queued meanwhile.
  */
 export interface SessionStore {
   readonly kind: string;
@@ -23,69 +23,64 @@ export interface SessionStore {
 
   /** Checks the id, the name and the caps, and writes, in one step. */
   create(session: NewSession, caps?: Caps): Promise<Created>;
-  /** A live session. */
+  /** Reads a live session. */
   get(id: string): Promise<SessionRecord | undefined>;
-  /** What is left of a session that is gone. */
-  remains(id: string): Promise<Remains | undefined>;
-  /** Writes only when the session still has that version. It does not count as use. */
+  /** Reads the remains of a session that is gone. */
+  remains(id: string): Promise<Tombstone | undefined>;
+  /** Writes only if the session still has that version. It does not count as use. */
   update(id: string, expectedVersion: number, change: SessionChange): Promise<Updated>;
   /** False when there was no live session to end. */
   end(id: string, reason?: EndReason): Promise<boolean>;
-  /** Live sessions, the oldest first. A page may hold fewer than asked for; the last one has no `next`. */
+  /** Lists live sessions, the oldest first. A page may hold fewer than asked for; the last one has no `next`. */
   list(filter?: SessionFilter, page?: PageRequest): Promise<Page>;
   /**
-   * The live session with that id; else those with that name; else, from four characters on, those whose id begins so.
-   * At most ten: one is an answer, more are ambiguous.
+   * Finds live sessions by id; else by name; else, from four characters on, by the beginning of the id. At most ten.
    */
   find(reference: string, filter?: SessionFilter): Promise<readonly SessionRecord[]>;
 
-  /** The one round trip of a request: is it live, is it as the caller believes, is there quota; then counts as use. */
+  /** Checks life, version and quota of a session in one round trip, and counts as use. */
   admit(request: Admission): Promise<Verdict>;
-  /**
-   * Keeps a place among the calls under way for longer, and counts as use. False when it is lost: it ran out, or the
-   * session is gone. Then nothing of what was spent is counted.
-   */
+  /** Extends a lease, and counts as use. False when it ran out or the session is gone; then nothing is counted. */
   renew(id: string, lease: string, holdMs: number, spent?: Spent): Promise<boolean>;
-  /** Gives the place back, and counts as use. When it is lost, and so a second time, this does nothing. */
+  /** Releases a lease, and counts as use. Does nothing when the lease is lost, or was released before. */
   release(id: string, lease: string, spent?: Omit<Spent, 'places'>): Promise<void>;
-  /** What a live session has used so far. */
+  /** Reads the use of a live session so far. */
   usage(id: string): Promise<Use | undefined>;
 
-  readonly state: SessionState;
+  readonly state: SessionStateStore;
   readonly marks: SessionMarks;
   readonly documents: Documents;
 
   /**
-   * Tells of every session created, changed or ended through this data, and of every document written or deleted, by
-   * this process or another, within a second. Kinds that a listener does not know are none of its business: there may
-   * be more some day. Call what is returned to stop it.
+   * Reports, within a second, every session that is created, changed or ended and every document that is written or
+   * deleted, by any process. Listeners ignore kinds that they do not know. The returned function stops it.
    */
   watch(listener: (change: Change) => void): () => void;
-  /** Buries what has expired and answers how much that was. A store does it by itself every second. */
+  /** Removes expired sessions and returns their number. A store does so by itself every second. */
   sweep(): Promise<number>;
-  /** Resolves when the store can be asked. */
+  /** Resolves when the store is reachable. */
   ping(): Promise<void>;
-  /** Finishes what was asked before; afterwards everything else is refused. */
+  /** Finishes pending operations; afterwards everything else is refused. */
   close(): Promise<void>;
 }
 
 export interface StoreCapabilities {
-  /** What an answer survives: nothing; the end of the process; whatever the server behind it is set up for. */
+  /** The durability of an answer: none, the end of the process, or as the server is configured. */
   readonly durable: 'no' | 'disk' | 'server';
-  /** Who sees the same sessions: this process, all on this machine, all that reach the server. */
+  /** The reach of the sessions: this process, this machine, or everyone who reaches the server. */
   readonly shared: 'process' | 'machine' | 'network';
-  /** At `caps.inAll`: the idlest session without a call under way makes room, or the new one is refused. */
+  /** The behaviour at `caps.inAll`: the session idle for longest is evicted, or the new one is refused. */
   readonly whenFull: 'evict' | 'refuse';
 }
 
 export interface Caps {
-  /** Most live sessions of the session's user. */
+  /** The most live sessions of the session's user. */
   readonly perUser?: number;
-  /** Most live sessions in the store. */
+  /** The most live sessions in the store. */
   readonly inAll?: number;
 }
 
-/** A session that cannot be had: never there or long forgotten, run out, or ended by someone. */
+/** A session that is not available: missing or forgotten, expired, or ended by somebody. */
 export type Gone =
   | { readonly outcome: 'missing' }
   | { readonly outcome: 'expired' }
@@ -93,17 +88,17 @@ export type Gone =
 
 export type Created =
   | { readonly outcome: 'created'; readonly record: SessionRecord }
-  /** The id was given before, or a live session of this user has the name. */
+  /** The id was used before, or a live session of this user has the name. */
   | { readonly outcome: 'exists'; readonly what: 'id' | 'name' }
   | { readonly outcome: 'full'; readonly cap: keyof Caps };
 
 export type Updated =
   | { readonly outcome: 'updated'; readonly record: SessionRecord }
-  /** Somebody else was faster; the record as it is now. */
+  /** Another change was first; the record as it is now. */
   | { readonly outcome: 'stale'; readonly record: SessionRecord }
   | Gone;
 
-/** All that are given must fit. */
+/** A session must match all fields that are given. */
 export interface SessionFilter {
   readonly userId?: string;
   readonly workspaceId?: string;
@@ -113,7 +108,7 @@ export interface SessionFilter {
 export interface PageRequest {
   /** `next` of the page before. */
   readonly after?: string;
-  /** From 1 to 1000; 100 unless told. */
+  /** From 1 to 1000; 100 by default. */
   readonly limit?: number;
 }
 
@@ -123,11 +118,11 @@ export interface Page {
 }
 
 export interface StoreOptions {
-  /** For tests that move time by hand, and sweep by hand too; else the store's own clock. */
+  /** A clock for tests, which also sweep by hand; the store's own clock by default. */
   readonly now?: () => number;
   readonly stateLimits?: Partial<StateLimits>;
   readonly documentLimits?: Partial<DocumentLimits>;
-  /** How long an operation may take before it is STORE_UNAVAILABLE; 2000 unless told. */
+  /** The time after which an operation fails with STORE_UNAVAILABLE; 2000 by default. */
   readonly patienceMs?: number;
 }
 

@@ -1,64 +1,64 @@
 import { dirname } from 'node:path';
-import { resolveArgs, resolveCommand } from '../config/load/resolve-args.ts';
+import { resolveArgs, resolveCommand } from '../config/load/configured-paths.ts';
 import type { Config } from '../config/schema/schema.ts';
 import type { ServerSource } from '../config/schema/schema-server.ts';
 import type { Disclosure } from '../context/for-tools/call-context.ts';
-import { canonicalJson, hashedValues, sha256 } from '../lib/json/canonical-json.ts';
+import { hashValues, sha256Hex, toCanonicalJson } from '../lib/json/canonical-json.ts';
 import type { Era } from '../protocol/channel.ts';
 import type { TrustLevel } from '../rules/trust-level.ts';
-import type { Limits } from '../sandbox/limits/limits.ts';
+import type { ResourceLimits } from '../sandbox/limits/limits.ts';
 import type { Link } from './links/link.ts';
-import type { Scope } from './links/process-key.ts';
+import type { ProcessScope } from './links/process-key.ts';
 
-/** What may be asked of the person or model behind a session. */
+/** The questions that a server may ask the person or model behind a session. */
 interface PushPermissions {
   readonly sampling: boolean;
   readonly elicitation: boolean;
   readonly roots: boolean;
 }
 
-/** What a server's process is given in a sandbox, beside its own files and the workspace. */
-export interface SandboxGrants {
+/** The access of a server's process in a sandbox, beside its own files and the workspace. */
+interface SandboxGrants {
   /** Hosts, as `host:port`. */
   readonly network: readonly string[];
   readonly readable: readonly string[];
   readonly writable: readonly string[];
-  readonly limits: Limits;
-  /** The container image whose programs it runs in a sandbox. */
+  readonly limits: ResourceLimits;
+  /** The container image of its programs in a sandbox. */
   readonly image?: string | undefined;
 }
 
-interface Common {
+interface ServerBase {
   readonly name: string;
   readonly trust: readonly TrustLevel[];
   readonly era: 'auto' | 'modern' | 'handshake';
   readonly timeoutMs: number;
   readonly push: PushPermissions;
-  /** How much of the session it is told. */
+  /** How much it learns about the session. */
   readonly context: Disclosure;
-  /** Whether its lists are the same for everybody. */
+  /** `shared` when its lists are the same for everybody. */
   readonly catalog: 'private' | 'shared';
-  /** Who described it. Only what the operator wrote starts without an approval. */
+  /** The source of the definition. Only a server of the operator starts without an approval. */
   readonly source: ServerSource;
-  /** The included file, or what was imported; undefined for the operator's own. */
+  /** The included or imported file; undefined for the operator's own servers. */
   readonly file: string | undefined;
-  /** Where its relative names start. */
+  /** The folder that its relative paths start from. */
   readonly folder: string;
-  /** Over all that decides what runs or is called; values of variables and headers enter as hashes. */
+  /** The hash of everything that decides what runs or is called. Variables and headers enter as hashes. */
   readonly definitionHash: string;
 }
 
-export interface StdioServer extends Common {
+export interface StdioServer extends ServerBase {
   readonly kind: 'stdio';
   readonly command: string;
   readonly args: readonly string[];
-  /** Who shares its process. */
-  readonly scope: Scope;
+  /** The scope in which its process is shared. */
+  readonly scope: ProcessScope;
   readonly env: Readonly<Record<string, string>>;
   readonly sandbox: SandboxGrants;
 }
 
-export interface OauthSettings {
+interface OauthSettings {
   readonly issuer?: string | undefined;
   readonly clientId?: string | undefined;
   readonly clientSecretFile?: string | undefined;
@@ -67,11 +67,11 @@ export interface OauthSettings {
   readonly hosts: readonly string[];
 }
 
-export interface HttpServer extends Common {
+export interface HttpServer extends ServerBase {
   readonly kind: 'http';
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** How users log in to it, where the operator says more than it does itself. */
+  /** The operator's settings for logins of users. */
   readonly oauth?: OauthSettings | undefined;
 }
 
@@ -83,15 +83,15 @@ export interface InProcessServer {
   readonly kind: 'in-process';
   readonly name: string;
   readonly source: 'operator';
-  /** One for the clients of each era. */
+  /** A link for the clients of each era. */
   readonly links: Readonly<Record<Era, Link>>;
 }
 
 /** Anything that a request can be forwarded to. */
 export type Upstream = ServerDefinition | InProcessServer;
 
-/** What a server is called in the contexts that are meant for it. */
-export function audienceOf(server: ServerDefinition): string {
+/** The audience of a server in the contexts that are made for it. */
+export function contextAudience(server: ServerDefinition): string {
   return server.kind === 'http' ? server.url.href : `ambit:server:${server.name}`;
 }
 
@@ -123,8 +123,14 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         command,
         args,
         env,
-        sandbox: grantsOf(server.sandbox),
-        definitionHash: hashOf({ kind: 'stdio', command, args, env: hashedValues(env), ...imageOf(server.sandbox) }),
+        sandbox: toSandboxGrants(server.sandbox),
+        definitionHash: hashDefinition({
+          kind: 'stdio',
+          command,
+          args,
+          env: hashValues(env),
+          ...pickImage(server.sandbox),
+        }),
       });
     } else if (server.url !== undefined) {
       const url = new URL(server.url);
@@ -136,21 +142,21 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         url,
         headers,
         ...(server.oauth === undefined ? {} : { oauth: server.oauth }),
-        definitionHash: hashOf({ kind: 'http', url: url.href, headers: hashedValues(headers) }),
+        definitionHash: hashDefinition({ kind: 'http', url: url.href, headers: hashValues(headers) }),
       });
     }
   }
   return servers;
 }
 
-function grantsOf(sandbox: Omit<SandboxGrants, 'limits'> & Limits): SandboxGrants {
+function toSandboxGrants(sandbox: Omit<SandboxGrants, 'limits'> & ResourceLimits): SandboxGrants {
   const { network, readable, writable, memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } = sandbox;
   const limits = { memoryMb, pids, cpus, fileMb, openFiles, wallSeconds };
-  return { network, readable, writable, limits, ...imageOf(sandbox) };
+  return { network, readable, writable, limits, ...pickImage(sandbox) };
 }
 
-const imageOf = ({ image }: Pick<SandboxGrants, 'image'>) => (image === undefined ? {} : { image });
+const pickImage = ({ image }: Pick<SandboxGrants, 'image'>) => (image === undefined ? {} : { image });
 
-function hashOf(facts: Readonly<Record<string, unknown>>): string {
-  return sha256(canonicalJson(facts));
+function hashDefinition(definition: Readonly<Record<string, unknown>>): string {
+  return sha256Hex(toCanonicalJson(definition));
 }

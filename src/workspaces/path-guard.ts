@@ -1,18 +1,17 @@
-import { originalsOf } from '../lib/fs/copied-names.ts';
-import { expandBraces } from '../lib/text/braces.ts';
 import { foldName } from '../lib/text/fold-name.ts';
-import { compileGlob, type Glob } from '../lib/text/glob.ts';
+import { compileGlob, expandBraces, type Glob } from '../lib/text/glob.ts';
+import { findOriginalNames } from '../lib/text/name-patterns.ts';
 import type { PathRules } from './path-rules.ts';
 
 export interface PathGuard {
-  /** Why it may not be, as the rest of a sentence about the path; undefined when it may. */
-  refusal(deed: 'read' | 'write', names: readonly string[]): string | undefined;
-  /** Whether the operator has freed it by name. */
+  /** Returns the reason for a refusal, as the rest of a sentence about the path, or undefined. */
+  refusal(access: 'read' | 'write', names: readonly string[]): string | undefined;
+  /** Tells whether a rule of the operator opens the path. */
   isOpened(names: readonly string[]): boolean;
 }
 
-/** What is told of something that is read only. */
-export const notToBeChanged = 'may be read by sessions, but not changed';
+/** The reason for read-only paths. */
+export const readOnlyReason = 'may be read by sessions, but not changed';
 
 const HIDDEN = 1;
 const KEPT = 2;
@@ -20,48 +19,47 @@ const OPEN = 4;
 const SHOWN = 8;
 const SECRET = 16;
 
-interface Rule {
+interface PathRule {
   readonly bit: number;
   readonly glob: Glob;
-  /** It is about a name in any folder, not about a path. */
+  /** Matches a name in any folder, not a path. */
   readonly anywhere: boolean;
-  /** What the last name of a path must fit for the path to; undefined where that cannot be told. */
+  /** Matches the last name of every path that the rule matches; undefined where that is unknown. */
   readonly last: Glob | undefined;
 }
 
-/** What the rules say of a name by itself. */
-interface Judged {
+/** The rules that match a single name. */
+interface NameVerdict {
   readonly bits: number;
   readonly forms: readonly string[];
-  /** The rules about paths that may end in it. */
-  readonly paths: readonly Rule[];
-  /** What it may be a copy of. */
-  readonly originals: readonly Omit<Judged, 'originals'>[];
+  /** The path rules that may match a path with this last name. */
+  readonly paths: readonly PathRule[];
+  /** The names that it may be a copy of. */
+  readonly originals: readonly Omit<NameVerdict, 'originals'>[];
 }
 
-/** Names come in great numbers and few kinds. */
-const mostRemembered = 10_000;
+const maxRemembered = 10_000;
 
 /**
- * Decides by names alone, folder by folder down to the file: whatever fits a folder holds for all that is in it, until
- * a pattern that opens fits further in.
+ * Decides by names alone, from the top folder down: a rule for a folder holds for all its entries, until a rule further
+ * in opens them.
  */
 export function createPathGuard(rules: PathRules): PathGuard {
   const all = [
-    ...rulesOf(rules.hidden, HIDDEN),
-    ...rulesOf(rules.secret ?? [], SECRET),
-    ...rulesOf(rules.kept, KEPT),
-    ...rulesOf(rules.open, OPEN),
-    ...rulesOf(rules.shown ?? [], SHOWN),
+    ...compileRules(rules.hidden, HIDDEN),
+    ...compileRules(rules.secret ?? [], SECRET),
+    ...compileRules(rules.kept, KEPT),
+    ...compileRules(rules.open, OPEN),
+    ...compileRules(rules.shown ?? [], SHOWN),
   ];
   const byName = all.filter(({ anywhere }) => anywhere);
   const byPath = all.filter(({ anywhere }) => !anywhere);
-  const remembered = new Map<string, Judged>();
+  const remembered = new Map<string, NameVerdict>();
 
-  function judgedAlone(name: string): Omit<Judged, 'originals'> {
-    const forms = formsOf(name);
+  function judgeName(name: string): Omit<NameVerdict, 'originals'> {
+    const forms = listSpellings(name);
     return {
-      bits: bitsOf(
+      bits: matchRules(
         byName,
         forms.map((form) => [form]),
       ),
@@ -70,27 +68,26 @@ export function createPathGuard(rules: PathRules): PathGuard {
     };
   }
 
-  function judged(name: string): Judged {
+  function findNameVerdict(name: string): NameVerdict {
     const known = remembered.get(name);
     if (known !== undefined) return known;
-    const verdict = { ...judgedAlone(name), originals: originalsOf(foldName(name)).map(judgedAlone) };
-    if (remembered.size >= mostRemembered) remembered.clear();
+    const verdict = { ...judgeName(name), originals: findOriginalNames(foldName(name)).map(judgeName) };
+    if (remembered.size >= maxRemembered) remembered.clear();
     remembered.set(name, verdict);
     return verdict;
   }
 
-  /** What holds at the end of the names: that it is closed in some way, or opened. */
-  function verdictOn(names: readonly string[]): number {
+  function judgePath(names: readonly string[]): number {
     let verdict = 0;
     let ways: string[][] = [[]];
     for (const name of names) {
-      const { bits: own, forms, paths, originals } = judged(name);
+      const { bits: own, forms, paths, originals } = findNameVerdict(name);
       let bits = own;
-      for (const original of originals) bits |= closedBy(original, ways);
+      for (const original of originals) bits |= findProtection(original, ways);
       if (byPath.length > 0) {
         if (ways.length === 1 && forms.length === 1) ways[0]?.push(forms[0] as string);
-        else ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
-        if (paths.length > 0) bits |= bitsOf(paths, ways);
+        else ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, maxPaths);
+        if (paths.length > 0) bits |= matchRules(paths, ways);
       }
       const closed = bits & (HIDDEN | KEPT | SECRET);
       if (closed !== 0) verdict = (verdict | closed) & ~OPEN;
@@ -101,30 +98,30 @@ export function createPathGuard(rules: PathRules): PathGuard {
   }
 
   return {
-    refusal(deed, names) {
-      const verdict = verdictOn(names);
+    refusal(access, names) {
+      const verdict = judgePath(names);
       if (verdict & (HIDDEN | SECRET)) return 'is hidden from sessions';
-      return verdict & KEPT && deed === 'write' ? notToBeChanged : undefined;
+      return verdict & KEPT && access === 'write' ? readOnlyReason : undefined;
     },
-    isOpened: (names) => (verdictOn(names) & OPEN) !== 0,
+    isOpened: (names) => (judgePath(names) & OPEN) !== 0,
   };
 }
 
-/** Only names that are written oddly have more than one form. */
-const mostWays = 16;
+/** Only unusual names have more than one spelling. */
+const maxPaths = 16;
 
-/** How a copy is closed because of what it is a copy of, in the folders that lead there. Nothing opens it by that name. */
-function closedBy(
-  { bits: own, forms, paths }: Omit<Judged, 'originals'>,
+/** Returns the protection of a copy by the names of its originals. Those names cannot open it. */
+function findProtection(
+  { bits: own, forms, paths }: Omit<NameVerdict, 'originals'>,
   above: readonly (readonly string[])[],
 ): number {
-  const ways = paths.length === 0 ? [] : above.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
-  const bits = own | (paths.length === 0 ? 0 : bitsOf(paths, ways));
+  const ways = paths.length === 0 ? [] : above.flatMap((way) => forms.map((form) => [...way, form])).slice(0, maxPaths);
+  const bits = own | (paths.length === 0 ? 0 : matchRules(paths, ways));
   return bits & (bits & SHOWN ? HIDDEN | KEPT : HIDDEN | KEPT | SECRET);
 }
 
-/** What opens must fit the plain form: an odd way of writing a name can only close it. */
-function bitsOf(rules: readonly Rule[], ways: readonly (readonly string[])[]): number {
+/** A rule that opens must match the plain spelling: an unusual one can only protect. */
+function matchRules(rules: readonly PathRule[], ways: readonly (readonly string[])[]): number {
   let bits = 0;
   for (const { bit, glob } of rules) {
     if ((bits & bit) !== 0) continue;
@@ -136,12 +133,17 @@ function bitsOf(rules: readonly Rule[], ways: readonly (readonly string[])[]): n
   return bits;
 }
 
-const rulesOf = (patterns: readonly string[], bit: number): Rule[] =>
+const compileRules = (patterns: readonly string[], bit: number): PathRule[] =>
   patterns
     .flatMap((pattern) => expandBraces(foldName(pattern)))
-    .map((pattern) => ({ bit, glob: compileGlob(pattern), anywhere: isOneName(pattern), last: lastOf(pattern) }));
+    .map((pattern) => ({
+      bit,
+      glob: compileGlob(pattern),
+      anywhere: isSingleName(pattern),
+      last: compileLastName(pattern),
+    }));
 
-function lastOf(pattern: string): Glob | undefined {
+function compileLastName(pattern: string): Glob | undefined {
   const last =
     pattern
       .replace(/(?<!\/)\/+$/, '')
@@ -150,10 +152,10 @@ function lastOf(pattern: string): Glob | undefined {
   return /^\*\*|[[\\]/.test(last) || pattern.includes('[') || last === '' ? undefined : compileGlob(last);
 }
 
-const isOneName = (pattern: string): boolean => !pattern.replace(/^(?:\.\/)+|(?<!\/)\/+$/g, '').includes('/');
+const isSingleName = (pattern: string): boolean => !pattern.replace(/^(?:\.\/)+|(?<!\/)\/+$/g, '').includes('/');
 
-/** The spelling of a name, and what is left of it where dots and blanks at its end, or all after a colon, do not count. */
-function formsOf(name: string): readonly string[] {
+/** Lists the folded name, and its forms without trailing dots and spaces or without all after a colon. */
+function listSpellings(name: string): readonly string[] {
   const plain = foldName(name);
   const bare = (text: string) => text.replace(/(?<![. ])[. ]+$/, '');
   const forms = new Set([plain, bare(plain), bare(plain.split(':')[0] as string)]);

@@ -1,26 +1,26 @@
-import { guardedNames, guardedPaths } from '../lib/fs/guarded-names.ts';
+import { protectedNames, protectedPaths } from '../lib/fs/protected-paths.ts';
 
 /**
- * What sessions may not do to which paths of a workspace, as plain data, so that it can be handed to where the files lie.
- * Patterns are globs over paths relative to the workspace; one without a slash fits a name in any folder, and whatever
- * fits a folder holds for all that is in it. Case and the ways to write an accent make no difference. Copies that people and
- * editors leave, such as `.env.bak`, are closed as what they are copies of.
+ * Rules for paths of a workspace, as plain data that can be sent to another process. Patterns are globs relative to the
+ * workspace. A pattern without a slash matches a name in any folder, and a rule for a folder holds for its entries.
+ * Case and forms of accents do not matter. Copies by people and editors, such as `.env.bak`, are protected like their
+ * originals.
  */
 export interface PathRules {
-  /** Neither read nor written. */
+  /** Neither readable nor writable. */
   readonly hidden: readonly string[];
-  /** Read, but not written. */
+  /** Readable, but not writable. */
   readonly kept: readonly string[];
-  /** Free although a pattern above fits. */
+  /** Open although a pattern above matches. */
   readonly open: readonly string[];
-  /** Neither read nor written, where nothing of `shown` fits. */
+  /** Neither readable nor writable, unless `shown` matches. */
   readonly secret?: readonly string[];
-  /** No secret although a pattern of `secret` fits. What is hidden or kept stays so: a folder in it may bear any name. */
+  /** Exceptions from `secret`. They do not open `hidden` or `kept` paths, since a folder in those may have any name. */
   readonly shown?: readonly string[];
 }
 
-/** Keys, passwords and other secrets that lie about in the folders people work in. */
-const secretByDefault: readonly string[] = [
+/** Keys, passwords and other secrets in working folders. */
+const defaultSecrets: readonly string[] = [
   '.env',
   '.env.*',
   '.envrc',
@@ -61,7 +61,7 @@ const secretByDefault: readonly string[] = [
   '.dev.vars',
   '.dev.vars.*',
   '**/.streamlit/secrets.toml',
-  // Of PHP's composer. In other folders it is often a file of texts.
+  // A file of PHP's composer. In other folders it often holds texts.
   '/auth.json',
   '**/.composer/auth.json',
   '**/.config/composer/auth.json',
@@ -71,13 +71,13 @@ const secretByDefault: readonly string[] = [
   '*.tfstate.*',
 ];
 
-/** Copies without secrets that projects keep beside the real thing, and halves of keys that are public. */
-const shownByDefault: readonly string[] = ['.env', '.dev.vars']
+/** Templates without secrets, and public keys. */
+const defaultShown: readonly string[] = ['.env', '.dev.vars']
   .flatMap((name) => ['example', 'sample', 'template', 'dist'].map((ending) => `${name}.${ending}`))
   .concat('*.pub');
 
-/** The repository, and what others run or take orders from. */
-const keptByDefault: readonly string[] = ['.git', ...guardedNames, ...guardedPaths.map((path) => `**/${path}`)];
+/** The repository, and files that other programs run or obey. */
+const defaultKept: readonly string[] = ['.git', ...protectedNames, ...protectedPaths.map((path) => `**/${path}`)];
 
 export interface ConfiguredPaths {
   readonly hide: readonly string[];
@@ -85,12 +85,12 @@ export interface ConfiguredPaths {
   readonly open: readonly string[];
 }
 
-export function pathRules({ hide, keep, open }: ConfiguredPaths): PathRules {
+export function createPathRules({ hide, keep, open }: ConfiguredPaths): PathRules {
   return {
     hidden: hide,
-    secret: secretByDefault,
-    kept: [...keptByDefault, ...keep],
+    secret: defaultSecrets,
+    kept: [...defaultKept, ...keep],
     open,
-    shown: shownByDefault,
+    shown: defaultShown,
   };
 }

@@ -1,13 +1,13 @@
 import type { Readable } from 'node:stream';
 
-/** Reads a stream to its end. Undefined where it was cut off, or held more bytes than allowed; then `stop` is called. */
-export async function readBounded(stream: Readable, most: number, stop: () => void): Promise<Buffer | undefined> {
+/** Reads a stream to its end. Returns undefined when it was cut off or too large; then `stop` is called. */
+export async function readBounded(stream: Readable, maxBytes: number, stop: () => void): Promise<Buffer | undefined> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   try {
     for await (const piece of stream) {
       bytes += (piece as Buffer).length;
-      if (bytes > most) {
+      if (bytes > maxBytes) {
         stop();
         return undefined;
       }

@@ -1,28 +1,28 @@
 import { type ErrorCode, isAmbitError } from '../errors.ts';
-import { plainNames } from './plain-names.ts';
+import { splitIntoNames } from './saferoot/path-components.ts';
 
-/** What was asked for, where it led inside the workspace, and what was decided: for the journal. */
-export interface Resolution {
+/** The request, resolved path and decision of one file operation, for the journal. */
+export interface FileResolution {
   readonly operation: string;
   readonly asked: string;
-  /** Undefined where the way ended before it led anywhere. */
+  /** Undefined when the path could not be resolved. */
   readonly resolved: string | undefined;
-  /** `failed`: nothing stood against it, but it could not be done. */
+  /** `failed`: it was allowed, but could not be done. */
   readonly decision: 'allowed' | 'refused' | 'failed';
-  /** Why it was not done. */
+  /** The error code of a refusal or failure. */
   readonly code: string | undefined;
-  /** How many further paths the same call looked at in the same way. */
+  /** The number of further paths that the same call used in the same way. */
   readonly further?: number;
 }
 
-export interface Resolutions {
-  /** Does one operation on one path, and tells of it. */
-  of<T>(operation: string, asked: string, work: () => Promise<T>, resolved: (result: T) => string): Promise<T>;
-  /** Tells how much more there was. */
-  over(): void;
+export interface ResolutionRecorder {
+  /** Runs one operation on one path, and records it. */
+  run<T>(operation: string, asked: string, work: () => Promise<T>, resolved: (result: T) => string): Promise<T>;
+  /** Records the number of further paths. */
+  finish(): void;
 }
 
-const refusing: ReadonlySet<string> = new Set<ErrorCode>([
+const refusalCodes: ReadonlySet<string> = new Set<ErrorCode>([
   'FILE_TOO_LARGE',
   'PATH_INVALID',
   'PATH_PROTECTED',
@@ -30,69 +30,71 @@ const refusing: ReadonlySet<string> = new Set<ErrorCode>([
   'WORKSPACE_FULL',
 ]);
 
-/** A search refuses as many paths as there are closed ones; the journal need not hold them all. */
-const mostRefusals = 100;
+/** The number of recorded refusals per call: a search may meet very many. */
+const maxRefusals = 100;
 
 /**
- * Tells of each resolution of one call. A search looks at thousands of paths, all of them below one that was asked for:
- * the first of each kind is told, and how many came after it.
+ * Records the resolutions of one call. A search uses thousands of paths below the requested one, so only the first of
+ * each kind is recorded, with the number of further ones.
  */
-export function tellResolutions(tell: (resolution: Resolution) => void): Resolutions {
-  const first = new Map<string, { readonly told: Resolution; further: number }>();
-  const looks = new Set(['list', 'stat', 'open']);
+export function createResolutionRecorder(record: (resolution: FileResolution) => void): ResolutionRecorder {
+  const firstReads = new Map<string, { readonly told: FileResolution; further: number }>();
+  const readOperations = new Set(['list', 'stat', 'open']);
   let refusals = 0;
 
-  function allowed(operation: string, asked: string, resolved: string): void {
-    const before = looks.has(operation) ? first.get(operation) : undefined;
+  function recordAllowed(operation: string, asked: string, resolved: string): void {
+    const before = readOperations.has(operation) ? firstReads.get(operation) : undefined;
     if (before !== undefined) {
       before.further++;
       return;
     }
-    const told: Resolution = { operation, asked, resolved, decision: 'allowed', code: undefined };
-    first.set(operation, { told, further: 0 });
-    tell(told);
+    const told: FileResolution = { operation, asked, resolved, decision: 'allowed', code: undefined };
+    firstReads.set(operation, { told, further: 0 });
+    record(told);
   }
 
   return {
-    async of(operation, asked, work, resolvedOf) {
+    async run(operation, asked, work, resolvedOf) {
       try {
         const result = await work();
-        allowed(operation, asked, resolvedOf(result));
+        recordAllowed(operation, asked, resolvedOf(result));
         return result;
       } catch (error) {
         const code = isAmbitError(error) ? error.code : 'INTERNAL';
-        const decision = refusing.has(code) ? 'refused' : 'failed';
-        if (refusals++ < mostRefusals)
-          tell({ operation, asked, resolved: resolvedBefore(error, asked), decision, code });
+        const decision = refusalCodes.has(code) ? 'refused' : 'failed';
+        if (refusals++ < maxRefusals)
+          record({ operation, asked, resolved: findResolved(error, asked), decision, code });
         throw error;
       }
     },
 
-    over() {
-      for (const { told, further } of first.values()) if (further > 0) tell({ ...told, further });
+    finish() {
+      for (const { told, further } of firstReads.values()) if (further > 0) record({ ...told, further });
     },
   };
 }
 
-/** Where a path led that was then refused. Never part of the message: the caller asked for something else. */
-export interface LedTo {
+/** The resolved path of a refusal. It is never part of the message: the caller asked for another path. */
+export interface PathResolution {
   readonly asked: string;
   readonly resolved: string;
 }
 
-const ledToKey = Symbol('where the path led');
+const resolutionKey = Symbol('where the path led');
 
-export function leadingTo<E extends Error>(error: E, way: LedTo): E {
-  return Object.assign(error, { [ledToKey]: way });
+export function attachResolution<E extends Error>(error: E, resolution: PathResolution): E {
+  return Object.assign(error, { [resolutionKey]: resolution });
 }
 
-export function ledTo(error: unknown): LedTo | undefined {
-  return typeof error === 'object' && error !== null ? (error as { [ledToKey]?: LedTo })[ledToKey] : undefined;
+export function getResolution(error: unknown): PathResolution | undefined {
+  return typeof error === 'object' && error !== null
+    ? (error as { [resolutionKey]?: PathResolution })[resolutionKey]
+    : undefined;
 }
 
-/** A move has two paths, and is refused for one of them. */
-function resolvedBefore(error: unknown, asked: string): string | undefined {
-  const way = ledTo(error);
-  const plain = (path: string) => plainNames(path).join('/');
-  return way !== undefined && plain(way.asked) === plain(asked) ? way.resolved : undefined;
+/** Returns the resolved path if the refusal is about this path: a move has two. */
+function findResolved(error: unknown, asked: string): string | undefined {
+  const resolution = getResolution(error);
+  const plain = (path: string) => splitIntoNames(path).join('/');
+  return resolution !== undefined && plain(resolution.asked) === plain(asked) ? resolution.resolved : undefined;
 }

@@ -1,20 +1,18 @@
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
-import { createOneAtATime } from '../lib/async/one-at-a-time.ts';
+import { createKeyedMutex } from '../lib/async/mutex.ts';
 import type { Session } from '../sessions/session.ts';
 import type { WorkspaceBackend } from './backends/backend.ts';
-import { createKeptOpen } from './backends/kept-open.ts';
-import { type Resolution, tellResolutions } from './resolutions.ts';
-import type { SessionFiles } from './session-files.ts';
-import { sessionFilesOf } from './session-files-of.ts';
-import type { WrittenSoFar } from './written-so-far.ts';
+import { createBackendPool } from './backends/backend-pool.ts';
+import { createResolutionRecorder, type FileResolution } from './resolutions.ts';
+import { createSessionFiles, type SessionFiles } from './session-files.ts';
+import type { WriteQuota } from './write-quota.ts';
 
-/** The files of sessions, wherever they lie. */
 export interface Workspaces {
-  /** Does one piece of work on the files of a session. */
+  /** Runs work on the files of a session. */
   in<T>(
     session: Session,
-    tell: (resolution: Resolution) => void,
+    tell: (resolution: FileResolution) => void,
     work: (files: SessionFiles) => Promise<T>,
   ): Promise<T>;
   close(): Promise<void>;
@@ -22,75 +20,77 @@ export interface Workspaces {
 
 export type WorkspaceConfig = NonNullable<Config['workspaces'][string]>;
 
-/** A workspace as one session has it. */
-export interface Place {
+export interface SessionWorkspace {
   readonly id: string;
   readonly workspace: WorkspaceConfig;
-  /** The folder, where the files lie in one: the session's own, if it has one. */
+  /** The folder of a local workspace: the session's own, if it has one. */
   readonly folder: string | undefined;
 }
 
 export interface WorkspacesOptions {
   readonly config: () => Config;
   readonly folderFor: (session: Session) => Promise<string | undefined>;
-  readonly open: (place: Place) => Promise<WorkspaceBackend>;
-  readonly written: WrittenSoFar;
+  readonly open: (place: SessionWorkspace) => Promise<WorkspaceBackend>;
+  readonly quota: WriteQuota;
 }
 
-export function createWorkspaces({ config, folderFor, open, written }: WorkspacesOptions): Workspaces {
-  const kept = createKeptOpen();
-  const oneAtATime = createOneAtATime();
+export function createWorkspaces({ config, folderFor, open, quota }: WorkspacesOptions): Workspaces {
+  const pool = createBackendPool();
+  const runExclusive = createKeyedMutex();
 
   return {
     async in(session, tell, work) {
-      const { id, workspace } = workspaceOf(config(), session);
+      const { id, workspace } = findWorkspace(config(), session);
       const place = { id, workspace, folder: workspace.backend === 'local' ? await folderFor(session) : undefined };
       const { files } = workspace;
-      // Another configuration means another backend; those at work with the old one finish with it.
-      const key = `${id}\0${place.folder ?? ''}\0${shapeOf(workspace)}`;
-      // Several workspaces may lie in one folder, or one in another: a file is called the same in all of them.
+      // A changed configuration needs another backend; running work finishes with the old one.
+      const key = `${id}\0${place.folder ?? ''}\0${backendKey(workspace)}`;
+      // Workspaces may share a folder or lie in each other: a file has the same key in all of them.
       const before = place.folder === undefined ? `${key}\0` : `${place.folder}/`;
-      const resolutions = tellResolutions(tell);
+      const resolutions = createResolutionRecorder(tell);
       const { id: sessionId } = session;
       try {
-        return await kept.use(
+        return await pool.use(
           key,
           () => open(place),
           (opened) =>
             work(
-              sessionFilesOf({
+              createSessionFiles({
                 sessionId,
                 backend: opened,
-                resolutions,
-                written,
+                recorder: resolutions,
+                quota,
                 limits: files,
-                oneAtATime,
-                place: before,
+                runExclusive,
+                pathPrefix: before,
               }),
             ),
         );
       } finally {
-        resolutions.over();
+        resolutions.finish();
       }
     },
 
     async close() {
-      await kept.close();
-      await written.close();
+      await pool.close();
+      await quota.close();
     },
   };
 }
 
-const shapes = new WeakMap<WorkspaceConfig, string>();
+const backendKeys = new WeakMap<WorkspaceConfig, string>();
 
-/** What of its configuration makes a backend what it is. */
-function shapeOf(workspace: WorkspaceConfig): string {
-  const shape = shapes.get(workspace) ?? JSON.stringify([workspace.backend, workspace.files]);
-  shapes.set(workspace, shape);
+/** Returns the part of the configuration that identifies a backend. */
+function backendKey(workspace: WorkspaceConfig): string {
+  const shape = backendKeys.get(workspace) ?? JSON.stringify([workspace.backend, workspace.files]);
+  backendKeys.set(workspace, shape);
   return shape;
 }
 
-function workspaceOf({ workspaces }: Config, { workspaceId: id }: Session): Pick<Place, 'id' | 'workspace'> {
+function findWorkspace(
+  { workspaces }: Config,
+  { workspaceId: id }: Session,
+): Pick<SessionWorkspace, 'id' | 'workspace'> {
   if (id === undefined) throw new AmbitError('WORKSPACE_REQUIRED');
   const workspace = Object.hasOwn(workspaces, id) ? workspaces[id] : undefined;
   if (workspace === undefined) {

@@ -1,8 +1,8 @@
 import { main } from '../../src/cli/main.ts';
-import type { Exited } from '../journeys/abandoned/ambit-command.ts';
+import type { ExitedCommand } from '../journeys/start-ambit.ts';
 
 /** A command of `ambit` without a process of its own; for those that print and leave, one at a time. */
-export async function ambitInProcess(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Exited> {
+export async function ambitInProcess(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<ExitedCommand> {
   const said = { stdout: '', stderr: '' };
   const streams = ['stdout', 'stderr'] as const;
   const real = streams.map((name) => process[name].write);

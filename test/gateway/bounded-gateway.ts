@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../src/index.ts';
 import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
-import { type RawClient, rawClient } from './raw-client.ts';
+import { createRawClient, type RawClient } from './raw-client.ts';
 
 const script = join(import.meta.dirname, '..', 'fixtures', 'reloaded', 'server.js');
 
 export const eras = ['modern', 'handshake'] as const;
-export const serverOf = (era: string) => ({
+export const defineServer = (era: string) => ({
   command: process.execPath,
   args: [script],
   env: { MARK: 'done', ERA: era },
@@ -36,7 +36,7 @@ export interface BoundedGateway {
   close(): Promise<void>;
 }
 
-export function boundedGateway(): BoundedGateway {
+export function openBoundedGateway(): BoundedGateway {
   let root = '';
   let tests = 0;
   let gateway: EmbeddedGateway | undefined;
@@ -77,14 +77,14 @@ export function boundedGateway(): BoundedGateway {
       return gateway;
     },
     async start(era, more = {}) {
-      const servers = { keep: serverOf(era), drop: serverOf(era) };
+      const servers = { keep: defineServer(era), drop: defineServer(era) };
       const config = { version: 1 as const, sessions: { defaultTrust: 'direct' as const }, servers, ...more };
       if (gateway !== undefined) return void (await gateway.reload(config));
       gateway = await createGateway({ config, dataDir: join(root, 'data'), log: { info() {}, warn() {} } });
     },
     async connect(sessionId, era, server) {
       if (gateway === undefined) throw new Error('it has not been started');
-      const client = await rawClient(gateway.connect(sessionId, server), era);
+      const client = await createRawClient(gateway.connect(sessionId, server), era);
       clients.push(client);
       return client;
     },

@@ -2,10 +2,10 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { callModern, outcome } from '../journeys/hostile/mcp-calls.ts';
-import { sharedData } from './shared-data.ts';
+import { callModern, readOutcome } from '../journeys/json-mcp-client.ts';
+import { createSharedData } from './shared-data.ts';
 
-const data = sharedData();
+const data = createSharedData();
 
 test('what a session wrote is known after a restart, though others left theirs behind', async () => {
   const garden = join(data.folder, 'garden');
@@ -15,7 +15,7 @@ test('what a session wrote is known after a restart, though others left theirs b
   const serve = async () => data.serve(config, { store: await open() });
   const write = async (own: Awaited<ReturnType<typeof serve>>, token: string, bytes: number) => {
     const args = { session: 'current', path: `f-${bytes}.txt`, content: 'x'.repeat(bytes) };
-    return outcome(await callModern(own.mcp(), token, 'session_edit_file', args));
+    return readOutcome(await callModern(own.mcp(), token, 'session_edit_file', args));
   };
 
   const first = await serve();

@@ -15,7 +15,7 @@ type Answer = (
 ) => object | undefined | Promise<object | undefined>;
 
 /** A modern server over HTTP whose tools say what it was sent; `answer` may say something else, and messages before it. */
-export async function echoingUpstream(answer: Answer = () => undefined): Promise<EchoingUpstream> {
+export async function startEchoUpstream(answer: Answer = () => undefined): Promise<EchoingUpstream> {
   const asked: { method: string; headers: IncomingHttpHeaders }[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
@@ -25,7 +25,7 @@ export async function echoingUpstream(answer: Answer = () => undefined): Promise
       const { id, method = '', params = {} } = (body === '' ? {} : JSON.parse(body)) as Record<string, never>;
       asked.push({ method, headers: request.headers });
       if (id === undefined) return response.writeHead(202).end();
-      const result = (await answer(method, params, request.headers)) ?? usual(method, request.headers);
+      const result = (await answer(method, params, request.headers)) ?? answerByDefault(method, request.headers);
       const { saysFirst, ...rest } = result as { readonly saysFirst?: readonly object[] };
       const bytes = JSON.stringify({ jsonrpc: '2.0', id, result: rest });
       if (saysFirst !== undefined) {
@@ -51,7 +51,7 @@ export async function echoingUpstream(answer: Answer = () => undefined): Promise
 
 const hints = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
 
-function usual(method: string, headers: IncomingHttpHeaders): object {
+function answerByDefault(method: string, headers: IncomingHttpHeaders): object {
   if (method === 'server/discover') return { ...hints, supportedVersions: ['2026-07-28'], capabilities: { tools: {} } };
   if (method === 'tools/list') {
     return { ...hints, tools: [{ name: `for-${headers.authorization ?? 'nobody'}`, inputSchema: { type: 'object' } }] };

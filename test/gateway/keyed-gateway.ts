@@ -1,19 +1,26 @@
-import type { KeyWish } from '../../src/gateway/operator/people.ts';
-import { callModern, modernHeaders, modernRequest, outcome, post, type Said } from '../journeys/hostile/mcp-calls.ts';
+import type { KeyRequest } from '../../src/gateway/directory-admin.ts';
+import {
+  callModern,
+  modernHeaders,
+  modernRequest,
+  type PostAnswer,
+  post,
+  readOutcome,
+} from '../journeys/json-mcp-client.ts';
 import type { ServedGateway } from './shared-data.ts';
 
 /** A user with a key, added where there is none yet. */
-export async function keyFor(
+export async function createKeyFor(
   { gateway }: ServedGateway,
   userId: string,
-  wish: Partial<KeyWish> = {},
+  wish: Partial<KeyRequest> = {},
 ): Promise<{ readonly id: string; readonly key: string }> {
   await gateway.people.users.add(userId);
   const { view, key } = await gateway.people.keys.create({ userId, ...wish });
   return { id: view.id, key };
 }
 
-export interface Stood {
+export interface FoundSession {
   readonly id: string;
   readonly userId: string;
   readonly name: string | null;
@@ -22,27 +29,27 @@ export interface Stood {
 }
 
 /** The session that a modern call with this key finds, or the code of the refusal. */
-export async function standing(
+export async function trySession(
   served: ServedGateway,
   key: string,
   meta: Record<string, unknown> = {},
   session = 'current',
-): Promise<Stood | string> {
-  return sessionIn(await callModern(served.mcp('ambit'), key, 'session_info', { session }, { meta }));
+): Promise<FoundSession | string> {
+  return readSession(await callModern(served.mcp('ambit'), key, 'session_info', { session }, { meta }));
 }
 
-export function sessionIn(said: Said): Stood | string {
+export function readSession(said: PostAnswer): FoundSession | string {
   const { structuredContent } = said.messages.at(-1)?.result ?? {};
-  return (structuredContent as { session: Stood } | undefined)?.session ?? outcome(said);
+  return (structuredContent as { session: FoundSession } | undefined)?.session ?? readOutcome(said);
 }
 
-export async function stands(...given: Parameters<typeof standing>): Promise<Stood> {
-  const found = await standing(...given);
+export async function findSession(...given: Parameters<typeof trySession>): Promise<FoundSession> {
+  const found = await trySession(...given);
   if (typeof found === 'string') throw new Error(found);
   return found;
 }
 
-export async function toolsFor(url: string, key: string, meta: Record<string, unknown> = {}): Promise<string[]> {
+export async function listToolsFor(url: string, key: string, meta: Record<string, unknown> = {}): Promise<string[]> {
   const body = modernRequest(1, 'tools/list', { _meta: meta });
   const said = await post(url, key, JSON.stringify(body), modernHeaders('tools/list'));
   const { tools = [] } = (said.messages.at(-1)?.result ?? {}) as { tools?: { name: string }[] };

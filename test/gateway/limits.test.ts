@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked } from '../journeys/forgery/attacked.ts';
-import { exchange } from '../journeys/forgery/raw-exchange.ts';
-import { answerOf, bearer, callModern, sendModern, shakeHands } from '../journeys/forgery/speaking.ts';
+import { type RecordedGateway, startRecordedGateway } from '../journeys/forgery/start-recorded-gateway.ts';
+import { sendRaw } from '../journeys/http-exchange.ts';
+import { bearerHeader, callModern, connectHandshake, readAnswer, sendModern } from '../journeys/raw-mcp-client.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 
 beforeAll(async () => {
-  attacked = await startAttacked({
+  attacked = await startRecordedGateway({
     limits: { notificationsPerSecond: 1, pendingPerUpstream: 2 },
     sessions: { metadataBytes: 20 },
   });
@@ -21,7 +21,7 @@ describe.each(['pipe', 'web'] as const)('a server by %s', (server) => {
     const { token } = await attacked.open();
     const log = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}';
     const done = '{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"complete","content":[]}}';
-    const client = await shakeHands(attacked[server], token);
+    const client = await connectHandshake(attacked[server], token);
     const began = performance.now();
     const heard = await (await client.call('say', JSON.stringify({ lines: [...Array(500).fill(log), done] }))).rest();
     const seconds = Math.ceil((performance.now() - began) / 1000);
@@ -36,7 +36,7 @@ describe.each(['pipe', 'web'] as const)('a server by %s', (server) => {
     await (await callModern(attacked[server], token, 'echo', '{}')).rest();
     // The tool "slow" does not answer by itself: what is answered at once is what was refused.
     const calls = ['a', 'b', 'c'].map((key) => callModern(attacked[server], token, 'slow', JSON.stringify({ key })));
-    const { result } = await answerOf(Promise.race(calls));
+    const { result } = await readAnswer(Promise.race(calls));
     expect(result).toMatchObject({ isError: true, _meta: { 'ambit/error': { code: 'OVERLOADED' } } });
   });
 });
@@ -60,9 +60,9 @@ describe('what a client says of itself', () => {
   test.each(Object.entries(places))('S8: is bounded in the handshake with %s', async (_, server) => {
     const { id, token } = await attacked.open();
     const initialize = (description: string) =>
-      exchange(at(server), {
+      sendRaw(at(server), {
         headers: {
-          ...bearer(token),
+          ...bearerHeader(token),
           'content-type': 'application/json',
           accept: 'application/json, text/event-stream',
         },
@@ -70,7 +70,7 @@ describe('what a client says of itself', () => {
       });
     const refused = await initialize('x'.repeat(65_536));
     expect(refused.headers['mcp-session-id']).toBeUndefined();
-    expect(await answerOf(refused)).toMatchObject({ error: { code: -32602 } });
+    expect(await readAnswer(refused)).toMatchObject({ error: { code: -32602 } });
     await expect.poll(journal).toMatch(new RegExp(`"sessionId":"${id}".*"method":"initialize".*"outcome":"-32602"`));
     expect((await initialize('x'.repeat(65_000))).headers['mcp-session-id']).toBeDefined();
   });
@@ -80,12 +80,12 @@ describe('what a client says of itself', () => {
     const key = '"io.modelcontextprotocol/clientInfo"';
     const meta = (length: number) => `${key}:{"name":"x","version":"1","description":"${'x'.repeat(length)}"}`;
     const ping = (length: number) => sendModern(attacked.pipe, token, { method: 'ping', meta: meta(length) });
-    expect(await answerOf(ping(65_536))).toMatchObject({ error: { code: -32602 } });
-    expect(await answerOf(ping(65_000))).toMatchObject({ id: 1, result: expect.anything() });
-    const client = await shakeHands(at(''), token);
+    expect(await readAnswer(ping(65_536))).toMatchObject({ error: { code: -32602 } });
+    expect(await readAnswer(ping(65_000))).toMatchObject({ id: 1, result: expect.anything() });
+    const client = await connectHandshake(at(''), token);
     const level = (text: string) =>
       client.post(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"${text}"}}`);
-    expect(await answerOf(level('x'.repeat(64)))).toMatchObject({ error: { code: -32602 } });
-    expect(await answerOf(level('debug'))).toMatchObject({ result: {} });
+    expect(await readAnswer(level('x'.repeat(64)))).toMatchObject({ error: { code: -32602 } });
+    expect(await readAnswer(level('debug'))).toMatchObject({ result: {} });
   });
 });

@@ -1,20 +1,25 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../journeys/hostile/http-upstream.ts';
-import { callModern, handshake, initialize, outcome, post } from '../journeys/hostile/mcp-calls.ts';
+import {
+  answerCorrectly,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../journeys/hostile/upstreams/start-http-upstream.ts';
+import { callModern, handshake, initializeRequest, post, readOutcome } from '../journeys/json-mcp-client.ts';
 import { counts, proof } from '../proof.ts';
-import { type ServedGateway, sharedData } from './shared-data.ts';
+import { createSharedData, type ServedGateway } from './shared-data.ts';
 
 let upstream: Upstream;
 beforeAll(async () => {
   upstream = await startUpstream({
-    say: ({ id, params }, response) => sendJson(response, rightAnswer(id, String(params.arguments?.['words']))),
+    say: ({ id, params }, response) => sendJson(response, answerCorrectly(id, String(params.arguments?.['words']))),
   });
 });
 afterAll(() => upstream.stop());
 
-const data = sharedData();
+const data = createSharedData();
 const many = counts(64, 10_000);
 const hot = counts(20, 1000);
 const atOnce = 16;
@@ -36,14 +41,14 @@ interface Guest {
 
 /** Every other session has a client of the handshake era, which keeps its transport session from round to round. */
 async function call(own: ServedGateway, guest: Guest, index: number, words: string): Promise<string> {
-  if (index % 2 === 0) return outcome(await callModern(own.mcp('it'), guest.token, 'say', { words }));
+  if (index % 2 === 0) return readOutcome(await callModern(own.mcp('it'), guest.token, 'say', { words }));
   if (guest.transportId === undefined) {
-    const opened = await post(own.mcp('it'), guest.token, JSON.stringify(initialize()));
+    const opened = await post(own.mcp('it'), guest.token, JSON.stringify(initializeRequest()));
     guest.transportId = opened.headers['mcp-session-id'] as string;
   }
   const headers = { 'mcp-session-id': guest.transportId, 'mcp-protocol-version': handshake };
   const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'say', arguments: { words } } };
-  return outcome(await post(own.mcp('it'), guest.token, JSON.stringify(message), headers));
+  return readOutcome(await post(own.mcp('it'), guest.token, JSON.stringify(message), headers));
 }
 
 test(`L5: ${many} sessions called in turn by a gateway that holds ${hot}: its memory is bounded, nothing is left behind`, async () => {
@@ -88,7 +93,7 @@ test('L5: more sessions at work at once than may be held: every call is answered
     expect(said).toEqual(said.map((_, index) => `${round}/${index}`));
   }
   const last = await own.open();
-  expect(outcome(await callModern(own.mcp('it'), last.token, 'say', { words: 'last' }))).toBe('last');
+  expect(readOutcome(await callModern(own.mcp('it'), last.token, 'say', { words: 'last' }))).toBe('last');
   const { sessions, links, transports } = own.gateway.live();
   expect(sessions).toBeLessThanOrEqual(3);
   expect(links).toBeLessThanOrEqual(sessions);

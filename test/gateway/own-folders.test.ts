@@ -4,7 +4,7 @@ import { afterEach, expect, test } from 'vitest';
 import { hasBwrap } from '../needs/bwrap.ts';
 import { until } from '../sandbox/tagged-processes.ts';
 import { freshGateway, recorder, whoami } from '../upstreams/links/scoped-gateway.ts';
-import { type Scene, scene } from '../workspaces/session-folders/scene.ts';
+import { createScene, type Scene } from '../workspaces/session-folders/scene.ts';
 
 const start = freshGateway();
 const scenes: Scene[] = [];
@@ -13,7 +13,7 @@ afterEach(() => {
 });
 
 async function repository(): Promise<Scene> {
-  const made = await scene('worktree');
+  const made = await createScene('worktree');
   scenes.push(made);
   return made;
 }

@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { makePrivateFolder, obstacleTo } from '../../src/lib/fs/private-files.ts';
+import { findPrivacyObstacle, makePrivateFolder } from '../../src/lib/fs/private-files.ts';
 import { createGateway } from '../../src/public/create-gateway.ts';
 import { openStore } from '../../src/stores/open-store.ts';
 import { createApprovals } from '../../src/upstreams/pins/approvals.ts';
@@ -166,7 +166,7 @@ describe('S2: a data directory that cannot be made private is refused', () => {
       if (isThere) mkdirSync(dataDir, { recursive: true, mode: 0o700 });
       const refused = { code: 'CONFIG_INVALID', hint: expect.stringContaining('chmod go-w') };
       await expect(open(where)).rejects.toMatchObject({ ...refused, message: expect.stringContaining(above) });
-      expect(obstacleTo(where)).toContain(above);
+      expect(findPrivacyObstacle(where)).toContain(above);
       expect(readdirSync(above)).toEqual(isThere ? ['deeper'] : []);
     }
     expect(readdirSync(dataDir)).toEqual([]);

@@ -1,4 +1,4 @@
-import type { McpTransport } from '../../src/public/in-process-transport.ts';
+import type { McpTransport } from '../../src/public/create-gateway.ts';
 
 export interface RawMessage {
   readonly id?: number;
@@ -31,7 +31,7 @@ const modernMeta = {
 };
 
 /** `meta` goes into the handshake, or into every modern request. */
-export async function rawClient(
+export async function createRawClient(
   transport: McpTransport,
   era: 'modern' | 'handshake',
   { meta = {}, capabilities = {} }: { readonly meta?: object; readonly capabilities?: object } = {},

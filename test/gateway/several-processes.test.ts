@@ -3,15 +3,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ConfigInput } from '../../src/config/schema/schema.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
-import { enter, eras, refusalIn } from '../journeys/abandoned/visitor.ts';
+import { connectRawClient, eras, readRefusalCode } from '../journeys/abandoned/raw-client.ts';
 import { proof } from '../proof.ts';
 import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
 import { findRedis, type RedisServer, startRedis } from '../stores/redis-server.ts';
-import { type ServedGateway, sharedData } from './shared-data.ts';
+import { createSharedData, type ServedGateway } from './shared-data.ts';
 
 const program = join(import.meta.dirname, '..', 'journeys', 'abandoned', 'fixtures', 'upstream.js');
 const servers = { it: { command: process.execPath, args: [program] }, other: { command: 'nothing' } };
-const data = sharedData();
+const data = createSharedData();
 const redisProgram = findRedis();
 let redis: RedisServer | undefined;
 
@@ -51,30 +51,30 @@ describe.each(kinds)('two gateways on one %s store', (kind) => {
     async (era) => {
       const [here, there] = await pair(kind);
       const { id, token } = await here.open();
-      const visitor = await enter(era, { url: there.mcp('it'), token });
+      const visitor = await connectRawClient(era, { url: there.mcp('it'), token });
       await visitor.whoami();
       const [call, stream] = [visitor.call('hang'), visitor.stream()];
       await Promise.all([call.begun, stream.begun]);
       expect(processes()).toBe(1);
       expect(await here.gateway.sessions.end(id)).toBe(true);
-      expect(refusalIn(await call.answered)).toBe('SESSION_ENDED');
+      expect(readRefusalCode(await call.answered)).toBe('SESSION_ENDED');
       await stream.closed;
       await untilGone();
       expect(there.gateway.sessions.get(id)).toBeUndefined();
-      expect(refusalIn(await visitor.call('whoami').answered)).toBe('SESSION_ENDED');
+      expect(readRefusalCode(await visitor.call('whoami').answered)).toBe('SESSION_ENDED');
     },
   );
 
   test('L16: what one narrows, the other keeps within the new bounds', async () => {
     const [here, there] = await pair(kind);
     const { id, token } = await here.open();
-    const visitor = await enter('modern', { url: there.mcp('it'), token });
+    const visitor = await connectRawClient('modern', { url: there.mcp('it'), token });
     const call = visitor.call('hang');
     await call.begun;
     await here.gateway.restrictSession(id, { servers: ['other'] });
-    expect(refusalIn(await call.answered)).toBe('SERVER_NOT_AVAILABLE');
+    expect(readRefusalCode(await call.answered)).toBe('SERVER_NOT_AVAILABLE');
     await untilGone();
-    expect(refusalIn(await visitor.call('whoami').answered)).toBe('SERVER_NOT_AVAILABLE');
+    expect(readRefusalCode(await visitor.call('whoami').answered)).toBe('SERVER_NOT_AVAILABLE');
     expect(there.gateway.sessions.get(id)?.servers).toEqual(['other']);
   });
 });

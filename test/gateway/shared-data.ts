@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach } from 'vitest';
 import { loadConfig } from '../../src/config/load/load.ts';
 import type { ConfigInput } from '../../src/config/schema/schema.ts';
-import { listenHttp } from '../../src/entrances/http/listen.ts';
+import { listenHttp } from '../../src/entrances/http/listen-http.ts';
 import { openGateway } from '../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../src/gateway/gateway.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
@@ -30,7 +30,7 @@ export interface SharedData {
   warnings(): string[];
 }
 
-export function sharedData(): SharedData {
+export function createSharedData(): SharedData {
   let folder: string | undefined;
   const served = new Set<ServedGateway>();
   const warnings: string[] = [];

@@ -4,13 +4,18 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ConfigInput } from '../../src/config/schema/schema.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../journeys/hostile/http-upstream.ts';
-import { callModern, openClient, outcome, type Said } from '../journeys/hostile/mcp-calls.ts';
+import {
+  answerCorrectly,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../journeys/hostile/upstreams/start-http-upstream.ts';
+import { callModern, openClient, type PostAnswer, readOutcome } from '../journeys/json-mcp-client.ts';
 import { counts } from '../proof.ts';
 import { findRedis, type RedisServer, startRedis } from '../stores/redis-server.ts';
-import { type ServedGateway, sharedData } from './shared-data.ts';
+import { createSharedData, type ServedGateway } from './shared-data.ts';
 
-const data = sharedData();
+const data = createSharedData();
 const redisProgram = findRedis();
 let redis: RedisServer | undefined;
 let upstream: Upstream;
@@ -20,8 +25,8 @@ const held: (() => void)[] = [];
 beforeAll(async () => {
   if (redisProgram !== undefined) redis = await startRedis(redisProgram);
   upstream = await startUpstream({
-    hold: ({ id }, response) => void held.push(() => sendJson(response, rightAnswer(id, 'held'))),
-    large: ({ id }, response) => sendJson(response, rightAnswer(id, 'x'.repeat(5000))),
+    hold: ({ id }, response) => void held.push(() => sendJson(response, answerCorrectly(id, 'held'))),
+    large: ({ id }, response) => sendJson(response, answerCorrectly(id, 'x'.repeat(5000))),
   });
 });
 afterAll(async () => {
@@ -48,8 +53,8 @@ async function pair(kind: string, quotas: ConfigInput['quotas']): Promise<readon
 }
 
 const call = (at: ServedGateway, token: string, tool = 'say', server = 'it') => callModern(at.mcp(server), token, tool);
-const refusal = (said: Said) => said.messages.at(-1)?.result?.['_meta'] as Record<string, unknown> | undefined;
-const tally = (said: readonly Said[]) => said.map(outcome).filter((each) => each === 'right').length;
+const refusal = (said: PostAnswer) => said.messages.at(-1)?.result?.['_meta'] as Record<string, unknown> | undefined;
+const tally = (said: readonly PostAnswer[]) => said.map(readOutcome).filter((each) => each === 'right').length;
 
 describe.each(['sqlite', ...(redisProgram === undefined ? [] : ['redis'])])(
   'quotas of two gateways on one %s store',
@@ -94,7 +99,7 @@ describe.each(['sqlite', ...(redisProgram === undefined ? [] : ['redis'])])(
       const [here, there] = await pair(kind, { session: { callsPerMinute: 3 } });
       const { token } = await here.open();
       const client = await openClient(here.mcp('it'), token);
-      for (const at of [here, there, here]) expect(outcome(await call(at, token))).toBe('right');
+      for (const at of [here, there, here]) expect(readOutcome(await call(at, token))).toBe('right');
       for (const refused of [await call(there, token), await client.call('say')]) {
         const { result } = refused.messages.at(-1) ?? {};
         expect(result).toMatchObject({
@@ -126,10 +131,10 @@ describe.each(['sqlite', ...(redisProgram === undefined ? [] : ['redis'])])(
         expect(JSON.stringify(refusal(await call(at, one.token)))).toContain('quotas.user.concurrentCalls');
       }
       for (const end of held.splice(0)) end();
-      expect((await Promise.all(waiting)).map(outcome)).toEqual(['held', 'held']);
+      expect((await Promise.all(waiting)).map(readOutcome)).toEqual(['held', 'held']);
       for (let i = 0; i < 6; i++) {
-        expect(outcome(await call(i % 2 === 0 ? here : there, one.token))).toBe('right');
-        expect(outcome(await call(i % 2 === 0 ? there : here, two.token))).toBe('right');
+        expect(readOutcome(await call(i % 2 === 0 ? here : there, one.token))).toBe('right');
+        expect(readOutcome(await call(i % 2 === 0 ? there : here, two.token))).toBe('right');
       }
     });
 
@@ -142,7 +147,7 @@ describe.each(['sqlite', ...(redisProgram === undefined ? [] : ['redis'])])(
         await call(here, token, 'large'),
       ];
       expect(said.map((each) => each.messages.at(-1)?.result?.isError ?? false)).toEqual([false, false, true]);
-      expect(refusal(said[2] as Said)?.['ambit/error']).toMatchObject({ rule: 'quotas.session.totalBytes' });
+      expect(refusal(said[2] as PostAnswer)?.['ambit/error']).toMatchObject({ rule: 'quotas.session.totalBytes' });
       const use = await here.gateway.usage(id);
       expect(use).toMatchObject({ calls: 2, underWay: 0 });
       expect(use?.bytes).toBeGreaterThan(10_000);

@@ -5,21 +5,26 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { openDatabase } from '../../src/stores/sqlite/driver.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../journeys/hostile/http-upstream.ts';
-import { callModern, initialize, openClient, outcome, post } from '../journeys/hostile/mcp-calls.ts';
+import {
+  answerCorrectly,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../journeys/hostile/upstreams/start-http-upstream.ts';
+import { callModern, initializeRequest, openClient, post, readOutcome } from '../journeys/json-mcp-client.ts';
 import { counts } from '../proof.ts';
 import { findRedis, startRedis } from '../stores/redis-server.ts';
-import { type ServedGateway, sharedData } from './shared-data.ts';
+import { createSharedData, type ServedGateway } from './shared-data.ts';
 
 let upstream: Upstream;
 beforeAll(async () => {
   upstream = await startUpstream({
-    say: ({ id, params }, response) => sendJson(response, rightAnswer(id, String(params.arguments?.['words']))),
+    say: ({ id, params }, response) => sendJson(response, answerCorrectly(id, String(params.arguments?.['words']))),
   });
 });
 afterAll(() => upstream.stop());
 
-const data = sharedData();
+const data = createSharedData();
 const config = () => ({ servers: { it: { url: upstream.url } } });
 const program = findRedis();
 /** At least so long; in `npm test` until every session has been refused. */
@@ -43,7 +48,7 @@ function load(own: ServedGateway, tokens: readonly string[]) {
   const lanes = [...tokens, ...tokens].map(async (token, lane) => {
     for (let number = 0; working; number++) {
       const words = `${lane}/${number}`;
-      const said = outcome(await callModern(own.mcp('it'), token, 'say', { words }));
+      const said = readOutcome(await callModern(own.mcp('it'), token, 'say', { words }));
       const kind = said === words ? 'right' : said;
       if (said !== words && said !== '!STORE_UNAVAILABLE') wrong.push(`${words}: ${said}`);
       outcomes.set(kind, (outcomes.get(kind) ?? 0) + 1);
@@ -92,16 +97,16 @@ describe.skipIf(program === undefined)('Redis', () => {
       await under.more('!STORE_UNAVAILABLE', 20);
       await under.allRefused();
       expect(await readiness(own)).toBe(503);
-      expect(outcome(await client.call('say', { words: 'x' }))).toBe('!STORE_UNAVAILABLE');
-      const refused = await post(own.mcp('it'), sessions[1]?.token ?? '', JSON.stringify(initialize()));
-      expect(outcome(refused)).toBe('!STORE_UNAVAILABLE');
+      expect(readOutcome(await client.call('say', { words: 'x' }))).toBe('!STORE_UNAVAILABLE');
+      const refused = await post(own.mcp('it'), sessions[1]?.token ?? '', JSON.stringify(initializeRequest()));
+      expect(readOutcome(refused)).toBe('!STORE_UNAVAILABLE');
       await back;
       await redis.start();
       await untilReady(own, 200);
       await under.more('right', 60);
       await under.stop();
       expect(under.wrong).toEqual([]);
-      expect(outcome(await client.call('say', { words: 'still here' }))).toBe('still here');
+      expect(readOutcome(await client.call('say', { words: 'still here' }))).toBe('still here');
       for (const [index, { id }] of sessions.entries()) {
         expect(own.gateway.sessions.get(id)).toBeDefined();
         // What was granted and never used is counted at most; what was made, never less.
@@ -119,7 +124,7 @@ describe.skipIf(program === undefined)('Redis', () => {
     try {
       const own = await data.serve(config(), { store: await openRedisStore({ url: redis.url, patienceMs: 300 }) });
       const { id, token } = await own.open();
-      expect(outcome(await callModern(own.mcp('it'), token, 'say', { words: 'a' }))).toBe('a');
+      expect(readOutcome(await callModern(own.mcp('it'), token, 'say', { words: 'a' }))).toBe('a');
       const left = new Promise((resolve) => own.gateway.sessions.onEnded((_, reason) => resolve(reason)));
       await redis.stop();
       await redis.start();
@@ -127,7 +132,7 @@ describe.skipIf(program === undefined)('Redis', () => {
       await other.end(id);
       await other.close();
       expect(await left).toBe('ended');
-      expect(outcome(await callModern(own.mcp('it'), token, 'say', { words: 'a' }))).toBe('!SESSION_ENDED');
+      expect(readOutcome(await callModern(own.mcp('it'), token, 'say', { words: 'a' }))).toBe('!SESSION_ENDED');
     } finally {
       await redis.remove();
     }
@@ -166,7 +171,7 @@ describe('the SQLite file', () => {
   test('removed: its sessions are gone with all they had, and new ones can be opened', async () => {
     const own = await data.serve(config());
     const { id, token } = await own.open();
-    expect(outcome(await callModern(own.mcp('it'), token, 'say', { words: 'a' }))).toBe('a');
+    expect(readOutcome(await callModern(own.mcp('it'), token, 'say', { words: 'a' }))).toBe('a');
     // Others, so that the new file cannot be taken for the old one.
     for (let i = 0; i < 3; i++) await own.open();
     const left = new Promise((resolve) =>
@@ -174,9 +179,9 @@ describe('the SQLite file', () => {
     );
     for (const ending of ['', '-wal', '-shm']) rmSync(join(data.dataDir, `sessions.db${ending}`), { force: true });
     expect(await left).toBe(true);
-    expect(outcome(await callModern(own.mcp('it'), token, 'say', { words: 'a' }))).toBe('!UNAUTHENTICATED');
+    expect(readOutcome(await callModern(own.mcp('it'), token, 'say', { words: 'a' }))).toBe('!UNAUTHENTICATED');
     const next = await own.open();
-    expect(outcome(await callModern(own.mcp('it'), next.token, 'say', { words: 'b' }))).toBe('b');
+    expect(readOutcome(await callModern(own.mcp('it'), next.token, 'say', { words: 'b' }))).toBe('b');
     expect(await readiness(own)).toBe(200);
   });
 });

@@ -8,15 +8,15 @@ import type { ConfigInput } from '../../src/index.ts';
 import { defineServers } from '../../src/upstreams/definition.ts';
 import { createApprovals } from '../../src/upstreams/pins/approvals.ts';
 import { proof } from '../proof.ts';
-import { boundedGateway, eras, serverOf } from './bounded-gateway.ts';
+import { defineServer, eras, openBoundedGateway } from './bounded-gateway.ts';
 
-const on = boundedGateway();
+const on = openBoundedGateway();
 
 /** A server that starts when the test lets it, and tells which calls it has seen. */
 function gated(era: string, isShut = true) {
   const [gate, seen] = [join(on.folder, 'gate'), join(on.folder, 'seen')];
   if (isShut) execFileSync('mkfifo', [gate]);
-  const server = serverOf(era);
+  const server = defineServer(era);
   const gatedServer = { ...server, env: { ...server.env, GATE: gate, SEEN: seen } };
   return { gate, seen, server: gatedServer };
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { someDirectory, unbounded } from './some-directory.ts';
+import { openDirectory, unbounded } from './test-directory.ts';
 
 const folders: string[] = [];
 afterEach(() => {
@@ -13,7 +13,7 @@ afterEach(() => {
 
 describe('users and teams', () => {
   test('are added, join teams, and are listed', async () => {
-    const { directory } = someDirectory();
+    const { directory } = openDirectory();
     await directory.users.add('ada', ['core']);
     await directory.users.add('ada', ['ops', 'core']);
     await directory.users.add('eve');
@@ -31,7 +31,7 @@ describe('users and teams', () => {
   });
 
   test.each(['', 'a b', '-a', '../x', 'a'.repeat(129), 'anonymous', 'a\u0000', 'ä'])('%j is no user', async (name) => {
-    const { directory } = someDirectory();
+    const { directory } = openDirectory();
     await expect(directory.users.add(name)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
     expect(await directory.users.get(name)).toBeUndefined();
     expect(await directory.users.remove(name)).toBe(false);
@@ -39,8 +39,8 @@ describe('users and teams', () => {
 
   test('those in the configuration win, and change only there', async () => {
     const store = openMemoryStore();
-    await someDirectory(store).directory.users.add('ada', ['other']);
-    const { directory } = someDirectory(store, {
+    await openDirectory(store).directory.users.add('ada', ['other']);
+    const { directory } = openDirectory(store, {
       organisation: 'Acme',
       teams: ['core', 'empty'],
       users: [{ name: 'ada', teams: ['core'] }],
@@ -66,7 +66,7 @@ describe('users and teams', () => {
   });
 
   test('two who change one user at the same moment both have their way', async () => {
-    const { directory } = someDirectory();
+    const { directory } = openDirectory();
     await Promise.all(Array.from({ length: 8 }, (_, at) => directory.users.add('ada', [`team-${at}`])));
     expect([...(await directory.teamsOf('ada'))].sort()).toEqual(Array.from({ length: 8 }, (_, at) => `team-${at}`));
   });
@@ -74,7 +74,7 @@ describe('users and teams', () => {
 
 describe('keys', () => {
   test('are made for users there are, and listed without anything that proves them', async () => {
-    const { directory, keyFor } = someDirectory();
+    const { directory, createKeyFor: keyFor } = openDirectory();
     await expect(directory.keys.create({ userId: 'ada', ceiling: unbounded })).rejects.toMatchObject({
       code: 'USER_NOT_FOUND',
     });
@@ -98,7 +98,7 @@ describe('keys', () => {
     const folder = mkdtempSync(join(tmpdir(), 'ambit-directory-'));
     folders.push(folder);
     const store = await openSqliteStore({ file: join(folder, 'sessions.db') });
-    const { keyFor, tries } = someDirectory(store);
+    const { createKeyFor: keyFor, tryKey: tries } = openDirectory(store);
     const { key } = await keyFor('ada');
     expect(await tries(key)).toBe('ada');
     await store.close();
@@ -108,27 +108,27 @@ describe('keys', () => {
   });
 
   test('say when they were used, within a minute and not with each use', async () => {
-    const some = someDirectory();
-    const { id, key } = await some.keyFor('ada');
+    const some = openDirectory();
+    const { id, key } = await some.createKeyFor('ada');
     const lastUse = async () => (await some.directory.keys.get(id))?.lastUsedAt;
     expect(await lastUse()).toBeNull();
-    await some.tries(key);
+    await some.tryKey(key);
     const first = await lastUse();
     expect(first).not.toBeNull();
     some.directory.keys.revoke('other');
-    some.passes(30_000);
+    some.advance(30_000);
     await some.directory.users.add('somebody');
-    await some.tries(key);
+    await some.tryKey(key);
     expect(await lastUse()).toBe(first);
-    some.passes(31_000);
+    some.advance(31_000);
     await some.directory.users.add('somebody-else');
-    await some.tries(key);
+    await some.tryKey(key);
     expect(Date.parse((await lastUse()) ?? '') - Date.parse(first ?? '')).toBeGreaterThanOrEqual(60_000);
   });
 
   test('that will never work again make room for new ones', async () => {
     const store = openMemoryStore({ documentLimits: { documents: 3 } });
-    const { directory, keyFor, tries } = someDirectory(store);
+    const { directory, createKeyFor: keyFor, tryKey: tries } = openDirectory(store);
     const [one, two] = [await keyFor('ada'), await keyFor('ada')];
     await keyFor('ada');
     await expect(keyFor('ada')).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
@@ -139,7 +139,7 @@ describe('keys', () => {
   });
 
   test('of several users are noticed as soon as there are any', async () => {
-    const { directory, keyFor } = someDirectory();
+    const { directory, createKeyFor: keyFor } = openDirectory();
     const several = () => directory.keys.areOfSeveralUsers();
     await keyFor('ada');
     await keyFor('ada');

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { AmbitError } from '../../src/errors.ts';
-import { mintToken, presentedToken } from '../../src/identity/token.ts';
+import { mintToken, parseToken } from '../../src/identity/token.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
-import { someDirectory, unbounded } from './some-directory.ts';
+import { openDirectory, unbounded } from './test-directory.ts';
 
 const unknown = `UNAUTHENTICATED: ${new AmbitError('UNAUTHENTICATED').message}`;
 /** A whole key with another secret. */
@@ -13,11 +13,11 @@ const guessed = (id: string) => mintToken('ambk', id).token;
 
 describe('a key', () => {
   test('G2: proves its user, with the ceiling it was made with', async () => {
-    const { directory, keyFor } = someDirectory();
+    const { directory, createKeyFor: keyFor } = openDirectory();
     const ceiling = { trustLevel: 'sandboxed', workspaces: ['shop'], scopes: ['notes:write'] } as const;
     const { id, key } = await keyFor('ada', ceiling);
     expect(key).toMatch(new RegExp(`^ambk_${id}_[0-9A-Za-z]{49}$`));
-    expect(await directory.keys.verify(presentedToken(key))).toEqual({
+    expect(await directory.keys.verify(parseToken(key))).toEqual({
       kind: 'user',
       userId: 'ada',
       via: 'key',
@@ -26,8 +26,8 @@ describe('a key', () => {
     });
   });
 
-  test('with a typo anywhere costs no look into the store', async () => {
-    const { reads, tries, keyFor } = someDirectory();
+  test('with a typo anywhere needs no read of the store', async () => {
+    const { reads, tryKey: tries, createKeyFor: keyFor } = openDirectory();
     const { key } = await keyFor('ada');
     reads.length = 0;
     await fc.assert(
@@ -42,8 +42,8 @@ describe('a key', () => {
   });
 
   test('that is unknown, wrong, revoked or expired looks alike to whoever does not hold the secret', async () => {
-    const some = someDirectory();
-    const { reads, tries, keyFor, directory } = some;
+    const some = openDirectory();
+    const { reads, tryKey: tries, createKeyFor: keyFor, directory } = some;
     const good = await keyFor('ada');
     const revoked = await keyFor('ada');
     await directory.keys.revoke(revoked.id);
@@ -52,7 +52,7 @@ describe('a key', () => {
       ceiling: { trustLevel: 'direct', workspaces: null, scopes: null },
       lifeSeconds: 60,
     });
-    some.passes(61_000);
+    some.advance(61_000);
     // One that is in use answers from memory, but only to its holder.
     expect(await tries(good.key)).toBe('ada');
     for (const id of [good.id, revoked.id, expired.view.id, '0'.repeat(32), 'x']) {
@@ -66,20 +66,20 @@ describe('a key', () => {
 
   test('is compared in constant time before anything is decided', () => {
     const source = readFileSync(join(import.meta.dirname, '../../src/identity/verify-key.ts'), 'utf8');
-    const body = source.slice(source.indexOf('const record = await read(id)'), source.indexOf('const state ='));
+    const body = source.slice(source.indexOf('const record = await readRecord(id)'), source.indexOf('const state ='));
     const decides = body.search(/\b(?:if|return|throw)\b|&&|\|\|/);
     expect(body.match(/digestsEqual\(/g)).toHaveLength(2);
     expect(body.lastIndexOf('digestsEqual(')).toBeLessThan(decides);
   });
 
   test('that was rotated is taken until the overlap is over, and not after', async () => {
-    const some = someDirectory();
-    const { tries, directory } = some;
-    const first = await some.keyFor('ada');
+    const some = openDirectory();
+    const { tryKey: tries, directory } = some;
+    const first = await some.createKeyFor('ada');
     const second = await directory.keys.rotate(first.id, 3600);
     expect(second.view.previousUntil).not.toBeNull();
     expect([await tries(first.key), await tries(second.key), await tries(first.key)]).toEqual(['ada', 'ada', 'ada']);
-    some.passes(3600_000);
+    some.advance(3600_000);
     expect(await tries(first.key)).toBe('UNAUTHENTICATED: The key has been rotated, and this is the one before.');
     expect(await tries(second.key)).toBe('ada');
     const third = await directory.keys.rotate(first.id);
@@ -91,19 +91,19 @@ describe('a key', () => {
   });
 
   test('that expires is refused in the very moment, however fresh it is in memory', async () => {
-    const some = someDirectory();
+    const some = openDirectory();
     await some.directory.users.add('ada');
     const ceiling = { trustLevel: 'direct', workspaces: null, scopes: null } as const;
     const { key } = await some.directory.keys.create({ userId: 'ada', ceiling, lifeSeconds: 10 });
-    expect(await some.tries(key)).toBe('ada');
-    some.passes(10_000);
-    expect(await some.tries(key)).toContain('expired');
+    expect(await some.tryKey(key)).toBe('ada');
+    some.advance(10_000);
+    expect(await some.tryKey(key)).toContain('expired');
   });
 
   test('in use is read from the store once in a while, not with each request', async () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     onTestFinished(() => void vi.useRealTimers());
-    const { reads, tries, keyFor } = someDirectory();
+    const { reads, tryKey: tries, createKeyFor: keyFor } = openDirectory();
     const { key } = await keyFor('ada');
     expect(await tries(key)).toBe('ada');
     reads.length = 0;
@@ -113,21 +113,21 @@ describe('a key', () => {
 
   test('that is revoked elsewhere stops here, and so does one whose user is removed', async () => {
     const store = openMemoryStore();
-    const [here, there] = [someDirectory(store), someDirectory(store)];
-    const [one, two] = [await here.keyFor('ada'), await here.keyFor('eve')];
-    expect([await there.tries(one.key), await there.tries(two.key)]).toEqual(['ada', 'eve']);
+    const [here, there] = [openDirectory(store), openDirectory(store)];
+    const [one, two] = [await here.createKeyFor('ada'), await here.createKeyFor('eve')];
+    expect([await there.tryKey(one.key), await there.tryKey(two.key)]).toEqual(['ada', 'eve']);
     await here.directory.keys.revoke(one.id);
-    expect(await there.tries(one.key)).toContain('revoked');
+    expect(await there.tryKey(one.key)).toContain('revoked');
     await here.directory.users.remove('eve');
-    expect(await there.tries(two.key)).toContain('no longer there');
+    expect(await there.tryKey(two.key)).toContain('no longer there');
   });
 
   test('that is revoked while it is being read is not remembered as good', async () => {
     const store = openMemoryStore();
-    const { keyFor, directory } = someDirectory(store);
+    const { createKeyFor: keyFor, directory } = openDirectory(store);
     const { id, key } = await keyFor('ada');
     let revoke = async (): Promise<unknown> => undefined;
-    const slow = someDirectory({
+    const slow = openDirectory({
       ...store,
       documents: {
         ...store.documents,
@@ -139,14 +139,14 @@ describe('a key', () => {
       },
     });
     revoke = () => directory.keys.revoke(id);
-    expect(await slow.tries(key)).toBe('ada');
-    expect(await slow.tries(key)).toContain('revoked');
+    expect(await slow.tryKey(key)).toBe('ada');
+    expect(await slow.tryKey(key)).toContain('revoked');
   });
 
   test('G2: is not made for a user who is removed after the check and before the key is written', async () => {
     const store = openMemoryStore();
-    const { directory } = someDirectory(store);
-    const interrupted = someDirectory({
+    const { directory } = openDirectory(store);
+    const interrupted = openDirectory({
       ...store,
       documents: {
         ...store.documents,
@@ -165,36 +165,36 @@ describe('a key', () => {
   });
 
   test('G2: of a user who was removed is not good, nor is one that was revoked or has expired', async () => {
-    const some = someDirectory();
+    const some = openDirectory();
     const { directory } = some;
-    const [removed, revoked] = [await some.keyFor('eve'), await some.keyFor('ada')];
+    const [removed, revoked] = [await some.createKeyFor('eve'), await some.createKeyFor('ada')];
     const { view: expiring } = await directory.keys.create({ userId: 'ada', ceiling: unbounded, lifeSeconds: 10 });
     const ids = [removed.id, revoked.id, expiring.id];
     for (const id of ids) expect(await directory.keys.isGood(id)).toBe(true);
     await directory.users.remove('eve');
     await directory.keys.revoke(revoked.id);
-    some.passes(10_000);
+    some.advance(10_000);
     for (const id of ids) expect(await directory.keys.isGood(id)).toBe(false);
   });
 
   test('G2: that is revoked stops within a second where nothing is heard of it', async () => {
     const store = openMemoryStore();
-    const { directory, keyFor } = someDirectory(store);
-    const deaf = someDirectory({ ...store, watch: () => () => {} });
+    const { directory, createKeyFor: keyFor } = openDirectory(store);
+    const deaf = openDirectory({ ...store, watch: () => () => {} });
     const { id, key } = await keyFor('ada');
     const clock = vi.spyOn(performance, 'now').mockReturnValue(1_000_000);
     try {
-      expect(await deaf.tries(key)).toBe('ada');
+      expect(await deaf.tryKey(key)).toBe('ada');
       await directory.keys.revoke(id);
       clock.mockReturnValue(1_000_999);
-      expect(await deaf.tries(key)).toContain('revoked');
+      expect(await deaf.tryKey(key)).toContain('revoked');
     } finally {
       clock.mockRestore();
     }
   });
 
   test('whose record was tampered with is no key', async () => {
-    const { store, tries, keyFor } = someDirectory();
+    const { store, tryKey: tries, createKeyFor: keyFor } = openDirectory();
     const { id, key } = await keyFor('ada');
     const { text = '' } = (await store.documents.get('keys', id)) ?? {};
     for (const wrong of [
@@ -215,7 +215,7 @@ describe('a key', () => {
   });
 
   test('of a session is none of a user, and the other way round', async () => {
-    const { tries, reads } = someDirectory();
+    const { tryKey: tries, reads } = openDirectory();
     reads.length = 0;
     expect(await tries(mintToken('ambs', 'a'.repeat(32)).token)).toBe(unknown);
     expect(reads).toEqual([]);

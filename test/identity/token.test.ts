@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { digestsEqual, isWhole, mintToken, presentedToken, tokenDigest } from '../../src/identity/token.ts';
+import { digestsEqual, hasValidChecksum, mintToken, parseToken, tokenDigest } from '../../src/identity/token.ts';
 
 const id = '0123456789abcdef0123456789abcdef';
 
 test('a token names its id, and its digest fits', () => {
   const { token, digest } = mintToken('ambs', id);
   expect(token).toMatch(/^ambs_[0-9a-f]{32}_[0-9A-Za-z]{49}$/);
-  expect(presentedToken(token)).toEqual({ token, kind: 'ambs', id, digest });
-  expect(isWhole(token)).toBe(true);
+  expect(parseToken(token)).toEqual({ token, kind: 'ambs', id, digest });
+  expect(hasValidChecksum(token)).toBe(true);
   expect(digestsEqual(tokenDigest(token), digest)).toBe(true);
   expect(digest).not.toContain(token.slice(-20));
 });
@@ -18,21 +18,21 @@ test('no two tokens are alike', () => {
   expect(tokens.size).toBe(200);
 });
 
-test('a typo in any place is noticed offline, or gives another digest', () => {
+test('a typo anywhere is found offline, or gives another digest', () => {
   const { token, digest } = mintToken('ambs', id);
   fc.assert(
     fc.property(fc.nat(token.length - 1), fc.constantFrom(...'0aZ_ é'), (at, character) => {
       const wrong = token.slice(0, at) + character + token.slice(at + 1);
       fc.pre(wrong !== token);
-      expect(presentedToken(wrong).id === undefined || !isWhole(wrong)).toBe(true);
+      expect(parseToken(wrong).id === undefined || !hasValidChecksum(wrong)).toBe(true);
       expect(digestsEqual(tokenDigest(wrong), digest)).toBe(false);
     }),
   );
 });
 
 test('what is no token is none', () => {
-  fc.assert(fc.property(fc.string(), (text) => presentedToken(text).id === undefined));
+  fc.assert(fc.property(fc.string(), (text) => parseToken(text).id === undefined));
   for (const text of ['', 'ambs_', 'ambk_a_b', `ambs_${id}_`, `ambs_../x_${'a'.repeat(49)}`]) {
-    expect(presentedToken(text).id).toBeUndefined();
+    expect(parseToken(text).id).toBeUndefined();
   }
 });

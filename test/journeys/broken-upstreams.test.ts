@@ -2,17 +2,17 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../proof.ts';
+import { fixtureServer } from './hostile/start-watched-ambit.ts';
 import {
-  type Client,
   callModern,
+  type JsonClient,
   modernHeaders,
   modernRequest,
   openClient,
-  outcome,
+  type PostAnswer,
   post,
-  type Said,
-} from './hostile/mcp-calls.ts';
-import { fixture } from './hostile/vital-signs.ts';
+  readOutcome,
+} from './json-mcp-client.ts';
 import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
 
 const node = process.execPath;
@@ -28,14 +28,14 @@ const well = Object.fromEntries(
   good.map((name, at) => [name, behaving(name, { ERA: at % 2 === 0 ? 'modern' : 'handshake' })]),
 );
 const broken = {
-  hangs: fixture('never-answers.js'),
-  crashes: fixture('exits-at-once.js'),
+  hangs: fixtureServer('never-answers.js'),
+  crashes: fixtureServer('exits-at-once.js'),
   late: behaving('late', { LIST_MS: '3000' }),
   dies: behaving('dies'),
 };
 
 interface Asking {
-  list(): Promise<Said>;
+  list(): Promise<PostAnswer>;
   call(name: string): Promise<string>;
 }
 
@@ -45,19 +45,19 @@ async function ofEra(era: 'modern' | 'handshake', ambit: RunningAmbit): Promise<
   if (era === 'modern') {
     return {
       list: () => post(url, token, JSON.stringify(modernRequest(1, 'tools/list')), modernHeaders('tools/list')),
-      call: async (name) => outcome(await callModern(url, token, name)),
+      call: async (name) => readOutcome(await callModern(url, token, name)),
     };
   }
   // Capabilities of its own, or the catalog would know the answer from the other era's question.
-  const client: Client = await openClient(url, token, { roots: {} });
+  const client: JsonClient = await openClient(url, token, { roots: {} });
   return {
     list: () => client.send({ id: 1, method: 'tools/list', params: {} }),
-    call: async (name) => outcome(await client.call(name)),
+    call: async (name) => readOutcome(await client.call(name)),
   };
 }
 
 /** The servers with a tool in the list, and those that are named as missing. */
-function read(said: Said) {
+function read(said: PostAnswer) {
   const result = said.messages.at(-1)?.result as {
     tools: { name: string }[];
     _meta?: { 'ambit/unavailable'?: { server: string; reason: string }[] };
@@ -112,7 +112,7 @@ describe.each(['modern', 'handshake'] as const)(
       asking = await ofEra(era, troubled);
     });
 
-    test.sequential('the list comes within its bound, without the broken ones, and names them', async () => {
+    test.sequential('the list comes within its time limit, without the broken servers, and names them', async () => {
       // A list waits for nobody beyond its bound. Outside the proof, which measures that, the good ones run already.
       if (!proof) await Promise.all(good.map((name) => asking.call(`${name}__mark`)));
       const [first, one] = await timed(asking.list);

@@ -5,10 +5,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { counts, proof } from '../proof.ts';
 import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
-import { patienceMs } from './abandoned/probed-ambit.ts';
-import { ask } from './control-api.ts';
-import { callModern, modernHeaders, modernRequest, openClient, outcome, type Spoken } from './hostile/mcp-calls.ts';
+import {
+  callModern,
+  modernHeaders,
+  modernRequest,
+  openClient,
+  type RpcMessage,
+  readOutcome,
+} from './json-mcp-client.ts';
+import { requestControl } from './request-control.ts';
 import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
+import { maxWaitMs } from './start-probed-ambit.ts';
+import { waitUntilAtMost } from './wait-until.ts';
 
 const script = join(repository, 'test/fixtures/reloaded/server.js');
 const usableMs = 1000;
@@ -47,14 +55,14 @@ function rewrite(text: string, file = join(ambit.folder, 'etc', 'ambit.yaml')): 
   });
 }
 
-/** What Ambit says about its configuration after this was done. */
+/** Waits for the message of Ambit about its configuration after this change. */
 async function answerTo(act: () => void): Promise<string> {
   const from = said.length;
   act();
   const answer = () => /the configuration was not taken over|configuration read again.*/.exec(said.slice(from))?.[0];
   await until(
     () => answer() !== undefined,
-    patienceMs,
+    maxWaitMs,
     () => `an answer to the new configuration: ${said.slice(from)}`,
   );
   return answer() as string;
@@ -65,7 +73,7 @@ function configure(servers: Record<string, unknown>, more: Record<string, unknow
 }
 
 const projectFile = (name: string) => JSON.stringify({ mcpServers: { [name]: server(name, 'modern') } });
-const callOf = async (name: string) => outcome(await callModern(ambit.mcp(name), token, 'mark'));
+const callOf = async (name: string) => readOutcome(await callModern(ambit.mcp(name), token, 'mark'));
 
 test('an include that a reload adds is read, and watched from then on', async () => {
   const folder = join(ambit.folder, 'project');
@@ -148,10 +156,10 @@ async function clients(): Promise<Loaded[]> {
     const onOne = await openClient(one, token);
     const tool = `${name}__mark`;
     loads.push(
-      load(`modern /mcp ${name}`, async () => outcome(await callModern(all, token, tool)), fits(name)),
-      load(`modern /mcp/${name}`, async () => outcome(await callModern(one, token, 'mark')), fits(name)),
-      load(`handshake /mcp ${name}`, async () => outcome(await onAll.call(tool)), fits(name)),
-      load(`handshake /mcp/${name}`, async () => outcome(await onOne.call('mark')), fits(name)),
+      load(`modern /mcp ${name}`, async () => readOutcome(await callModern(all, token, tool)), fits(name)),
+      load(`modern /mcp/${name}`, async () => readOutcome(await callModern(one, token, 'mark')), fits(name)),
+      load(`handshake /mcp ${name}`, async () => readOutcome(await onAll.call(tool)), fits(name)),
+      load(`handshake /mcp/${name}`, async () => readOutcome(await onOne.call('mark')), fits(name)),
     );
   }
   return loads;
@@ -162,7 +170,7 @@ async function untilAllCall(loads: readonly Loaded[]): Promise<void> {
   const before = loads.map(({ calls }) => calls);
   await until(
     () => loads.every(({ calls }, index) => calls > (before[index] ?? 0)),
-    patienceMs,
+    maxWaitMs,
     () => `calls: ${loads.map(({ calls }) => calls)}`,
   );
 }
@@ -180,7 +188,7 @@ async function listening(url: string, headers: Record<string, string>, body?: st
       (response) => {
         response.setEncoding('utf8').on('data', (text: string) => {
           for (const line of text.split('\n')) {
-            if (line.startsWith('data: ')) heard.push((JSON.parse(line.slice(6)) as Spoken).method ?? 'answer');
+            if (line.startsWith('data: ')) heard.push((JSON.parse(line.slice(6)) as RpcMessage).method ?? 'answer');
           }
         });
         response.on('error', () => {});
@@ -232,7 +240,7 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
           await configure({ ...steady, fresh: server('fresh', round % 2 === 0 ? 'modern' : 'handshake') }),
         ).toContain('fresh');
         const began = performance.now();
-        expect(outcome(await callModern(`${ambit.url}/mcp`, token, 'fresh__mark'))).toBe('fresh');
+        expect(readOutcome(await callModern(`${ambit.url}/mcp`, token, 'fresh__mark'))).toBe('fresh');
         usable.push(performance.now() - began);
         break;
       }
@@ -244,16 +252,16 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
           const handshake = await openClient(ambit.mcp('fresh'), token);
           const slower = handshake.call('slow', { begun: other, until: go });
           const under = () => existsSync(one!) && existsSync(other!);
-          await until(under, patienceMs, () => 'two calls under way');
+          await until(under, maxWaitMs, () => 'two calls under way');
           expect(await configure(steady)).toContain('fresh');
-          expect(outcome(await callModern(`${ambit.url}/mcp`, token, 'fresh__mark'))).toBe('!SERVER_NOT_AVAILABLE');
+          expect(readOutcome(await callModern(`${ambit.url}/mcp`, token, 'fresh__mark'))).toBe('!SERVER_NOT_AVAILABLE');
           writeFileSync(go!, '');
-          expect([outcome(await slow), outcome(await slower)]).toEqual(['fresh', 'fresh']);
+          expect([readOutcome(await slow), readOutcome(await slower)]).toEqual(['fresh', 'fresh']);
         }
         break;
       case 3:
         expect(await configure(life)).toContain('old-era');
-        expect(outcome(await callModern(`${ambit.url}/mcp`, token, 'old-era__mark'))).toBe(`old-era ${round}`);
+        expect(readOutcome(await callModern(`${ambit.url}/mcp`, token, 'old-era__mark'))).toBe(`old-era ${round}`);
         break;
       default:
         // An unrelated key: no server is another for it.
@@ -268,7 +276,7 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
     told++;
     await until(
       () => changes(streams.modern) > before.modern && changes(streams.handshake) > before.handshake,
-      patienceMs,
+      maxWaitMs,
       () =>
         `list_changed in round ${round}: ${JSON.stringify([before, changes(streams.modern), changes(streams.handshake)])}`,
     );
@@ -288,16 +296,8 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
   // One process for each server and era of its clients is left, and none at all once the session is over.
   await configure(steady);
   const lives = () => taggedProcesses(join(ambit.dataDir, 'tmp')).length;
-  await until(
-    () => lives() <= 3,
-    patienceMs,
-    () => `${lives()} processes are left`,
-  );
-  await ask(join(ambit.dataDir, 'control.sock'), 'DELETE', `/api/v1/sessions/${session}`);
+  await waitUntilAtMost(lives, 3, maxWaitMs);
+  await requestControl(join(ambit.dataDir, 'control.sock'), 'DELETE', `/api/v1/sessions/${session}`);
   for (const stream of Object.values(streams)) stream.end();
-  await until(
-    () => lives() === 0,
-    patienceMs,
-    () => `${lives()} processes are left`,
-  );
+  await waitUntilAtMost(lives, 0, maxWaitMs);
 });

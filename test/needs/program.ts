@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { lookUp } from '../../src/sandbox/common/look-up.ts';
+import { findProgramOnPath } from '../../src/sandbox/common/find-program.ts';
 
 /** A program that some tests run and that npm does not bring. */
 interface Need {
@@ -12,7 +12,7 @@ interface Need {
   readonly tests: string;
 }
 
-const onPath = (name: string) => lookUp(name, process.env['PATH']);
+const onPath = (name: string) => findProgramOnPath(name, process.env['PATH']);
 
 const needs = {
   bwrap: { find: () => onPath('bwrap'), packages: ['bubblewrap'], tests: 'the tests of the sandbox' },

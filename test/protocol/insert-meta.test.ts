@@ -2,18 +2,18 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { insertMeta } from '../../src/protocol/insert-meta.ts';
 import { applyEdits } from '../../src/protocol/json/edit.ts';
-import { memberOf, rawAt } from '../../src/protocol/json/scan.ts';
+import { findMember, readRawValue } from '../../src/protocol/json/scan.ts';
 import { readMessage } from '../../src/protocol/message.ts';
-import { isOurKey, stripOurKeys } from '../../src/protocol/our-keys.ts';
+import { isReservedKey, stripReservedMeta } from '../../src/protocol/reserved-meta.ts';
 import { counts } from '../proof.ts';
 import { stringText, valueText } from './json/json-texts.ts';
 
 const ours = '"ambit/context":{"sessionId":"real"}';
 
-/** As on the way to every upstream: what is forged goes, what is true comes. */
-function told(text: string): string {
+/** Removes forged context and inserts the real one, as for every upstream. */
+function insertContext(text: string): string {
   const message = readMessage(Buffer.from(text));
-  const stripped = stripOurKeys(message);
+  const stripped = stripReservedMeta(message);
   return applyEdits(message.bytes, [...stripped, insertMeta(message, ours, stripped)]).toString();
 }
 
@@ -39,11 +39,11 @@ describe('insertMeta', () => {
     ['forged around', params('"_meta":{"ambit/a":1,"k":1,"ambit/b":1}'), params(`"_meta":{${ours},"k":1}`)],
     ['forged between', params('"_meta":{"k":1,"ambit/b":1,"l":2}'), params(`"_meta":{${ours},"k":1,"l":2}`)],
   ])('into %s', (_name, text, expected) => {
-    expect(told(text)).toBe(expected);
+    expect(insertContext(text)).toBe(expected);
   });
 
   test.each(['1', '"x"', 'null', '[]', '[{"ambit/context":1}]', 'true'])('refuses where _meta is %s', (meta) => {
-    expect(() => told(params(`"_meta":${meta}`))).toThrow(expect.objectContaining({ rpc: -32602 }));
+    expect(() => insertContext(params(`"_meta":${meta}`))).toThrow(expect.objectContaining({ rpc: -32602 }));
   });
 
   const spelled = (key: string) =>
@@ -62,7 +62,7 @@ describe('insertMeta', () => {
   const written = (parts: { before: string; key: string; colon: string; value: string; after: string }) =>
     `${parts.before}${parts.key}${parts.colon}:${parts.value}${parts.after}`;
 
-  test('P4: whatever is sent, the result is JSON, holds exactly our context, and all else as it was written', () => {
+  test('P4: for any message, the result is JSON with exactly our context, and the rest is unchanged', () => {
     const meta = fc.uniqueArray(member(fc.oneof(forged, stringText)), {
       maxLength: 6,
       selector: ({ key }) => JSON.parse(key) as string,
@@ -78,20 +78,20 @@ describe('insertMeta', () => {
         const plain = beside.filter(({ key }) => notMeta(key)).map(written);
         const inside =
           given === undefined ? plain : plain.toSpliced(at, 0, `"_meta":{${given.map(written).join(',')}}`);
-        const result = readMessage(Buffer.from(told(params(inside.join(',')))));
+        const result = readMessage(Buffer.from(insertContext(params(inside.join(',')))));
         const members = result.meta?.members ?? [];
-        const own = members.filter(({ key }) => isOurKey(key));
+        const own = members.filter(({ key }) => isReservedKey(key));
         expect(own.map((each) => result.bytes.toString('utf8', each.keyStart, each.end))).toEqual([ours]);
         expect(members[0]).toBe(own[0]);
-        const kept = members.slice(1).map((each) => [each.key, rawAt(result.bytes, each)]);
+        const kept = members.slice(1).map((each) => [each.key, readRawValue(result.bytes, each)]);
         const expected = (given ?? []).map(({ key, value }) => [JSON.parse(key) as string, value] as const);
-        expect(kept).toEqual(expected.filter(([key]) => !isOurKey(key)));
+        expect(kept).toEqual(expected.filter(([key]) => !isReservedKey(key)));
         const rest = (result.params?.shape?.members ?? []).filter(({ key }) => key !== '_meta');
-        expect(rest.map((each) => [each.key, rawAt(result.bytes, each)])).toEqual(
+        expect(rest.map((each) => [each.key, readRawValue(result.bytes, each)])).toEqual(
           beside.filter(({ key }) => notMeta(key)).map(({ key, value }) => [JSON.parse(key), value]),
         );
         expect(JSON.parse(result.bytes.toString()).params._meta['ambit/context']).toEqual({ sessionId: 'real' });
-        expect(memberOf(result.shape, 'id')).toBeDefined();
+        expect(findMember(result.shape, 'id')).toBeDefined();
       }),
       { numRuns: counts(1000, 50_000) },
     );

@@ -1,25 +1,25 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { rawAt } from '../../src/protocol/json/scan.ts';
+import { readRawValue } from '../../src/protocol/json/scan.ts';
 import {
-  idMember,
+  findIdMember,
   type Message,
-  MessageFault,
+  MessageError,
   maxClientValues,
   readClientMessage,
   readMessage,
 } from '../../src/protocol/message.ts';
 import { stringText, valueText } from './json/json-texts.ts';
 
-function read(text: string): Message {
+function readText(text: string): Message {
   return readMessage(Buffer.from(text));
 }
 
-function faultOf(text: string): MessageFault {
+function findMessageError(text: string): MessageError {
   try {
-    read(text);
+    readText(text);
   } catch (error) {
-    if (error instanceof MessageFault) return error;
+    if (error instanceof MessageError) return error;
     throw error;
   }
   throw new Error(`accepted: ${text}`);
@@ -37,17 +37,17 @@ describe('readMessage', () => {
     ['{"jsonrpc":"2.0","error":{}}', 'response', 'null', ''],
     ['{"jsonrpc":"2.0","id":1,"method":"x","extra":{"method":"y"}}', 'request', '1', 'x'],
   ])('%s is a %s', (text, kind, id, method) => {
-    const message = read(text);
+    const message = readText(text);
     expect([message.kind, message.id, message.method]).toEqual([kind, id, method]);
   });
 
-  test('the id keeps its own text, and its place', () => {
+  test('the id keeps its raw text and its position', () => {
     const safe = fc.maxSafeInteger().map(String);
     fc.assert(
       fc.property(fc.oneof(safe, stringText), valueText, (id, extra) => {
-        const message = read(`{"jsonrpc":"2.0","x":${extra},"id": ${id} ,"method":"m"}`);
+        const message = readText(`{"jsonrpc":"2.0","x":${extra},"id": ${id} ,"method":"m"}`);
         expect(message.id).toBe(id);
-        expect(rawAt(message.bytes, idMember(message))).toBe(id);
+        expect(readRawValue(message.bytes, findIdMember(message))).toBe(id);
       }),
     );
   });
@@ -55,15 +55,15 @@ describe('readMessage', () => {
   test.each(['null', '1.5', '1.0', '1e3', '1E0', 'true', '[]', '{}', '-0', '9007199254740992', '-9007199254740992'])(
     'the id %s is refused on a request and on a result',
     (id) => {
-      expect(faultOf(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`).notJson).toBe(false);
-      expect(faultOf(`{"jsonrpc":"2.0","id":${id},"result":{}}`).notJson).toBe(false);
+      expect(findMessageError(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`).isNotJson).toBe(false);
+      expect(findMessageError(`{"jsonrpc":"2.0","id":${id},"result":{}}`).isNotJson).toBe(false);
     },
   );
 
   test.each(['0', '-1', '9007199254740991', '-9007199254740991', '""', '"1.5"', '"\\ud800"'])(
     'the id %s is fine',
     (id) => {
-      expect(read(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`).id).toBe(id);
+      expect(readText(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`).id).toBe(id);
     },
   );
 
@@ -84,11 +84,11 @@ describe('readMessage', () => {
     '{"jsonrpc":"2.0","id":1,"error":"no"}',
     '{"jsonrpc":"2.0","result":{}}',
   ])('%s is JSON but no message', (text) => {
-    expect(faultOf(text).notJson).toBe(false);
+    expect(findMessageError(text).isNotJson).toBe(false);
   });
 
   test.each(['', 'x', '[]', '"a"', '{"jsonrpc":"2.0",}', '{"jsonrpc":"2.0"}{}'])('%j is not even JSON', (text) => {
-    expect(faultOf(text).notJson).toBe(true);
+    expect(findMessageError(text).isNotJson).toBe(true);
   });
 
   const whole = { jsonrpc: '"2.0"', id: '1', method: '"x"', params: '{}' };
@@ -102,27 +102,27 @@ describe('readMessage', () => {
       name.toUpperCase(),
       first.toUpperCase() + name.slice(1),
       `\\u00${first.charCodeAt(0).toString(16)}${name.slice(1)}`,
-      // Readers that fold by Unicode's rules, as Go's do, take these for an s and a k.
+      // Readers that fold by Unicode's rules, such as Go's, take these for an s and a k.
       ...(name.includes('s') ? [name.replace('s', 'ſ'), name.replace('s', '\\u017f')] : []),
     ];
     for (const spelling of spellings) {
       for (const text of [`{${members.join(',')},"${spelling}":1}`, `{"${spelling}":1,${members.join(',')}}`]) {
-        expect(faultOf(text).notJson).toBe(false);
+        expect(findMessageError(text).isNotJson).toBe(false);
       }
     }
   });
 
-  test('leading space stays, so that places hold; what follows the object goes', () => {
-    const message = read(' \n{"jsonrpc":"2.0","id":5,"method":"x"} \n');
+  test('leading space stays, so that positions hold; text after the object is removed', () => {
+    const message = readText(' \n{"jsonrpc":"2.0","id":5,"method":"x"} \n');
     expect(message.bytes.toString()).toBe(' \n{"jsonrpc":"2.0","id":5,"method":"x"}');
-    expect(rawAt(message.bytes, idMember(message))).toBe('5');
+    expect(readRawValue(message.bytes, findIdMember(message))).toBe('5');
   });
 
   test('_meta is found in params and in results, and only as an object', () => {
-    expect(read('{"jsonrpc":"2.0","method":"x","params":{"_meta":{"k":1}}}').meta?.members).toHaveLength(1);
-    expect(read('{"jsonrpc":"2.0","id":1,"result":{"_meta":{"k":1}}}').meta?.members).toHaveLength(1);
-    expect(read('{"jsonrpc":"2.0","method":"x","params":{"_meta":[]}}').meta).toBeUndefined();
-    expect(read('{"jsonrpc":"2.0","method":"x","_meta":{"k":1}}').meta).toBeUndefined();
+    expect(readText('{"jsonrpc":"2.0","method":"x","params":{"_meta":{"k":1}}}').meta?.members).toHaveLength(1);
+    expect(readText('{"jsonrpc":"2.0","id":1,"result":{"_meta":{"k":1}}}').meta?.members).toHaveLength(1);
+    expect(readText('{"jsonrpc":"2.0","method":"x","params":{"_meta":[]}}').meta).toBeUndefined();
+    expect(readText('{"jsonrpc":"2.0","method":"x","_meta":{"k":1}}').meta).toBeUndefined();
   });
 });
 
@@ -133,14 +133,14 @@ describe('S7: values of one message', () => {
   test.each([
     ['numbers', (count: number) => `{"a":[${Array(count - 2).fill('1e9')}]}`],
     ['objects', (count: number) => `{"a":[${Array((count - 2) / 2).fill('{"k":1.5}')}]}`],
-  ])('a client has 100,000 of them at most: %s', (_what, values) => {
+  ])('a client may send 100,000 of them: %s', (_what, values) => {
     expect(readClientMessage(call(values(maxClientValues))).method).toBe('tools/call');
     const crowded = call(values(maxClientValues + 2));
     expect(() => readClientMessage(crowded)).toThrow('more than 100000 values');
     expect(readMessage(crowded).method).toBe('tools/call');
   });
 
-  test('a fault of a message is told without a stack, which would cost more than the message', () => {
+  test('an error of a message has no stack, which would cost more than the message', () => {
     for (const text of ['x', '{', '{}']) {
       expect(() => readMessage(Buffer.from(text))).toThrow(
         expect.objectContaining({ stack: expect.not.stringMatching(/^ +at /m) }),
@@ -160,7 +160,7 @@ describe('S7: keys of one object', () => {
     'an object deep inside': (object) => `{"jsonrpc":"2.0","method":"x","params":{"a":[{"b":1},{"c":[${object},2]}]}}`,
   };
 
-  test.each(Object.entries(places))('in %s a client has 10,000 of them at most', (_where, within) => {
+  test.each(Object.entries(places))('in %s a client may send 10,000 of them', (_where, within) => {
     const room = within === places['the message itself'] ? 9998 : 10_000;
     expect(readClientMessage(Buffer.from(within(keys(room)))).method).toBe('x');
     const crowded = Buffer.from(within(keys(room + 1)));
@@ -168,7 +168,7 @@ describe('S7: keys of one object', () => {
     expect(readMessage(crowded).method).toBe('x');
   });
 
-  test('objects beside each other are counted apart', () => {
+  test('separate objects are counted separately', () => {
     const text = `{"jsonrpc":"2.0","method":"x","params":{"a":[${keys(6000)},${keys(6000)},{"b":${keys(6000)}}]}}`;
     expect(readClientMessage(Buffer.from(text)).method).toBe('x');
   });

@@ -1,16 +1,22 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readMessage } from '../../src/protocol/message.ts';
-import { envelopeFault, type MirroredHeaders } from '../../src/protocol/modern-envelope.ts';
+import {
+  decodeHeaderValue,
+  encodeHeaderValue,
+  findEnvelopeError,
+  type MirroredHeaders,
+} from '../../src/protocol/modern-envelope.ts';
 
 const version = '2026-07-28';
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"${version}","io.modelcontextprotocol/clientCapabilities":{}}`;
 
-function fault(method: string, params: string, headers: Partial<MirroredHeaders>, id = '"id":1,'): number | undefined {
+function findErrorCode(method: string, params: string, headers: Partial<MirroredHeaders>, id = '"id":1,') {
   const message = readMessage(Buffer.from(`{"jsonrpc":"2.0",${id}"method":"${method}","params":{${params}}}`));
-  return envelopeFault(message, { version, method, name: undefined, ...headers })?.rpc;
+  return findEnvelopeError(message, { version, method, name: undefined, ...headers })?.rpc;
 }
 
-describe('headers that must say what the body says', () => {
+describe('headers that must agree with the body', () => {
   test.each([
     ['tools/call', '"name":"echo"', { name: 'echo' }, undefined],
     ['tools/call', '"name":"échø"', { name: '=?base64?w6ljaMO4?=' }, undefined],
@@ -36,19 +42,63 @@ describe('headers that must say what the body says', () => {
     ['tools/list', '"name":"x"', {}, undefined],
     ['acme/do', '"name":"x"', {}, undefined],
   ] as const)('%s with %s under %j: %s', (method, params, headers, expected) => {
-    expect(fault(method, `${params},${meta}`, headers)).toBe(expected);
+    expect(findErrorCode(method, `${params},${meta}`, headers)).toBe(expected);
   });
 
-  test('a request that leaves out what it must say of itself', () => {
-    expect(fault('tools/list', '"_meta":{}', {})).toBe(-32602);
-    expect(fault('tools/list', `"_meta":{"io.modelcontextprotocol/protocolVersion":"${version}"}`, {})).toBe(-32602);
+  test('a request without its required description is refused', () => {
+    expect(findErrorCode('tools/list', '"_meta":{}', {})).toBe(-32602);
+    expect(findErrorCode('tools/list', `"_meta":{"io.modelcontextprotocol/protocolVersion":"${version}"}`, {})).toBe(
+      -32602,
+    );
     const future = meta.replace(version, '2027-01-01');
-    expect(fault('tools/list', future, { version: '2027-01-01' })).toBe(-32022);
-    expect(fault('tools/list', future, {})).toBe(-32020);
+    expect(findErrorCode('tools/list', future, { version: '2027-01-01' })).toBe(-32022);
+    expect(findErrorCode('tools/list', future, {})).toBe(-32020);
   });
 
-  test('notifications need no headers, but may not lie in them', () => {
-    expect(fault('notifications/x', meta, { method: undefined }, '')).toBeUndefined();
-    expect(fault('notifications/x', meta, { method: 'tools/call' }, '')).toBe(-32020);
+  test('notifications need no headers, but headers must agree', () => {
+    expect(findErrorCode('notifications/x', meta, { method: undefined }, '')).toBeUndefined();
+    expect(findErrorCode('notifications/x', meta, { method: 'tools/call' }, '')).toBe(-32020);
   });
 });
+
+const anyText = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.string({ unit: 'grapheme' }),
+  fc.constantFrom('', ' ', ' a', 'a ', '=?', '=?base64?', '=?base64?YQ==?=', 'a\r\nX: b', '\0', '\x7f', 'a\tb'),
+);
+
+test('any encoded text is a valid header value, and round-trips', () => {
+  fc.assert(
+    fc.property(anyText, (text) => {
+      const value = encodeHeaderValue(text);
+      expect(value).toMatch(/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/);
+      expect(decodeHeaderValue(value)).toBe(text);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test('plain names stay readable', () => {
+  for (const name of ['echo', 'a b', 'file:///tmp/x?y=1', 'say=?']) expect(encodeHeaderValue(name)).toBe(name);
+});
+
+test('two names never share an encoding', () => {
+  fc.assert(
+    fc.property(anyText, anyText, (a, b) => {
+      fc.pre(a !== b);
+      expect(encodeHeaderValue(a)).not.toBe(encodeHeaderValue(b));
+    }),
+  );
+});
+
+// UTF-8 cannot encode a lone surrogate; the header then differs from the body, and the upstream refuses it.
+test('a lone surrogate becomes the replacement character', () => {
+  expect(decodeHeaderValue(encodeHeaderValue('a\ud800'))).toBe('a\ufffd');
+});
+
+test.each(['=?base64?', '=?base64?a b?=', '=?base64?gA==?=', '=?base64?YQ==', '=?utf-8?YQ==?=', '=?base64?Y=Q=?='])(
+  '%s is broken',
+  (value) => {
+    expect(decodeHeaderValue(value)).toBeUndefined();
+  },
+);

@@ -2,35 +2,38 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { applyEdits } from '../../src/protocol/json/edit.ts';
 import { readMessage } from '../../src/protocol/message.ts';
-import { ourKeys, stripOurKeys } from '../../src/protocol/our-keys.ts';
-import { keysWithTrace, type TraceHeaders, traceEdits, traceOf } from '../../src/protocol/trace.ts';
+import { createReservedKeys, stripReservedMeta } from '../../src/protocol/reserved-meta.ts';
+import { createTraceEdits, readTrace, reserveInvalidTrace, type TraceHeaders } from '../../src/protocol/trace.ts';
 import { counts } from '../proof.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const parent = `00-${traceId}-b7ad6b7169203331-01`;
-const keys = ourKeys(['ambit']);
+const keys = createReservedKeys(['ambit']);
 
-function request(meta?: unknown) {
+function createRequest(meta?: unknown) {
   const params = meta === undefined ? {} : { params: { name: 'x', _meta: meta } };
   return readMessage(Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', ...params })));
 }
 
-/** What the pipeline makes of it. */
-function passed(meta: unknown, headers?: TraceHeaders): Record<string, unknown> {
-  const message = request(meta);
-  const trace = traceOf(message, headers);
-  const edits = [...stripOurKeys(message, keysWithTrace(message, trace, keys)), ...traceEdits(message, trace)];
+/** Applies the edits that the pipeline makes. */
+function passOn(meta: unknown, headers?: TraceHeaders): Record<string, unknown> {
+  const message = createRequest(meta);
+  const trace = readTrace(message, headers);
+  const edits = [
+    ...stripReservedMeta(message, reserveInvalidTrace(message, trace, keys)),
+    ...createTraceEdits(message, trace),
+  ];
   const { params } = JSON.parse(applyEdits(message.bytes, edits).toString()) as { params: { _meta: object } };
   return params._meta as Record<string, unknown>;
 }
 
-test('a trace goes on under its id, with a span of ours', () => {
-  const trace = traceOf(request({ traceparent: parent }));
+test('a trace keeps its id and gets a span of ours', () => {
+  const trace = readTrace(createRequest({ traceparent: parent }));
   expect(trace).toMatchObject({ traceId, from: 'meta', headers: undefined });
   expect(trace?.spanId).toMatch(/^[0-9a-f]{16}$/);
   expect(trace?.spanId).not.toBe('b7ad6b7169203331');
   expect(trace?.parent).toBe(`00-${traceId}-${trace?.spanId}-01`);
-  const after = passed({ a: 1, traceparent: parent, tracestate: 'x=1' });
+  const after = passOn({ a: 1, traceparent: parent, tracestate: 'x=1' });
   expect(after).toEqual({
     a: 1,
     traceparent: expect.stringMatching(`^00-${traceId}-[0-9a-f]{16}-01$`),
@@ -38,17 +41,19 @@ test('a trace goes on under its id, with a span of ours', () => {
   });
 });
 
-test('`_meta` comes before the header; what came in a header goes on in one', () => {
+test('`_meta` precedes the header; a trace from a header is passed on in one', () => {
   const other = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-00`;
-  const both = traceOf(request({ traceparent: parent }), { parent: other, state: 'x=1' });
+  const both = readTrace(createRequest({ traceparent: parent }), { parent: other, state: 'x=1' });
   expect(both).toMatchObject({ traceId, from: 'meta', headers: { traceparent: both?.parent } });
   expect(both?.headers).not.toHaveProperty('tracestate');
-  const header = traceOf(request(), { parent: other, state: 'x=1' });
+  const header = readTrace(createRequest(), { parent: other, state: 'x=1' });
   expect(header).toMatchObject({ traceId: '1'.repeat(32), from: 'header' });
   expect(header?.headers).toEqual({ traceparent: header?.parent, tracestate: 'x=1' });
-  expect(traceOf(request(), { parent: other, state: 'x\r\ny: z' })?.headers).not.toHaveProperty('tracestate');
-  expect(traceOf(request(), { parent: other, state: 'x'.repeat(513) })?.headers).not.toHaveProperty('tracestate');
-  expect(traceOf(request())).toBeUndefined();
+  expect(readTrace(createRequest(), { parent: other, state: 'x\r\ny: z' })?.headers).not.toHaveProperty('tracestate');
+  expect(readTrace(createRequest(), { parent: other, state: 'x'.repeat(513) })?.headers).not.toHaveProperty(
+    'tracestate',
+  );
+  expect(readTrace(createRequest())).toBeUndefined();
 });
 
 test.each([
@@ -63,25 +68,26 @@ test.each([
   ['two at once', `${parent}, ${parent}`],
   ['a line break', `${parent}\n`],
   ['an object', { traceparent: parent }],
-])('malformed, %s: dropped, and its state with it', (_, value) => {
-  expect(traceOf(request({ traceparent: value }))).toBeUndefined();
-  expect(passed({ a: 1, 'ambit/x': 1, traceparent: value, tracestate: 'x=1' })).toEqual({ a: 1 });
-  expect(passed({ 'ambit/x': 1, traceparent: value })).toEqual({});
-  if (typeof value === 'string') expect(traceOf(request(), { parent: value, state: undefined })).toBeUndefined();
+])('a malformed trace is dropped with its state: %s', (_, value) => {
+  expect(readTrace(createRequest({ traceparent: value }))).toBeUndefined();
+  expect(passOn({ a: 1, 'ambit/x': 1, traceparent: value, tracestate: 'x=1' })).toEqual({ a: 1 });
+  expect(passOn({ 'ambit/x': 1, traceparent: value })).toEqual({});
+  if (typeof value === 'string')
+    expect(readTrace(createRequest(), { parent: value, state: undefined })).toBeUndefined();
 });
 
-test('of a later version only what is understood goes on', () => {
-  const trace = traceOf(request({ traceparent: `cc-${traceId}-b7ad6b7169203331-ff-more` }));
+test('of a later version only known fields are passed on', () => {
+  const trace = readTrace(createRequest({ traceparent: `cc-${traceId}-b7ad6b7169203331-ff-more` }));
   expect(trace?.parent).toBe(`00-${traceId}-${trace?.spanId}-01`);
 });
 
-test('a state without a trace is nobody’s business, and an answer is no part of a trace', () => {
-  expect(passed({ tracestate: 'x=1' })).toEqual({ tracestate: 'x=1' });
+test('a state without a trace is ignored, and an answer has no trace', () => {
+  expect(passOn({ tracestate: 'x=1' })).toEqual({ tracestate: 'x=1' });
   const answer = readMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{"_meta":{"traceparent":"${parent}"}}}`));
-  expect(traceOf(answer, { parent, state: undefined })).toBeUndefined();
+  expect(readTrace(answer, { parent, state: undefined })).toBeUndefined();
 });
 
-test('whatever else stands in `_meta`, in whatever order, the rest stays as it came', () => {
+test('the rest of `_meta` is unchanged, in any order', () => {
   const others = fc.dictionary(
     fc.string({ maxLength: 8 }).map((key) => `k${key}`),
     fc.jsonValue(),
@@ -93,7 +99,7 @@ test('whatever else stands in `_meta`, in whatever order, the rest stays as it c
     fc.property(others, extra, value, fc.nat(), (rest, ours, traceparent, turn) => {
       const members = Object.entries({ ...rest, ...ours, traceparent });
       const turned = [...members.slice(turn % members.length), ...members.slice(0, turn % members.length)];
-      const after = passed(Object.fromEntries(turned));
+      const after = passOn(Object.fromEntries(turned));
       const { traceparent: now, baggage, ...kept } = after;
       expect(kept).toEqual(JSON.parse(JSON.stringify(rest)));
       expect(baggage).toBe('baggage' in ours ? 'y=2' : undefined);

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createGateway } from '../../src/index.ts';
-import { textLine } from '../../src/observability/log/line.ts';
-import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
+import { formatTextLine } from '../../src/observability/log/stderr-log.ts';
+import { waitUntilAtMost } from '../journeys/wait-until.ts';
+import { taggedProcesses } from '../sandbox/tagged-processes.ts';
 import { sdkClients } from './sdk-clients.ts';
 
 const script = join(import.meta.dirname, '..', 'fixtures', 'reloaded', 'server.js');
@@ -35,7 +36,7 @@ servers:
   const gateway = await createGateway({
     config: file,
     dataDir,
-    log: { info() {}, warn: (event, fields) => void warnings.push(textLine(event, fields)) },
+    log: { info() {}, warn: (event, fields) => void warnings.push(formatTextLine(event, fields)) },
   });
   const { id, token } = await gateway.createSession();
   const client = await sdkClients['SDK v1'](gateway.connect(id));
@@ -67,11 +68,7 @@ servers:
   await client.close();
   await gateway.close();
   const left = () => taggedProcesses(dataDir).length;
-  await until(
-    () => left() === 0,
-    50_000,
-    () => `${left()} processes are left`,
-  );
+  await waitUntilAtMost(left, 0, 50_000);
 });
 
 test('a session that is not there cannot be connected to', async () => {

@@ -1,6 +1,6 @@
 import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
-import type { McpTransport } from '../../src/public/in-process-transport.ts';
+import type { McpTransport } from '../../src/public/create-gateway.ts';
 
 /** As much as these tests need of either SDK. */
 export interface TestClient {
@@ -9,14 +9,14 @@ export interface TestClient {
   close(): Promise<void>;
 }
 
-const words = (content: unknown) => (content as { text?: string }[]).map(({ text }) => text).join('');
+const joinTexts = (content: unknown) => (content as { text?: string }[]).map(({ text }) => text).join('');
 
 export async function connectV1(transport: McpTransport): Promise<TestClient> {
   const client = new ClientV1({ name: 'v1', version: '1' });
   await client.connect(transport as unknown as Parameters<typeof client.connect>[0]);
   return {
     tools: async () => (await client.listTools()).tools.map(({ name }) => name),
-    call: async (name, args = {}) => words((await client.callTool({ name, arguments: args })).content),
+    call: async (name, args = {}) => joinTexts((await client.callTool({ name, arguments: args })).content),
     close: () => client.close(),
   };
 }
@@ -26,7 +26,7 @@ export async function connectV2(mode: 'legacy' | 'auto', transport: McpTransport
   await client.connect(transport as unknown as Parameters<typeof client.connect>[0]);
   return {
     tools: async () => (await client.listTools()).tools.map(({ name }) => name),
-    call: async (name, args = {}) => words((await client.callTool({ name, arguments: args })).content),
+    call: async (name, args = {}) => joinTexts((await client.callTool({ name, arguments: args })).content),
     close: () => client.close(),
   };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { compile, judge, someone } from './rules.ts';
+import { compile, judgeCondition, someone } from './rules.ts';
 
-describe('what a condition can say', () => {
+describe('results of conditions', () => {
   test.each([
     [`session.trustLevel == 'sandboxed' && args.path.startsWith('prod/')`, '{"path":"prod/x"}', true],
     [`session.userId == 'ada' && session.agentId == ''`, '{}', true],
@@ -21,11 +21,11 @@ describe('what a condition can say', () => {
     [`under(args.path, 'prod')`, '{"path":"production/x"}', false],
     [`under(args.path, '/srv/a')`, '{"path":"/srv/a/../b"}', false],
   ])('%s of %s is %s', (when, args, expected) => {
-    expect(judge(when, args)).toBe(expected);
+    expect(judgeCondition(when, args)).toBe(expected);
   });
 });
 
-describe('an error is said, and is neither true nor false', () => {
+describe('an error is neither true nor false', () => {
   test.each([
     [`args.path.startsWith('prod/')`, '{}', /No such key: path/],
     [`args.path.startsWith('prod/')`, '{"path":7}', /overload/],
@@ -37,11 +37,11 @@ describe('an error is said, and is neither true nor false', () => {
     [`under(args.path, 'prod')`, String.raw`{"path":"prod\u0000"}`, /cannot be judged/],
     [`under(args.path, '/root')`, '{"path":"~/x"}', /cannot be judged/],
   ])('%s of %s', (when, args, words) => {
-    expect(judge(when, args)).toMatch(words);
+    expect(judgeCondition(when, args)).toMatch(words);
   });
 });
 
-describe('what is refused when it is loaded', () => {
+describe('conditions that are refused when loaded', () => {
   test.each([
     ['', /./],
     ['1 +', /./],
@@ -70,7 +70,7 @@ describe('what is refused when it is loaded', () => {
   });
 });
 
-describe('hostile arguments neither widen nor hang', () => {
+describe('hostile arguments neither allow more nor hang', () => {
   const deny = `args.path.startsWith('prod/')`;
 
   test.each([
@@ -88,50 +88,50 @@ describe('hostile arguments neither widen nor hang', () => {
     ['["path"]', /no object/],
     ['null', /no object/],
   ])('%.60s cannot be judged', (args, words) => {
-    expect(judge(deny, args)).toMatch(words);
+    expect(judgeCondition(deny, args)).toMatch(words);
   });
 
-  test('names that are special elsewhere are names like any other', () => {
+  test('special names of JavaScript are ordinary names', () => {
     const args = '{"constructor":{"prototype":{"path":"prod/y"}}}';
-    expect(judge('has(args.path)', args)).toBe(false);
-    expect(judge(`args.constructor.prototype.path == 'prod/y'`, args)).toBe(true);
-    // A server that copies its arguments would read these as if they were not in there.
-    expect(judge('has(args.path)', '{"__proto__":{"path":"prod/x"}}')).toMatch(/__proto__/);
+    expect(judgeCondition('has(args.path)', args)).toBe(false);
+    expect(judgeCondition(`args.constructor.prototype.path == 'prod/y'`, args)).toBe(true);
+    // A server that copies its arguments would read these as its own properties.
+    expect(judgeCondition('has(args.path)', '{"__proto__":{"path":"prod/x"}}')).toMatch(/__proto__/);
     expect(({} as { path?: string }).path).toBeUndefined();
   });
 
-  test('patterns that would hang elsewhere answer, or say that the text is too long', () => {
+  test('patterns that would hang other engines answer, or report that the text is too long', () => {
     for (const pattern of ['^(a+)+$', '(a|aa)+$', '^(([a-z])+.)+[A-Z]([a-z])+$', '(.*)*x', '(a{1,100}){1,9}$']) {
       const verdicts = [20, 1000, 3_000_000].map((n) =>
-        judge(`re(args.t, '${pattern}')`, JSON.stringify({ t: `${'a'.repeat(n)}!` })),
+        judgeCondition(`re(args.t, '${pattern}')`, JSON.stringify({ t: `${'a'.repeat(n)}!` })),
       );
       expect(verdicts[0]).toBe(false);
       expect(verdicts[2]).toMatch(/too long/);
     }
   });
 
-  test('many texts share one budget', () => {
+  test('all texts of one evaluation share a budget', () => {
     const args = JSON.stringify({ l: Array(900).fill('a'.repeat(400)) });
-    expect(judge(`args.l.exists(t, re(t, '^b(a+)+$'))`, args)).toMatch(/too/);
+    expect(judgeCondition(`args.l.exists(t, re(t, '^b(a+)+$'))`, args)).toMatch(/too/);
   });
 
-  test('loops over many values are not begun', () => {
+  test('loops over too many values are not started', () => {
     const args = JSON.stringify({ a: Array(2000).fill('x') });
-    expect(judge('args.a.all(x, args.a.all(y, x == y))', args)).toMatch(/too large to be judged/);
-    expect(judge('args.a.all(x, x == args.a[0])', args)).toBe(true);
+    expect(judgeCondition('args.a.all(x, args.a.all(y, x == y))', args)).toMatch(/too large to be judged/);
+    expect(judgeCondition('args.a.all(x, x == args.a[0])', args)).toBe(true);
   });
 
-  test('what a rule does not look into may be large', () => {
-    expect(judge(deny, JSON.stringify({ path: 'prod/x', content: 'x'.repeat(3_000_000) }))).toBe(true);
+  test('arguments that a rule does not read may be large', () => {
+    expect(judgeCondition(deny, JSON.stringify({ path: 'prod/x', content: 'x'.repeat(3_000_000) }))).toBe(true);
     const prefixes = `['a/', 'prod/'].exists(p, args.path.startsWith(p))`;
-    expect(judge(prefixes, JSON.stringify({ path: 'prod/x', content: 'x'.repeat(3_000_000) }))).toBe(true);
+    expect(judgeCondition(prefixes, JSON.stringify({ path: 'prod/x', content: 'x'.repeat(3_000_000) }))).toBe(true);
   });
 });
 
-test('the claims it reads are known from its text', () => {
+test('the claims of a condition are found in its text', () => {
   const condition = compile(`session.userId == 'a' || (tool == 'b' && args.o.k == 1 && args['x'] == 2 && 'y' in args)`);
   if ('problem' in condition) throw new Error(condition.problem);
   expect(condition).toMatchObject({ readsArgs: true, claims: ['args.o.k', 'session.userId', 'tool'] });
   expect([...condition.names].sort()).toEqual(['k', 'o', 'x', 'y']);
-  expect(judge(`session.permissions == ['notes:read']`, '{}', someone)).toBe(true);
+  expect(judgeCondition(`session.permissions == ['notes:read']`, '{}', someone)).toBe(true);
 });

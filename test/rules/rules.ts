@@ -1,9 +1,8 @@
-import { readJudged } from '../../src/protocol/judged-value.ts';
-import { loadConditions } from '../../src/rules/conditions.ts';
-import type { Arguments } from '../../src/rules/decision.ts';
-import { createPolicy, type RuleText } from '../../src/rules/policy.ts';
+import { type RuleArguments, readRuleArguments } from '../../src/protocol/rule-arguments.ts';
+import { loadConditions } from '../../src/rules/load-conditions.ts';
 import type { SessionClaims } from '../../src/rules/session-base.ts';
 import type { ToolFilterTexts } from '../../src/rules/tool-filters.ts';
+import { createToolRules, type RuleText } from '../../src/rules/tool-rules.ts';
 
 export const compile = await loadConditions();
 
@@ -16,21 +15,24 @@ export const someone: SessionClaims = {
   permissions: ['notes:read'],
 };
 
-export function policy(rules: readonly RuleText[], tools: Partial<ToolFilterTexts> = {}) {
+export function createTestRules(rules: readonly RuleText[], tools: Partial<ToolFilterTexts> = {}) {
   const filters = { allow: ['*'], deny: [], permissions: {}, instead: {}, hideReplaced: false, ...tools };
-  return createPolicy((server) => (server === 'notes' ? filters : undefined), rules);
+  return createToolRules((server) => (server === 'notes' ? filters : undefined), rules);
 }
 
-export const judging = (text: string) => (names: ReadonlySet<string>) => readJudged(text, names);
+export const createArgumentsReader = (text: string) => (names: ReadonlySet<string>) => readRuleArguments(text, names);
 
-export const unread = (): Arguments => {
+export const failOnRead = (): RuleArguments => {
   throw new Error('the arguments were read');
 };
 
-/** What a condition says of these arguments: true, false or why not. */
-export function judge(when: string, args = '{}', session = someone): boolean | string {
+/** Evaluates a condition for these arguments: true, false, or the error. */
+export function judgeCondition(when: string, args = '{}', session = someone): boolean | string {
   const condition = compile(when);
   if ('problem' in condition) throw new Error(condition.problem);
-  const verdict = condition.judge({ session, server: 'notes', tool: 'write' }, readJudged(args, condition.names));
+  const verdict = condition.judge(
+    { session, server: 'notes', tool: 'write' },
+    readRuleArguments(args, condition.names),
+  );
   return 'error' in verdict ? verdict.error : verdict.holds;
 }

@@ -30,10 +30,10 @@ test.each([
   undefined,
   ['direct'],
   { toString: () => 'direct' },
-])('%j is not known, so it is never direct', (value) => {
+])('%j is unknown, so it is never direct', (value) => {
   expect(normalizeTrust(value)).toBeUndefined();
 });
 
-test('every spelling on offer is understood', () => {
+test('every listed spelling is known', () => {
   expect(trustSpellings.map(normalizeTrust)).not.toContain(undefined);
 });

@@ -3,39 +3,39 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { readLines } from '../../src/protocol/lines/read-lines.ts';
-import { baseEnvironment } from '../../src/sandbox/common/environment.ts';
+import { baseEnvironment } from '../../src/sandbox/common/base-environment.ts';
 import { createTmpRoot } from '../../src/sandbox/common/sweep-leftovers.ts';
 import { createPlainRunner } from '../../src/sandbox/plain/plain.ts';
-import { createWarden, type Warden, type WardenOptions } from '../../src/sandbox/reaper/warden.ts';
-import type { EndTiming, Launch, Runner, RunningProcess } from '../../src/sandbox/runner.ts';
+import { createReaper, type Reaper, type ReaperOptions } from '../../src/sandbox/reaper/reaper.ts';
+import type { EndTiming, ProcessLaunch, Runner, RunningProcess } from '../../src/sandbox/runner.ts';
 import { killTagged } from './tagged-processes.ts';
 
 export interface Harness {
   readonly tmpParent: string;
   readonly root: string;
-  readonly warden: Warden;
+  readonly reaper: Reaper;
   readonly runner: Runner;
   /** A runner that waits so long before it signals, and so long again before it kills. */
   runnerWith(timing: EndTiming): Runner;
   /** What starts one of the fixtures; each call has a private folder of its own. */
-  launch(fixture: string, ...args: string[]): Launch;
+  launch(fixture: string, ...args: string[]): ProcessLaunch;
   stop(): Promise<void>;
 }
 
 export const fixturePath = (name: string): string => fileURLToPath(new URL(`fixtures/${name}.js`, import.meta.url));
 
-export async function createHarness(timing?: EndTiming, options?: Partial<WardenOptions>): Promise<Harness> {
+export async function createHarness(timing?: EndTiming, options?: Partial<ReaperOptions>): Promise<Harness> {
   const tmpParent = mkdtempSync(join(tmpdir(), 'ambit-runners-'));
   const root = await createTmpRoot(tmpParent);
-  const warden = createWarden({ tmpRoot: root, ...options });
-  const runner = createPlainRunner(timing === undefined ? { warden } : { warden, timing });
+  const reaper = createReaper({ tmpRoot: root, ...options });
+  const runner = createPlainRunner(timing === undefined ? { reaper } : { reaper, timing });
   let launches = 0;
   return {
     tmpParent,
     root,
-    warden,
+    reaper,
     runner,
-    runnerWith: (other) => createPlainRunner({ warden, timing: other }),
+    runnerWith: (other) => createPlainRunner({ reaper, timing: other }),
     launch(fixture, ...args) {
       launches += 1;
       const tmpDir = join(root, `p${launches}`);
@@ -43,7 +43,7 @@ export async function createHarness(timing?: EndTiming, options?: Partial<Warden
       return { command: process.execPath, args: [fixturePath(fixture), ...args], env, cwd: tmpParent, tmpDir };
     },
     async stop() {
-      await warden.close();
+      await reaper.close();
       if (process.platform === 'linux') killTagged(tmpParent);
       rmSync(tmpParent, { recursive: true, force: true });
     },

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Quotas } from '../../src/sessions/grant-size.ts';
-import { type Grant, StaleSession } from '../../src/sessions/grants.ts';
+import { type Grant, StaleSessionError } from '../../src/sessions/grants.ts';
+import type { Quotas } from '../../src/sessions/quotas.ts';
 import type { Session } from '../../src/sessions/session.ts';
 import { createSessions, type Sessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 import { codeOf } from './code-of.ts';
-import { type ObstructedStore, obstructed } from './obstructed-store.ts';
+import { createObstructedStore, type ObstructedStore } from './obstructed-store.ts';
 
 const bounds = { ttlSeconds: 60, maxLifetimeSeconds: 300, maxSessions: 100, maxPerUser: 10 };
 let now = 0;
@@ -19,7 +19,7 @@ beforeEach(() => {
   now = 1_000_000;
   quotas = { session: { callsPerMinute: 6000, concurrentCalls: 64 } };
   store = openMemoryStore({ now: () => now });
-  between = obstructed(store);
+  between = createObstructedStore(store);
   all = [];
 });
 afterEach(async () => {
@@ -28,7 +28,7 @@ afterEach(async () => {
 });
 
 /** What one process has. */
-function processOn(given: SessionStore = between, maxSessions = 100): Sessions {
+function createProcess(given: SessionStore = between, maxSessions = 100): Sessions {
   const own = { ...bounds, maxSessions };
   const sessions = createSessions({ store: given, bounds: own, quotas: () => quotas, now: () => now });
   all.push(sessions);
@@ -38,28 +38,28 @@ function processOn(given: SessionStore = between, maxSessions = 100): Sessions {
 const open = async (sessions: Sessions, userId = 'ada') =>
   (await sessions.create({ userId, trustLevel: 'sandboxed' })).session;
 
-function leave(grant: Grant, bytes = 0, counted = true): void {
-  grant.of.leave(grant, counted, bytes);
+function releaseGrant(grant: Grant, bytes = 0, counted = true): void {
+  grant.owner.release(grant, counted, bytes);
 }
 
 async function call(sessions: Sessions, session: Session): Promise<Grant> {
-  const grant = await sessions.enter(session, true);
-  leave(grant);
+  const grant = await sessions.acquire(session, true);
+  releaseGrant(grant);
   return grant;
 }
 
 /** Enough calls, one after the other, that grants of several calls are handed out. */
-async function warm(sessions: Sessions, session: Session): Promise<Grant> {
+async function warmUp(sessions: Sessions, session: Session): Promise<Grant> {
   let grant = await call(sessions, session);
   while (grant.calls < 4) grant = await call(sessions, session);
   return grant;
 }
 
-const settled = () => new Promise((resolve) => setImmediate(resolve));
+const waitForTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('a grant', () => {
-  test('L11: of several calls is used up without the store, and what is left of it goes back', async () => {
-    const sessions = processOn();
+  test('L11: of several calls is used without the store, and unused calls are given back', async () => {
+    const sessions = createProcess();
     const session = await open(sessions);
     let made = 0;
     for (; made < 40; made++) await call(sessions, session);
@@ -67,72 +67,72 @@ describe('a grant', () => {
     const last = await call(sessions, session);
     made++;
     now += 1000;
-    last.of.settle();
-    await settled();
+    last.owner.settle();
+    await waitForTurn();
     expect(await store.usage(session.id)).toEqual({ calls: made, bytes: 0, underWay: 0 });
   });
 
-  test('is withdrawn with all others when the record is in doubt', async () => {
-    const sessions = processOn();
+  test('is withdrawn with all others when the record may have changed', async () => {
+    const sessions = createProcess();
     const session = await open(sessions);
-    const listing = await sessions.enter(session, false);
-    const counted = await warm(sessions, session);
-    const busy = await sessions.enter(session, true);
+    const listing = await sessions.acquire(session, false);
+    const counted = await warmUp(sessions, session);
+    const busy = await sessions.acquire(session, true);
     const after = await sessions.restrict(session.id, { ttlSeconds: 30 });
     for (const grant of [listing, counted, busy]) expect(grant.usableUntil).toBe(0);
     between.asked.length = 0;
-    leave(await sessions.enter(after, false), 0, false);
+    releaseGrant(await sessions.acquire(after, false), 0, false);
     expect(between.asked).toContain('admit');
-    leave(listing, 0, false);
-    leave(busy);
-    await settled();
+    releaseGrant(listing, 0, false);
+    releaseGrant(busy);
+    await waitForTurn();
     expect((await store.usage(session.id))?.underWay).toBe(0);
   });
 
   test('L1: is not given for a decision that was made on an older record', async () => {
-    const sessions = processOn();
+    const sessions = createProcess();
     const session = await open(sessions);
     await sessions.restrict(session.id, { ttlSeconds: 30 });
-    await expect((async () => sessions.enter(session, true))()).rejects.toBeInstanceOf(StaleSession);
+    await expect((async () => sessions.acquire(session, true))()).rejects.toBeInstanceOf(StaleSessionError);
   });
 
   test('is not given either when the record changed while the store was asked', async () => {
-    const sessions = processOn();
+    const sessions = createProcess();
     const session = await open(sessions);
     between.late.add('admit');
-    const entering = expect((async () => sessions.enter(session, true))()).rejects.toBeInstanceOf(StaleSession);
-    await settled();
+    const entering = expect((async () => sessions.acquire(session, true))()).rejects.toBeInstanceOf(StaleSessionError);
+    await waitForTurn();
     await sessions.restrict(session.id, { ttlSeconds: 30 });
     await between.letGo();
     await entering;
-    await settled();
+    await waitForTurn();
     expect(await store.usage(session.id)).toMatchObject({ calls: 0, underWay: 0 });
   });
 
   test('that was long in coming is good for those who waited, and for nobody after them', async () => {
-    const sessions = processOn();
+    const sessions = createProcess();
     const session = await open(sessions);
-    await warm(sessions, session);
+    await warmUp(sessions, session);
     now += 1000;
     between.late.add('admit');
-    const entering = Promise.resolve(sessions.enter(session, true));
-    await settled();
+    const entering = Promise.resolve(sessions.acquire(session, true));
+    await waitForTurn();
     now += 1900;
     await between.letGo();
     const grant = await entering;
     expect(grant.usableUntil - now).toBeLessThanOrEqual(50);
-    leave(grant);
+    releaseGrant(grant);
   });
 
-  test('L5: its session is not unloaded while somebody waits for it', async () => {
-    const sessions = processOn(between, 4);
+  test('L5: its session is not unloaded while a call waits for it', async () => {
+    const sessions = createProcess(between, 4);
     const session = await open(sessions);
     const left: string[] = [];
     sessions.onEnded(({ id }) => left.push(id));
     between.late.add('admit');
-    const entering = Promise.resolve(sessions.enter(session, true));
-    await settled();
-    const elsewhere = processOn(store);
+    const entering = Promise.resolve(sessions.acquire(session, true));
+    await waitForTurn();
+    const elsewhere = createProcess(store);
     for (let i = 0; i < 12; i++) {
       now++;
       await sessions.find((await open(elsewhere, `u${i}`)).id);
@@ -140,103 +140,103 @@ describe('a grant', () => {
     expect(left.length).toBeGreaterThan(5);
     expect(left).not.toContain(session.id);
     await between.letGo();
-    leave(await entering);
+    releaseGrant(await entering);
   });
 
   test('that ran out while the store was away is taken anew for the call that goes on', async () => {
-    const sessions = processOn();
+    const sessions = createProcess();
     const session = await open(sessions);
-    const grant = await sessions.enter(session, true);
+    const grant = await sessions.acquire(session, true);
     between.failing.add('renew');
     now += 31_000;
-    grant.of.settle();
-    await settled();
+    grant.owner.settle();
+    await waitForTurn();
     expect((await store.usage(session.id))?.underWay).toBe(0);
     between.failing.clear();
     now += 10_000;
-    grant.of.settle();
-    await settled();
+    grant.owner.settle();
+    await waitForTurn();
     expect((await store.usage(session.id))?.underWay).toBe(1);
-    leave(grant);
-    await settled();
+    releaseGrant(grant);
+    await waitForTurn();
     expect((await store.usage(session.id))?.underWay).toBe(0);
   });
 
-  test('is refused with the reason, once its session has left', async () => {
-    const sessions = processOn();
+  test('is refused with the reason once its session is unloaded', async () => {
+    const sessions = createProcess();
     const session = await open(sessions);
     between.late.add('admit');
-    const entering = codeOf(() => sessions.enter(session, true));
-    await settled();
+    const entering = codeOf(() => sessions.acquire(session, true));
+    await waitForTurn();
     await sessions.end(session.id);
     await between.letGo();
     expect(await entering).toBe('SESSION_ENDED');
   });
 
-  test('can be had although the copy made room for others meanwhile', async () => {
-    const sessions = processOn(between, 4);
+  test('is given although the session was unloaded meanwhile', async () => {
+    const sessions = createProcess(between, 4);
     const session = await open(sessions);
-    const elsewhere = processOn(store);
+    const elsewhere = createProcess(store);
     for (let i = 0; i < 6; i++) {
       now++;
       await sessions.find((await open(elsewhere, `u${i}`)).id);
     }
     expect(sessions.get(session.id)).toBeUndefined();
-    leave(await sessions.enter(session, true));
+    releaseGrant(await sessions.acquire(session, true));
     expect(sessions.get(session.id)).toBeDefined();
   });
 });
 
 describe('what a store does not hear', () => {
-  test('L11: calls that were not made are given back once it is there again', async () => {
-    const sessions = processOn();
+  test('L11: unused calls are given back once the store is back', async () => {
+    const sessions = createProcess();
     const session = await open(sessions);
-    const grant = await warm(sessions, session);
+    const grant = await warmUp(sessions, session);
     const made = (await store.usage(session.id))?.calls as number;
     const unused = grant.calls;
     between.failing.add('release');
     now += 800;
-    grant.of.settle();
-    await settled();
+    grant.owner.settle();
+    await waitForTurn();
     expect((await store.usage(session.id))?.calls).toBe(made);
     between.failing.clear();
     now += 1000;
-    grant.of.settle();
-    await settled();
+    grant.owner.settle();
+    await waitForTurn();
     expect(await store.usage(session.id)).toEqual({ calls: made - unused, bytes: 0, underWay: 0 });
-    expect(grant.of.settle()).toBe(false);
+    expect(grant.owner.settle()).toBe(false);
   });
 
-  test('L11: bytes are counted once it is there again', async () => {
-    const sessions = processOn();
+  test('L11: bytes are counted once the store is back', async () => {
+    const sessions = createProcess();
     quotas = { session: { callsPerMinute: 6000 } };
     const session = await open(sessions);
-    await warm(sessions, session);
-    const [one, two] = [await sessions.enter(session, true), await sessions.enter(session, true)];
-    leave(one, 1234);
+    await warmUp(sessions, session);
+    const [one, two] = [await sessions.acquire(session, true), await sessions.acquire(session, true)];
+    releaseGrant(one, 1234);
     between.failing.add('renew');
     now += 800;
-    two.of.settle();
-    await settled();
+    two.owner.settle();
+    await waitForTurn();
     between.failing.clear();
     now += 1000;
-    two.of.settle();
-    await settled();
+    two.owner.settle();
+    await waitForTurn();
     expect((await store.usage(session.id))?.bytes).toBe(1234);
-    leave(two, 1);
-    await settled();
+    releaseGrant(two, 1);
+    await waitForTurn();
     now += 1000;
-    two.of.settle();
-    await settled();
+    two.owner.settle();
+    await waitForTurn();
     expect((await store.usage(session.id))?.bytes).toBe(1235);
   });
 });
 
 describe('quotas', () => {
-  test('L11: what is given back goes to those it was taken from, whatever a reload has changed', async () => {
-    const sessions = processOn();
+  test('L11: unused calls are given back to the limits they were taken from, also after a reload', async () => {
+    const sessions = createProcess();
     const session = await open(sessions);
-    const grant = await warm(sessions, session);
+    const grant = await warmUp(sessions, session);
     expect(grant.calls).toBeGreaterThan(0);
     // The user's calls were not counted when this was granted: none may be given back to it.
     quotas = { ...quotas, user: { totalCalls: 3 } };
@@ -244,40 +244,42 @@ describe('quotas', () => {
     await call(sessions, other);
     await call(sessions, other);
     now += 800;
-    grant.of.settle();
-    await settled();
+    grant.owner.settle();
+    await waitForTurn();
     await call(sessions, other);
     expect(await codeOf(() => call(sessions, other))).toBe('QUOTA_EXCEEDED');
   });
 
-  test('L11: of one call at a time, two processes use in turn, and never both', async () => {
+  test('L11: of one call at a time is used by two processes in turn, never by both', async () => {
     quotas = { session: { callsPerMinute: 6000, concurrentCalls: 1 } };
-    const [a, b] = [processOn(), processOn()];
+    const [a, b] = [createProcess(), createProcess()];
     const ofA = await open(a);
     const ofB = (await b.load(ofA.id)) as Session;
     for (let i = 0; i < 20; i++) {
       await call(a, ofA);
       await call(b, ofB);
     }
-    const grant = await a.enter(ofA, true);
+    const grant = await a.acquire(ofA, true);
     expect(await codeOf(() => call(b, ofB))).toBe('QUOTA_EXCEEDED');
-    leave(grant);
+    releaseGrant(grant);
     expect(await codeOf(() => call(b, ofB))).toBe('ok');
   });
 
-  test('L11: what lies idle in one session is no reason to refuse another of the same user', async () => {
+  test('L11: idle grants of one session do not make calls of another session of the same user fail', async () => {
     quotas = { session: { callsPerMinute: 6000 }, user: { concurrentCalls: 32 } };
-    const sessions = processOn();
+    const sessions = createProcess();
     const many = await Promise.all(Array.from({ length: 4 }, () => open(sessions)));
     for (const session of many) {
       const busy: Grant[] = [];
-      while (busy.length < 20) busy.push(await sessions.enter(session, true));
-      for (const grant of busy) leave(grant);
+      while (busy.length < 20) busy.push(await sessions.acquire(session, true));
+      for (const grant of busy) releaseGrant(grant);
     }
-    const grants = await Promise.all(Array.from({ length: 32 }, async () => sessions.enter(many[0] as Session, true)));
+    const grants = await Promise.all(
+      Array.from({ length: 32 }, async () => sessions.acquire(many[0] as Session, true)),
+    );
     expect(grants).toHaveLength(32);
     expect(await codeOf(() => call(sessions, many[1] as Session))).toBe('QUOTA_EXCEEDED');
-    for (const grant of grants) leave(grant);
+    for (const grant of grants) releaseGrant(grant);
   });
 
   test.each([
@@ -285,7 +287,7 @@ describe('quotas', () => {
     [{ totalCalls: 5 }, 'totalCalls', /No further call is possible/, undefined],
   ])('L11: a session with %j makes exactly that many', async (limits, name, words, wait) => {
     quotas = { session: limits };
-    const sessions = processOn();
+    const sessions = createProcess();
     const session = await open(sessions);
     for (let i = 0; i < 5; i++) await call(sessions, session);
     const refused = (async () => call(sessions, session))();
@@ -300,46 +302,46 @@ describe('quotas', () => {
 
   test('L11: of bytes are checked before a call, with all that was answered before', async () => {
     quotas = { user: { totalBytes: 100 } };
-    const sessions = processOn();
+    const sessions = createProcess();
     const [one, two] = [await open(sessions), await open(sessions)];
-    leave(await sessions.enter(one, true), 60);
-    leave(await sessions.enter(two, true), 60);
-    await settled();
+    releaseGrant(await sessions.acquire(one, true), 60);
+    releaseGrant(await sessions.acquire(two, true), 60);
+    await waitForTurn();
     for (const session of [one, two]) expect(await codeOf(() => call(sessions, session))).toBe('QUOTA_EXCEEDED');
   });
 });
 
 describe('following the store', () => {
   test('L16: a change that could not be read at once is read as soon as the store answers', async () => {
-    const [here, elsewhere] = [processOn(), processOn(store)];
+    const [here, elsewhere] = [createProcess(), createProcess(store)];
     const session = await open(here);
     const narrowed = new Promise((resolve) => here.onRestricted(resolve));
     between.failing.add('get');
     await elsewhere.restrict(session.id, { ttlSeconds: 10 });
-    await settled();
+    await waitForTurn();
     expect(here.get(session.id)?.ttlSeconds).toBe(60);
     between.failing.clear();
     await narrowed;
     expect(here.get(session.id)?.ttlSeconds).toBe(10);
   });
 
-  test('L4: what was read before an end and arrives after it does not bring the session back', async () => {
-    const [here, elsewhere] = [processOn(), processOn(store)];
+  test('L4: a record that was read before the end and arrives after it does not load the session again', async () => {
+    const [here, elsewhere] = [createProcess(), createProcess(store)];
     const session = await open(elsewhere);
     between.late.add('get');
     const loading = here.load(session.id);
-    await settled();
+    await waitForTurn();
     await elsewhere.end(session.id);
     await between.letGo();
     await loading;
     expect(here.get(session.id)).toBeUndefined();
-    expect(await codeOf(() => here.enter(session, true))).toBe('SESSION_ENDED');
+    expect(await codeOf(() => here.acquire(session, true))).toBe('SESSION_ENDED');
   });
 });
 
 describe('keys', () => {
   test('L12: when one is revoked, the sessions opened with it end, and no others', async () => {
-    const [here, elsewhere] = [processOn(), processOn(store)];
+    const [here, elsewhere] = [createProcess(), createProcess(store)];
     const draft = { userId: 'ada', trustLevel: 'sandboxed' } as const;
     const opened = await Promise.all(
       ['k1', 'k2', 'k1', undefined].map((keyId) =>
@@ -349,9 +351,9 @@ describe('keys', () => {
     const foreign = await here.create({ ...draft, userId: 'bob', keyId: 'k1' });
     const told: string[] = [];
     here.onEnded((_, reason) => told.push(reason));
-    expect(await elsewhere.endOfKey('ada', 'k1')).toBe(2);
+    expect(await elsewhere.endForKey('ada', 'k1')).toBe(2);
     expect(told).toEqual(['revoked', 'revoked']);
-    const codes = await Promise.all([...opened, foreign].map(({ token }) => codeOf(() => here.prove(token))));
+    const codes = await Promise.all([...opened, foreign].map(({ token }) => codeOf(() => here.verifyToken(token))));
     expect(codes).toEqual(['SESSION_ENDED', 'ok', 'SESSION_ENDED', 'ok', 'ok']);
     expect((await store.remains(opened[0]?.session.id as string))?.reason).toBe('revoked');
   });

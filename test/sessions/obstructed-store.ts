@@ -1,5 +1,5 @@
 import type { SessionStore } from '../../src/stores/store.ts';
-import { unavailable } from '../../src/stores/unavailable.ts';
+import { unavailableError } from '../../src/stores/store-lifecycle.ts';
 
 type Method = 'get' | 'admit' | 'renew' | 'release';
 
@@ -16,7 +16,7 @@ export interface ObstructedStore extends SessionStore {
   readonly asked: Method[];
 }
 
-export function obstructed(store: SessionStore): ObstructedStore {
+export function createObstructedStore(store: SessionStore): ObstructedStore {
   const failing = new Set<Method>();
   const late = new Set<Method>();
   const asked: Method[] = [];
@@ -25,7 +25,7 @@ export function obstructed(store: SessionStore): ObstructedStore {
   function around<A extends unknown[], T>(name: Method, method: (...args: A) => Promise<T>) {
     return async (...args: A): Promise<T> => {
       asked.push(name);
-      if (failing.has(name)) throw unavailable('The store is away.');
+      if (failing.has(name)) throw unavailableError('The store is away.');
       const answer = await method(...args);
       if (late.has(name)) await new Promise<void>((resolve) => void kept.push(resolve));
       return answer;

@@ -49,19 +49,19 @@ test.each(Object.entries(stores))(
       }
       const session = await sessions.load(own.at(-1) as string);
       if (session === undefined) continue;
-      const grant = await sessions.enter(session, true);
-      await grant.of.leave(grant, true, 0);
+      const grant = await sessions.acquire(session, true);
+      await grant.owner.release(grant, true, 0);
     }
     expect(own.length).toBeLessThanOrEqual(bounds.maxPerUser);
     for (const { id } of guests) {
       expect(await store.get(id)).toBeDefined();
       expect(sessions.get(id)).toBeDefined();
     }
-    expect(sessions.held().length).toBeLessThanOrEqual(bounds.maxSessions);
+    expect(sessions.loaded().length).toBeLessThanOrEqual(bounds.maxSessions);
   },
 );
 
-test('L5: a durable store keeps the row of a session whose copy made room, and the copy comes back when it is asked for', async () => {
+test('L5: a durable store keeps the row of an unloaded session, which is loaded again on request', async () => {
   const store = await stores.sqlite();
   const sessions = createSessions({ store, bounds: { ...bounds, maxPerUser: 1000 } });
   open.push({ sessions, store });
@@ -69,10 +69,10 @@ test('L5: a durable store keeps the row of a session whose copy made room, and t
   for (let number = 0; number < 3 * bounds.maxSessions; number++) {
     made.push(await sessions.create({ userId: 'ada', trustLevel: 'sandboxed' }));
   }
-  expect(sessions.held().length).toBeLessThanOrEqual(bounds.maxSessions);
+  expect(sessions.loaded().length).toBeLessThanOrEqual(bounds.maxSessions);
   const first = made[0] as (typeof made)[number];
   expect(sessions.get(first.session.id)).toBeUndefined();
-  expect((await sessions.prove(first.token)).id).toBe(first.session.id);
+  expect((await sessions.verifyToken(first.token)).id).toBe(first.session.id);
   expect(sessions.get(first.session.id)).toBeDefined();
   for (const { session } of made) expect(await store.get(session.id)).toBeDefined();
 });

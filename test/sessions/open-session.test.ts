@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load/load.ts';
 import { isAmbitError } from '../../src/errors.ts';
-import type { Ceiling } from '../../src/identity/principal.ts';
+import type { AccessCeiling } from '../../src/identity/principal.ts';
 import { type OpeningBounds, openSession } from '../../src/sessions/open-session.ts';
 import type { SessionDraft } from '../../src/sessions/session.ts';
 import { createSessions } from '../../src/sessions/sessions.ts';
@@ -49,7 +49,7 @@ describe('P6: trust of a session', () => {
 });
 
 describe('the credential that a session is opened with bounds it', () => {
-  const unbounded: Ceiling = { trustLevel: 'direct', workspaces: null, scopes: null };
+  const unbounded: AccessCeiling = { trustLevel: 'direct', workspaces: null, scopes: null };
   const direct = { workspaceId: 'free', trustLevel: 'direct' } as const;
 
   test('trust: above that of the credential is refused, and the default is lowered to it', async () => {
@@ -71,7 +71,7 @@ describe('the credential that a session is opened with bounds it', () => {
 
   test('workspaces: one beyond the credential looks like one that does not exist, and one must be named', async () => {
     const open = await opener(workspaces);
-    const ceiling: Ceiling = { ...unbounded, workspaces: ['bound'] };
+    const ceiling: AccessCeiling = { ...unbounded, workspaces: ['bound'] };
     expect(await open({ workspaceId: 'bound' }, { ceiling })).toBe('sandboxed');
     expect(await open({ workspaceId: 'free' }, { ceiling })).toBe('WORKSPACE_NOT_FOUND');
     expect(await open({}, { ceiling })).toBe('WORKSPACE_NOT_FOUND');
@@ -79,7 +79,7 @@ describe('the credential that a session is opened with bounds it', () => {
 
   test('permissions: one that the credential does not have is refused', async () => {
     const open = await opener('');
-    const ceiling: Ceiling = { ...unbounded, scopes: ['notes:read'] };
+    const ceiling: AccessCeiling = { ...unbounded, scopes: ['notes:read'] };
     expect(await open({ permissions: ['notes:read'] }, { ceiling })).toBe('sandboxed');
     expect(await open({ permissions: ['notes:read', 'notes:write'] }, { ceiling })).toBe('REQUEST_INVALID');
   });
@@ -91,11 +91,11 @@ describe('the credential that a session is opened with bounds it', () => {
     ['never', false, 'TRUST_REQUIRED'],
   ])('allowDirect: %s, with several users: %s, answers direct with %s', async (allowDirect, several, expected) => {
     const open = await opener(`sessions: { allowDirect: ${allowDirect} }\n${workspaces}`);
-    expect(await open(direct, { ofSeveralUsers: async () => several })).toBe(expected);
+    expect(await open(direct, { hasSeveralUsers: async () => several })).toBe(expected);
   });
 });
 
-describe('P8: what enters is validated', () => {
+describe('P8: input is validated', () => {
   test.each([
     [{ workspaceId: 'nowhere' }, 'WORKSPACE_NOT_FOUND'],
     [{ workspaceId: '__proto__' }, 'WORKSPACE_NOT_FOUND'],

@@ -2,9 +2,9 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load/load.ts';
 import type { Config } from '../../src/config/schema/schema.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
-import { restrictSession } from '../../src/sessions/restrict-session.ts';
-import { type Narrowing, type Session, type SessionDraft, viewOf } from '../../src/sessions/session.ts';
-import { createSessions, mostTokens, type Sessions } from '../../src/sessions/sessions.ts';
+import { restrictSession } from '../../src/sessions/restrict.ts';
+import { type Restriction, type Session, type SessionDraft, sessionViewOf } from '../../src/sessions/session.ts';
+import { createSessions, maxTokens, type Sessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import type { SessionRecord } from '../../src/stores/record.ts';
 import { codeOf } from './code-of.ts';
@@ -27,9 +27,9 @@ describe('P14: a session limited to named servers', () => {
   test('keeps its list, each name once, and shows it', async () => {
     const { session } = await open({ servers: ['a', 'b', 'a'] });
     expect(session.servers).toEqual(['a', 'b']);
-    expect(viewOf((await sessions.record(session.id)) as SessionRecord).servers).toEqual(['a', 'b']);
-    expect(viewOf((await open()).record).servers).toBeNull();
-    expect(viewOf((await open({ servers: [] })).record).servers).toEqual([]);
+    expect(sessionViewOf((await sessions.record(session.id)) as SessionRecord).servers).toEqual(['a', 'b']);
+    expect(sessionViewOf((await open()).record).servers).toBeNull();
+    expect(sessionViewOf((await open({ servers: [] })).record).servers).toEqual([]);
   });
 
   test.each([['c'], ['note'], [''], ['__proto__'], ['constructor'], ['a\nb']])(
@@ -39,7 +39,7 @@ describe('P14: a session limited to named servers', () => {
     },
   );
 
-  test('what was probably meant is said', async () => {
+  test('a similar name is suggested', async () => {
     await expect(open({ servers: ['note'] })).rejects.toThrow('There is no server "note"; did you mean "notes"?');
   });
 
@@ -53,18 +53,18 @@ describe('P14: a session limited to named servers', () => {
   });
 });
 
-describe('L1: a session can be narrowed and nothing else', () => {
-  const restrict = (session: Session, change: Narrowing) => restrictSession(sessions, config, session.id, change);
+describe('L1: a session can only be restricted', () => {
+  const restrict = (session: Session, change: Restriction) => restrictSession(sessions, config, session.id, change);
 
   test('trust, ttl and servers, for good, and its token keeps working', async () => {
     const { session, token } = await open({ trustLevel: 'direct', ttlSeconds: 100 });
     const narrow = await restrict(session, { trustLevel: 'sandboxed', ttlSeconds: 10, servers: ['a'] });
     expect(narrow).toMatchObject({ trustLevel: 'sandboxed', ttlSeconds: 10, servers: ['a'], id: session.id });
-    expect(await sessions.prove(token)).toBe(narrow);
+    expect(await sessions.verifyToken(token)).toBe(narrow);
     expect(sessions.get(session.id)).toBe(narrow);
     now += 10_000;
-    expect(await codeOf(() => sessions.enter(narrow, true))).toBe('SESSION_EXPIRED');
-    expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => sessions.acquire(narrow, true))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => sessions.verifyToken(token))).toBe('SESSION_EXPIRED');
   });
 
   test.each([
@@ -81,7 +81,7 @@ describe('L1: a session can be narrowed and nothing else', () => {
     [{ servers: ['nobody'] }, 'REQUEST_INVALID'],
     [{ servers: ['a'], ttlSeconds: 61 }, 'REQUEST_INVALID'],
     [{}, 'REQUEST_INVALID'],
-  ] satisfies [Narrowing, string][])('%j is refused whole, not clamped', async (change, code) => {
+  ] satisfies [Restriction, string][])('%j is refused whole, not clamped', async (change, code) => {
     const { session } = await open({ trustLevel: 'sandboxed', ttlSeconds: 60, servers: ['a', 'b'] });
     expect(await codeOf(() => restrict(session, change))).toBe(code);
     expect(sessions.get(session.id)).toBe(session);
@@ -100,7 +100,7 @@ describe('L1: a session can be narrowed and nothing else', () => {
     expect((await restrict(session, { servers: ['a'] })).servers).toEqual(['a']);
   });
 
-  test('what changes nothing tells nobody', async () => {
+  test('a change without effect notifies no listener', async () => {
     const heard: string[] = [];
     sessions.onRestricted(({ id }) => heard.push(id));
     const { session } = await open({ trustLevel: 'sandboxed', servers: ['a', 'b'] });
@@ -110,7 +110,7 @@ describe('L1: a session can be narrowed and nothing else', () => {
     expect(heard).toEqual([session.id]);
   });
 
-  test('one that is not there cannot be narrowed', async () => {
+  test('an unknown session cannot be restricted', async () => {
     const { session } = await open();
     await sessions.end(session.id);
     expect(await codeOf(() => restrict(session, { ttlSeconds: 1 }))).toBe('SESSION_NOT_FOUND');
@@ -118,43 +118,43 @@ describe('L1: a session can be narrowed and nothing else', () => {
 });
 
 describe('further tokens', () => {
-  test('prove the same session, and after its end tell the same', async () => {
+  test('verify the same session, and give the same reason after its end', async () => {
     const { session, token } = await open();
-    const further = await sessions.furtherToken(session.id);
+    const further = await sessions.issueToken(session.id);
     expect(further).not.toBe(token);
-    expect((await sessions.prove(further)).id).toBe(session.id);
-    expect((await sessions.prove(token)).id).toBe(session.id);
+    expect((await sessions.verifyToken(further)).id).toBe(session.id);
+    expect((await sessions.verifyToken(token)).id).toBe(session.id);
     await sessions.end(session.id);
-    for (const each of [token, further]) expect(await codeOf(() => sessions.prove(each))).toBe('SESSION_ENDED');
+    for (const each of [token, further]) expect(await codeOf(() => sessions.verifyToken(each))).toBe('SESSION_ENDED');
   });
 
-  test('are bounded: the one unused for longest gives way, never the first', async () => {
+  test('are limited: the one unused for longest is replaced, never the first', async () => {
     const { session, token } = await open();
     const further: string[] = [];
-    for (let i = 0; i < mostTokens - 1; i++) {
+    for (let i = 0; i < maxTokens - 1; i++) {
       now += 1;
-      further.push(await sessions.furtherToken(session.id));
+      further.push(await sessions.issueToken(session.id));
     }
     now += 1;
-    await sessions.prove(further[0] as string);
-    const one = await sessions.furtherToken(session.id);
-    expect(await codeOf(() => sessions.prove(further[1] as string))).toBe('UNAUTHENTICATED');
+    await sessions.verifyToken(further[0] as string);
+    const one = await sessions.issueToken(session.id);
+    expect(await codeOf(() => sessions.verifyToken(further[1] as string))).toBe('UNAUTHENTICATED');
     for (const each of [token, further[0] as string, ...further.slice(2), one]) {
-      expect((await sessions.prove(each)).id).toBe(session.id);
+      expect((await sessions.verifyToken(each)).id).toBe(session.id);
     }
-    expect(sessions.get(session.id)?.tokenDigests).toHaveLength(mostTokens);
+    expect(sessions.get(session.id)?.tokenDigests).toHaveLength(maxTokens);
   });
 
-  test('of another session do not help', async () => {
+  test('of another session are refused', async () => {
     const one = (await open()).session;
-    const [kind, , secret] = (await sessions.furtherToken((await open()).session.id)).split('_');
-    expect(await codeOf(() => sessions.prove(`${kind}_${one.id}_${secret}`))).toBe('UNAUTHENTICATED');
+    const [kind, , secret] = (await sessions.issueToken((await open()).session.id)).split('_');
+    expect(await codeOf(() => sessions.verifyToken(`${kind}_${one.id}_${secret}`))).toBe('UNAUTHENTICATED');
   });
 
-  test('L9: no digest of one is ever shown', async () => {
+  test('L9: no digest of a token is shown', async () => {
     const { session } = await open();
-    await sessions.furtherToken(session.id);
-    const text = JSON.stringify((await sessions.list()).sessions.map(viewOf));
+    await sessions.issueToken(session.id);
+    const text = JSON.stringify((await sessions.list()).sessions.map(sessionViewOf));
     for (const digest of sessions.get(session.id)?.tokenDigests ?? []) expect(text).not.toContain(digest);
   });
 });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type LeaveReason, type Session, viewOf } from '../../src/sessions/session.ts';
+import { type Session, sessionViewOf, type UnloadReason } from '../../src/sessions/session.ts';
 import { createSessions, type SessionBounds, type Sessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import type { SessionChange, SessionRecord } from '../../src/stores/record.ts';
@@ -24,65 +24,65 @@ afterEach(async () => {
 const open = (draft: { name?: string; userId?: string } = {}) =>
   sessions.create({ userId: 'ada', trustLevel: 'sandboxed', ...draft });
 
-async function use(session: Session): Promise<void> {
-  const grant = await sessions.enter(session, true);
-  grant.of.leave(grant, true, 0);
+async function useSession(session: Session): Promise<void> {
+  const grant = await sessions.acquire(session, true);
+  grant.owner.release(grant, true, 0);
 }
 
 describe('a session', () => {
-  test('is proven by its token and by nothing else', async () => {
+  test('is verified by its token and by nothing else', async () => {
     const { session, token } = await open();
-    expect((await sessions.prove(token)).id).toBe(session.id);
+    expect((await sessions.verifyToken(token)).id).toBe(session.id);
     const other = (await open()).token;
     const [kind, , secret] = other.split('_');
     for (const wrong of ['', 'x', session.id, `${kind}_${session.id}_${secret}`, token.slice(0, -1)]) {
-      expect(await codeOf(() => sessions.prove(wrong))).toBe('UNAUTHENTICATED');
+      expect(await codeOf(() => sessions.verifyToken(wrong))).toBe('UNAUTHENTICATED');
     }
   });
 
   test('L4: expires after its idle time, at once and strictly', async () => {
     const { session, token } = await open();
     now += 59_999;
-    await use(session);
+    await useSession(session);
     now += 60_000;
-    expect(await codeOf(() => use(session))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => useSession(session))).toBe('SESSION_EXPIRED');
     expect(sessions.get(session.id)).toBeUndefined();
-    expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => sessions.verifyToken(token))).toBe('SESSION_EXPIRED');
   });
 
   test('L4: is kept while a request is under way, and counts its idle time from the end of it', async () => {
     const { session } = await open();
-    const grant = await sessions.enter(session, false);
+    const grant = await sessions.acquire(session, false);
     for (let waited = 0; waited < 200_000; waited += 10_000) {
       now += 10_000;
-      grant.of.settle();
+      grant.owner.settle();
       await Promise.resolve();
     }
     expect(await store.get(session.id)).toBeDefined();
-    grant.of.leave(grant, false, 0);
+    grant.owner.release(grant, false, 0);
     now += 59_999;
-    expect(await codeOf(() => use(session))).toBe('ok');
+    expect(await codeOf(() => useSession(session))).toBe('ok');
   });
 
   test('has a lifetime that no activity stretches', async () => {
     const { session, token } = await open();
-    await sessions.enter(session, true);
+    await sessions.acquire(session, true);
     for (let i = 0; i < 6; i++) {
       now += 50_000;
-      await codeOf(() => use(session));
+      await codeOf(() => useSession(session));
     }
-    expect(await codeOf(() => use(session))).toBe('SESSION_EXPIRED');
-    expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => useSession(session))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => sessions.verifyToken(token))).toBe('SESSION_EXPIRED');
   });
 
-  test('L1: its record says all there is to know, and only what narrows changes it', async () => {
+  test('L1: its record has all members, and only restrictions change it', async () => {
     const draft = { userId: 'ada', agentId: 'coder', workspaceId: 'w', name: 'n', metadata: { task: 49 } };
     const { session, record } = await sessions.create({ ...draft, trustLevel: 'direct', permissions: ['a', 'b'] });
     expect(record).toMatchObject({ ...draft, id: session.id, ttlSeconds: 60, createdAt: now, lastActiveAt: now });
     expect(record.tokenDigests).toHaveLength(1);
     expect(Object.isFrozen(session)).toBe(true);
     now += 1000;
-    await use(session);
+    await useSession(session);
     await sessions.restrict(session.id, { trustLevel: 'sandboxed', permissions: ['a'] });
     const { lastActiveAt, expiresAt, ...after } = (await sessions.record(session.id)) as SessionRecord;
     const { lastActiveAt: _, expiresAt: __, ...before } = record;
@@ -97,13 +97,13 @@ describe('a session', () => {
     }
   });
 
-  test('ends when told, and its holder is told so; to others it never was', async () => {
+  test('ends on request; its holder learns why, others learn nothing', async () => {
     const { session, token } = await open();
     expect(await sessions.end(session.id)).toBe(true);
     expect(await sessions.end(session.id)).toBe(false);
-    expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_ENDED');
+    expect(await codeOf(() => sessions.verifyToken(token))).toBe('SESSION_ENDED');
     const forged = `${(await open()).token.slice(0, 5)}${session.id}_${'0'.repeat(49)}`;
-    expect(await codeOf(() => sessions.prove(forged))).toBe('UNAUTHENTICATED');
+    expect(await codeOf(() => sessions.verifyToken(forged))).toBe('UNAUTHENTICATED');
   });
 
   test('is found by id, name and a prefix that fits only one', async () => {
@@ -118,7 +118,7 @@ describe('a session', () => {
 
   test('shows itself without its digest', async () => {
     const { session, record } = await open();
-    const text = JSON.stringify([viewOf(record), (await sessions.list()).sessions.map(viewOf)]);
+    const text = JSON.stringify([sessionViewOf(record), (await sessions.list()).sessions.map(sessionViewOf)]);
     expect(text).toContain(session.id);
     expect(text).not.toContain(session.tokenDigests[0]);
   });
@@ -133,17 +133,17 @@ describe('bounds', () => {
     expect(await codeOf(() => open({ name: 'a' }))).toBe('ok');
   });
 
-  test('L5: one user cannot have them all', async () => {
+  test('L5: one user cannot use up all sessions', async () => {
     for (let i = 0; i < 3; i++) await open();
     expect(await codeOf(() => open())).toBe('SESSION_LIMIT');
     expect(await codeOf(() => open({ userId: 'bob' }))).toBe('ok');
   });
 
-  test('L5: in memory the idlest makes room, never one that is at work', async () => {
-    const gone: [string, LeaveReason][] = [];
+  test('L5: in memory the idlest session is evicted, never a busy one', async () => {
+    const gone: [string, UnloadReason][] = [];
     sessions.onEnded((session, reason) => gone.push([session.id, reason]));
     const first = (await open({ userId: 'u0' })).session;
-    await sessions.enter(first, true);
+    await sessions.acquire(first, true);
     now += 1;
     const second = (await open({ userId: 'u1' })).session;
     for (let i = 2; i < 6; i++) {
@@ -153,8 +153,8 @@ describe('bounds', () => {
     expect(gone).toEqual([[second.id, 'evicted']]);
   });
 
-  test('when all are at work, a further one is refused', async () => {
-    for (let i = 0; i < 5; i++) await sessions.enter((await open({ userId: `u${i}` })).session, true);
+  test('when all sessions are busy, another one is refused', async () => {
+    for (let i = 0; i < 5; i++) await sessions.acquire((await open({ userId: `u${i}` })).session, true);
     expect(await codeOf(() => open({ userId: 'late' }))).toBe('SESSION_LIMIT');
   });
 });

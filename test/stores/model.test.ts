@@ -9,7 +9,7 @@ import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 import { counts } from '../proof.ts';
-import { type Lie, lies, openLiar } from './broken-stores.ts';
+import { type Fault, faults, openFaultyStore } from './faulty-stores.ts';
 import { createModel } from './model.ts';
 import { storeCommands } from './model-commands.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
@@ -74,7 +74,7 @@ describe('L6: random operations, the store and a plain model side by side', () =
     ['lets an expired session in once more', 1],
     ['gives back more calls than were taken', 8],
   ])('a store that %s is found out', async (name, seed) => {
-    const lie = lies[name] as Lie;
-    await expect(compare(async (now) => openLiar(lie, {}, now), 2000, seed)).rejects.toThrow('Property failed');
+    const lie = faults[name] as Fault;
+    await expect(compare(async (now) => openFaultyStore(lie, {}, now), 2000, seed)).rejects.toThrow('Property failed');
   });
 });

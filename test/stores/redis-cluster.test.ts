@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { describeSessionStore } from '../../src/public/testing/store-suite/describe-session-store.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { proof } from '../proof.ts';
-import { nextNoon } from './next-noon.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
+import { createTestClock } from './test-clock.ts';
 
 const program = findRedis();
 
@@ -46,12 +46,9 @@ describe.skipIf(program === undefined || process.platform !== 'linux')('a cluste
   describeSessionStore(
     'redis cluster',
     async (options) => {
-      let now = nextNoon();
+      const { now, advance } = createTestClock();
       const name = randomBytes(6).toString('hex');
-      const another = () => openRedisStore({ ...options, url: server.url, name, now: () => now });
-      const advance = (ms: number) => {
-        now += ms;
-      };
+      const another = () => openRedisStore({ ...options, url: server.url, name, now });
       return { store: await another(), another, advance };
     },
     { describe: concern, test: rule },

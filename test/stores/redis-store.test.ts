@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { describeSessionStore } from '../../src/public/testing/store-suite/describe-session-store.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
-import { nextNoon } from './next-noon.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
+import { createTestClock } from './test-clock.ts';
 
 const program = findRedis();
 
@@ -17,12 +17,9 @@ describe.skipIf(program === undefined)('with a real server', () => {
   describeSessionStore(
     'redis',
     async (options) => {
-      let now = nextNoon();
+      const { now, advance } = createTestClock();
       const name = randomBytes(6).toString('hex');
-      const another = () => openRedisStore({ ...options, url: server.url, name, now: () => now });
-      const advance = (ms: number) => {
-        now += ms;
-      };
+      const another = () => openRedisStore({ ...options, url: server.url, name, now });
       return { store: await another(), another, advance };
     },
     { describe, test },

@@ -3,7 +3,7 @@ import { describeSessionStore } from '../../src/public/testing/store-suite/descr
 import type { OpenStore } from '../../src/public/testing/store-suite/harness.ts';
 
 /** Runs the published suite by hand and answers the rules that were broken. */
-export async function brokenRules(open: OpenStore): Promise<string[]> {
+export async function runSuite(open: OpenStore): Promise<string[]> {
   const proofs: { rule: string; run: () => Promise<void> }[] = [];
   const concern: string[] = [];
   describeSessionStore('by hand', open, {

@@ -14,7 +14,7 @@ test('Node’s own SQLite passes the suite too, which runs under node:test as we
   expect(status).toBe(0);
 });
 
-test('a lock is told from a fault, in the words of both libraries', () => {
+test('a lock is recognised among the errors of both libraries', () => {
   expect(isBusy({ code: 'SQLITE_BUSY' })).toBe(true);
   expect(isBusy({ code: 'SQLITE_BUSY_SNAPSHOT' })).toBe(true);
   expect(isBusy({ code: 'ERR_SQLITE_ERROR', errcode: 261 })).toBe(true);

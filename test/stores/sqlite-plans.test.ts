@@ -2,11 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { draft } from '../../src/public/testing/store-suite/harness.ts';
-import { admitRow } from '../../src/stores/sqlite/admit-rows.ts';
+import { createDraft } from '../../src/public/testing/store-suite/harness.ts';
+import { admitRow, releaseRow, renewRow } from '../../src/stores/sqlite/admission-rows.ts';
 import { type Database, openDatabase } from '../../src/stores/sqlite/driver.ts';
-import { reach } from '../../src/stores/sqlite/session-rows.ts';
-import { releaseRow, renewRow } from '../../src/stores/sqlite/settle-rows.ts';
+import { findLiveRow } from '../../src/stores/sqlite/session-rows.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-plans-'));
@@ -21,10 +20,10 @@ function planOf(database: Database, sql: string): string[] {
     .map((row) => String(row['detail']));
 }
 
-test('L5: looking a session up, admitting a call and settling it never look through a table', async () => {
+test('L5: finding a session, admitting a call and settling it never scan a table', async () => {
   const file = join(folder, 'sessions.db');
   const store = await openSqliteStore({ file });
-  await store.create(draft({ id: 'session-one', userId: 'ada', workspaceId: 'garden' }));
+  await store.create(createDraft({ id: 'session-one', userId: 'ada', workspaceId: 'garden' }));
   await store.close();
   const database = openDatabase(file);
   const statements = new Set<string>();
@@ -38,7 +37,7 @@ test('L5: looking a session up, admitting a call and settling it never look thro
   const [id, now] = ['session-one', Date.now()];
   const quota = { callsPerMinute: 600, concurrentCalls: 8, totalCalls: 1000, totalBytes: 1000 };
   const limits = { session: quota, user: quota, workspace: quota };
-  expect(reach(heard, id, now)).toMatchObject({ id });
+  expect(findLiveRow(heard, id, now)).toMatchObject({ id });
   expect(admitRow(heard, { id, holdMs: 1000, limits }, 'lease', now)).toMatchObject({ outcome: 'admitted' });
   expect(renewRow(heard, { id, lease: 'lease' }, 5000, { bytes: 1 }, now)).toBe(true);
   releaseRow(heard, { id, lease: 'lease' }, { bytes: 1 }, now);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { describeSessionStore } from '../../src/public/testing/store-suite/describe-session-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { nextNoon } from './next-noon.ts';
+import { createTestClock } from './test-clock.ts';
 
 let folder: string;
 beforeAll(async () => {
@@ -16,12 +16,9 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 describeSessionStore(
   'sqlite',
   async (options) => {
-    let now = nextNoon();
+    const { now, advance } = createTestClock();
     const file = join(folder, `${randomBytes(6).toString('hex')}.db`);
-    const another = () => openSqliteStore({ ...options, file, now: () => now });
-    const advance = (ms: number) => {
-      now += ms;
-    };
+    const another = () => openSqliteStore({ ...options, file, now });
     return { store: await another(), another, advance };
   },
   { describe, test },

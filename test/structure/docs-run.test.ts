@@ -9,11 +9,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load/load.ts';
 import { ambitInProcess } from '../cli/in-process.ts';
 import { hasBwrap } from '../needs/bwrap.ts';
-import { repository, sourceFiles } from './source-files.ts';
+import { readSourceFiles, repository } from './source-files.ts';
 
 /** What the pages show is run here, so that it stays true. */
 const pages = [
-  ...sourceFiles('docs', /\.md$/),
+  ...readSourceFiles('docs', /\.md$/),
   { path: 'README.md', text: await readFile(join(repository, 'README.md'), 'utf8') },
 ];
 

@@ -1,6 +1,6 @@
 import { parseAst } from 'rolldown/parseAst';
 import { describe, expect, test } from 'vitest';
-import { sourceFiles } from './source-files.ts';
+import { readSourceFiles } from './source-files.ts';
 
 /**
  * Expressions that look dangerous and are not, with what bounds them. One event loop serves everybody: an expression
@@ -95,7 +95,7 @@ function dangersOf({ pattern, flags }: Expression): string[] {
   return shapes.filter(({ fits }) => fits(text, flags)).map(({ name }) => name);
 }
 
-const all = sourceFiles('src').flatMap(({ path, text }) => expressionsIn(path, text));
+const all = readSourceFiles('src').flatMap(({ path, text }) => expressionsIn(path, text));
 const keyOf = ({ path, pattern }: Expression) => `${path} ${pattern}`;
 
 describe('S4: no expression takes time by the square of a text', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type SourceFile, sourceFiles } from './source-files.ts';
+import { readSourceFiles, type SourceFile } from './source-files.ts';
 
 /**
  * The folders and files of `src/` that may use the file system, each with the files that it uses. Everything else reaches
@@ -13,16 +13,16 @@ const allowed: Readonly<Record<string, string>> = {
   'stores/': 'the database',
   'context/for-tools/': 'the key that signs',
   'config/load/': 'the configuration and the files that it includes',
-  'sessions/events/waiting-events.ts': 'events that wait to be delivered, in the data directory',
+  'sessions/events/webhook-queue.ts': 'events that wait to be delivered, in the data directory',
   'sandbox/': 'the files that a sandbox is made of; workspaces are mounted, by a descriptor that was opened safely',
   'workspaces/saferoot/': 'the one place where a path of a session meets the system',
   'workspaces/backends/container/': 'programs that Ambit starts',
-  'workspaces/backends/local/marks.ts': 'the path of a workspace as the operator gave it',
+  'workspaces/backends/local/followed-names.ts': 'the path of a workspace as the operator gave it',
   'workspaces/backends/local/open-local.ts': 'the path of a workspace as the operator gave it',
   'workspaces/search/ripgrep.ts': 'programs that Ambit starts',
   'workspaces/session-folders/': 'folders that Ambit makes and removes whole; the configuration of git',
-  'workspaces/sweep-folders.ts': 'folders that Ambit makes and removes whole',
-  'upstreams/access/confine.ts': 'folders of servers',
+  'workspaces/session-folder-life.ts': 'folders that Ambit makes and removes whole',
+  'upstreams/access/confinement.ts': 'folders of servers',
   'upstreams/auth/': 'the key that seals',
   'upstreams/catalog/': 'the lists of servers, in the data directory',
   'upstreams/links/': 'the eras and logs of servers, in the data directory',
@@ -35,7 +35,7 @@ const allowed: Readonly<Record<string, string>> = {
 };
 
 const mention = /(?<!import type [^;]{0,200})(?:from|import|require)\s*\(?\s*['"](?:node:)?fs(?:\/promises)?['"]/;
-const using = sourceFiles('src').filter((file) => mention.test(file.text));
+const using = readSourceFiles('src').filter((file) => mention.test(file.text));
 
 const allowedFor = ({ path }: SourceFile) => Object.keys(allowed).find((each) => path.startsWith(`src/${each}`));
 
@@ -59,7 +59,7 @@ describe('W5: nothing but a backend touches the files of a session', () => {
     const round = /process\.binding|fs-extra|graceful-fs|createRequire|getBuiltinModule/;
     const known = new Set(['src/stores/sqlite/driver.ts']);
     expect(
-      sourceFiles('src')
+      readSourceFiles('src')
         .filter(({ path, text }) => round.test(text) && !known.has(path))
         .map(({ path }) => path),
     ).toEqual([]);

@@ -4,19 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway } from '../../src/index.ts';
-import { type CallEntry, callLine } from '../../src/observability/journal/call-line.ts';
-import type { Entry } from '../../src/observability/journal/journal.ts';
+import { type CallEntry, formatCallEntry, type JournalEntry } from '../../src/observability/journal/journal.ts';
 import type { RefusalEvent } from '../../src/observability/journal/refusals.ts';
-import type { LeaveReason } from '../../src/sessions/session.ts';
-import type { LoginEvent } from '../../src/upstreams/auth/logins/logins.ts';
+import type { UnloadReason } from '../../src/sessions/session.ts';
+import type { LoginEvent } from '../../src/upstreams/auth/logins.ts';
 import type { FolderEvent } from '../../src/workspaces/session-folders/session-folders.ts';
-import type { ToldResolution } from '../../src/workspaces/tools/session-file-access.ts';
+import type { ToolResolution } from '../../src/workspaces/tools/file-access.ts';
 import { ambitInProcess } from '../cli/in-process.ts';
-import { rawClient } from '../gateway/raw-client.ts';
+import { createRawClient } from '../gateway/raw-client.ts';
 import { hasJq } from '../needs/jq.ts';
-import { sourceFiles } from './source-files.ts';
+import { readSourceFiles } from './source-files.ts';
 
-const page = sourceFiles('docs/reference', /^journal\.md$/)[0]?.text ?? '';
+const page = readSourceFiles('docs/reference', /^journal\.md$/)[0]?.text ?? '';
 const names = (cell: string) => [...cell.matchAll(/`([A-Za-z-]+)`/g)].map((match) => match[1] as string);
 
 /** Of each kind, the fields of its lines; of each of its events, where it has some. */
@@ -47,7 +46,7 @@ const kinds = new Map(
 const all = <T extends string>(events: Record<T, true>): string[] => Object.keys(events);
 
 test('the page has every kind of line', () => {
-  const written = all<Entry['kind']>({
+  const written = all<JournalEntry['kind']>({
     call: true,
     push: true,
     process: true,
@@ -76,13 +75,13 @@ test('every field of a call', () => {
     ...{ outcome: 'x', rule: 'x', workspaceId: 'x', ignoredWorkspace: 'x', traceId: 'x', spanId: 'x', cached: 'x' },
     ...{ pid: 1, ms: 1, bytesIn: 1, bytesOut: 1 },
   };
-  const { kind: _, ...written } = JSON.parse(`{${callLine(text)}`) as Record<string, unknown>;
+  const { kind: _, ...written } = JSON.parse(`{${formatCallEntry(text)}`) as Record<string, unknown>;
   expect(Object.keys(written).sort()).toEqual(Object.keys(text).sort());
   expect([...(kinds.get('call')?.fields ?? [])].sort()).toEqual(Object.keys(written).sort());
 });
 
 test('every field of a path', () => {
-  const told: Required<ToldResolution> = {
+  const told: Required<ToolResolution> = {
     ...{ operation: 'x', asked: 'x', resolved: 'x', decision: 'allowed', code: 'x', further: 1 },
     ...{ tool: 'x', sessionId: 'x', workspaceId: 'x', correlationId: 'x' },
   };
@@ -93,14 +92,14 @@ test('every field of a path', () => {
 test('every event', () => {
   // The journal itself says what it lost.
   const own = 'src/observability/journal/journal.ts';
-  const writers = sourceFiles('src').filter(({ path, text }) => path === own || /journal\??\.record\(/.test(text));
+  const writers = readSourceFiles('src').filter(({ path, text }) => path === own || /journal\??\.record\(/.test(text));
   expect(writers.length).toBeGreaterThan(8);
   // The word of an event stands where it is written, or where it is noted first.
   const said = writers.flatMap(({ text }) => [
     ...[...text.matchAll(/\bevent: (?:kind === 'block' \? )?'([a-z-]+)'(?: : '([a-z-]+)')?/g)],
-    ...[...text.matchAll(/\bnote\((?:known === undefined \? )?'([a-z-]+)'(?: : '([a-z-]+)')?/g)],
+    ...[...text.matchAll(/\b(?:note|record[A-Z]\w*)\((?:known === undefined \? )?'([a-z-]+)'(?: : '([a-z-]+)')?/g)],
   ]);
-  const reasons = all<Exclude<LeaveReason, 'unloaded'>>({
+  const reasons = all<Exclude<UnloadReason, 'unloaded'>>({
     ended: true,
     expired: true,
     evicted: true,
@@ -158,7 +157,7 @@ describe('what a gateway writes', () => {
     const gateway = await createGateway({ config, dataDir: env().AMBIT_DATA_DIR, log: { info() {}, warn() {} } });
     const session = await gateway.createSession({ workspaceId: 'garden', name: 'task-49', agentId: 'coder' });
     const other = await gateway.createSession({ workspaceId: 'garden' });
-    const client = await rawClient(gateway.connect(session.id), 'modern');
+    const client = await createRawClient(gateway.connect(session.id), 'modern');
     await client.tools();
     await client.call('session_read_file', { session: 'current', path: 'notes.txt' });
     await client.call('session_read_file', { session: 'current', path: '../data/admin-token' });

@@ -2,9 +2,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { drawLayers } from './draw-layers.ts';
 import { findLayer, layerNames, readLayerImports, rootFiles } from './layers.ts';
-import { repository, sourceFiles } from './source-files.ts';
+import { readSourceFiles, repository } from './source-files.ts';
 
-const files = sourceFiles('src');
+const files = readSourceFiles('src');
 
 test('every folder of src/ is a layer', () => {
   expect([...new Set(files.map((file) => findLayer(file.path)))].sort()).toEqual([rootFiles, ...layerNames].sort());

@@ -1,4 +1,4 @@
-import { importsOf, sourceFiles } from './source-files.ts';
+import { listImports, readSourceFiles } from './source-files.ts';
 
 /** The layers of `src/`, in order. A file imports only from its own layer and from layers above it in this list. */
 export const layers = [
@@ -32,8 +32,8 @@ export function findLayer(path: string): string {
 
 /** Each import in `src/` that crosses layers. */
 export function readLayerImports(): { from: string; to: string; path: string; target: string }[] {
-  return sourceFiles('src')
-    .flatMap((file) => importsOf(file).map((target) => ({ path: file.path, target })))
+  return readSourceFiles('src')
+    .flatMap((file) => listImports(file).map((target) => ({ path: file.path, target })))
     .map(({ path, target }) => ({ from: findLayer(path), to: findLayer(target), path, target }))
     .filter(({ from, to }) => from !== to);
 }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { sourceFiles } from './source-files.ts';
+import { readSourceFiles } from './source-files.ts';
 
-const source = sourceFiles('src');
-const all = [...source, ...sourceFiles('test'), ...sourceFiles('bench'), ...sourceFiles('scripts')];
+const source = readSourceFiles('src');
+const all = [...source, ...readSourceFiles('test'), ...readSourceFiles('bench'), ...readSourceFiles('scripts')];
 
 test('files are named for what they do', () => {
   const vague = /(?:^|\/)(?:utils?|helpers?|misc|common|manager|service)[^/]*\.[jt]sx?$/;

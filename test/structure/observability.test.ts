@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { sourceFiles } from './source-files.ts';
+import { readSourceFiles } from './source-files.ts';
 
-const files = sourceFiles('src');
+const files = readSourceFiles('src');
 
 test('what is logged has a name that never changes: all that differs is in fields', () => {
   const calls = files.flatMap(({ path, text }) =>
@@ -25,18 +25,20 @@ test('every event is in the reference', () => {
     .flatMap(({ text }) =>
       [...text.matchAll(/\blog\.(?:info|warn|debug)(?:\?\.)?\(\s*'([^']+)'/g)].map((match) => match[1]),
     );
-  const reference = sourceFiles('docs/reference', /^logs\.md$/)[0]?.text ?? '';
+  const reference = readSourceFiles('docs/reference', /^logs\.md$/)[0]?.text ?? '';
   const rows = [...reference.matchAll(/^\| `([^`]+)` \| (?:debug|info|warn) \|/gm)].map((match) => match[1]);
   expect([...new Set(rows)].sort()).toEqual([...new Set(events)].sort());
 });
 
 test('every metric is in the reference, with its kind and labels, and nothing else is', () => {
   const text = files.find(({ path }) => path === 'src/observability/metrics/metrics.ts')?.text ?? '';
-  const exported = [...text.matchAll(/\b(counters|gauges|histograms)\(\s*'([a-z_]+)',\s*'[^']+',?\s*([^)]*)\)/g)].map(
+  const exported = [
+    ...text.matchAll(/\bcreate(Counters|Gauges|Histograms)\(\s*'([a-z_]+)',\s*'[^']+',?\s*([^)]*)\)/g),
+  ].map(
     ([, kind = '', name, rest = '']) =>
-      `${name} ${kind.slice(0, -1)} ${[...rest.matchAll(/'([a-z]+)'/g)].map((match) => match[1]).join(', ') || '–'}`,
+      `${name} ${kind.slice(0, -1).toLowerCase()} ${[...rest.matchAll(/'([a-z]+)'/g)].map((match) => match[1]).join(', ') || '–'}`,
   );
-  const reference = sourceFiles('docs/reference', /^metrics\.md$/)[0]?.text ?? '';
+  const reference = readSourceFiles('docs/reference', /^metrics\.md$/)[0]?.text ?? '';
   const rows = [...reference.matchAll(/^\| `([a-z_]+)` \| (counter|gauge|histogram) \| ([^|]+) \|/gm)].map(
     ([, name, kind, labels = '']) => `${name} ${kind} ${labels.replaceAll('`', '').trim()}`,
   );

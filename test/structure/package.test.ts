@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
-import { repository, sourceFiles } from './source-files.ts';
+import { readSourceFiles, repository } from './source-files.ts';
 
 interface Manifest {
   readonly exports: Record<string, string | Record<string, string>>;
@@ -109,7 +109,7 @@ test('what is published holds the code of others with their terms', () => {
 });
 
 test('a program that is started by its path is one file', () => {
-  for (const name of ['sandbox/reaper/warden-process.js', 'sandbox/egress/forwarder.js']) {
+  for (const name of ['sandbox/reaper/reaper-process.js', 'sandbox/egress/forwarder.js']) {
     const text = readFileSync(join(repository, 'dist', name), 'utf8');
     const needed = [...text.matchAll(/(?:\bfrom|\bimport\(?) ?['"]([^'"]+)['"]/g)].map((match) => match[1] as string);
     expect(needed.length).toBeGreaterThan(2);
@@ -118,8 +118,8 @@ test('a program that is started by its path is one file', () => {
 });
 
 test('files are looked for from one place, which the bundler leaves where it is', () => {
-  const looking = sourceFiles('src').filter((file) => /import\.meta\.(?!url\);)/.test(file.text));
-  expect(looking.map((file) => file.path)).toEqual(['src/own-files.ts']);
+  const looking = readSourceFiles('src').filter((file) => /import\.meta\.(?!url\);)/.test(file.text));
+  expect(looking.map((file) => file.path)).toEqual(['src/package-paths.ts']);
 });
 
 test('versions are pinned exactly', () => {
@@ -138,7 +138,7 @@ test('each dependency has its reason, and none is used without being one', () =>
   const page = readFileSync(join(repository, 'docs/explanation/dependencies.md'), 'utf8');
   const reasoned = { ...manifest.dependencies, ...manifest.optionalDependencies };
   for (const name of Object.keys(reasoned)) expect(page).toContain(`\`${name}\``);
-  const imported = sourceFiles('src').flatMap((file) =>
+  const imported = readSourceFiles('src').flatMap((file) =>
     [...file.text.matchAll(/from '([^.'][^']*)'/g)].map((match) => match[1] as string),
   );
   const packages = new Set(

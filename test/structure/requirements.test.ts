@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { requirements } from '../requirements.ts';
-import { sourceFiles } from './source-files.ts';
+import { readSourceFiles } from './source-files.ts';
 
 const cited = new Set(
-  sourceFiles('test', /\.test\.ts$/).flatMap((file) =>
+  readSourceFiles('test', /\.test\.ts$/).flatMap((file) =>
     [
       ...file.text.matchAll(/(?:test|it|describe)(?:\.each\([^)]*\))?\(\s*['"`]((?:[PGLWOS]\d{1,2}(?:, )?)+):/g),
     ].flatMap((match) => (match[1] as string).split(', ')),

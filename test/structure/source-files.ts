@@ -12,10 +12,10 @@ export interface SourceFile {
 
 const skipped = new Set(['node_modules', 'build', 'dist', 'results']);
 
-export function sourceFiles(folder: string, ending = /\.(?:ts|tsx|js)$/): SourceFile[] {
+export function readSourceFiles(folder: string, ending = /\.(?:ts|tsx|js)$/): SourceFile[] {
   return readdirSync(join(repository, folder), { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) return skipped.has(entry.name) ? [] : sourceFiles(path, ending);
+    if (entry.isDirectory()) return skipped.has(entry.name) ? [] : readSourceFiles(path, ending);
     if (!ending.test(entry.name)) return [];
     const text = readFileSync(join(repository, path), 'utf8');
     return [{ path, text, lines: text.split('\n').length - 1 }];
@@ -23,7 +23,7 @@ export function sourceFiles(folder: string, ending = /\.(?:ts|tsx|js)$/): Source
 }
 
 /** The files of ours that a file imports, from the repository's root. */
-export function importsOf(file: SourceFile): string[] {
+export function listImports(file: SourceFile): string[] {
   const found = [...file.text.matchAll(/(?:from|import)\s*\(?'(\.{1,2}\/[^']+)'/g)];
   return found.map((match) => relative(repository, resolve(repository, file.path, '..', match[1] as string)));
 }

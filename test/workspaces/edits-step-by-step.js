@@ -66,8 +66,8 @@ syncBuiltinESMExports();
 
 // Loaded only now: what they import is what was put in place above.
 const { openLocal } = await import('../../build/workspaces/backends/local/open-local.js');
-const { pathRules } = await import('../../build/workspaces/path-rules.js');
-const files = openLocal(live, { rules: pathRules({ hide: [], keep: [], open: [] }) });
+const { createPathRules } = await import('../../build/workspaces/path-rules.js');
+const files = openLocal(live, { rules: createPathRules({ hide: [], keep: [], open: [] }) });
 await files.swept;
 
 /** Its first line is the digest of the rest, so a reader can tell whether it is whole. */

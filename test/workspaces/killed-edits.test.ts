@@ -8,8 +8,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
-import { pathRules } from '../../src/workspaces/path-rules.ts';
-import { isTemporaryName } from '../../src/workspaces/saferoot/temporary-name.ts';
+import { createPathRules } from '../../src/workspaces/path-rules.ts';
+import { isTemporaryName } from '../../src/workspaces/saferoot/temporary-file.ts';
 import { proof } from '../proof.ts';
 import { seed } from '../random-seed.ts';
 
@@ -20,10 +20,10 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const start = (script: string, ...args: string[]) =>
+const startScript = (script: string, ...args: string[]) =>
   spawn(process.execPath, [join(import.meta.dirname, script), ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
 
-const filesIn = (place: string): string[] =>
+const listFiles = (place: string): string[] =>
   readdirSync(place, { recursive: true, encoding: 'utf8' })
     .filter((name) => statSync(join(place, name)).isFile())
     .sort();
@@ -36,16 +36,16 @@ function isWhole(file: string): boolean {
   return digest === createHash('sha256').update(String(body)).digest('hex');
 }
 
-/** What a killed process left: every file is whole, and the next opening removes the temporary files and nothing else. */
+/** Checks what a killed process left: every file is whole, and the next opening removes only the temporary files. */
 async function checkAndSweep(place: string, when: unknown): Promise<{ files: string[]; temporary: string[] }> {
-  const left = filesIn(place);
+  const left = listFiles(place);
   const files = left.filter((name) => !isTemporary(name));
   expect({ when, broken: files.filter((name) => !isWhole(join(place, name))) }).toEqual({ when, broken: [] });
   const temporary = left.filter(isTemporary);
-  const local = openLocal(place, { rules: pathRules({ hide: [], keep: [], open: [] }) });
+  const local = openLocal(place, { rules: createPathRules({ hide: [], keep: [], open: [] }) });
   expect({ when, swept: await local.swept }).toEqual({ when, swept: temporary.length });
   await local.close();
-  expect({ when, files: filesIn(place) }).toEqual({ when, files });
+  expect({ when, files: listFiles(place) }).toEqual({ when, files });
   return { files, temporary };
 }
 
@@ -54,10 +54,10 @@ interface Step {
   readonly step: string;
 }
 
-test('W6: a kill at any step of an edit leaves every file whole, and the next opening removes the rest', async () => {
+test('W6: a kill at any step of an edit leaves every file whole, and the next opening removes leftovers', async () => {
   const live = join(folder, 'live');
   mkdirSync(live);
-  const child = start('edits-step-by-step.js', folder);
+  const child = startScript('edits-step-by-step.js', folder);
   const [, signal] = await once(child, 'exit');
   expect(signal).toBe('SIGKILL');
 
@@ -83,7 +83,7 @@ test('W6: a kill at any step of an edit leaves every file whole, and the next op
   }
   expect(reached('write a new file', 'linkSync', 1)).toBe(true);
   expect(reached('write over it', 'renameSync', 0)).toBe(true);
-  // Which of the two files in the folder goes first is up to the file system.
+  // The file system decides which of the two files comes first.
   const removals = during('remove a folder').map(({ step }) => step);
   expect(removals.sort()).toEqual(['rmdirSync', 'rmdirSync', 'unlinkSync', 'unlinkSync']);
 
@@ -99,7 +99,7 @@ test.runIf(proof)('W6: kills at random moments leave every file whole too', asyn
   let leftOvers = 0;
   let whole = 0;
   for (const [round, ms] of delays.entries()) {
-    const child = start('edits-until-killed.js', folder, String(round));
+    const child = startScript('edits-until-killed.js', folder, String(round));
     await once(child.stdout, 'data');
     await delay(ms);
     const exited = once(child, 'exit');

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createPathGuard } from '../../src/workspaces/path-guard.ts';
-import { pathRules } from '../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../src/workspaces/path-rules.ts';
 
 describe('W7: the guard', () => {
   const guard = createPathGuard(
-    pathRules({ hide: ['secrets/**/*.json'], keep: ['deploy/'], open: ['.vscode/a.json'] }),
+    createPathRules({ hide: ['secrets/**/*.json'], keep: ['deploy/'], open: ['.vscode/a.json'] }),
   );
   const verdict = (path: string) =>
     guard.refusal('read', path.split('/')) !== undefined
@@ -73,19 +73,19 @@ describe('W7: the guard', () => {
     ['.ssh/other.pub', 'free'],
     ['customers/open/x.pub', 'free'],
   ])('S4: what the operator hides is not shown for its name: %s is %s', (path, expected) => {
-    const rules = pathRules({ hide: ['customers', 'team.pub'], keep: [], open: ['customers/open'] });
+    const rules = createPathRules({ hide: ['customers', 'team.pub'], keep: [], open: ['customers/open'] });
     const why = createPathGuard(rules).refusal('read', path.split('/'));
     expect(why === undefined ? 'free' : 'hidden').toBe(expected);
   });
 
-  test('accents make no difference, however they are written', () => {
+  test('forms of accents make no difference', () => {
     const named = createPathGuard({ hidden: ['Schlüssel'], kept: [], open: [] });
     for (const name of ['schlüssel', 'SCHLU\u0308SSEL', 'Schlu\u0308ssel', 'Schlüßel'.replace('ß', 'ss')]) {
       expect(named.refusal('read', [name])).toBeDefined();
     }
   });
 
-  test('changing the case of letters or adding what nobody sees opens nothing', () => {
+  test('other case or invisible characters open nothing', () => {
     const odd = (name: string) =>
       fc
         .array(fc.tuple(fc.boolean(), fc.constantFrom('', '', '', '\u200b', '\u00ad', '\ufe0f')), {

@@ -1,23 +1,23 @@
 import { expect, test } from 'vitest';
 import { AmbitError } from '../../src/errors.ts';
-import { leadingTo, type Resolution, tellResolutions } from '../../src/workspaces/resolutions.ts';
+import { attachResolution, createResolutionRecorder, type FileResolution } from '../../src/workspaces/resolutions.ts';
 
 const same = (text: string) => text;
 
-test('W4: what was asked for, where it led and what was decided is told', async () => {
-  const told: Resolution[] = [];
-  const resolutions = tellResolutions((each) => told.push(each));
-  await resolutions.of('open', 'a/link', async () => 'b/file', same);
-  const refused = resolutions.of(
+test('W4: the requested path, the resolved path and the decision are recorded', async () => {
+  const told: FileResolution[] = [];
+  const resolutions = createResolutionRecorder((each) => told.push(each));
+  await resolutions.run('open', 'a/link', async () => 'b/file', same);
+  const refused = resolutions.run(
     'write',
     'notes',
     () => {
-      throw leadingTo(new AmbitError('PATH_PROTECTED'), { asked: 'notes', resolved: '.git/hooks/pre-commit' });
+      throw attachResolution(new AmbitError('PATH_PROTECTED'), { asked: 'notes', resolved: '.git/hooks/pre-commit' });
     },
     same,
   );
   await expect(refused).rejects.toThrow();
-  resolutions.over();
+  resolutions.finish();
   expect(told).toEqual([
     { operation: 'open', asked: 'a/link', resolved: 'b/file', decision: 'allowed', code: undefined },
     {
@@ -30,12 +30,12 @@ test('W4: what was asked for, where it led and what was decided is told', async 
   ]);
 });
 
-test('a search tells where it began and how much it looked at; each change is told', async () => {
-  const told: Resolution[] = [];
-  const resolutions = tellResolutions((each) => told.push(each));
-  for (let at = 0; at < 1000; at++) await resolutions.of('list', `folder-${at}`, async () => `folder-${at}`, same);
-  for (let at = 0; at < 3; at++) await resolutions.of('write', `file-${at}`, async () => `file-${at}`, same);
-  resolutions.over();
+test('a search records its start and the number of paths; each change is recorded', async () => {
+  const told: FileResolution[] = [];
+  const resolutions = createResolutionRecorder((each) => told.push(each));
+  for (let at = 0; at < 1000; at++) await resolutions.run('list', `folder-${at}`, async () => `folder-${at}`, same);
+  for (let at = 0; at < 3; at++) await resolutions.run('write', `file-${at}`, async () => `file-${at}`, same);
+  resolutions.finish();
   expect(told.filter(({ operation }) => operation === 'write')).toHaveLength(3);
   expect(told.filter(({ operation }) => operation === 'list')).toMatchObject([
     { asked: 'folder-0' },

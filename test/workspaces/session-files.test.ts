@@ -1,9 +1,9 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { volumeNameOf } from '../../src/workspaces/backends/container/volume-name.ts';
-import { boundedGateway, eras } from '../gateway/bounded-gateway.ts';
-import { type RawClient, rawClient } from '../gateway/raw-client.ts';
+import { createVolumeName } from '../../src/workspaces/backends/open-backend.ts';
+import { eras, openBoundedGateway } from '../gateway/bounded-gateway.ts';
+import { createRawClient, type RawClient } from '../gateway/raw-client.ts';
 import { hasPodman } from '../needs/podman.ts';
 import { until } from '../sandbox/tagged-processes.ts';
 import { podman } from './backends/container/volume-harness.ts';
@@ -16,10 +16,10 @@ afterEach(async () => {
   podman('volume', 'rm', '--force', made);
   made = undefined;
 });
-const on = boundedGateway();
+const on = openBoundedGateway();
 
 /** Two workspaces beside the data directory. */
-async function start(era: string, files: object = {}): Promise<void> {
+async function startGateway(era: string, files: object = {}): Promise<void> {
   for (const name of ['garden', 'cellar']) mkdirSync(join(on.folder, name));
   writeFileSync(join(on.folder, 'garden/notes.txt'), 'roses\nlilies\n');
   const workspaces = {
@@ -29,14 +29,14 @@ async function start(era: string, files: object = {}): Promise<void> {
   await on.start(era, { servers: {}, workspaces });
 }
 
-async function refused(client: RawClient, name: string, args: object) {
+async function callRefused(client: RawClient, name: string, args: object) {
   const { result } = await client.request('tools/call', { name, arguments: { session: 'current', ...args } });
   return (result?.['_meta'] as { 'ambit/error'?: { code: string; hint: string } } | undefined)?.['ambit/error'];
 }
 
 describe.each(eras)('in the %s era', (era) => {
   test('W1: the files of a session are read and changed through the gateway', async () => {
-    await start(era);
+    await startGateway(era);
     const { id } = await on.gateway.createSession({ workspaceId: 'garden', name: 'task#049' });
     const client = await on.connect(id, era);
     expect(await client.call('session_read_file', { session: 'task#049', path: 'notes.txt' })).toContain('lilies');
@@ -50,11 +50,11 @@ describe.each(eras)('in the %s era', (era) => {
     expect(await client.call('session_file_search', { session: id, pattern: 'new/**' })).toBe('new/deep/file.txt');
     expect(await client.call('session_grep_search', { session: id, pattern: 'tul?ips$' })).toBe('kept.txt\n2: tulips');
     await client.call('session_delete_file', { session: id, path: 'new', recursive: true });
-    expect(await refused(client, 'session_file_info', { path: 'new' })).toMatchObject({ code: 'FILE_NOT_FOUND' });
+    expect(await callRefused(client, 'session_file_info', { path: 'new' })).toMatchObject({ code: 'FILE_NOT_FOUND' });
   });
 
-  test('W4: the journal tells what was asked for, where it led, and what was decided', async () => {
-    await start(era);
+  test('W4: the journal has the requested path, the resolved path and the decision', async () => {
+    await startGateway(era);
     mkdirSync(join(on.folder, 'garden/.git/hooks'), { recursive: true });
     symlinkSync('notes.txt', join(on.folder, 'garden/link.txt'));
     symlinkSync('.git/hooks', join(on.folder, 'garden/tools'));
@@ -93,44 +93,44 @@ describe.each(eras)('in the %s era', (era) => {
     ]);
   });
 
-  test('W2: what is not within reach is unknown, and every refusal says what to call next', async () => {
-    await start(era);
+  test('W2: tools out of reach are unknown, and every refusal says what to call next', async () => {
+    await startGateway(era);
     const { id } = await on.gateway.createSession();
     await on.gateway.createSession({ userId: 'bob', workspaceId: 'garden', name: 'bobs' });
     const child = await on.gateway.createSession({ workspaceId: 'cellar', parentId: id, name: 'child' });
     const client = await on.connect(id, era);
-    const without = await refused(client, 'session_read_file', { path: 'notes.txt' });
+    const without = await callRefused(client, 'session_read_file', { path: 'notes.txt' });
     expect(without).toMatchObject({ code: 'WORKSPACE_REQUIRED', hint: expect.stringContaining('session_list') });
-    const foreign = await refused(client, 'session_read_file', { session: 'bobs', path: 'notes.txt' });
-    const unknown = await refused(client, 'session_read_file', { session: 'nobodys', path: 'notes.txt' });
+    const foreign = await callRefused(client, 'session_read_file', { session: 'bobs', path: 'notes.txt' });
+    const unknown = await callRefused(client, 'session_read_file', { session: 'nobodys', path: 'notes.txt' });
     expect(foreign).toMatchObject({ code: 'SESSION_NOT_FOUND', hint: expect.stringContaining('session_list') });
     expect(foreign).toEqual(unknown);
     await client.call('session_edit_file', { session: 'child', path: 'made.txt', content: 'x' });
     expect(readFileSync(join(on.folder, 'cellar/made.txt'), 'utf8')).toBe('x');
-    const missing = await refused(client, 'session_read_file', { session: child.id, path: 'mad.txt' });
+    const missing = await callRefused(client, 'session_read_file', { session: child.id, path: 'mad.txt' });
     expect(missing).toMatchObject({ code: 'FILE_NOT_FOUND' });
   });
 
   test('O5: the workspace is the one that the client announced for the call, whatever the environment says', async () => {
-    await start(era);
+    await startGateway(era);
     vi.stubEnv('AMBIT_WORKSPACE_ID', 'cellar');
     vi.stubEnv('AMBIT_WORKSPACE_PATH', join(on.folder, 'cellar'));
     onTestFinished(() => void vi.unstubAllEnvs());
     const { id } = await on.gateway.createSession();
     const without = await on.connect(id, era);
-    expect(await refused(without, 'session_list_dir', {})).toMatchObject({ code: 'WORKSPACE_REQUIRED' });
+    expect(await callRefused(without, 'session_list_dir', {})).toMatchObject({ code: 'WORKSPACE_REQUIRED' });
     const meta = { ambit: { workspace: 'garden' } };
-    const client = await rawClient(on.gateway.connect(id), era, { meta });
+    const client = await createRawClient(on.gateway.connect(id), era, { meta });
     expect(await client.call('session_read_file', { session: 'current', path: 'notes.txt' })).toContain('roses');
     await client.close();
   });
 
   test('W7: what a session writes is bounded', async () => {
-    await start(era, { fileBytes: 100, sessionBytes: 250, sessionEntries: 4 });
+    await startGateway(era, { fileBytes: 100, sessionBytes: 250, sessionEntries: 4 });
     const { id } = await on.gateway.createSession({ workspaceId: 'garden' });
     const client = await on.connect(id, era);
     const write = (path: string, bytes: number) =>
-      refused(client, 'session_edit_file', { path, content: 'x'.repeat(bytes) });
+      callRefused(client, 'session_edit_file', { path, content: 'x'.repeat(bytes) });
     expect(await write('large.txt', 101)).toMatchObject({ code: 'FILE_TOO_LARGE' });
     expect(await write('one.txt', 100)).toBeUndefined();
     expect(await write('two.txt', 100)).toBeUndefined();
@@ -143,7 +143,7 @@ describe.each(eras)('in the %s era', (era) => {
 test.each(hasPodman() ? (['database', 'container'] as const) : (['database'] as const))(
   'W5: the same tools work on files that lie in no folder: %s',
   async (backend) => {
-    if (backend === 'container') made = volumeNameOf(on.dataDir, 'shelf');
+    if (backend === 'container') made = createVolumeName(on.dataDir, 'shelf');
     await on.start('modern', { servers: {}, workspaces: { shelf: { backend } } });
     const { id } = await on.gateway.createSession({ workspaceId: 'shelf' });
     const client = await on.connect(id, 'modern');
@@ -152,10 +152,10 @@ test.each(hasPodman() ? (['database', 'container'] as const) : (['database'] as 
     expect(await client.call('session_read_file', { session, path: 'a/b.txt' })).toContain('lilies');
     expect(await client.call('session_grep_search', { session, pattern: 'li+l' })).toContain('a/b.txt');
     expect(await client.call('session_list_dir', { session, depth: 2 })).toContain('b.txt');
-    expect(await refused(client, 'session_edit_file', { path: '.git/hooks/x', content: '' })).toMatchObject({
+    expect(await callRefused(client, 'session_edit_file', { path: '.git/hooks/x', content: '' })).toMatchObject({
       code: 'PATH_PROTECTED',
     });
-    expect(await refused(client, 'session_read_file', { path: '../../etc/passwd' })).toMatchObject({
+    expect(await callRefused(client, 'session_read_file', { path: '../../etc/passwd' })).toMatchObject({
       code: 'PATH_VIOLATION',
     });
   },

@@ -1,19 +1,49 @@
 import { existsSync } from 'node:fs';
 import { type Command, jsonFlag } from '../command.ts';
-import { examine } from '../doctor/examine.ts';
-import { print } from '../io/output.ts';
-import { configOf, placesOf } from '../io/places.ts';
-import { showExamination } from '../io/show-examination.ts';
+import { type Examination, examineMachine, type Finding } from '../doctor/examine.ts';
+import { findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { defaultColumns, printData, wrapText } from '../io/output.ts';
+
+const gap = 2;
+const renderStoreName = (name: string): string => (name === 'data directory' ? name : `store ${name}`);
 
 export const doctorCommand: Command = {
-  path: ['doctor'],
   help: 'what this machine can do, and what mends what it cannot; exit 1 when something is missing',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const places = placesOf(invocation);
-    const store = existsSync(places.configFile) ? (await configOf(places)).store : { kind: 'sqlite' as const };
-    const examination = await examine({ store, dataDir: places.dataDir });
-    print(invocation, examination, () => showExamination(examination));
+    const paths = findConfigPaths(invocation);
+    const store = existsSync(paths.configFile) ? (await loadConfiguration(paths)).store : { kind: 'sqlite' as const };
+    const examination = await examineMachine({ store, dataDir: paths.dataDir });
+    printData(invocation, examination, () => renderExamination(examination));
     return examination.ok ? 0 : 1;
   },
 };
+
+/** Renders the findings as a table no wider than a terminal, and the remedies below it. */
+export function renderExamination({ findings }: Examination): string {
+  const names = findings.map(({ kind, name }) =>
+    kind === 'limit' ? `limit ${name}` : kind === 'store' ? renderStoreName(name) : name,
+  );
+  const nameWidth = Math.max(...names.map((name) => name.length));
+  const stateWidth = Math.max(...findings.map(({ state }) => state.length));
+  const indent = nameWidth + stateWidth + 2 * gap;
+  const rows = findings.flatMap(({ state, detail }, i) => {
+    const [first = '', ...more] = wrapText(detail, defaultColumns - indent);
+    const name = (names[i] as string).padEnd(nameWidth + gap);
+    return [`${name}${state.padEnd(stateWidth + gap)}${first}`, ...more.map((line) => ' '.repeat(indent) + line)];
+  });
+  return [...rows, ...renderRemedies(findings, names)].map((line) => line.trimEnd()).join('\n');
+}
+
+/** Lists each remedy once, also when it mends several things. */
+function renderRemedies(findings: readonly Finding[], names: readonly string[]): string[] {
+  const remedies = new Map<string, string[]>();
+  findings.forEach(({ remedy }, i) => {
+    if (remedy !== null) remedies.set(remedy, [...(remedies.get(remedy) ?? []), names[i] as string]);
+  });
+  return [...remedies].flatMap(([remedy, whose]) => [
+    '',
+    ...wrapText(`${whose.join(', ')}:`, defaultColumns),
+    ...wrapText(remedy, defaultColumns - gap).map((line) => ' '.repeat(gap) + line),
+  ]);
+}

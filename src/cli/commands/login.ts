@@ -1,39 +1,99 @@
-import { type Command, jsonFlag, onlyWord, text, UsageFault } from '../command.ts';
-import { tell } from '../io/ask.ts';
-import { awaitCallback } from '../io/await-callback.ts';
-import { controlRequest } from '../io/control-client.ts';
-import { print } from '../io/output.ts';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { AmbitError } from '../../errors.ts';
+import { type Command, jsonFlag, readFlag, requirePositional, UsageError } from '../command.ts';
+import { printLines } from '../io/ask.ts';
+import { controlRequest } from '../io/control-request.ts';
+import { printData } from '../io/output.ts';
 
-const patienceMs = 600_000;
+/** A port of this machine to which a browser comes back once. */
+export interface LoginCallback {
+  readonly port: number;
+  /** Calls `finish` with the address the browser came back to, and tells the browser how that went. */
+  waitFor<T>(state: string, finish: (callback: string) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+const loginTimeoutMs = 600_000;
 
 export const loginCommand: Command = {
-  path: ['login'],
   operands: 'SERVER',
   help: 'log a user in to a server, in the browser',
   flags: { user: { type: 'string', value: 'U', help: 'for whom' }, json: jsonFlag },
   async run(invocation) {
-    const server = onlyWord(invocation, 'SERVER');
-    const userId = text(invocation, 'user');
-    if (userId === undefined) throw new UsageFault('--user U is missing');
+    const server = requirePositional(invocation, 'SERVER');
+    const userId = readFlag(invocation, 'user');
+    if (userId === undefined) throw new UsageError('--user U is missing');
     const which = { userId, server };
-    const back = await awaitCallback(patienceMs);
+    const callbackServer = await listenForCallback(loginTimeoutMs);
     try {
-      const body = { ...which, port: back.port };
+      const body = { ...which, port: callbackServer.port };
       const started = await controlRequest(invocation, 'POST /api/v1/logins', { body });
       const state = new URL(started.authorizationUrl).searchParams.get('state') ?? '';
-      tell([
+      printLines([
         `Open this address in a browser on this machine, and log in as ${userId}:`,
         '',
         started.authorizationUrl,
         '',
       ]);
-      const view = await back.come(state, (callback) =>
+      const view = await callbackServer.waitFor(state, (callback) =>
         controlRequest(invocation, 'POST /api/v1/logins/complete', { body: { ...which, callback } }),
       );
-      print(invocation, view, () => `${userId} is logged in to ${server}, at ${view.issuer}.`);
+      printData(invocation, view, () => `${userId} is logged in to ${server}, at ${view.issuer}.`);
       return 0;
     } finally {
-      await back.close();
+      await callbackServer.close();
     }
   },
 };
+
+export async function listenForCallback(limitMs: number): Promise<LoginCallback> {
+  let answer = (_request: IncomingMessage, response: ServerResponse): void => respond(response, 404, 'Not found.');
+  const server = createServer((request, response) => answer(request, response)).listen(0, '127.0.0.1');
+  await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject));
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    waitFor(state, finish) {
+      return new Promise((resolve, reject) => {
+        const late = setTimeout(
+          () => reject(new AmbitError('LOGIN_FAILED', { what: 'Nobody came back from the browser in time.' })),
+          limitMs,
+        );
+        let used = false;
+        answer = (request, response) => {
+          const { method, headers, url = '' } = request;
+          const here = `127.0.0.1:${port}`;
+          const callback = URL.canParse(url, `http://${here}`) ? new URL(url, `http://${here}`) : undefined;
+          const ours = callback?.pathname.startsWith('/callback') && callback.searchParams.get('state') === state;
+          // Other programs of this machine can call this port too. They must not end a login that they did not start.
+          if (used || method !== 'GET' || headers.host !== here || callback === undefined || !ours) {
+            respond(response, 404, 'Not found.');
+            return;
+          }
+          used = true;
+          clearTimeout(late);
+          finish(callback.href).then(
+            (done) => {
+              respond(response, 200, 'Done. This page can be closed.');
+              resolve(done);
+            },
+            (error) => {
+              respond(response, 400, 'That did not work; the command says why. This page can be closed.');
+              reject(error);
+            },
+          );
+        };
+      });
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+      }),
+  };
+}
+
+function respond(response: ServerResponse, status: number, words: string): void {
+  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', connection: 'close' }).end(`${words}\n`);
+}

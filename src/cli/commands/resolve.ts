@@ -1,10 +1,12 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
-import { type Command, jsonFlag, text, UsageFault } from '../command.ts';
-import { controlRequest } from '../io/control-client.ts';
-import { showResolved } from '../io/show-resolved.ts';
+import { type Command, jsonFlag, readFlag, UsageError } from '../command.ts';
+import { controlRequest } from '../io/control-request.ts';
+import { defaultColumns, renderTable, shortenEnd, wrapText } from '../io/output.ts';
+
+const maxNameWidth = 30;
+const maxVariableWidth = 34;
 
 export const resolveCommand: Command = {
-  path: ['resolve'],
   help: 'the servers of a session, ready for an agent SDK',
   flags: {
     session: { type: 'string', value: 'ID', help: 'which session' },
@@ -13,25 +15,47 @@ export const resolveCommand: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const reference = text(invocation, 'session');
-    const via = text(invocation, 'via');
+    const reference = readFlag(invocation, 'session');
+    const via = readFlag(invocation, 'via');
     const explain = invocation.flags['explain'] === true;
     const json = invocation.flags['json'] === true;
-    if (reference === undefined) throw new UsageFault('--session ID is missing');
-    if (via !== undefined && via !== 'gateway') throw new UsageFault('--via takes "gateway"');
-    // Words need no token: none is made where none is shown.
+    if (reference === undefined) throw new UsageError('--session ID is missing');
+    if (via !== undefined && via !== 'gateway') throw new UsageError('--via takes "gateway"');
+    // A token is issued only where the output shows it.
     const needsToken = via !== undefined && (!explain || json);
     const answer = needsToken
       ? await controlRequest(invocation, 'POST /api/v1/sessions/{id}/servers', { id: reference, body: { via } })
       : await controlRequest(invocation, 'GET /api/v1/sessions/{id}/servers', { id: reference });
-    process.stdout.write(`${shown(answer, explain, json)}\n`);
-    return 0;
+    process.stdout.write(`${renderServers(answer, explain, json)}\n`);
   },
 };
 
 type Servers = AnswerOf<'GET /api/v1/sessions/{id}/servers'>;
 
-function shown({ mcpServers, servers }: Servers, explain: boolean, json: boolean): string {
-  if (explain && !json) return showResolved(servers);
+function renderServers({ mcpServers, servers }: Servers, explain: boolean, json: boolean): string {
+  if (explain && !json) return renderResolution(servers);
   return JSON.stringify(explain ? { mcpServers, servers } : { mcpServers }, undefined, json ? 0 : 2);
+}
+
+/** Renders the servers a session may use and why not the others, then the source of each variable. No values. */
+function renderResolution(servers: AnswerOf<'GET /api/v1/sessions/{id}/servers'>['servers']): string {
+  if (servers.length === 0) return 'No servers.';
+  const width = Math.max('SERVER'.length, ...servers.map(({ name }) => shortenEnd(name, maxNameWidth).length));
+  const reasonWidth = defaultColumns - width - '  STATE  '.length;
+  const states = servers.flatMap((server) => {
+    if (server.available) return [[shortenEnd(server.name, maxNameWidth), 'in', '']];
+    const lines = wrapText(`${server.reason} (${server.rule})`, reasonWidth);
+    return lines.map((line, i) => (i === 0 ? [shortenEnd(server.name, maxNameWidth), 'out', line] : ['', '', line]));
+  });
+  const variables = servers.flatMap((server) =>
+    server.available
+      ? Object.entries(server.env).map(([name, from]) => [
+          shortenEnd(server.name, maxNameWidth),
+          shortenEnd(name, maxVariableWidth),
+          from,
+        ])
+      : [],
+  );
+  const variableTable = variables.length === 0 ? '' : `\n\n${renderTable(['SERVER', 'VARIABLE', 'FROM'], variables)}`;
+  return `${renderTable(['SERVER', 'STATE', 'WHY'], states)}${variableTable}`;
 }

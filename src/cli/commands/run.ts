@@ -1,19 +1,18 @@
 import { existsSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.ts';
 import { loadConfig } from '../../config/load/load.ts';
-import { resolveArgs, resolveCommand } from '../../config/load/resolve-args.ts';
 import type { Config } from '../../config/schema/schema.ts';
-import { isForOneUser } from '../../upstreams/auth/credential.ts';
+import { isForOneUser } from '../../upstreams/auth/credential-target.ts';
 import { defineServers } from '../../upstreams/definition.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
-import { type Command, text, UsageFault } from '../command.ts';
-import { logOf } from '../io/log-flags.ts';
-import { serveOnPipes, sessionFlags } from '../io/on-pipes.ts';
-import { configOf, type Places, placesOf } from '../io/places.ts';
+import { type Command, readFlag, readListFlag, UsageError } from '../command.ts';
+import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { createLog } from '../io/log-flags.ts';
+import { serveSession, sessionFlags } from './stdio.ts';
 
 export const runCommand: Command = {
-  path: ['run'],
   operands: '-- CMD ARGS…',
   help: 'one stdio server, wrapped; needs no configuration',
   flags: {
@@ -22,19 +21,22 @@ export const runCommand: Command = {
     env: { type: 'string', value: 'NAME', help: 'pass this variable on; repeatable', multiple: true },
   },
   async run(invocation) {
-    const [command, ...args] = invocation.rest;
-    if (command === undefined) throw new UsageFault('the command to wrap is missing: ambit run -- CMD ARGS…');
-    const name = text(invocation, 'name') ?? nameOf(command);
-    const places = placesOf(invocation);
-    const base = existsSync(places.configFile) ? await configOf(places, logOf(invocation)) : undefined;
-    const env = passedOn(invocation.flags.env, invocation.env);
-    const config = await wrap(base, name, { command, args, env });
-    return serveOnPipes(invocation, places, config, name, isConfigured(base, config, name, places));
+    const [command, ...args] = invocation.passthrough;
+    if (command === undefined) throw new UsageError('the command to wrap is missing: ambit run -- CMD ARGS…');
+    const name = readFlag(invocation, 'name') ?? serverNameFor(command);
+    const paths = findConfigPaths(invocation);
+    const base = existsSync(paths.configFile) ? await loadConfiguration(paths, createLog(invocation)) : undefined;
+    const env = readPassedVariables(readListFlag(invocation, 'env') ?? [], invocation.env);
+    const config = await wrapCommand(base, name, { command, args, env });
+    return serveSession(invocation, paths, config, name, isConfiguredServer(base, config, name, paths));
   },
 };
 
-/** A configuration of one server, and of nothing else unless there is a file; its files are found from here. */
-async function wrap(
+/**
+ * A configuration of one server, based on the configuration file if there is one. Paths are relative to the current
+ * folder.
+ */
+async function wrapCommand(
   base: Config | undefined,
   name: string,
   server: { readonly command: string; readonly args: readonly string[]; readonly env: Record<string, string> },
@@ -48,18 +50,21 @@ async function wrap(
   const text = JSON.stringify({ version: 1, servers: { [name]: wrapped } });
   const { config } = await loadConfig({ text, file: 'command line' });
   if (base === undefined) return config;
-  // What narrows the tools of a server of this name narrows them here too.
+  // A tool filter of a configured server of this name applies here too.
   const [described, known] = [config.servers[name], Object.hasOwn(base.servers, name) ? base.servers[name] : undefined];
   if (described === undefined || known === undefined) return { ...base, servers: config.servers };
   return { ...base, servers: { [name]: { ...described, tools: known.tools } } };
 }
 
-/** Whether what is wrapped is what the configuration starts under that name: only that is given what users gave for it. */
-function isConfigured(
+/**
+ * Whether the command is the one that the configuration starts under that name: only then it gets the credentials of
+ * users.
+ */
+function isConfiguredServer(
   base: Config | undefined,
   wrapped: Config,
   name: string,
-  { configFile, dataDir }: Places,
+  { configFile, dataDir }: ConfigPaths,
 ): boolean {
   if (base === undefined) return false;
   const [known, here] = [base, wrapped].map((each) => defineServers(each, dirname(configFile)).get(name));
@@ -73,7 +78,7 @@ function isConfigured(
   }
 }
 
-function nameOf(command: string): string {
+function serverNameFor(command: string): string {
   const name = basename(command)
     .toLowerCase()
     .replace(/\.[a-z]+$/, '')
@@ -82,11 +87,11 @@ function nameOf(command: string): string {
   return name === '' || name === 'ambit' ? 'server' : name;
 }
 
-function passedOn(names: unknown, env: NodeJS.ProcessEnv): Record<string, string> {
+function readPassedVariables(names: readonly string[], env: NodeJS.ProcessEnv): Record<string, string> {
   const found: Record<string, string> = {};
-  for (const name of Array.isArray(names) ? (names as string[]) : []) {
+  for (const name of names) {
     const value = env[name];
-    if (value === undefined) throw new UsageFault(`--env ${name}: there is no such variable`);
+    if (value === undefined) throw new UsageError(`--env ${name}: there is no such variable`);
     found[name] = value;
   }
   return found;

@@ -1,20 +1,25 @@
 import { once } from 'node:events';
-import { listenProblems } from '../../config/schema/listen-rules.ts';
-import { listenControlOf } from '../../entrances/control/listen.ts';
-import { listenHttp } from '../../entrances/http/listen.ts';
+import { type FSWatcher, watch } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { loadConfig } from '../../config/load/load.ts';
+import { findListenProblems } from '../../config/schema/listen-rules.ts';
+import { listenControlForDataDir } from '../../entrances/control/listen-control.ts';
+import { listenHttp } from '../../entrances/http/listen-http.ts';
 import { AmbitError } from '../../errors.ts';
 import { openGateway } from '../../gateway/assembly/open-gateway.ts';
-import { type Command, text, UsageFault } from '../command.ts';
-import { logFlags, logOf } from '../io/log-flags.ts';
-import { configOf, placesOf } from '../io/places.ts';
-import { watchConfig } from '../io/watch-config.ts';
-import { askForApprovals } from './server/ask-for-approvals.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+import type { Log } from '../../observability/log/log.ts';
+import { type Command, readFlag, UsageError } from '../command.ts';
+import { findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { createLog, logFlags } from '../io/log-flags.ts';
+import { askForApprovals } from './server-approve.ts';
 
-// Of the five seconds, a server that ignores everything but KILL takes two, and sweeping up needs some as well.
+const settleMs = 100;
+
+// Five seconds are promised. A server that ignores all signals but KILL takes two, and cleaning up needs some too.
 const drainMs = 1500;
 
 export const serveCommand: Command = {
-  path: ['serve'],
   help: 'the gateway over HTTP',
   flags: {
     host: { type: 'string', value: 'HOST', help: 'default 127.0.0.1' },
@@ -23,20 +28,20 @@ export const serveCommand: Command = {
     ...logFlags,
   },
   async run(invocation) {
-    const log = logOf(invocation);
-    const askedPort = portOf(invocation.flags.port);
-    const places = placesOf(invocation);
-    const config = await configOf(places, log);
-    const host = text(invocation, 'host') ?? config.listen.host;
-    const [problem] = listenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
+    const log = createLog(invocation);
+    const askedPort = readPort(invocation.flags.port);
+    const paths = findConfigPaths(invocation);
+    const config = await loadConfiguration(paths, log);
+    const host = readFlag(invocation, 'host') ?? config.listen.host;
+    const [problem] = findListenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
     if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
     await askForApprovals(invocation, log);
-    // From here on there is something to clear up: a signal must not find us without a handler.
-    const told = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
-    const gateway = await openGateway({ config, ...places, log, environment: invocation.env });
+    // From here on there is something to clean up, so signals need a handler.
+    const stopSignal = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+    const gateway = await openGateway({ config, ...paths, log, environment: invocation.env });
     try {
       let url = config.listen.publicUrl;
-      const control = await listenControlOf(gateway, places.dataDir, invocation.env, () => url);
+      const control = await listenControlForDataDir(gateway, paths.dataDir, invocation.env, () => url);
       const address = { host, port: askedPort ?? config.listen.port };
       const http = await listenHttp(gateway, address, log).catch(async (error: NodeJS.ErrnoException) => {
         await control.close();
@@ -52,8 +57,8 @@ export const serveCommand: Command = {
       log.info('listening', { url: http.url });
       log.info('control API', { url: `${http.url}/api/v1`, tokenFile: http.adminTokenFile });
       for (const server of gateway.servers().keys()) log.info('serving', { server, url: `${http.url}/mcp/${server}` });
-      const watching = watchConfig(places.configFile, gateway, log);
-      await told;
+      const watching = watchConfig(paths.configFile, gateway, log);
+      await stopSignal;
       watching.close();
       log.info('ending');
       await control.close();
@@ -65,9 +70,66 @@ export const serveCommand: Command = {
   },
 };
 
-function portOf(flag: unknown): number | undefined {
+function readPort(flag: unknown): number | undefined {
   if (typeof flag !== 'string') return undefined;
   const port = Number(flag);
-  if (!/^[0-9]{1,5}$/.test(flag) || port > 65535) throw new UsageFault('--port takes a number from 0 to 65535');
+  if (!/^[0-9]{1,5}$/.test(flag) || port > 65535) throw new UsageError('--port takes a number from 0 to 65535');
   return port;
+}
+
+/**
+ * Reloads when the configuration changes, or on SIGHUP. An invalid configuration is refused and the gateway keeps the
+ * old one.
+ */
+function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void } {
+  let timer: NodeJS.Timeout | undefined;
+  let reloading = Promise.resolve();
+
+  async function reload(): Promise<void> {
+    try {
+      const { config, warnings } = await loadConfig({ file });
+      const changed = gateway.reload(config);
+      watchAll();
+      for (const warning of warnings) log.warn('configuration', { warning });
+      log.info('configuration read again', { changed: changed.length === 0 ? undefined : changed.join(', ') });
+    } catch (error) {
+      log.warn('the configuration was not taken over', { error: (error as Error).message });
+    }
+  }
+
+  function scheduleReload(): void {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      reloading = reloading.then(reload);
+    }, settleMs);
+  }
+
+  /** The watched folders. Files are not watched, since editors replace them. */
+  const watchers = new Map<string, FSWatcher>();
+  function watchAll(): void {
+    const files = [file, ...gateway.config.include];
+    for (const folder of new Set(files.map((each) => dirname(each)))) {
+      if (watchers.has(folder)) continue;
+      try {
+        const names = () =>
+          [file, ...gateway.config.include].filter((each) => dirname(each) === folder).map((each) => basename(each));
+        const watcher = watch(folder, (_event, name) => {
+          if (name === null || names().includes(name)) scheduleReload();
+        });
+        watcher.on('error', () => {});
+        watchers.set(folder, watcher);
+      } catch {
+        // A folder that does not exist yet is tried again at the next reload.
+      }
+    }
+  }
+  watchAll();
+  process.on('SIGHUP', scheduleReload);
+  return {
+    close() {
+      clearTimeout(timer);
+      for (const watcher of watchers.values()) watcher.close();
+      process.off('SIGHUP', scheduleReload);
+    },
+  };
 }

@@ -2,27 +2,53 @@ import { accessSync, constants, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { isAmbitError } from '../../errors.ts';
-import { obstacleTo } from '../../lib/fs/private-files.ts';
+import { findPrivacyObstacle } from '../../lib/fs/private-files.ts';
+import { inspectMachine, type Machine } from '../../sandbox/common/machine.ts';
+import { createTmpRoot } from '../../sandbox/common/sweep-leftovers.ts';
+import { createLimiter } from '../../sandbox/limits/limiter.ts';
+import type { EnforcedLimits, LimitEnforcer, ResourceLimits } from '../../sandbox/limits/limits.ts';
+import { suggestLimitRemedy } from '../../sandbox/limits/limits.ts';
+import { createReaper } from '../../sandbox/reaper/reaper.ts';
+import type { ProbeResult, SandboxRunner } from '../../sandbox/runner.ts';
+import { createRunners } from '../../sandbox/runners.ts';
 import { openStore, type StoreSettings } from '../../stores/open-store.ts';
-import { groundFor } from '../../workspaces/saferoot/platform/ground-for.ts';
-import { examineRunners } from './examine-runners.ts';
-import type { Examination, Finding } from './finding.ts';
+import { selectPlatformFs } from '../../workspaces/saferoot/platform/select-platform-fs.ts';
 
-export interface Examined {
+/** One ability of this machine, present or not. */
+export interface Finding {
+  readonly kind: 'platform' | 'runner' | 'limit' | 'files' | 'store';
+  readonly name: string;
+  /** `weak` works less well than it could; `missing` does not work. */
+  readonly state: 'ok' | 'weak' | 'missing';
+  readonly detail: string;
+  /** The remedy on this machine, with the command where there is one. */
+  readonly remedy: string | null;
+}
+
+export interface Examination {
+  /** Whether sandboxed sessions can be served, records kept and files confined. */
+  readonly ok: boolean;
+  readonly findings: readonly Finding[];
+}
+
+const byWatching = 'by Ambit, which looks twice a second';
+const uncounted = 'shared memory that a process has let go of, and what waits in pipes and sockets';
+
+export interface ExamineOptions {
   readonly store: StoreSettings;
   readonly dataDir: string;
 }
 
-/** What this machine can do. Nothing is left behind, and no data of a gateway is touched. */
-export async function examine({ store, dataDir }: Examined): Promise<Examination> {
+/** Examines what this machine can do. Leaves nothing behind and touches no data of a gateway. */
+export async function examineMachine({ store, dataDir }: ExamineOptions): Promise<Examination> {
   const runners = await examineRunners();
-  const others = [platform(), files(), await records(store), folder(dataDir)];
+  const others = [examinePlatform(), examineFileAccess(), await examineStore(store), examineDataDir(dataDir)];
   const hasSandbox = runners.some(({ kind, name, state }) => kind === 'runner' && name !== 'plain' && state === 'ok');
   const ok = hasSandbox && others.every(({ state }) => state !== 'missing');
   return { ok, findings: [...others.slice(0, 1), ...runners, ...others.slice(1)] };
 }
 
-function platform(): Finding {
+function examinePlatform(): Finding {
   const detail = `${process.platform} ${process.arch}, Node ${process.versions.node}`;
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const isOld = major < 20 || (major === 20 && minor < 19);
@@ -35,18 +61,18 @@ function platform(): Finding {
   };
 }
 
-function files(): Finding {
+function examineFileAccess(): Finding {
   const about = { kind: 'files', name: 'file access' } as const;
   try {
-    groundFor(process.platform, false);
+    selectPlatformFs(process.platform, false);
     return { ...about, state: 'ok', detail: 'cannot leave a folder', remedy: null };
   } catch (error) {
     return { ...about, state: 'missing', detail: (error as Error).message, remedy: 'Mount /proc' };
   }
 }
 
-/** A file is tried elsewhere: the one of a gateway is not ours to open. */
-async function records(settings: StoreSettings): Promise<Finding> {
+/** Tries a database file in a temporary folder: the one of a gateway must not be opened. */
+async function examineStore(settings: StoreSettings): Promise<Finding> {
   const about = { kind: 'store', name: settings.kind } as const;
   const place = mkdtempSync(join(tmpdir(), 'ambit-doctor-'));
   try {
@@ -66,11 +92,11 @@ async function records(settings: StoreSettings): Promise<Finding> {
   }
 }
 
-function folder(dataDir: string): Finding {
+function examineDataDir(dataDir: string): Finding {
   let place = dataDir;
   while (!existsSync(place)) place = dirname(place);
   const about = { kind: 'store', name: 'data directory' } as const;
-  const obstacle = obstacleTo(dataDir);
+  const obstacle = findPrivacyObstacle(dataDir);
   if (obstacle !== undefined) {
     return { ...about, state: 'missing', detail: obstacle, remedy: 'Choose another with --data-dir DIR' };
   }
@@ -81,4 +107,77 @@ function folder(dataDir: string): Finding {
     const detail = `${place} cannot be written`;
     return { ...about, state: 'missing', detail, remedy: 'Choose another with --data-dir DIR' };
   }
+}
+
+/** Starts each available sandbox in a temporary folder. */
+async function examineRunners(): Promise<Finding[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-doctor-'));
+  const tmpRoot = await createTmpRoot(folder);
+  const warden = createReaper({ tmpRoot });
+  try {
+    const { plain, sandboxes } = createRunners({ reaper: warden, tmpRoot, packages: join(folder, 'packages') });
+    const direct: Finding = { kind: 'runner', name: plain.name, state: 'ok', detail: 'direct sessions', remedy: null };
+    const probed = await Promise.all(sandboxes.map(examineRunner));
+    const [first, second] = probed.flatMap(({ result }) => result ?? []);
+    const limits = first?.limits ?? (await createLimiter().inForce());
+    return [
+      direct,
+      ...probed.map(({ finding }) => finding),
+      ...describeLimits(limits, inspectMachine(), second?.limits),
+    ];
+  } finally {
+    await warden.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function examineRunner(sandbox: SandboxRunner): Promise<{ finding: Finding; result?: ProbeResult }> {
+  const about = { kind: 'runner', name: sandbox.name } as const;
+  try {
+    const result = await sandbox.probe();
+    const holds = Object.keys(result.enforced).map(splitCamelCase).join(', ');
+    const by = result.by === undefined ? '' : ` by ${result.by}`;
+    return { finding: { ...about, state: 'ok', detail: `sandboxed sessions${by}: ${holds}`, remedy: null }, result };
+  } catch (error) {
+    const why = (error as Error).message.replace(/^.*no sandbox can be had here: /, '').replace(/\.$/, '');
+    return { finding: { ...about, state: 'missing', detail: why, remedy: isAmbitError(error) ? error.hint : null } };
+  }
+}
+
+/** The limits of the preferred sandbox, and how containers differ, which servers with an image always use. */
+export function describeLimits(limits: EnforcedLimits, machine: Machine, inContainers = limits): Finding[] {
+  return (Object.keys(limits) as (keyof ResourceLimits)[]).map((name) => {
+    const means = limits[name];
+    const remedy = suggestLimitRemedy(name, means, machine) ?? null;
+    const weak = means === 'watchdog' || means === 'priority' || means.endsWith(' each');
+    return {
+      kind: 'limit',
+      name,
+      state: means === 'none' ? 'missing' : weak ? 'weak' : 'ok',
+      detail: isSameKeeper(name, means, inContainers[name])
+        ? describeKeeper(name, means)
+        : `${describeKeeper(name, means)}; in containers ${describeKeeper(name, inContainers[name])}`,
+      remedy,
+    };
+  });
+}
+
+/** Compares who enforces a limit. By which mechanism the kernel does it makes no difference. */
+function isSameKeeper(name: keyof ResourceLimits, one: LimitEnforcer, other: LimitEnforcer): boolean {
+  return one === other || [one, other].every((each) => describeKeeper(name, each).startsWith('by the kernel'));
+}
+
+function describeKeeper(name: keyof ResourceLimits, means: LimitEnforcer): string {
+  if (means === 'watchdog') return name === 'memoryMb' ? `${byWatching}; not counted is ${uncounted}` : byWatching;
+  if (means === 'priority') return 'not bounded; others go first';
+  if (means === 'timer') return 'by Ambit';
+  if (means === 'none') return 'not bounded';
+  if (!means.endsWith(' each')) return `by the kernel (${means})`;
+  const all = name === 'cpus' ? 'not those of a session together' : `those of a session together ${byWatching}`;
+  return `each process by the kernel (${means.replace(/ each$/, '')}), ${all}`;
+}
+
+/** `noNewPrivileges` becomes "no new privileges". */
+function splitCamelCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }

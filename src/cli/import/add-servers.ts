@@ -3,39 +3,39 @@ import { type Document, isMap, isScalar, parseDocument, stringify, type YAMLMap 
 import { AmbitError } from '../../errors.ts';
 import type { Addition } from './plan-import.ts';
 
-const reading = { schema: 'core', version: '1.2' } as const;
+const parseOptions = { schema: 'core', version: '1.2' } as const;
 
-/** The text of a configuration with further servers in it; comments and what stands there already stay. */
+/** Adds servers to the text of a configuration. Its comments and present servers stay. */
 export function addServers(text: string, additions: readonly Addition[]): string {
   if (text.trimStart().startsWith('{')) return addToJson(text, additions);
   const before = text.trim() === '' ? 'version: 1\n' : text;
-  const document = parseDocument(before, reading);
-  const inserted = insert(before, document, additions);
-  const rendered = render(document, additions);
-  // Laying it out anew would touch lines that nobody meant to change: only where inserting does not work.
+  const document = parseDocument(before, parseOptions);
+  const inserted = insertLines(before, document, additions);
+  const rendered = renderDocument(document, additions);
+  // Rendering the whole document would touch unrelated lines, so it is used only where inserting does not work.
   const expected = document.toJS() as unknown;
-  const fits = inserted !== undefined && isDeepStrictEqual(parseDocument(inserted, reading).toJS(), expected);
+  const fits = inserted !== undefined && isDeepStrictEqual(parseDocument(inserted, parseOptions).toJS(), expected);
   return fits ? inserted : rendered;
 }
 
-/** New lines after the last server, as deep as it stands; undefined where `servers` is no plain block. */
-function insert(text: string, document: Document, additions: readonly Addition[]): string | undefined {
+/** Inserts lines after the last server with its indentation; undefined where `servers` is no plain block. */
+function insertLines(text: string, document: Document, additions: readonly Addition[]): string | undefined {
   const servers = document.get('servers', true);
   const lines = stringify(Object.fromEntries(additions.map(({ name, entry }) => [name, entry])), { lineWidth: 0 });
-  if (servers === undefined) return `${withLineEnd(text)}servers:\n${indented(lines, 2)}`;
+  if (servers === undefined) return `${ensureLineEnd(text)}servers:\n${indentLines(lines, 2)}`;
   if (!isMap(servers) || servers.flow === true) return undefined;
   const last = servers.items.at(-1) as YAMLMap['items'][number] | undefined;
   const first = servers.items[0]?.key as { range?: [number, number, number] } | undefined;
   const end = (last?.value as { range?: [number, number, number] } | null)?.range?.[2];
   if (end === undefined || first?.range === undefined) return undefined;
   const column = first.range[0] - (text.lastIndexOf('\n', first.range[0] - 1) + 1);
-  return `${withLineEnd(text.slice(0, end))}${indented(lines, column)}${text.slice(end)}`;
+  return `${ensureLineEnd(text.slice(0, end))}${indentLines(lines, column)}${text.slice(end)}`;
 }
 
-const withLineEnd = (text: string): string => (text.endsWith('\n') ? text : `${text}\n`);
-const indented = (lines: string, by: number): string => lines.replace(/^(?=.)/gm, ' '.repeat(by));
+const ensureLineEnd = (text: string): string => (text.endsWith('\n') ? text : `${text}\n`);
+const indentLines = (lines: string, by: number): string => lines.replace(/^(?=.)/gm, ' '.repeat(by));
 
-function render(document: Document, additions: readonly Addition[]): string {
+function renderDocument(document: Document, additions: readonly Addition[]): string {
   const servers = document.get('servers', true);
   if (servers === undefined || (isScalar(servers) && servers.value === null)) {
     document.set('servers', document.createNode({}));

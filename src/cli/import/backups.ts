@@ -2,68 +2,66 @@ import { existsSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, 
 import { basename, dirname, join } from 'node:path';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 
-const ending = /^\.(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}-\d{3}Z)\.backup$/;
+const backupSuffix = /^\.(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}-\d{3}Z)\.backup$/;
+const timestamp = (): string => new Date().toISOString().replace(/[:.]/g, '-');
 
-const stamp = (): string => new Date().toISOString().replace(/[:.]/g, '-');
-
-/** Links are followed, so that a configuration kept elsewhere stays there. */
-function realFile(file: string): string {
+/** Follows a link, so that a configuration kept elsewhere stays there. */
+function resolveLink(file: string): string {
   return existsSync(file) ? realpathSync(file) : file;
 }
 
-/** What became of a configuration that was written anew. */
-export interface Replaced {
-  /** Where it lies as it was before; undefined where there was none. */
+/** The result of replacing a configuration. */
+export interface ReplacedConfig {
+  /** The path of the old version; undefined where there was none. */
   readonly backup: string | undefined;
-  /** Its mode before, where others cannot open it any more. */
+  /** The mode before, where other accounts can no longer open the file. */
   readonly closedFrom: number | undefined;
 }
 
 /**
- * Writes a configuration anew. What it was before lies beside it afterwards, readable by its owner only. So is the new
- * one where it may hold secrets that were added.
+ * Replaces a configuration and keeps the old version beside it, readable by its owner only. The new one is too where it
+ * may hold secrets that were added.
  */
-export function replaceWithBackup(file: string, text: string, mayHoldSecrets: boolean): Replaced {
-  const real = realFile(file);
+export function replaceWithBackup(file: string, text: string, mayHoldSecrets: boolean): ReplacedConfig {
+  const real = resolveLink(file);
   if (!existsSync(real)) {
     writeAtomically(real, text, 0o600);
     return { backup: undefined, closedFrom: undefined };
   }
-  const backup = `${real}.${stamp()}.backup`;
+  const backup = `${real}.${timestamp()}.backup`;
   writeFileSync(backup, readFileSync(real), { mode: 0o600, flag: 'wx' });
   const mode = statSync(real).mode & 0o777;
-  writeAtomically(real, text, mayHoldSecrets ? mode & forOwner : mode);
-  return { backup, closedFrom: mayHoldSecrets ? closedFrom(mode) : undefined };
+  writeAtomically(real, text, mayHoldSecrets ? mode & ownerModeMask : mode);
+  return { backup, closedFrom: mayHoldSecrets ? modeBeforeClosing(mode) : undefined };
 }
 
-const forOwner = 0o700;
+const ownerModeMask = 0o700;
 
-function closedFrom(mode: number): number | undefined {
-  return (mode & forOwner) === mode ? undefined : mode;
+function modeBeforeClosing(mode: number): number | undefined {
+  return (mode & ownerModeMask) === mode ? undefined : mode;
 }
 
-/** The youngest backup of a configuration. */
-export function latestBackup(file: string): string | undefined {
-  const real = realFile(file);
+export function findLatestBackup(file: string): string | undefined {
+  const real = resolveLink(file);
   const name = basename(real);
   if (!existsSync(dirname(real))) return undefined;
   const backups = readdirSync(dirname(real))
-    .filter((entry) => entry.startsWith(name) && ending.test(entry.slice(name.length)))
+    .filter((entry) => entry.startsWith(name) && backupSuffix.test(entry.slice(name.length)))
     .sort();
   const youngest = backups.at(-1);
   return youngest === undefined ? undefined : join(dirname(real), youngest);
 }
 
 /**
- * Puts a backup back in its place, for its owner only, as the backup was; what it replaces is kept beside it as
+ * Puts a backup back, readable by its owner only as the backup was. The replaced version is kept beside it as
  * `….undone`.
  */
 export function restoreBackup(file: string, backup: string): { undone: string; closedFrom: number | undefined } {
-  const real = realFile(file);
-  const undone = `${real}.${stamp()}.undone`;
+  const real = resolveLink(file);
+  const undone = `${real}.${timestamp()}.undone`;
   writeFileSync(undone, readFileSync(real), { mode: 0o600, flag: 'wx' });
   const mode = statSync(real).mode & 0o777;
-  writeAtomically(real, readFileSync(backup, 'utf8'), mode & forOwner);
+  writeAtomically(real, readFileSync(backup, 'utf8'), mode & ownerModeMask);
   rmSync(backup);
-  return { undone, closedFrom: closedFrom(mode) };
+  return { undone, closedFrom: modeBeforeClosing(mode) };
 }

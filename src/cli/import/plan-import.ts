@@ -1,16 +1,28 @@
-import { dirname, resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.ts';
 import { type ForeignServer, readMcpServers } from '../../config/load/mcp-servers-file.ts';
 import { readConfigFile } from '../../config/load/read-config-file.ts';
-import { resolveArgs, resolveCommand } from '../../config/load/resolve-args.ts';
 import { isAmbitError } from '../../errors.ts';
 
-export interface Found {
+export const clients = ['claude-code', 'claude-desktop', 'cursor', 'vscode'] as const;
+
+type Client = (typeof clients)[number];
+
+interface ClientFile {
+  readonly client: Client;
   readonly file: string;
-  /** What is written down as its origin: the client, or the file itself. */
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface ImportSource {
+  readonly file: string;
+  /** The origin that is recorded: the client, or the file itself. */
   readonly origin: string;
 }
 
-/** A server that would be added to the configuration, in the form it would have there. */
+/** A server to be added to the configuration, in the form it has there. */
 export interface Addition {
   readonly name: string;
   readonly origin: string;
@@ -19,15 +31,15 @@ export interface Addition {
 
 export interface ImportPlan {
   readonly additions: readonly Addition[];
-  /** Servers that the configuration has already, by name. */
+  /** Servers whose names the configuration has already. */
   readonly kept: readonly { readonly name: string; readonly origin: string }[];
-  /** What cannot be taken over, a line each, without values. */
+  /** The servers that cannot be imported, a line each, without values. */
   readonly problems: readonly string[];
 }
 
-/** Reads the files, and says what would be added beside the servers there are. Nothing is written. */
+/** Reads the files and plans which servers to add. Writes nothing. */
 export async function planImport(
-  found: readonly Found[],
+  found: readonly ImportSource[],
   existing: ReadonlySet<string>,
   prefixes: readonly string[],
 ): Promise<ImportPlan> {
@@ -46,22 +58,21 @@ export async function planImport(
     for (const server of read.servers) {
       const taken = existing.has(server.name) || additions.has(server.name);
       if (taken) kept.push({ name: server.name, origin });
-      else additions.set(server.name, { name: server.name, origin, entry: entryOf(server, file, origin) });
+      else additions.set(server.name, { name: server.name, origin, entry: serverEntryOf(server, file, origin) });
     }
   }
   return { additions: [...additions.values()], kept, problems };
 }
 
-/** Keys, tokens and passwords stand in these; an address may have one in its path. */
-const secretPlaces = ['env', 'headers', 'args', 'url'];
+/** Members that may hold keys, tokens and passwords; an address may have one in its path. */
+const secretFields = ['env', 'headers', 'args', 'url'];
 
-/** Whether what would be added is for the eyes of its owner only. */
-export function mayHoldSecret({ entry }: Addition): boolean {
-  return secretPlaces.some((key) => entry[key] !== undefined);
+export function mayHoldSecrets({ entry }: Addition): boolean {
+  return secretFields.some((key) => entry[key] !== undefined);
 }
 
-/** Relative names meant the folder of that file, and are to go on meaning it. */
-function entryOf({ written, server }: ForeignServer, file: string, origin: string): Record<string, unknown> {
+/** Resolves relative paths against the folder of the file they came from. */
+function serverEntryOf({ written, server }: ForeignServer, file: string, origin: string): Record<string, unknown> {
   const folder = dirname(resolve(file));
   const where =
     server.transport === 'stdio'
@@ -71,4 +82,26 @@ function entryOf({ written, server }: ForeignServer, file: string, origin: strin
         }
       : {};
   return { ...written, ...where, imported: origin };
+}
+
+/** The files in which these clients keep the servers of a user, whether or not they exist. */
+export function findClientFiles(env: Environment, platform: NodeJS.Platform = process.platform): ClientFile[] {
+  const folder = (name: string, otherwise: string): string => {
+    const value = env[name];
+    return value !== undefined && isAbsolute(value) ? value : otherwise;
+  };
+  const home = folder(platform === 'win32' ? 'USERPROFILE' : 'HOME', homedir());
+  const apps =
+    platform === 'darwin'
+      ? join(home, 'Library', 'Application Support')
+      : platform === 'win32'
+        ? folder('APPDATA', join(home, 'AppData', 'Roaming'))
+        : folder('XDG_CONFIG_HOME', join(home, '.config'));
+  return [
+    { client: 'claude-code', file: join(folder('CLAUDE_CONFIG_DIR', home), '.claude.json') },
+    { client: 'claude-desktop', file: join(apps, 'Claude', 'claude_desktop_config.json') },
+    { client: 'cursor', file: join(home, '.cursor', 'mcp.json') },
+    { client: 'vscode', file: join(apps, 'Code', 'User', 'mcp.json') },
+    { client: 'vscode', file: join(apps, 'Code', 'User', 'settings.json') },
+  ];
 }

@@ -1,14 +1,14 @@
 import { createInterface } from 'node:readline/promises';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { type Flag, type Invocation, UsageFault } from '../command.ts';
+import { type Flag, type Invocation, UsageError } from '../command.ts';
 
 export const yesFlag: Flag = { type: 'boolean', help: 'do it without asking' };
 
-/** True when the person at the terminal says yes. Where there is no terminal, only `--yes` will do. */
-export async function agreed(invocation: Invocation, question: string): Promise<boolean> {
+/** Asks the person at the terminal. Without a terminal, `--yes` is needed. */
+export async function askConfirmation(invocation: Invocation, question: string): Promise<boolean> {
   if (invocation.flags['yes'] === true) return true;
   if (!isTerminal()) {
-    throw new UsageFault('there is no terminal to ask on; say --yes if you mean it');
+    throw new UsageError('there is no terminal to ask on; say --yes if you mean it');
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
@@ -23,7 +23,7 @@ export function isTerminal(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;
 }
 
-/** Words for the person, line by line; whatever came from outside is escaped. */
-export function tell(lines: readonly string[]): void {
+/** Prints lines for the person to stderr, with control characters escaped. */
+export function printLines(lines: readonly string[]): void {
   for (const line of lines) process.stderr.write(`${escapeControls(line)}\n`);
 }

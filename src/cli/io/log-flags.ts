@@ -1,29 +1,29 @@
 import { type Log, logFormats, logLevels } from '../../observability/log/log.ts';
-import { stderrLog } from '../../observability/log/stderr-log.ts';
-import { type Flag, type Invocation, text, UsageFault } from '../command.ts';
+import { createStderrLog } from '../../observability/log/stderr-log.ts';
+import { type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
 
 export const logFlags: Readonly<Record<string, Flag>> = {
   'log-level': { type: 'string', value: 'L', help: 'debug, info or warn (AMBIT_LOG_LEVEL)' },
   'log-format': { type: 'string', value: 'F', help: 'text or json (AMBIT_LOG_FORMAT)' },
 };
 
-/** Words on stderr, as many as were asked for and in the form that was. */
-export function logOf(invocation: Invocation): Log {
-  const level = oneOf(
+/** Creates a log on stderr with the level and format of the flags or the environment. */
+export function createLog(invocation: Invocation): Log {
+  const level = requireOneOf(
     logLevels,
-    text(invocation, 'log-level') ?? (invocation.env['AMBIT_LOG_LEVEL'] || 'info'),
+    readFlag(invocation, 'log-level') ?? (invocation.env['AMBIT_LOG_LEVEL'] || 'info'),
     'level',
   );
-  const format = oneOf(
+  const format = requireOneOf(
     logFormats,
-    text(invocation, 'log-format') ?? (invocation.env['AMBIT_LOG_FORMAT'] || 'text'),
+    readFlag(invocation, 'log-format') ?? (invocation.env['AMBIT_LOG_FORMAT'] || 'text'),
     'format',
   );
-  return stderrLog(level, format);
+  return createStderrLog(level, format);
 }
 
-function oneOf<Word extends string>(words: readonly Word[], said: string, what: string): Word {
+function requireOneOf<Word extends string>(words: readonly Word[], said: string, what: string): Word {
   const word = words.find((each) => each === said);
-  if (word === undefined) throw new UsageFault(`the log ${what} is one of ${words.join(', ')}`);
+  if (word === undefined) throw new UsageError(`the log ${what} is one of ${words.join(', ')}`);
   return word;
 }

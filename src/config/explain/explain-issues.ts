@@ -1,14 +1,11 @@
 import type { z } from 'zod';
-import { configJsonSchema } from '../schema/json-schema.ts';
-import { knownKeysAt } from '../schema/known-keys.ts';
-import { isSecret } from '../schema/secret-paths.ts';
-import type { Problem } from './problem.ts';
-import { anyOf, type KeyPath, showKind, showValue } from './show.ts';
-import { closest } from './suggest.ts';
+import { createConfigJsonSchema, listKeysAt } from '../schema/json-schema.ts';
+import { type ConfigProblem, isSecret, joinWithOr, type KeyPath, showKind, showValue } from './problem.ts';
+import { suggestClosest } from './suggest.ts';
 
-type Issue = z.core.$ZodIssue;
+type ZodIssue = z.core.$ZodIssue;
 
-const words: Readonly<Record<string, string>> = {
+const typeNames: Readonly<Record<string, string>> = {
   string: 'a string',
   number: 'a number',
   int: 'a whole number',
@@ -18,12 +15,12 @@ const words: Readonly<Record<string, string>> = {
   array: 'a list',
 };
 
-/** Keys of other tools that have a reason to be missing here. */
-const notHere: Readonly<Record<string, string>> = {
+/** Keys of other tools that are missing here for a reason. */
+const missingKeyReasons: Readonly<Record<string, string>> = {
   cwd: 'unknown key; a server runs in the workspace of its session',
 };
 
-function valueAt(root: unknown, path: KeyPath): unknown {
+function findValue(root: unknown, path: KeyPath): unknown {
   let value = root;
   for (const segment of path) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, segment)) return undefined;
@@ -32,91 +29,88 @@ function valueAt(root: unknown, path: KeyPath): unknown {
   return value;
 }
 
-const meant = (suggestion: string | undefined): string =>
-  suggestion === undefined ? '' : `; did you mean "${suggestion}"?`;
-
-/** "found …", by value only where neither the place nor the kind of mistake may reveal a secret. */
-function found(value: unknown, path: KeyPath, expected: string): string {
+/** Writes "found …", with the value only where it cannot reveal a secret. */
+function describeFound(value: unknown, path: KeyPath, expected: string): string {
   if (isSecret(path)) return value === null ? '' : `, found ${showKind(value)}`;
   const container = expected === 'a map' || expected === 'a list';
   return `, found ${container ? showKind(value) : showValue(value)}`;
 }
 
-function wrongType(expected: string, value: unknown, path: KeyPath): string {
+function explainWrongType(expected: string, value: unknown, path: KeyPath): string {
   if (value === undefined) return `missing; expected ${expected}`;
   const quotes = expected === 'a string' && (typeof value === 'number' || typeof value === 'boolean');
-  return `expected ${expected}${found(value, path, expected)}${quotes ? '; put it in quotes' : ''}`;
+  return `expected ${expected}${describeFound(value, path, expected)}${quotes ? '; put it in quotes' : ''}`;
 }
 
-function wrongValue(values: readonly unknown[], value: unknown, path: KeyPath, others: readonly string[] = []): string {
-  const expected = anyOf([...values.map(showValue), ...others]);
+function explainWrongValue(values: readonly unknown[], value: unknown, path: KeyPath, others: string[] = []): string {
+  const expected = joinWithOr([...values.map(showValue), ...others]);
   if (value === undefined) return `missing; expected ${expected}`;
   const options = values.filter((option) => typeof option === 'string');
-  const suggestion = typeof value === 'string' ? closest(value, options) : undefined;
-  return `expected ${expected}${found(value, path, expected)}${meant(suggestion)}`;
+  const suggestion = typeof value === 'string' ? suggestClosest(value, options) : '';
+  return `expected ${expected}${describeFound(value, path, expected)}${suggestion}`;
 }
 
-function wrongSize(issue: Issue & { code: 'too_small' | 'too_big' }, value: unknown, path: KeyPath): string {
+function explainWrongSize(issue: ZodIssue & { code: 'too_small' | 'too_big' }, value: unknown, path: KeyPath): string {
   const bound = issue.code === 'too_small' ? issue.minimum : issue.maximum;
   const exclusive = issue.inclusive === false;
   const relation =
     issue.code === 'too_small' ? (exclusive ? 'more than' : 'at least') : exclusive ? 'less than' : 'at most';
   if (issue.origin === 'string') return `expected ${relation} ${bound} character${bound === 1 ? '' : 's'}`;
   if (issue.origin === 'array') return `expected ${relation} ${bound} ${bound === 1 ? 'entry' : 'entries'}`;
-  return `expected ${relation} ${bound}${found(value, path, 'a number')}`;
+  return `expected ${relation} ${bound}${describeFound(value, path, 'a number')}`;
 }
 
-/** Of a value that fits none of several shapes: what is wrong with the shape it comes nearest to. */
+/** Explains a value that matches none of several shapes, by the shape it comes nearest to. */
 function explainUnion(
-  errors: readonly (readonly Issue[])[],
+  errors: readonly (readonly ZodIssue[])[],
   value: unknown,
   path: KeyPath,
-  explain: Explain,
-): Problem[] {
-  const mismatch = (issue: Issue): boolean =>
+  explain: ExplainIssue,
+): ConfigProblem[] {
+  const isMismatch = (issue: ZodIssue): boolean =>
     issue.path.length === 0 && (issue.code === 'invalid_type' || issue.code === 'invalid_value');
-  const near = errors.find((issues) => issues.length > 0 && !issues.some(mismatch));
-  if (near !== undefined && value !== undefined) return near.flatMap((issue) => explain(issue, path));
+  const nearest = errors.find((issues) => issues.length > 0 && !issues.some(isMismatch));
+  if (nearest !== undefined && value !== undefined) return nearest.flatMap((issue) => explain(issue, path));
   const issues = errors.flat();
   const values = issues.flatMap((issue) => (issue.code === 'invalid_value' ? issue.values : []));
   const kinds = issues.flatMap((issue) =>
-    issue.code === 'invalid_type' ? [words[issue.expected] ?? issue.expected] : [],
+    issue.code === 'invalid_type' ? [typeNames[issue.expected] ?? issue.expected] : [],
   );
-  return [{ path, at: 'value', message: wrongValue([...new Set(values)], value, path, [...new Set(kinds)]) }];
+  return [{ path, at: 'value', message: explainWrongValue([...new Set(values)], value, path, [...new Set(kinds)]) }];
 }
 
-type Explain = (issue: Issue, prefix: KeyPath) => Problem[];
+type ExplainIssue = (issue: ZodIssue, prefix: KeyPath) => ConfigProblem[];
 
-/** What Zod found, in plain words, with the place each is about. */
-export function explainIssues(issues: readonly Issue[], root: unknown): Problem[] {
-  let schema: ReturnType<typeof configJsonSchema> | undefined;
+/** Explains the issues of Zod in plain words, each with its path. */
+export function explainIssues(issues: readonly ZodIssue[], root: unknown): ConfigProblem[] {
+  let schema: ReturnType<typeof createConfigJsonSchema> | undefined;
   const keysAt = new Map<string, string[]>();
 
-  function unknownKey(parent: KeyPath, key: string): Problem {
+  function explainUnknownKey(parent: KeyPath, key: string): ConfigProblem {
     const id = JSON.stringify(parent);
-    schema ??= configJsonSchema();
-    const known = keysAt.get(id) ?? knownKeysAt(parent, schema);
+    schema ??= createConfigJsonSchema();
+    const known = keysAt.get(id) ?? listKeysAt(parent, schema);
     keysAt.set(id, known);
-    const reason = Object.hasOwn(notHere, key) ? notHere[key] : undefined;
-    return { path: [...parent, key], at: 'key', message: reason ?? `unknown key${meant(closest(key, known))}` };
+    const reason = Object.hasOwn(missingKeyReasons, key) ? missingKeyReasons[key] : undefined;
+    return { path: [...parent, key], at: 'key', message: reason ?? `unknown key${suggestClosest(key, known)}` };
   }
 
-  const explain: Explain = (issue, prefix) => {
+  const explain: ExplainIssue = (issue, prefix) => {
     const path = [...prefix, ...issue.path.map((segment) => (typeof segment === 'symbol' ? '' : segment))];
-    const value = valueAt(root, path);
-    const problem = (message: string): Problem[] => [{ path, at: 'value', message }];
+    const value = findValue(root, path);
+    const problem = (message: string): ConfigProblem[] => [{ path, at: 'value', message }];
     switch (issue.code) {
       case 'unrecognized_keys':
-        return issue.keys.map((key) => unknownKey(path, key));
+        return issue.keys.map((key) => explainUnknownKey(path, key));
       case 'invalid_type':
-        return problem(wrongType(words[issue.expected] ?? issue.expected, value, path));
+        return problem(explainWrongType(typeNames[issue.expected] ?? issue.expected, value, path));
       case 'invalid_value':
-        return problem(wrongValue(issue.values, value, path));
+        return problem(explainWrongValue(issue.values, value, path));
       case 'too_small':
       case 'too_big':
-        // Whole numbers have Zod's own outermost bound beside ours.
+        // Zod reports its own outer bound of whole numbers beside ours.
         if ('note' in issue) return [];
-        return problem(wrongSize(issue, value, path));
+        return problem(explainWrongSize(issue, value, path));
       case 'invalid_format':
         return problem(`${issue.message}${isSecret(path) ? '' : `, found ${showValue(value)}`}`);
       case 'invalid_union':

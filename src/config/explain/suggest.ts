@@ -1,5 +1,5 @@
-/** Edits (insert, delete, replace, swap of neighbours) between two short words. */
-function distance(a: string, b: string): number {
+/** Counts the edits (insert, delete, replace, swap neighbours) between two short words. */
+function countEdits(a: string, b: string): number {
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let i = 1; i <= a.length; i++) {
@@ -16,14 +16,14 @@ function distance(a: string, b: string): number {
   return row[b.length]!;
 }
 
-/** What was probably meant: a word few edits away, or one that begins or ends the same. */
-export function closest(word: string, candidates: readonly string[]): string | undefined {
+/** Finds the word that was probably meant: one few edits away, or one that begins or ends the same. */
+export function findClosest(word: string, candidates: readonly string[]): string | undefined {
   if (word.length === 0 || word.length > 40) return undefined;
   const lower = word.toLowerCase();
   const allowed = Math.max(1, Math.floor(word.length / 3));
   let best: { candidate: string; edits: number } | undefined;
   for (const candidate of candidates) {
-    const edits = distance(lower, candidate.toLowerCase());
+    const edits = countEdits(lower, candidate.toLowerCase());
     if (edits <= allowed && edits < candidate.length && (best === undefined || edits < best.edits)) {
       best = { candidate, edits };
     }
@@ -34,4 +34,10 @@ export function closest(word: string, candidates: readonly string[]): string | u
     return (word.length >= 3 && other.startsWith(lower)) || (candidate.length >= 4 && lower.endsWith(other));
   });
   return alike.length === 1 ? alike[0] : undefined;
+}
+
+/** Writes `; did you mean "…"?`, or nothing when no candidate is close. */
+export function suggestClosest(word: string, candidates: readonly string[], suffix = ''): string {
+  const meant = findClosest(word, candidates);
+  return meant === undefined ? '' : `; did you mean "${meant}${suffix}"?`;
 }

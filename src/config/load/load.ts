@@ -2,58 +2,75 @@ import { homedir } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { explainIssues } from '../explain/explain-issues.ts';
-import { configInvalid, type Problem } from '../explain/problem.ts';
-import { showPath } from '../explain/show.ts';
-import { listenChoiceOf, listenProblems } from '../schema/listen-rules.ts';
-import { findNotBuilt } from '../schema/not-built-yet.ts';
-import { misplacedPatterns, ruleProblems } from '../schema/rule-problems.ts';
-import { type Config, configSchema } from '../schema/schema.ts';
-import { overrideProblems, unknownServers, unknownWorkspaces } from '../schema/workspace-rules.ts';
-import { frozenCopy } from './freeze.ts';
-import { hideIncluded } from './hide-included.ts';
-import { importedProblems } from './imported-env.ts';
-import { includeServers } from './include.ts';
-import { decode, readOwnConfigFile } from './read-config-file.ts';
-import { resolvePaths } from './resolve-paths.ts';
-import { readYaml } from './yaml-source.ts';
+import { type ConfigProblem, configInvalidError, showPath } from '../explain/problem.ts';
+import {
+  findImportedProblems,
+  findMisplacedPatterns,
+  findNotBuilt,
+  findOverrideProblems,
+  findRuleProblems,
+  findUnknownServers,
+  findUnknownWorkspaces,
+} from '../schema/find-problems.ts';
+import { findListenProblems, readListenChoice } from '../schema/listen-rules.ts';
+import { type Config, configSchema, type DeepReadonly } from '../schema/schema.ts';
+import { resolvePaths } from './configured-paths.ts';
+import { hideIncludedFiles, includeServers } from './include-servers.ts';
+import { decodeConfigText, readOwnConfigFile } from './read-config-file.ts';
+import { readYaml } from './read-yaml.ts';
 
-export type ConfigSource = { readonly file: string } | { readonly text: string; readonly file: string };
+type ConfigSource = { readonly file: string } | { readonly text: string; readonly file: string };
 
 export interface LoadedConfig {
   readonly config: Config;
-  /** One line for each key that is accepted and not acted on yet or names nothing, and for what included files lack. */
+  /** One line for each key that has no effect yet or names nothing, and for problems of included files. */
   readonly warnings: string[];
 }
 
-/** Reads, checks and completes a configuration. Throws CONFIG_INVALID with all that is wrong, a line each. */
+/** Reads, checks and completes a configuration. Throws CONFIG_INVALID with all problems, a line each. */
 export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
-  const text = 'text' in source ? decode(Buffer.from(source.text), source.file) : await readOwnConfigFile(source.file);
+  const text =
+    'text' in source ? decodeConfigText(Buffer.from(source.text), source.file) : await readOwnConfigFile(source.file);
   const file = escapeControls(basename(source.file));
   const yaml = readYaml(text);
-  if (yaml.broken) throw configInvalid(file, yaml.problems, yaml.locate);
+  if (yaml.broken) throw configInvalidError(file, yaml.problems, yaml.locate);
 
   // An empty file is a map in which everything is missing.
   const value = yaml.value ?? {};
   const parsed = configSchema.safeParse(value);
-  const notBuilt = findNotBuilt(value).map((row) => ({ ...row, at: 'key' as const }));
-  const problems: Problem[] = [
+  const notBuilt = findNotBuilt(value);
+  const problems: ConfigProblem[] = [
     ...yaml.problems,
     ...(parsed.success ? [] : explainIssues(parsed.error.issues, value)),
     ...notBuilt.filter(({ refused }) => refused),
-    ...listenProblems(listenChoiceOf(value)),
-    ...(parsed.success ? importedProblems(parsed.data) : []),
-    ...(parsed.success ? overrideProblems(parsed.data) : []),
-    ...(parsed.success ? await ruleProblems(parsed.data) : []),
+    ...findListenProblems(readListenChoice(value)),
+    ...(parsed.success ? findImportedProblems(parsed.data) : []),
+    ...(parsed.success ? findOverrideProblems(parsed.data) : []),
+    ...(parsed.success ? await findRuleProblems(parsed.data) : []),
   ];
-  if (!parsed.success || problems.length > 0) throw configInvalid(file, problems, yaml.locate);
+  if (!parsed.success || problems.length > 0) throw configInvalidError(file, problems, yaml.locate);
 
   const folder = dirname(resolve(source.file));
-  const own = hideIncluded(resolvePaths(parsed.data, folder, homedir()));
+  const own = hideIncludedFiles(resolvePaths(parsed.data, folder, homedir()));
   const included = await includeServers(own, folder);
   const config = { ...own, servers: { ...own.servers, ...included.servers } };
-  const warnings = [...notBuilt, ...unknownServers(config), ...unknownWorkspaces(config), ...misplacedPatterns(config)]
+  const warnings = [
+    ...notBuilt,
+    ...findUnknownServers(config),
+    ...findUnknownWorkspaces(config),
+    ...findMisplacedPatterns(config),
+  ]
     .map((problem) => ({ problem, line: yaml.locate(problem).line }))
     .sort((a, b) => a.line - b.line)
     .map(({ problem, line }) => `${file}:${line} ${showPath(problem.path)}: ${problem.message}`);
-  return { config: frozenCopy(config), warnings: [...warnings, ...included.warnings] };
+  return { config: copyFrozen(config), warnings: [...warnings, ...included.warnings] };
+}
+
+/** Copies and freezes deeply. Maps get no prototype, so that a foreign key such as `constructor` finds nothing. */
+export function copyFrozen<T>(value: T): DeepReadonly<T> {
+  if (Array.isArray(value)) return Object.freeze(value.map(copyFrozen)) as DeepReadonly<T>;
+  if (typeof value !== 'object' || value === null) return value as DeepReadonly<T>;
+  const copy: Record<string, unknown> = Object.create(null);
+  for (const [key, inner] of Object.entries(value)) copy[key] = copyFrozen(inner);
+  return Object.freeze(copy) as DeepReadonly<T>;
 }

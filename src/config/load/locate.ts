@@ -3,14 +3,14 @@ import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface LocateConfig {
+interface LocateConfigOptions {
   /** The value of `--config`. */
   readonly flag?: string | undefined;
   readonly env: Environment;
   readonly home: string;
 }
 
-export interface LocateDataDir {
+interface LocateDataDirOptions {
   /** The value of `--data-dir`. */
   readonly flag?: string | undefined;
   readonly env: Environment;
@@ -18,26 +18,26 @@ export interface LocateDataDir {
   readonly home: string;
 }
 
-/** Empty counts as unset; the XDG specification also has relative paths ignored. */
-function baseFolder(value: string | undefined, otherwise: string): string {
+/** Ignores empty values, and relative paths as the XDG specification says. */
+function chooseBaseFolder(value: string | undefined, otherwise: string): string {
   return value !== undefined && isAbsolute(value) ? value : otherwise;
 }
 
-/** `--config`, else AMBIT_CONFIG, else the user's configuration folder; never the working directory by itself. */
-export function locateConfig({ flag, env, home }: LocateConfig): string {
+/** Finds the configuration file: `--config`, AMBIT_CONFIG or the user's folder; never the working directory. */
+export function locateConfig({ flag, env, home }: LocateConfigOptions): string {
   if (flag !== undefined) return resolve(flag);
   const named = env['AMBIT_CONFIG'];
   if (named !== undefined && named !== '') return resolve(named);
-  return join(baseFolder(env['XDG_CONFIG_HOME'], join(home, '.config')), 'ambit', 'ambit.yaml');
+  return join(chooseBaseFolder(env['XDG_CONFIG_HOME'], join(home, '.config')), 'ambit', 'ambit.yaml');
 }
 
-/** `--data-dir`, else AMBIT_DATA_DIR, else a folder of its own for each configuration folder. */
-export function locateDataDir({ flag, env, configFile, home }: LocateDataDir): string {
+/** Finds the data directory: `--data-dir`, else AMBIT_DATA_DIR, else one for each configuration folder. */
+export function locateDataDir({ flag, env, configFile, home }: LocateDataDirOptions): string {
   if (flag !== undefined) return resolve(flag);
   const named = env['AMBIT_DATA_DIR'];
   if (named !== undefined && named !== '') return resolve(named);
   const folder = dirname(resolve(configFile));
   const hash = createHash('sha256').update(folder).digest('hex').slice(0, 8);
-  const state = baseFolder(env['XDG_STATE_HOME'], join(home, '.local', 'state'));
+  const state = chooseBaseFolder(env['XDG_STATE_HOME'], join(home, '.local', 'state'));
   return join(state, 'ambit', `${basename(folder)}-${hash}`);
 }

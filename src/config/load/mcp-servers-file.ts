@@ -1,37 +1,35 @@
 import { z } from 'zod';
-import { refusedVariable } from '../../context/for-tools/foreign-env.ts';
+import { whyVariableRefused } from '../../context/for-tools/refused-variables.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { explainIssues } from '../explain/explain-issues.ts';
-import { showPath } from '../explain/show.ts';
+import { showPath, withoutSecretKeys } from '../explain/problem.ts';
 import { isMap, serverName } from '../schema/schema-parts.ts';
 import { serversSchema } from '../schema/schema-server.ts';
-import { withoutSecretKeys } from '../schema/secret-paths.ts';
-import { readJsonc } from './jsonc.ts';
 
 type ServerDraft = z.output<typeof serversSchema>[string];
 
 /** A server as a file of another tool describes it. */
 export interface ForeignServer {
-  /** As Ambit calls it. */
+  /** The name in Ambit. */
   readonly name: string;
-  /** The keys taken over, as they were written. */
+  /** The keys that are used, as they were written. */
   readonly written: Readonly<Record<string, unknown>>;
   readonly server: ServerDraft;
 }
 
-export interface ForeignServers {
+interface ForeignServers {
   readonly servers: readonly ForeignServer[];
-  /** What is wrong or odd, a line each, without values. Servers that are wrong are not among the others. */
+  /** Problems and oddities, a line each, without values. Invalid servers are left out above. */
   readonly problems: readonly string[];
 }
 
-/** The only keys such a file has a say in: how far a server is trusted is not among them. */
-const taken = ['command', 'args', 'env', 'url', 'headers', 'disabled'] as const;
-const wrapped = z.object({ servers: serversSchema });
+/** The only keys that such a file may set. Trust is not among them. */
+const takenKeys = ['command', 'args', 'env', 'url', 'headers', 'disabled'] as const;
+const wrappedServersSchema = z.object({ servers: serversSchema });
 const typeSpellings: Readonly<Record<string, string>> = { streamableHttp: 'streamable-http' };
 
-/** The map of servers, wherever Claude, Cursor or VS Code keep it. */
-function mapIn(file: unknown): { readonly key: string; readonly map: unknown } | undefined {
+/** Finds the map of servers in the formats of Claude, Cursor and VS Code. */
+function findServerMap(file: unknown): { readonly key: string; readonly map: unknown } | undefined {
   if (!isMap(file)) return undefined;
   if (file['mcpServers'] !== undefined) return { key: 'mcpServers', map: file['mcpServers'] };
   if (file['servers'] !== undefined) return { key: 'servers', map: file['servers'] };
@@ -40,7 +38,7 @@ function mapIn(file: unknown): { readonly key: string; readonly map: unknown } |
 }
 
 /** `My Server_2` becomes `my-server-2`; undefined when nothing usable is left. */
-function normalizedName(name: string): string | undefined {
+function normalizeName(name: string): string | undefined {
   const plain = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
@@ -48,14 +46,14 @@ function normalizedName(name: string): string | undefined {
   return serverName.test(plain) && plain !== 'ambit' ? plain : undefined;
 }
 
-const holdsVariable = (value: unknown): boolean =>
+const containsVariable = (value: unknown): boolean =>
   typeof value === 'string'
     ? value.includes('${')
     : isMap(value) || Array.isArray(value)
-      ? Object.values(value).some(holdsVariable)
+      ? Object.values(value).some(containsVariable)
       : false;
 
-/** Reads a plain `mcpServers` file. It never throws: what cannot be used is named, the rest is given back. */
+/** Reads a plain `mcpServers` file. It never throws: unusable parts are reported, the rest is returned. */
 export function readMcpServers(text: string, prefixes: readonly string[]): ForeignServers {
   let file: unknown;
   try {
@@ -63,40 +61,40 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
   } catch {
     return { servers: [], problems: ['it is not valid JSON; its servers are absent'] };
   }
-  const found = mapIn(file);
+  const found = findServerMap(file);
   if (found === undefined || !isMap(found.map)) {
     return { servers: [], problems: ['it has no map "mcpServers" or "servers"'] };
   }
   const servers = new Map<string, ForeignServer>();
   const problems: string[] = [];
   for (const [spelled, value] of Object.entries(found.map)) {
-    const place = `${found.key}.${showPath([spelled])}`;
-    const absent = (why: string): void => void problems.push(`${place}: ${escapeControls(why)}; this server is absent`);
-    const name = normalizedName(spelled);
-    if (name === undefined) absent('the name of a server has 1 to 40 of a-z, 0-9 and "-", and "ambit" is reserved');
-    else if (servers.has(name)) absent(`another server of this file is called "${name}" too`);
+    const label = `${found.key}.${showPath([spelled])}`;
+    const reject = (why: string): void => void problems.push(`${label}: ${escapeControls(why)}; this server is absent`);
+    const name = normalizeName(spelled);
+    if (name === undefined) reject('the name of a server has 1 to 40 of a-z, 0-9 and "-", and "ambit" is reserved');
+    else if (servers.has(name)) reject(`another server of this file is called "${name}" too`);
     else {
-      const read = readOne(name, value, prefixes);
-      if (typeof read === 'string') absent(read);
+      const read = readServer(name, value, prefixes);
+      if (typeof read === 'string') reject(read);
       else {
         servers.set(name, read);
-        problems.push(...oddities(value as Record<string, unknown>).map((odd) => `${place}${odd}`));
+        problems.push(...listOddities(value as Record<string, unknown>).map((notes) => `${label}${notes}`));
       }
     }
   }
   return { servers: [...servers.values()], problems };
 }
 
-function readOne(name: string, value: unknown, prefixes: readonly string[]): ForeignServer | string {
+function readServer(name: string, value: unknown, prefixes: readonly string[]): ForeignServer | string {
   if (!isMap(value)) return 'expected a map';
-  const said = value['type'] ?? value['transport'];
-  const type = typeof said === 'string' ? (typeSpellings[said] ?? said) : said;
+  const statedType = value['type'] ?? value['transport'];
+  const type = typeof statedType === 'string' ? (typeSpellings[statedType] ?? statedType) : statedType;
   if (type === 'sse' || type === 'ws') return `the transport "${type}" is not supported; only stdio and HTTP are`;
   const written: Record<string, unknown> = {};
-  for (const key of taken) if (value[key] !== undefined && value[key] !== null) written[key] = value[key];
+  for (const key of takenKeys) if (value[key] !== undefined && value[key] !== null) written[key] = value[key];
   const draft = type === undefined ? written : { ...written, type };
   const root = { servers: { [name]: draft } };
-  const parsed = wrapped.safeParse(root);
+  const parsed = wrappedServersSchema.safeParse(root);
   if (!parsed.success) {
     const [first] = explainIssues(parsed.error.issues, root);
     return first === undefined
@@ -105,19 +103,73 @@ function readOne(name: string, value: unknown, prefixes: readonly string[]): For
   }
   const server = parsed.data.servers[name] as ServerDraft;
   for (const [variable, text] of Object.entries(server.transport === 'stdio' ? server.env : {})) {
-    const refused = refusedVariable(variable, text, prefixes);
+    const refused = whyVariableRefused(variable, text, prefixes);
     if (refused !== undefined) return `env ${variable}: ${refused}`;
   }
   return { name, written, server };
 }
 
-/** What the file says and Ambit does otherwise. */
-function oddities(value: Record<string, unknown>): string[] {
-  const odd: string[] = [];
+/** Lists settings of the file that Ambit handles differently. */
+function listOddities(value: Record<string, unknown>): string[] {
+  const notes: string[] = [];
   for (const key of ['command', 'args', 'env', 'url', 'headers']) {
-    if (holdsVariable(value[key])) odd.push(`.${key}: "\${…}" is not expanded here; it is passed on as it stands`);
+    if (containsVariable(value[key])) notes.push(`.${key}: "\${…}" is not expanded here; it is passed on as it stands`);
   }
-  if (value['cwd'] !== undefined) odd.push('.cwd: ignored; a server runs in the workspace of its session');
-  if (value['envFile'] !== undefined) odd.push('.envFile: ignored; write the variables into "env"');
-  return odd;
+  if (value['cwd'] !== undefined) notes.push('.cwd: ignored; a server runs in the workspace of its session');
+  if (value['envFile'] !== undefined) notes.push('.envFile: ignored; write the variables into "env"');
+  return notes;
+}
+
+/** Parses JSON with comments and trailing commas. The text is not trusted: no regular expressions over the whole. */
+function readJsonc(text: string): unknown {
+  return JSON.parse(stripTrailingCommas(stripComments(text)));
+}
+
+function stripComments(text: string): string {
+  let kept = '';
+  let from = 0;
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === '"') at = endOfString(text, at);
+    else if (text[at] === '/' && (text[at + 1] === '/' || text[at + 1] === '*')) {
+      const end = endOfComment(text, at);
+      kept += `${text.slice(from, at)} `;
+      from = end;
+      at = end - 1;
+    }
+  }
+  return kept + text.slice(from);
+}
+
+function stripTrailingCommas(text: string): string {
+  let kept = '';
+  let from = 0;
+  let comma = -1;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at] as string;
+    if (character === '"') at = endOfString(text, at);
+    if (character === ',') comma = at;
+    else if (character === '}' || character === ']') {
+      if (comma !== -1) {
+        kept += text.slice(from, comma);
+        from = comma + 1;
+      }
+      comma = -1;
+    } else if (!' \n\r\t'.includes(character)) comma = -1;
+  }
+  return kept + text.slice(from);
+}
+
+/** The offset of the closing quote, or the end of the text without one. */
+function endOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at++) {
+    if (text[at] === '\\') at++;
+    else if (text[at] === '"') return at;
+  }
+  return text.length;
+}
+
+function endOfComment(text: string, start: number): number {
+  const close = text[start + 1] === '/' ? '\n' : '*/';
+  const end = text.indexOf(close, start + 2);
+  return end === -1 ? text.length : close === '\n' ? end : end + 2;
 }

@@ -1,12 +1,12 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { AmbitError } from '../../errors.ts';
-import { findExposure } from '../../lib/fs/who-can-write.ts';
+import { findExposure } from '../../lib/fs/find-exposure.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 
-const mostBytes = 1_048_576;
+const maxBytes = 1_048_576;
 
-const reasons: Readonly<Record<string, string>> = {
+const readErrorReasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   ENOTDIR: 'there is no such file',
   EACCES: 'it may not be read',
@@ -14,7 +14,7 @@ const reasons: Readonly<Record<string, string>> = {
   ELOOP: 'its links go round in a circle',
 };
 
-function unreadable(file: string, reason: string, cause?: unknown): AmbitError {
+function unreadableError(file: string, reason: string, cause?: unknown): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `${escapeControls(file)}: ${reason}`,
     hint: 'Name a configuration file with "--config FILE", or create this one; it starts with "version: 1".',
@@ -22,16 +22,16 @@ function unreadable(file: string, reason: string, cause?: unknown): AmbitError {
   });
 }
 
-export function decode(bytes: Uint8Array, file: string): string {
-  if (bytes.byteLength > mostBytes) throw unreadable(file, 'it is larger than 1 MiB');
+export function decodeConfigText(bytes: Uint8Array, file: string): string {
+  if (bytes.byteLength > maxBytes) throw unreadableError(file, 'it is larger than 1 MiB');
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {
-    throw unreadable(file, 'it is not UTF-8 text', cause);
+    throw unreadableError(file, 'it is not UTF-8 text', cause);
   }
 }
 
-/** Refuses a configuration that another user could change: it names the programs that we start. */
+/** Throws if another user could change the configuration, which names the programs that we start. */
 export function assertNobodyElseWrites(file: string): void {
   const exposed = findExposure(file);
   if (exposed === undefined) return;
@@ -41,29 +41,29 @@ export function assertNobodyElseWrites(file: string): void {
   });
 }
 
-/** The text of our own configuration. Files of projects and of other programs are read without asking whose they are. */
+/** Reads our own configuration. Files of projects and other programs are read without checking their owner. */
 export async function readOwnConfigFile(file: string): Promise<string> {
   assertNobodyElseWrites(file);
   return readConfigFile(file);
 }
 
-/** The text of a configuration file; never waits on a pipe, never reads past the limit. */
+/** Reads a configuration file without waiting on a pipe or reading past the limit. */
 export async function readConfigFile(file: string): Promise<string> {
   // Without O_NONBLOCK, opening a named pipe would wait for its writer.
   const handle = await open(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)).catch((cause: unknown) => {
     const code = (cause as NodeJS.ErrnoException).code ?? '';
-    throw unreadable(file, reasons[code] ?? `it cannot be read (${code})`, cause);
+    throw unreadableError(file, readErrorReasons[code] ?? `it cannot be read (${code})`, cause);
   });
   try {
-    if (!(await handle.stat()).isFile()) throw unreadable(file, 'it is not a plain file');
-    const buffer = Buffer.alloc(mostBytes + 1);
+    if (!(await handle.stat()).isFile()) throw unreadableError(file, 'it is not a plain file');
+    const buffer = Buffer.alloc(maxBytes + 1);
     let length = 0;
     for (;;) {
       const { bytesRead } = await handle.read(buffer, length, buffer.length - length, length);
       length += bytesRead;
       if (bytesRead === 0 || length === buffer.length) break;
     }
-    return decode(buffer.subarray(0, length), file);
+    return decodeConfigText(buffer.subarray(0, length), file);
   } finally {
     await handle.close();
   }

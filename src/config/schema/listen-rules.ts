@@ -1,8 +1,8 @@
 import { isIPv4, isIPv6 } from 'node:net';
-import type { Problem } from '../explain/problem.ts';
+import type { ConfigProblem } from '../explain/problem.ts';
 import { isMap } from './schema-parts.ts';
 
-/** 127.0.0.0/8, ::1 or localhost; anything that is not certainly loopback is not. */
+/** Tells whether a host is certainly loopback: 127.0.0.0/8, ::1 or localhost. */
 export function isLoopbackHost(host: string): boolean {
   if (isIPv4(host)) return host.startsWith('127.');
   if (isIPv6(host)) return URL.canParse(`http://[${host}]`) && new URL(`http://[${host}]`).hostname === '[::1]';
@@ -16,15 +16,15 @@ export interface ListenChoice {
   readonly onInvalidKey: 'refuse' | 'anonymous';
 }
 
-/** What speaks against listening like this. To be asked again when a flag changes the host. */
-export function listenProblems(choice: ListenChoice): Problem[] {
-  const problems: Problem[] = [];
-  const complain = (section: string, key: string, message: string): void => {
+/** Finds reasons not to listen like this. It is checked again when a flag changes the host. */
+export function findListenProblems(choice: ListenChoice): ConfigProblem[] {
+  const problems: ConfigProblem[] = [];
+  const addProblem = (section: string, key: string, message: string): void => {
     problems.push({ path: [section, key], at: 'value', message });
   };
   const beyond = !isLoopbackHost(choice.host);
   if (beyond && !choice.behindProxy) {
-    complain(
+    addProblem(
       'listen',
       'host',
       'this address is beyond loopback and TLS is not built yet; say behindProxy: true where a proxy in front does TLS',
@@ -33,14 +33,14 @@ export function listenProblems(choice: ListenChoice): Problem[] {
   // A proxy makes every caller look local.
   if (beyond || choice.behindProxy) {
     const message = 'anonymous use is for a loopback listener that is not behind a proxy';
-    if (choice.anonymous !== 'off') complain('auth', 'anonymous', message);
-    if (choice.onInvalidKey !== 'refuse') complain('auth', 'onInvalidKey', message);
+    if (choice.anonymous !== 'off') addProblem('auth', 'anonymous', message);
+    if (choice.onInvalidKey !== 'refuse') addProblem('auth', 'onInvalidKey', message);
   }
   return problems;
 }
 
-/** The choice a file makes, read leniently: what is malformed is named elsewhere. */
-export function listenChoiceOf(file: unknown): ListenChoice {
+/** Reads the choice of a file leniently; malformed values are reported elsewhere. */
+export function readListenChoice(file: unknown): ListenChoice {
   const root = isMap(file) ? file : {};
   const listen = isMap(root['listen']) ? root['listen'] : {};
   const auth = isMap(root['auth']) ? root['auth'] : {};

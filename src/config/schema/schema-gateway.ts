@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { jwtSchema } from './schema-jwt.ts';
-import { byteCount, count, filePath, httpUrl, lifeSeconds, timerSeconds, trustLevel } from './schema-parts.ts';
+import { byteCount, filePath, httpUrl, lifeSeconds, positiveCount, timerSeconds, trustLevel } from './schema-parts.ts';
 import { headerMap } from './schema-server.ts';
 
 const bareHost = z.string().regex(/^[A-Za-z0-9._:%-]{1,253}$/, {
@@ -11,7 +11,7 @@ const hostHeader = z.string().regex(/^(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2
   error: 'expected a host name, with ":port" where it is not the usual one',
 });
 
-const origin = z.string().superRefine((text, context) => {
+const webOrigin = z.string().superRefine((text, context) => {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || url.origin !== text) {
     context.addIssue({ code: 'custom', message: 'expected an origin such as "https://app.example.com"' });
@@ -31,10 +31,10 @@ export const listenSchema = z.strictObject({
   behindProxy: z.boolean().default(false).describe('A proxy in front does TLS; allows listening beyond loopback.'),
   publicUrl: httpUrl.optional().describe('The address clients use, where it differs from host and port.'),
   allowedHosts: z.array(hostHeader).max(1000).default([]).describe('Further values of the Host header to accept.'),
-  maxConnections: count(1_000_000)
+  maxConnections: positiveCount(1_000_000)
     .default(512)
     .describe('Most connections at a time. At the limit the oldest one without a credential is closed.'),
-  allowedOrigins: z.array(origin).max(1000).default([]).describe('Web origins whose pages may call.'),
+  allowedOrigins: z.array(webOrigin).max(1000).default([]).describe('Web origins whose pages may call.'),
 });
 
 export const authSchema = z.strictObject({
@@ -81,8 +81,8 @@ export const storeSchema = z
 export const sessionsSchema = z.strictObject({
   ttlSeconds: lifeSeconds.default(3600).describe('A session ends after this long without a call.'),
   maxLifetimeSeconds: lifeSeconds.default(86_400).describe('A session ends after this long, used or not.'),
-  maxSessions: count().default(1000).describe('Most sessions held in memory at a time.'),
-  maxPerUser: count().default(200).describe('Most live sessions of one user.'),
+  maxSessions: positiveCount().default(1000).describe('Most sessions held in memory at a time.'),
+  maxPerUser: positiveCount().default(200).describe('Most live sessions of one user.'),
   metadataBytes: z.number().int().min(0).max(1_048_576).default(10_240).describe('Most metadata of one session.'),
   includeMeta: z.boolean().default(false).describe('Name session and correlation id in the results clients get.'),
   defaultTrust: trustLevel.prefault('sandboxed').describe('Trust of a session that asks for none.'),
@@ -95,17 +95,19 @@ export const sessionsSchema = z.strictObject({
   bindAddress: z.boolean().default(false).describe('Tie a session to the network address it was first used from.'),
 });
 
-function quotaKeys(whose: string, span: string) {
+function createQuotaKeys(whose: string, span: string) {
   return {
-    totalCalls: count(Number.MAX_SAFE_INTEGER).optional().describe(`Most tool calls ${whose} ${span}.`),
-    totalBytes: count(Number.MAX_SAFE_INTEGER)
+    totalCalls: positiveCount(Number.MAX_SAFE_INTEGER).optional().describe(`Most tool calls ${whose} ${span}.`),
+    totalBytes: positiveCount(Number.MAX_SAFE_INTEGER)
       .optional()
       .describe(`Most bytes of tool calls and their answers ${whose} ${span}.`),
-    burst: count().optional().describe(`How many of a minute's calls ${whose} may come at once; all unless set.`),
+    burst: positiveCount()
+      .optional()
+      .describe(`How many of a minute's calls ${whose} may come at once; all unless set.`),
   };
 }
 
-function burstOfSomething(
+function checkBurst(
   limits: { readonly burst?: number | undefined; readonly callsPerMinute?: number | undefined },
   context: z.RefinementCtx,
 ): void {
@@ -116,28 +118,28 @@ function burstOfSomething(
 export const quotasSchema = z.strictObject({
   session: z
     .strictObject({
-      callsPerMinute: count().default(6000).describe('Most tool calls of one session in a minute.'),
-      concurrentCalls: count().default(64).describe('Most tool calls of one session at a time.'),
-      ...quotaKeys('of one session', 'in its life'),
+      callsPerMinute: positiveCount().default(6000).describe('Most tool calls of one session in a minute.'),
+      concurrentCalls: positiveCount().default(64).describe('Most tool calls of one session at a time.'),
+      ...createQuotaKeys('of one session', 'in its life'),
     })
     .prefault({})
     .describe('Bounds of each session.'),
   user: z
     .strictObject({
-      callsPerMinute: count().optional().describe('Most tool calls of one user in a minute.'),
-      concurrentCalls: count().optional().describe('Most tool calls of one user at a time.'),
-      ...quotaKeys('of one user', 'in a day, by UTC'),
+      callsPerMinute: positiveCount().optional().describe('Most tool calls of one user in a minute.'),
+      concurrentCalls: positiveCount().optional().describe('Most tool calls of one user at a time.'),
+      ...createQuotaKeys('of one user', 'in a day, by UTC'),
     })
-    .superRefine(burstOfSomething)
+    .superRefine(checkBurst)
     .prefault({})
     .describe('Bounds of each user; none unless set.'),
   workspace: z
     .strictObject({
-      callsPerMinute: count().optional().describe('Most tool calls in one workspace in a minute.'),
-      concurrentCalls: count().optional().describe('Most tool calls in one workspace at a time.'),
-      ...quotaKeys('in one workspace', 'in a day, by UTC'),
+      callsPerMinute: positiveCount().optional().describe('Most tool calls in one workspace in a minute.'),
+      concurrentCalls: positiveCount().optional().describe('Most tool calls in one workspace at a time.'),
+      ...createQuotaKeys('in one workspace', 'in a day, by UTC'),
     })
-    .superRefine(burstOfSomething)
+    .superRefine(checkBurst)
     .prefault({})
     .describe('Bounds of each workspace; none unless set.'),
 });
@@ -148,7 +150,7 @@ export const credentialsSchema = z.strictObject({
     .describe('File with the key that credentials are sealed with; one in the data directory unless said.'),
 });
 
-const othersKeys = new Set(['progresstoken', 'traceparent', 'tracestate', 'baggage']);
+const reservedMetaKeys = new Set(['progresstoken', 'traceparent', 'tracestate', 'baggage']);
 
 export const contextSchema = z.strictObject({
   envPrefixes: z
@@ -168,7 +170,9 @@ export const contextSchema = z.strictObject({
         .regex(/^[A-Za-z][A-Za-z0-9_-]{0,31}$/, {
           error: 'expected up to 32 letters, digits, "_" and "-", starting with a letter',
         })
-        .refine((key) => !othersKeys.has(key.toLowerCase()), { error: 'this key of "_meta" has a meaning of its own' }),
+        .refine((key) => !reservedMetaKeys.has(key.toLowerCase()), {
+          error: 'this key of "_meta" has a meaning of its own',
+        }),
     )
     .max(10)
     .default(['ambit'])
@@ -199,13 +203,15 @@ export const processesSchema = z.strictObject({
   startSeconds: timerSeconds.default(30).describe('A server that has not answered by then has failed to start.'),
   idleSeconds: timerSeconds.default(300).describe('A process without calls for this long is ended.'),
   maxSeconds: timerSeconds.default(86_400).describe('No process lives longer.'),
-  maxPerSession: count().default(8).describe('Most processes of one server in one session.'),
-  max: count().default(512).describe('Most processes of servers in the whole gateway.'),
+  maxPerSession: positiveCount().default(8).describe('Most processes of one server in one session.'),
+  max: positiveCount().default(512).describe('Most processes of servers in the whole gateway.'),
 });
 
 export const limitsSchema = z.strictObject({
   bodyBytes: byteCount.default(4_194_304).describe('Largest request body taken from a client.'),
   messageBytes: byteCount.default(16_777_216).describe('Largest single message taken from an upstream.'),
-  notificationsPerSecond: count().default(1000).describe('Most notifications one upstream may send in a second.'),
-  pendingPerUpstream: count().default(1024).describe('Most calls under way to one upstream.'),
+  notificationsPerSecond: positiveCount()
+    .default(1000)
+    .describe('Most notifications one upstream may send in a second.'),
+  pendingPerUpstream: positiveCount().default(1024).describe('Most calls under way to one upstream.'),
 });

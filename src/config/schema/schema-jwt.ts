@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { mostPermissions, permissionName } from '../../rules/permissions.ts';
-import { line, mapOf, secureUrl, trustLevel, workspaceSlug } from './schema-parts.ts';
+import { maxPermissions, permissionPattern } from '../../rules/session-base.ts';
+import { mapOf, secureUrl, textLine, trustLevel, workspaceSlug } from './schema-parts.ts';
 
-const scope = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/, {
+const scopeSchema = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/, {
   error: 'expected a scope: visible characters without blanks, quotes and backslashes',
 });
 
-/** Only those whose verifying key cannot sign: with the others a published key would be a secret. */
+/** Algorithms whose public key cannot sign; with the others a published key would be a secret. */
 const algorithms = [
   'RS256',
   'RS384',
@@ -23,8 +23,8 @@ const algorithms = [
 
 const roleName = { pattern: /^[^\u0000-\u001f\u007f-\u009f]{1,256}$/, rule: 'a role is one line of text' };
 
-const roles = z.strictObject({
-  claim: line(256)
+const rolesSchema = z.strictObject({
+  claim: textLine(256)
     .default('roles')
     .describe('The claim that names the roles of a user; dots lead into a claim, as in "realm_access.roles".'),
   map: mapOf(
@@ -40,12 +40,12 @@ const roles = z.strictObject({
   )
     .default({})
     .describe('What each role may have at most. Who has none of them is refused.'),
-  admin: z.array(line(256)).max(100).default([]).describe('Roles that may use the control API.'),
+  admin: z.array(textLine(256)).max(100).default([]).describe('Roles that may use the control API.'),
 });
 
-const jwtIssuer = z.strictObject({
+const issuerSchema = z.strictObject({
   issuer: secureUrl.describe('The "iss" that tokens carry.'),
-  audience: z.array(line(512)).min(1).max(100).describe('Accepted values of "aud", compared exactly.'),
+  audience: z.array(textLine(512)).min(1).max(100).describe('Accepted values of "aud", compared exactly.'),
   jwksUri: secureUrl.describe('Where the keys of the issuer are found.'),
   userPrefix: z
     .string()
@@ -64,36 +64,36 @@ const jwtIssuer = z.strictObject({
     .default([...algorithms])
     .describe('Algorithms that its tokens may be signed with.'),
   clockToleranceSeconds: z.number().int().min(0).max(120).default(5).describe('How far its clock may be off.'),
-  scopes: z.array(scope).max(100).default([]).describe('Scopes without which a token is of no use here.'),
-  permissions: mapOf({ pattern: permissionName, rule: 'expected a permission, such as "notes:write"' }, scope)
-    .refine((map) => Object.keys(map).length <= mostPermissions, { error: 'too many' })
+  scopes: z.array(scopeSchema).max(100).default([]).describe('Scopes without which a token is of no use here.'),
+  permissions: mapOf({ pattern: permissionPattern, rule: 'expected a permission, such as "notes:write"' }, scopeSchema)
+    .refine((map) => Object.keys(map).length <= maxPermissions, { error: 'too many' })
     .default({})
     .describe('Permissions that sessions have while the token has the scope named here.'),
-  roles: roles.optional().describe('What the roles of a user allow; without this, a sandboxed session anywhere.'),
+  roles: rolesSchema.optional().describe('What the roles of a user allow; without this, a sandboxed session anywhere.'),
 });
 
 export const jwtSchema = z
-  .array(jwtIssuer)
+  .array(issuerSchema)
   .max(100)
   .superRefine((issuers, context) => {
-    const taken = new Set<string>();
+    const prefixes = new Set<string>();
     for (const [index, { issuer, userPrefix }] of issuers.entries()) {
-      const prefix = (userPrefix ?? hostOf(issuer)).toLowerCase();
+      const prefix = (userPrefix ?? findHost(issuer)).toLowerCase();
       const path = [index, userPrefix === undefined ? 'issuer' : 'userPrefix'];
       if (!/^[a-z0-9][a-z0-9.:_-]{0,55}$/.test(prefix)) {
         context.addIssue({ code: 'custom', path, message: 'users cannot be named after this host; set userPrefix' });
       }
-      if (taken.has(prefix)) {
+      if (prefixes.has(prefix)) {
         context.addIssue({
           code: 'custom',
           path,
           message: 'users of another issuer are named the same; set userPrefix to tell them apart',
         });
       }
-      taken.add(prefix);
+      prefixes.add(prefix);
     }
   });
 
-function hostOf(issuer: string): string {
+function findHost(issuer: string): string {
   return URL.canParse(issuer) ? new URL(issuer).host : '';
 }

@@ -2,29 +2,29 @@ import { z } from 'zod';
 import { normalizeTrust, trustSpellings } from '../../rules/trust-level.ts';
 import { isLoopbackHost } from './listen-rules.ts';
 
-/** Longer waits overflow the timers of Node, which then fire at once. */
-const longestTimer = 2_147_483;
-const oneYear = 31_536_000;
+/** Longer timers overflow in Node and fire at once. */
+const maxTimerSeconds = 2_147_483;
+const maxLifeSeconds = 31_536_000;
 
 export const serverName = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
 export const workspaceSlug = /^[a-z0-9][a-z0-9\-_.]{0,62}$/;
 
 export const trustLevel = z.enum(trustSpellings).transform((spelling) => normalizeTrust(spelling) ?? 'sandboxed');
 
-export const count = (max = 1_000_000): z.ZodNumber => z.number().int().min(1).max(max);
-export const byteCount = count(256 * 1024 * 1024);
-export const timerSeconds = z.number().positive().max(longestTimer);
-export const lifeSeconds = count(oneYear);
+export const positiveCount = (max = 1_000_000): z.ZodNumber => z.number().int().min(1).max(max);
+export const byteCount = positiveCount(256 * 1024 * 1024);
+export const timerSeconds = z.number().positive().max(maxTimerSeconds);
+export const lifeSeconds = positiveCount(maxLifeSeconds);
 
-/** One line of text that can be printed as it is. */
-export const line = (max = 256): z.ZodString =>
+/** A schema for one line of printable text. */
+export const textLine = (max = 256): z.ZodString =>
   z
     .string()
     .min(1)
     .max(max)
     .regex(/^[^\u0000-\u001f\u007f-\u009f]*$/, { error: 'expected text without control characters' });
 
-/** What an operating system takes as an argument or a value: anything but NUL. */
+/** A schema for arguments and values of the operating system: anything but NUL. */
 export const osText = z.string().regex(/^[^\u0000]*$/, { error: 'expected text without NUL characters' });
 
 export const prose = z
@@ -43,8 +43,8 @@ export const filePath = z
     error: 'expected a path without control characters; of the "~" forms only "~/" is expanded',
   });
 
-function urlProblem(text: string): string | undefined {
-  // URL silently drops line ends and trims blanks: what is written must be what is used.
+function findUrlProblem(text: string): string | undefined {
+  // URL silently drops line ends and trims blanks, so such texts are refused.
   const url = /[\s\u0000-\u001f\u007f]/.test(text) || !URL.canParse(text) ? undefined : new URL(text);
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
     return 'expected an address that starts with http:// or https://';
@@ -57,14 +57,14 @@ export const httpUrl = z
   .string()
   .max(2048)
   .superRefine((text, context) => {
-    const message = urlProblem(text);
+    const message = findUrlProblem(text);
     if (message !== undefined) context.addIssue({ code: 'custom', message });
   })
   .meta({ format: 'uri', pattern: '^[Hh][Tt][Tt][Pp][Ss]?://' });
 
-export interface KeyRule {
+interface KeyRule {
   readonly pattern: RegExp;
-  /** Said when a key does not match; never repeats the key. */
+  /** The message for a key that does not match; it never repeats the key. */
   readonly rule: string;
   readonly reserved?: Readonly<Record<string, string>>;
 }
@@ -74,8 +74,8 @@ export function isMap(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * A map whose keys follow a rule. The rule is a check beside the record rather than its key schema: Zod skips
- * the value under a bad key, and every problem of a file is to be named at once.
+ * Creates a schema for a map whose keys follow a rule. The rule is a check beside the record rather than its key
+ * schema, because Zod skips the value under a bad key, and all problems are reported at once.
  */
 export function mapOf<Value extends z.ZodType>(keys: KeyRule, value: Value) {
   return z
@@ -95,7 +95,7 @@ export function mapOf<Value extends z.ZodType>(keys: KeyRule, value: Value) {
     .meta({ propertyNames: { pattern: keys.pattern.source } });
 }
 
-/** A value or a list of values, read as a list. */
+/** Creates a schema for a value or a list of values, read as a list. */
 export function oneOrMore<Value extends z.ZodType>(value: Value) {
   return z
     .union([value, z.array(value).min(1)])
@@ -111,12 +111,12 @@ export const envMap = mapOf(
 );
 
 /** A URL that must be https, except on this machine: over plain HTTP somebody on the network could replace the answer. */
-export const secureUrl = httpUrl.refine((text) => isSecure(text), {
+export const secureUrl = httpUrl.refine((text) => isSecureUrl(text), {
   error: 'expected an address that starts with https://; http:// only on this machine',
 });
 
-function isSecure(text: string): boolean {
-  // What is no address at all is said by the check before.
+function isSecureUrl(text: string): boolean {
+  // A text that is no address is reported by the previous check.
   const url = URL.canParse(text) ? new URL(text) : undefined;
   return url === undefined || url.protocol !== 'http:' || isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''));
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { teamName, userName } from '../../lib/text/people-names.ts';
-import { isMap, line, oneOrMore, prose } from './schema-parts.ts';
+import { teamNamePattern, userNamePattern } from '../../lib/text/name-patterns.ts';
+import { isMap, oneOrMore, prose, textLine } from './schema-parts.ts';
 
 const ruleSchema = z
   .strictObject({
@@ -8,8 +8,8 @@ const ruleSchema = z
       .string()
       .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, { error: 'expected up to 64 of a-z, 0-9, ".", "_" and "-"' })
       .describe('Its name; every decision names the rule that made it.'),
-    allow: oneOrMore(line(200)).optional().describe('Tools it allows, as patterns of server__tool.'),
-    deny: oneOrMore(line(200)).optional().describe('Tools it denies, as patterns of server__tool.'),
+    allow: oneOrMore(textLine(200)).optional().describe('Tools it allows, as patterns of server__tool.'),
+    deny: oneOrMore(textLine(200)).optional().describe('Tools it denies, as patterns of server__tool.'),
     when: prose.optional().describe('A CEL condition; an error in it denies.'),
   })
   .superRefine(
@@ -38,7 +38,7 @@ export const rulesSchema = z
     { when: ({ value }) => Array.isArray(value) },
   );
 
-const governanceScope = z
+const scopeSchema = z
   .string()
   .regex(/^(?:org|(?:team|user|workspace):[^\s\u0000-\u001f\u007f]{1,128})$/, {
     error: 'expected "org", "team:NAME", "user:NAME" or "workspace:NAME"',
@@ -46,23 +46,23 @@ const governanceScope = z
   .default('org')
   .describe('For whom it holds: org, team:T, user:U or workspace:W.');
 
-const person = z.string().regex(userName, {
+const userNameSchema = z.string().regex(userNamePattern, {
   error: 'expected up to 128 letters, digits and "._@|:-", a letter or digit first',
 });
-const team = z.string().regex(teamName, {
+const teamNameSchema = z.string().regex(teamNamePattern, {
   error: 'expected up to 64 letters, digits, ".", "_" and "-", a letter or digit first',
 });
 
 const peopleKeys = {
-  organisation: line(128).optional().describe('What the organisation is called.'),
-  teams: z.array(team).max(1000).default([]).describe('The teams there are.'),
+  organisation: textLine(128).optional().describe('What the organisation is called.'),
+  teams: z.array(teamNameSchema).max(1000).default([]).describe('The teams there are.'),
   users: z
     .array(
       z.strictObject({
-        name: person
+        name: userNameSchema
           .refine((name) => name !== 'anonymous', { error: 'this is the name of those who prove none' })
           .describe('What sessions and tools call them.'),
-        teams: z.array(team).max(100).default([]).describe('The teams they are in.'),
+        teams: z.array(teamNameSchema).max(100).default([]).describe('The teams they are in.'),
       }),
     )
     .max(10_000)
@@ -70,8 +70,8 @@ const peopleKeys = {
     .describe('Users who are declared here; others are added with "ambit user add".'),
 };
 
-/** A misspelt team would be one without policies. */
-function knownTeams(
+/** Checks that teams are declared, because a misspelt one would have no policies. */
+function checkTeams(
   { teams, users }: { readonly teams: readonly string[]; readonly users: readonly { name: string; teams: string[] }[] },
   context: z.RefinementCtx,
 ): void {
@@ -96,8 +96,8 @@ function knownTeams(
   }
 }
 
-const isEnabled = z.boolean().default(true).describe('Whether it counts.');
-const rank = z
+const enabledSchema = z.boolean().default(true).describe('Whether it counts.');
+const orderSchema = z
   .int()
   .min(-1_000_000)
   .max(1_000_000)
@@ -120,12 +120,12 @@ export const governanceSchema = z
               error: 'expected up to 64 letters, digits, ".", "_" and "-"',
             })
             .describe('Its name.'),
-          scope: governanceScope,
+          scope: scopeSchema,
           mode: z.enum(['prepend', 'append']).default('prepend').describe('Before or after the prompts of a server.'),
           text: prose.describe('What the model is to read.'),
           locked: z.boolean().default(false).describe('Whether no nearer level may have another of this name.'),
-          enabled: isEnabled,
-          order: rank,
+          enabled: enabledSchema,
+          order: orderSchema,
         }),
       )
       .max(1000)
@@ -134,15 +134,15 @@ export const governanceSchema = z
           const seen = new Set<string>();
           for (const [index, policy] of policies.entries()) {
             if (!isMap(policy)) continue;
-            const place = `${policy.scope}/${policy.name}`;
-            if (seen.has(place)) {
+            const key = `${policy.scope}/${policy.name}`;
+            if (seen.has(key)) {
               context.addIssue({
                 code: 'custom',
                 path: [index, 'name'],
                 message: 'its scope already has one of this name',
               });
             }
-            seen.add(place);
+            seen.add(key);
           }
         },
         { when: ({ value }) => Array.isArray(value) },
@@ -152,14 +152,14 @@ export const governanceSchema = z
     objectives: z
       .array(
         z.strictObject({
-          scope: governanceScope,
+          scope: scopeSchema,
           text: prose.describe('What the model is to read.'),
-          enabled: isEnabled,
-          order: rank,
+          enabled: enabledSchema,
+          order: orderSchema,
         }),
       )
       .max(1000)
       .default([])
       .describe('What the work is for.'),
   })
-  .superRefine(knownTeams);
+  .superRefine(checkTeams);

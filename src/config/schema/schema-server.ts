@@ -1,32 +1,32 @@
 import { z } from 'zod';
-import { readHostAndPort } from '../../lib/net/host-and-port.ts';
-import { permissionName } from '../../rules/permissions.ts';
+import { parseHostAndPort } from '../../lib/net/host-and-port.ts';
+import { permissionPattern } from '../../rules/session-base.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
 import {
-  count,
   envMap,
   filePath,
   httpUrl,
   isMap,
   lifeSeconds,
-  line,
   mapOf,
   oneOrMore,
   osText,
+  positiveCount,
   secureUrl,
   serverName,
+  textLine,
   timerSeconds,
   trustLevel,
 } from './schema-parts.ts';
 
-/** Written by the gateway itself; a fixed value would break the exchange or forge the context. */
+/** Headers that the gateway writes; a fixed value would break the exchange or forge the context. */
 const ownHeaders = new Set(
   'accept connection content-length content-type host keep-alive mcp-protocol-version mcp-session-id te trailer transfer-encoding txn-token upgrade'.split(
     ' ',
   ),
 );
 
-/** Headers of an operator's own, whose values may be secrets. */
+/** Headers that the operator sets; their values may be secrets. */
 export const headerMap = mapOf(
   { pattern: /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, rule: 'this is not the name of an HTTP header' },
   z.string().regex(/^[^\u0000-\u0008\u000a-\u001f\u007f]*$/, { error: 'expected text without line ends' }),
@@ -47,26 +47,26 @@ export const headerMap = mapOf(
   { when: ({ value }) => isMap(value) },
 );
 
-/** At least two names below the star: `*.com` is nobody's. */
-function isReachable(entry: string): boolean {
+/** Tells whether an entry is a host and port. A wildcard needs at least two labels: `*.com` belongs to nobody. */
+function isHostPattern(entry: string): boolean {
   const wide = entry.startsWith('*.');
-  const read = readHostAndPort(wide ? entry.slice(2) : entry);
+  const read = parseHostAndPort(wide ? entry.slice(2) : entry);
   return read !== undefined && !(wide && (read.literal || !read.host.includes('.')));
 }
 
-/** Without a leading dash, so that no engine takes it for an option. */
+/** The name of an image has no leading dash, so that no engine takes it for an option. */
 const imageName = /^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}$/;
 
 const hostAndPort = z
   .string()
   .max(300)
-  .refine(isReachable, {
+  .refine(isHostPattern, {
     error: 'expected "host:port", such as "api.example.com:443", "*.example.com:443" or "[2001:db8::1]:443"',
   })
   .meta({ pattern: '^(?:[^:\\[\\]]+|\\[[0-9A-Fa-f:.]{2,45}\\]):[1-9][0-9]{0,4}$' });
 
 const toolKeys = { pattern: /^[^\s\u0000-\u001f\u007f]{1,128}$/, rule: 'this is not the name of a tool' };
-const toolPatterns = z.array(line(200)).max(1000);
+const toolPatterns = z.array(textLine(200)).max(1000);
 
 const pushSchema = z.strictObject({
   sampling: z.boolean().default(false).describe('May ask the model of the client for text.'),
@@ -83,16 +83,16 @@ const sandboxSchema = z.strictObject({
   network: z.array(hostAndPort).max(1000).default([]).describe('Hosts it may reach; none unless listed.'),
   readable: z.array(filePath).max(1000).default([]).describe('Further paths it may read.'),
   writable: z.array(filePath).max(1000).default([]).describe('Further paths it may write.'),
-  memoryMb: count(1_048_576).default(512).describe('Most memory of all its processes in one session, in MiB.'),
-  pids: count(65_536).default(64).describe('Most processes and threads in one session.'),
+  memoryMb: positiveCount(1_048_576).default(512).describe('Most memory of all its processes in one session, in MiB.'),
+  pids: positiveCount(65_536).default(64).describe('Most processes and threads in one session.'),
   cpus: z
     .number()
     .min(0.05)
     .max(1024)
     .default(1)
     .describe('Most processor time in one session: 1 is one processor, 0.5 half of one.'),
-  fileMb: count(1_048_576).default(1024).describe('Largest file it may write, in MiB.'),
-  openFiles: count(1_048_576).default(1024).describe('Most files each of its processes may have open.'),
+  fileMb: positiveCount(1_048_576).default(1024).describe('Largest file it may write, in MiB.'),
+  openFiles: positiveCount(1_048_576).default(1024).describe('Most files each of its processes may have open.'),
   wallSeconds: timerSeconds.default(86_400).describe('A process older than this is ended, busy or not.'),
 });
 
@@ -101,7 +101,7 @@ const toolsSchema = z.strictObject({
   deny: toolPatterns.default([]).describe('Tools that may not, whatever "allow" says.'),
   permissions: mapOf(
     toolKeys,
-    z.string().regex(permissionName, { error: 'expected a permission such as "notes:write"' }),
+    z.string().regex(permissionPattern, { error: 'expected a permission such as "notes:write"' }),
   )
     .default({})
     .describe('The permission a session needs, by tool or pattern of tools.'),
@@ -129,7 +129,7 @@ const oauthSchema = z.strictObject({
   issuer: secureUrl
     .optional()
     .describe('The authorization server, and the only one that is given its codes and secrets; needed with clientId.'),
-  clientId: line(2048).optional().describe('What Ambit is called there, where it was registered by hand.'),
+  clientId: textLine(2048).optional().describe('What Ambit is called there, where it was registered by hand.'),
   clientSecretFile: filePath.optional().describe('File with the secret that goes with clientId.'),
   scopes: z
     .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/, { error: 'expected a scope, without spaces' }))
@@ -143,18 +143,18 @@ const oauthSchema = z.strictObject({
     .describe('Hosts of its authorization server that may be on a private network.'),
 });
 
-const carriers = ['stdio', 'http', 'streamable-http'] as const;
+const transportNames = ['stdio', 'http', 'streamable-http'] as const;
 const serverKeys = z.strictObject({
-  command: line(4096).optional().describe('Program to start; it speaks MCP on stdin and stdout.'),
+  command: textLine(4096).optional().describe('Program to start; it speaks MCP on stdin and stdout.'),
   args: z.array(osText).max(10_000).optional().meta({ default: [] }).describe('Its arguments.'),
   env: envMap.optional().meta({ default: {} }).describe('Variables it gets beside the few that Ambit passes.'),
   url: httpUrl.optional().describe('Address of a server that speaks MCP over HTTP.'),
   headers: headerMap.optional().meta({ default: {} }).describe('Headers sent with each request to the url.'),
   oauth: oauthSchema.optional().describe('How users log in to the url; found out from it unless said.'),
-  type: z.enum(carriers).optional().describe('Said in the files of other tools; must agree with command or url.'),
-  transport: z.enum(carriers).optional().describe('The same as type.'),
+  type: z.enum(transportNames).optional().describe('Said in the files of other tools; must agree with command or url.'),
+  transport: z.enum(transportNames).optional().describe('The same as type.'),
   disabled: z.boolean().default(false).describe('Leave it out.'),
-  imported: line(4096)
+  imported: textLine(4096)
     .optional()
     .describe('Where "ambit import" found it; such a server starts only as it was approved.'),
   trust: oneOrMore(trustLevel)
@@ -182,16 +182,17 @@ const serverKeys = z.strictObject({
 });
 
 type ServerKeys = z.output<typeof serverKeys>;
-type Complain = (key: keyof ServerKeys | undefined, message: string) => void;
+type AddProblem = (key: keyof ServerKeys | undefined, message: string) => void;
 
-function checkTogether(server: Partial<ServerKeys>, complain: Complain): void {
+function checkKeysTogether(server: Partial<ServerKeys>, complain: AddProblem): void {
   const { command, url } = server;
   if (command === undefined && url === undefined) complain(undefined, 'needs a command to start, or a url');
   if (command !== undefined && url !== undefined) complain('url', 'either command or url, not both');
   for (const key of ['type', 'transport'] as const) {
-    const said = server[key];
-    if (said === 'stdio' && command === undefined && url !== undefined) complain(key, '"stdio" goes with command');
-    if (said?.endsWith('http') && url === undefined && command !== undefined) complain(key, `"${said}" goes with url`);
+    const stated = server[key];
+    if (stated === 'stdio' && command === undefined && url !== undefined) complain(key, '"stdio" goes with command');
+    if (stated?.endsWith('http') && url === undefined && command !== undefined)
+      complain(key, `"${stated}" goes with url`);
   }
   for (const key of ['args', 'env', 'sandbox'] as const) {
     if (server[key] !== undefined && command === undefined && url !== undefined) complain(key, 'goes with command');
@@ -213,7 +214,7 @@ function checkTogether(server: Partial<ServerKeys>, complain: Complain): void {
   }
 }
 
-type Common = Omit<
+type CommonServerKeys = Omit<
   ServerKeys,
   | 'command'
   | 'args'
@@ -230,16 +231,16 @@ type Common = Omit<
 > & {
   trust: TrustLevel[];
   context: 'full' | 'pseudonymous' | 'none';
-  /** Who wrote it down: the operator, a project's own file, or another tool whose file was imported. */
+  /** The origin of the entry: the operator, a project's own file, or an imported file of another tool. */
   source: ServerSource;
-  /** The included file, or what was imported. */
+  /** The included or imported file. */
   file?: string;
 };
 
 export type ServerSource = 'operator' | 'project' | 'imported';
 
 /** A server that is started as a process. */
-type StdioServer = Common & {
+type StdioServer = CommonServerKeys & {
   transport: 'stdio';
   command: string;
   args: string[];
@@ -251,7 +252,7 @@ type StdioServer = Common & {
 type OauthKeys = z.output<typeof oauthSchema>;
 
 /** A server that is reached over HTTP. */
-type HttpServer = Common & {
+type HttpServer = CommonServerKeys & {
   transport: 'http';
   url: string;
   headers: Record<string, string>;
@@ -259,7 +260,7 @@ type HttpServer = Common & {
   command?: undefined;
 };
 
-function complete(server: ServerKeys): StdioServer | HttpServer {
+function completeServer(server: ServerKeys): StdioServer | HttpServer {
   const { command, args, env, sandbox, url, headers, oauth, type, transport, trust, context, imported, ...own } =
     server;
   const rest = {
@@ -294,12 +295,12 @@ const serverSchema = serverKeys
   .meta({ oneOf: [{ required: ['command'] }, { required: ['url'] }] })
   .superRefine(
     (server, context) =>
-      checkTogether(server, (key, message) =>
+      checkKeysTogether(server, (key, message) =>
         context.addIssue({ code: 'custom', path: key === undefined ? [] : [key], message }),
       ),
     { when: ({ value }) => isMap(value) },
   )
-  .transform(complete);
+  .transform(completeServer);
 
 export const serversSchema = mapOf(
   {

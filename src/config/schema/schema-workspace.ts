@@ -1,23 +1,22 @@
 import { z } from 'zod';
-import { GlobError } from '../../lib/text/braces.ts';
 import { foldName } from '../../lib/text/fold-name.ts';
-import { compileGlob } from '../../lib/text/glob.ts';
+import { compileGlob, GlobError } from '../../lib/text/glob.ts';
 import {
   byteCount,
-  count,
   envMap,
   filePath,
-  line,
   mapOf,
+  positiveCount,
   serverName,
+  textLine,
   trustLevel,
   workspaceSlug,
 } from './schema-parts.ts';
 
-const oneServerName = z.string().regex(serverName, { error: 'expected the name of a server' });
+const serverNameSchema = z.string().regex(serverName, { error: 'expected the name of a server' });
 
-/** One that cannot be read would close nothing, and nobody would notice. */
-const glob = line(512).superRefine((text, context) => {
+/** Checks a glob, because an invalid one would protect nothing without notice. */
+const globSchema = textLine(512).superRefine((text, context) => {
   try {
     compileGlob(foldName(text));
   } catch (error) {
@@ -26,18 +25,20 @@ const glob = line(512).superRefine((text, context) => {
   }
 });
 
-const patterns = z.array(glob).max(1000).default([]);
+const globListSchema = z.array(globSchema).max(1000).default([]);
 
 const filesSchema = z.strictObject({
-  hide: patterns.describe('Further paths that no session may read or write, as globs; "**" crosses folders.'),
-  keep: patterns.describe('Further paths that sessions may read but not write.'),
-  open: patterns.describe('Paths that are free although the built-in lists close them.'),
+  hide: globListSchema.describe('Further paths that no session may read or write, as globs; "**" crosses folders.'),
+  keep: globListSchema.describe('Further paths that sessions may read but not write.'),
+  open: globListSchema.describe('Paths that are free although the built-in lists close them.'),
   fileBytes: byteCount.default(16 * 1024 * 1024).describe('The largest file a session may write.'),
-  sessionBytes: count(1024 ** 4)
+  sessionBytes: positiveCount(1024 ** 4)
     .default(1024 ** 3)
     .describe('The most that one session may write in its life.'),
-  sessionEntries: count(10_000_000).default(100_000).describe('The most files and folders that one session may make.'),
-  id: line(64)
+  sessionEntries: positiveCount(10_000_000)
+    .default(100_000)
+    .describe('The most files and folders that one session may make.'),
+  id: textLine(64)
     .optional()
     .describe(
       'Which files these are, where the backend "database" keeps them: with another id the workspace begins without files.',
@@ -53,7 +54,7 @@ const workspaceSchema = z.strictObject({
   capabilities: z
     .strictObject({
       servers: z
-        .union([z.enum(['all', 'none']), z.array(oneServerName).max(10_000)])
+        .union([z.enum(['all', 'none']), z.array(serverNameSchema).max(10_000)])
         .default('all')
         .describe('Servers that may be used here: all, none, or a list of names.'),
     })
@@ -80,8 +81,8 @@ const workspaceSchema = z.strictObject({
   files: filesSchema.prefault({}).describe('What the session file tools may do here.'),
 });
 
-/** A folder belongs to the backend that works in one, and to no other. Said beside whatever else is wrong. */
-const workspaceWithPlace = workspaceSchema
+/** Only the backend "local" has a folder. This is reported beside other problems. */
+const workspaceWithPath = workspaceSchema
   .refine(({ path, backend = 'local' }) => backend !== 'local' || path !== undefined, {
     path: ['path'],
     error: 'missing; expected a string',
@@ -93,8 +94,8 @@ const workspaceWithPlace = workspaceSchema
     when: () => true,
   });
 
-/** Elsewhere it would promise what is not kept. */
-const workspaceWithFiles = workspaceWithPlace.refine(
+/** Only the backend "database" has an id of files. */
+const workspaceWithFiles = workspaceWithPath.refine(
   ({ files, backend }) => backend === 'database' || files.id === undefined,
   { path: ['files', 'id'], error: 'only the backend "database" knows files by an id' },
 );

@@ -17,7 +17,7 @@ import { governanceSchema, rulesSchema } from './schema-policy.ts';
 import { serversSchema } from './schema-server.ts';
 import { workspacesSchema } from './schema-workspace.ts';
 
-/** The whole configuration, key by key. Strict everywhere: a misspelt bound must not be a missing one. */
+/** The schema of the whole configuration. It is strict, so that a misspelt limit is not simply missing. */
 export const configSchema = z.strictObject({
   $schema: z.string().max(2048).optional().describe('Address of the JSON Schema, for editors; not read.'),
   version: z.literal(1).describe('Version of this format.'),
@@ -47,7 +47,7 @@ export type DeepReadonly<T> = T extends readonly (infer Item)[]
     ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
     : T;
 
-/** A configuration as it is written: what has a default may be left out. */
+/** A configuration as it is written; keys with a default are optional. */
 export type ConfigInput = z.input<typeof configSchema>;
 
 export type ConfigDraft = z.output<typeof configSchema>;

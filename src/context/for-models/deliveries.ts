@@ -1,116 +1,278 @@
 import { anonymousUser } from '../../identity/principal.ts';
-import { within } from '../../lib/async/within.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
-import type { Delivery, Reply } from '../../protocol/channel.ts';
+import type { DeliveryListener, FinalReply } from '../../protocol/channel.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import { type Claim, claim } from './claims.ts';
-import type { Edition, InUse } from './in-use.ts';
-import { contentOf, withFirstBlock } from './insert-text.ts';
-import { isReadableResult } from './readable-result.ts';
-import type { BlockSigner } from './sign-block.ts';
+import type { BlockSigner } from './context-block.ts';
+import { claimDelivery, type DeliveryClaim } from './delivery-claims.ts';
+import { findContent, insertFirstBlock, isReadableResult } from './edit-results.ts';
+import type { GovernanceRevision, GovernanceState } from './governance-state.ts';
 
-/** Whom a reply goes to: a transport session in the handshake era, the session itself in the modern one. */
-export interface Recipient {
+/** The recipient of a reply: a transport session in the handshake era, the session itself in the modern one. */
+export interface BlockRecipient {
   readonly sessionId: string;
   readonly userId: string;
   readonly workspaceId: string | undefined;
   readonly transportId: string | undefined;
 }
 
-/** What there is to say to somebody now. */
-export interface Sayable {
+/** The texts that one recipient would get now. */
+interface RenderedContext {
   readonly block: string;
   readonly notice: string;
-  /** Of all of it; another when anything in it is another. */
+  /** Changes whenever anything in the block changes. */
   readonly revision: string;
 }
 
-/** A content block in JSON, for whoever says afterwards what became of it. */
-export interface Taken {
+/** A content block in JSON. Its taker reports afterwards whether it was delivered. */
+interface PendingBlock {
   readonly block: string;
-  readonly delivery: Delivery;
+  readonly delivery: DeliveryListener;
 }
 
 export interface Deliveries {
-  /** In the modern era a long silence makes the block due again. Undefined where there is nothing to ask for. */
-  arrived(sessionId: string, createdAt: number): Promise<void> | undefined;
-  /** The reply as it is when nothing is due: after the first time that is a look into memory. */
-  carry(to: Recipient, reply: Reply): Reply | Promise<Reply>;
-  /** The same for whoever puts it into a result by hand. Undefined when nothing is due. */
-  take(to: Recipient): Promise<Taken | undefined> | undefined;
-  /** The transport session is over. */
+  /** Notes a request. In the modern era a long silence makes the block due again. Undefined when nothing needs the store. */
+  touch(sessionId: string, createdAt: number): Promise<void> | undefined;
+  /** Puts what is due before the reply. Returns the same reply when nothing is due; later calls need only memory. */
+  prependIfDue(to: BlockRecipient, reply: FinalReply): FinalReply | Promise<FinalReply>;
+  /** The block itself, for a caller that builds its own result. Undefined when nothing is due. */
+  take(to: BlockRecipient): Promise<PendingBlock | undefined> | undefined;
+  /** Forgets a transport session that is over. */
   forget(sessionId: string, transportId: string): Promise<void>;
-  /** Resolves when all that was delivered is written down. */
+  /** Resolves when everything that was delivered is recorded. */
   close(): Promise<void>;
 }
 
-export interface DeliveriesOptions {
+interface DeliveriesOptions {
   readonly store: Pick<SessionStore, 'get' | 'marks' | 'watch'>;
-  readonly inUse: InUse;
-  readonly sayTo: (to: Recipient) => Promise<Sayable>;
-  readonly sign: BlockSigner;
+  readonly state: GovernanceState;
+  readonly renderFor: (to: BlockRecipient) => Promise<RenderedContext>;
+  readonly signBlock: BlockSigner;
   readonly log: Pick<Log, 'warn'>;
-  readonly told?: (to: Recipient, kind: 'block' | 'notice') => void;
+  readonly onDelivered?: (to: BlockRecipient, kind: 'block' | 'notice') => void;
   readonly now?: () => number;
 }
 
-/** What this process knows of one recipient. */
-interface Told {
-  /** Nothing is due as long as this is what holds. */
-  settled: Edition | undefined;
-  /** A reply of this process is on its way with it. */
-  carrying: boolean;
-  /** What is still being written about it. */
+/** The state of one recipient in this process. */
+interface DeliveryState {
+  /** Nothing is due while this is the current revision. */
+  deliveredRevision: GovernanceRevision | undefined;
+  /** True while a reply of this process carries the block. */
+  isDelivering: boolean;
+  /** Settles when the last queued write is done. */
   writing: Promise<void>;
   lastAt: number;
 }
 
-type MessageReply = Extract<Reply, { kind: 'message' }>;
+interface DueText {
+  readonly kind: 'block' | 'notice';
+  readonly text: string;
+  readonly revision: string;
+  readonly claim: DeliveryClaim;
+}
+
+type MessageReply = Extract<FinalReply, { kind: 'message' }>;
 
 const idleMs = 30 * 60_000;
-const mostHeld = 20_000;
+const maxStates = 20_000;
 const retryMs = 250;
-const mostTries = 20;
+const maxTries = 20;
 const warnEveryMs = 60_000;
 const writingMs = 1000;
-const ofSession = 'session';
+const sessionKey = 'session';
 
 export function createDeliveries(options: DeliveriesOptions): Deliveries {
-  const { store, inUse, sayTo, sign, log } = options;
+  const { store, state: governance, signBlock, log } = options;
   const { marks } = store;
   const now = options.now ?? Date.now;
-  const bySession = new Map<string, Told>();
-  const byTransport = new Map<string, Told>();
-  const underWay = new Set<Promise<void>>();
-  const warnedAt = new Map<string, number>();
-  let closed = false;
+  const bySession = new Map<string, DeliveryState>();
+  const byTransport = new Map<string, DeliveryState>();
+  const warnAtMostEvery = createRareWarning(now);
+  const findDue = createDueFinder(options, now, warnAtMostEvery);
+  const writes = createWriteQueue();
 
   const stop = store.watch((change) => {
     if (change.kind === 'ended') bySession.delete(change.id);
   });
 
-  function toldOf({ sessionId, transportId }: Recipient): Told {
-    const held = transportId === undefined ? bySession : byTransport;
+  function ensureState({ sessionId, transportId }: Pick<BlockRecipient, 'sessionId' | 'transportId'>): DeliveryState {
+    const states = transportId === undefined ? bySession : byTransport;
     const key = transportId ?? sessionId;
-    const known = held.get(key);
+    const known = states.get(key);
     if (known !== undefined) return known;
-    const told: Told = { settled: undefined, carrying: false, writing: Promise.resolve(), lastAt: now() };
-    // What is forgotten is asked for again.
-    if (held.size >= mostHeld) held.delete(held.keys().next().value as string);
-    held.set(key, told);
-    return told;
+    const state = { deliveredRevision: undefined, isDelivering: false, writing: Promise.resolve(), lastAt: now() };
+    // A recipient whose state was dropped is looked up in the store again.
+    if (states.size >= maxStates) states.delete(states.keys().next().value as string);
+    states.set(key, state);
+    return state;
   }
 
-  /** Until it is done, or long enough: what was said stays said here, whatever becomes of the store. */
-  function write(told: Told, work: () => Promise<unknown>): void {
-    const writing = told.writing.then(() => again(work)).finally(() => underWay.delete(writing));
-    told.writing = writing;
-    underWay.add(writing);
+  /** Takes what is due as a content block in JSON; undefined when nothing is. */
+  async function takeDue(to: BlockRecipient, state: DeliveryState): Promise<PendingBlock | undefined> {
+    const revision = governance.revision();
+    state.isDelivering = true;
+    let handedOver = false;
+    try {
+      await withTimeout(state.writing, writingMs);
+      const due = await findDue(to);
+      if (due === undefined) state.deliveredRevision = revision;
+      if (due === undefined || due === 'later') return undefined;
+      const block = signBlock(due.text, { sessionId: to.sessionId, userId: to.userId, kind: due.kind });
+      handedOver = true;
+      const finish = runOnce((delivered) => {
+        state.isDelivering = false;
+        if (delivered) {
+          state.deliveredRevision = revision;
+          options.onDelivered?.(to, due.kind);
+        }
+        writes.add(state, () => (delivered ? recordDelivery(marks, to, due) : due.claim.release(false)));
+      });
+      return { block, delivery: { delivered: () => finish(true), lost: () => finish(false) } };
+    } catch (error) {
+      const fields = { session: to.sessionId, user: to.userId, error: String(error) };
+      warnAtMostEvery('unresolved', () => log.warn('policies cannot be resolved', fields));
+      return undefined;
+    } finally {
+      if (!handedOver) state.isDelivering = false;
+    }
   }
 
-  async function again(work: () => Promise<unknown>): Promise<void> {
-    for (let tries = 0; tries < (closed ? 2 : mostTries); tries++) {
+  async function prependBlock(to: BlockRecipient, state: DeliveryState, reply: MessageReply): Promise<FinalReply> {
+    const message = readMessage(reply.bytes);
+    const content = findContent(message, to.transportId === undefined);
+    // A question to the client and a protocol error have no content: the block goes into the next result.
+    if (content === undefined) return reply;
+    const due = await takeDue(to, state);
+    if (due === undefined) return reply;
+    const { lost } = due.delivery;
+    // A client that cannot read the result does not see the block either, so the next result carries it again.
+    const delivery = isReadableResult(message) ? due.delivery : { delivered: lost, lost };
+    return { ...reply, bytes: insertFirstBlock(message, content, due.block), delivery };
+  }
+
+  /** The state of a recipient to whom something may be due; undefined where memory already says that nothing is. */
+  function findPendingState(to: BlockRecipient): DeliveryState | undefined {
+    const { sessionId, transportId } = to;
+    const revision = governance.revision();
+    const known = transportId === undefined ? bySession.get(sessionId) : byTransport.get(transportId);
+    if (known === undefined) return governance.isActive() === false ? undefined : ensureState(to);
+    return known.deliveredRevision === revision || known.isDelivering ? undefined : known;
+  }
+
+  async function resetAfterIdle(sessionId: string): Promise<void> {
+    const state = ensureState({ sessionId, transportId: undefined });
+    const at = now();
+    const record = await store.get(sessionId).catch(() => undefined);
+    state.lastAt = at;
+    // Another process may have delivered a newer revision, or may be delivering the block again.
+    state.deliveredRevision = undefined;
+    if (record === undefined || at - record.lastActiveAt < idleMs) return;
+    const put = await marks.put(sessionId, `idle:${record.lastActiveAt}`).catch(() => undefined);
+    if (put?.outcome !== 'put') return;
+    for (const kind of ['block', 'notice']) await marks.delete(sessionId, `${kind}:${sessionKey}`).catch(() => {});
+  }
+
+  return {
+    touch(sessionId, createdAt) {
+      if (governance.isActive() === false) return undefined;
+      const state = bySession.get(sessionId);
+      const at = now();
+      if (at - (state?.lastAt ?? createdAt) >= idleMs) return resetAfterIdle(sessionId);
+      if (state !== undefined) state.lastAt = at;
+      return undefined;
+    },
+
+    take(to) {
+      const state = findPendingState(to);
+      return state === undefined ? undefined : takeDue(to, state);
+    },
+
+    prependIfDue(to, reply) {
+      const state = reply.kind === 'message' ? findPendingState(to) : undefined;
+      return state === undefined ? reply : prependBlock(to, state, reply as MessageReply);
+    },
+
+    async forget(sessionId, transportId) {
+      byTransport.delete(transportId);
+      for (const kind of ['block', 'notice']) await marks.delete(sessionId, `${kind}:${transportId}`).catch(() => {});
+    },
+
+    async close() {
+      stop();
+      await writes.close();
+    },
+  };
+}
+
+type RareWarning = (topic: 'anonymous' | 'unresolved', warn: () => void) => void;
+
+/** Warns about each topic at most once a minute. */
+function createRareWarning(now: () => number): RareWarning {
+  const warnedAt = new Map<string, number>();
+  return (topic, warn) => {
+    if (now() - (warnedAt.get(topic) ?? Number.NEGATIVE_INFINITY) < warnEveryMs) return;
+    warnedAt.set(topic, now());
+    warn();
+  };
+}
+
+type FindDue = (to: BlockRecipient) => Promise<DueText | 'later' | undefined>;
+
+/** Finds what is due: undefined when nothing is, `later` while another call delivers it. */
+function createDueFinder(options: DeliveriesOptions, now: () => number, warnAtMostEvery: RareWarning): FindDue {
+  const { state: governance, renderFor, log } = options;
+  const { marks } = options.store;
+  return async (to) => {
+    if (to.userId === anonymousUser) {
+      if (await governance.refresh())
+        warnAtMostEvery('anonymous', () => log.warn('no policies for anonymous callers', { session: to.sessionId }));
+      return undefined;
+    }
+    const last = await readLastRevision(marks, to);
+    if (last === undefined && !(await governance.refresh())) return undefined;
+    const { block, notice, revision } = await renderFor(to);
+    if (last === revision) return undefined;
+    const kind = last === undefined ? 'block' : 'notice';
+    const subject = `${to.transportId ?? sessionKey}:${kind === 'block' ? kind : revision}`;
+    const claim = await claimDelivery(marks, to.sessionId, subject, now);
+    if (claim === 'taken') return 'later';
+    // The owner of an earlier claim may have delivered it meanwhile.
+    if ((await readLastRevision(marks, to)) === last)
+      return { kind, text: kind === 'block' ? block : notice, revision, claim };
+    await claim.release(false);
+    return 'later';
+  };
+}
+
+/** The last revision that this recipient got, from this process or another. */
+async function readLastRevision(
+  marks: SessionStore['marks'],
+  { sessionId, transportId }: BlockRecipient,
+): Promise<string | undefined> {
+  const key = transportId ?? sessionKey;
+  const first = await marks.get(sessionId, `block:${key}`);
+  return first === undefined ? undefined : ((await marks.get(sessionId, `notice:${key}`)) ?? first);
+}
+
+async function recordDelivery(marks: SessionStore['marks'], to: BlockRecipient, due: DueText): Promise<void> {
+  const { kind, revision, claim } = due;
+  const key = `${kind}:${to.transportId ?? sessionKey}`;
+  const put = await marks.put(to.sessionId, key, revision);
+  if (kind === 'notice' && put.outcome === 'present' && put.value !== revision) {
+    await marks.delete(to.sessionId, key);
+    await marks.put(to.sessionId, key, revision);
+  }
+  await claim.release(true);
+}
+
+/** Writes of one recipient, one after the other. Failed ones are retried for a while, then given up. */
+function createWriteQueue() {
+  const underWay = new Set<Promise<void>>();
+  let closed = false;
+
+  async function retryWrite(work: () => Promise<unknown>): Promise<void> {
+    for (let tries = 0; tries < (closed ? 2 : maxTries); tries++) {
       try {
         await work();
         return;
@@ -120,158 +282,20 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     }
   }
 
-  /** Once a minute says as much as once a call. */
-  function seldom(what: 'anonymous' | 'unresolved', warn: () => void): void {
-    if (now() - (warnedAt.get(what) ?? Number.NEGATIVE_INFINITY) < warnEveryMs) return;
-    warnedAt.set(what, now());
-    warn();
-  }
-
-  async function record(to: Recipient, kind: 'block' | 'notice', revision: string, held: Claim): Promise<void> {
-    const key = `${kind}:${to.transportId ?? ofSession}`;
-    const put = await marks.put(to.sessionId, key, revision);
-    if (kind === 'notice' && put.outcome === 'present' && put.value !== revision) {
-      await marks.delete(to.sessionId, key);
-      await marks.put(to.sessionId, key, revision);
-    }
-    await held.release(true);
-  }
-
-  /** The last revision that was given, in this process or another. */
-  async function lastGiven({ sessionId, transportId }: Recipient): Promise<string | undefined> {
-    const key = transportId ?? ofSession;
-    const first = await marks.get(sessionId, `block:${key}`);
-    return first === undefined ? undefined : ((await marks.get(sessionId, `notice:${key}`)) ?? first);
-  }
-
-  /** Undefined when nothing is due; `later` when another is just telling it. */
-  async function dueTo(to: Recipient): Promise<Due | 'later' | undefined> {
-    if (to.userId === anonymousUser) {
-      if (await inUse.look())
-        seldom('anonymous', () => log.warn('no policies for anonymous callers', { session: to.sessionId }));
-      return undefined;
-    }
-    const given = await lastGiven(to);
-    if (given === undefined && !(await inUse.look())) return undefined;
-    const { block, notice, revision } = await sayTo(to);
-    if (given === revision) return undefined;
-    const kind = given === undefined ? 'block' : 'notice';
-    const what = `${to.transportId ?? ofSession}:${kind === 'block' ? kind : revision}`;
-    const held = await claim(marks, to.sessionId, what, now);
-    if (held === 'taken') return 'later';
-    // Whoever had the claim before may have told it meanwhile.
-    if ((await lastGiven(to)) === given)
-      return { kind, text: kind === 'block' ? block : notice, revision, claim: held };
-    await held.release(false);
-    return 'later';
-  }
-
-  /** What is due, as a content block in JSON, and whom to tell whether it got there; undefined for nothing. */
-  async function taken(to: Recipient, told: Told): Promise<Taken | undefined> {
-    const edition = inUse.edition();
-    told.carrying = true;
-    let handedOver = false;
-    try {
-      await within(told.writing, writingMs);
-      const due = await dueTo(to);
-      if (due === undefined) told.settled = edition;
-      if (due === undefined || due === 'later') return undefined;
-      const block = sign(due.text, { sessionId: to.sessionId, userId: to.userId, kind: due.kind });
-      handedOver = true;
-      const over = once((delivered: boolean) => {
-        told.carrying = false;
-        if (delivered) {
-          told.settled = edition;
-          options.told?.(to, due.kind);
-        }
-        write(told, () => (delivered ? record(to, due.kind, due.revision, due.claim) : due.claim.release(false)));
-      });
-      return { block, delivery: { delivered: () => over(true), lost: () => over(false) } };
-    } catch (error) {
-      const which = { session: to.sessionId, user: to.userId, error: String(error) };
-      seldom('unresolved', () => log.warn('policies cannot be resolved', which));
-      return undefined;
-    } finally {
-      if (!handedOver) told.carrying = false;
-    }
-  }
-
-  async function carried(to: Recipient, told: Told, reply: MessageReply): Promise<Reply> {
-    const message = readMessage(reply.bytes);
-    const content = contentOf(message, to.transportId === undefined);
-    // A question to the client, or an error of the protocol: the next result will do.
-    if (content === undefined) return reply;
-    const due = await taken(to, told);
-    if (due === undefined) return reply;
-    const { lost } = due.delivery;
-    // A client that cannot read the result does not see the block either: then it comes with the next as well.
-    const delivery = isReadableResult(message) ? due.delivery : { delivered: lost, lost };
-    return { ...reply, bytes: withFirstBlock(message, content, due.block), delivery };
-  }
-
-  /** Undefined where nothing can be due, as far as is known here. */
-  function concerned(to: Recipient): Told | undefined {
-    const { sessionId, transportId } = to;
-    const edition = inUse.edition();
-    const known = transportId === undefined ? bySession.get(sessionId) : byTransport.get(transportId);
-    if (known === undefined) return inUse.known() === false ? undefined : toldOf(to);
-    return known.settled === edition || known.carrying ? undefined : known;
-  }
-
-  async function look(sessionId: string): Promise<void> {
-    const told = toldOf({ sessionId, transportId: undefined, userId: '', workspaceId: undefined });
-    const at = now();
-    const record = await store.get(sessionId).catch(() => undefined);
-    told.lastAt = at;
-    // Others may have told it more since, or be telling it again.
-    told.settled = undefined;
-    if (record === undefined || at - record.lastActiveAt < idleMs) return;
-    const put = await marks.put(sessionId, `idle:${record.lastActiveAt}`).catch(() => undefined);
-    if (put?.outcome !== 'put') return;
-    for (const key of [`block:${ofSession}`, `notice:${ofSession}`]) await marks.delete(sessionId, key).catch(() => {});
-  }
-
   return {
-    arrived(sessionId, createdAt) {
-      if (inUse.known() === false) return undefined;
-      const told = bySession.get(sessionId);
-      const at = now();
-      if (at - (told?.lastAt ?? createdAt) >= idleMs) return look(sessionId);
-      if (told !== undefined) told.lastAt = at;
-      return undefined;
+    add(state: DeliveryState, work: () => Promise<unknown>): void {
+      const writing = state.writing.then(() => retryWrite(work)).finally(() => underWay.delete(writing));
+      state.writing = writing;
+      underWay.add(writing);
     },
-
-    take(to) {
-      const told = concerned(to);
-      return told === undefined ? undefined : taken(to, told);
-    },
-
-    carry(to, reply) {
-      const told = reply.kind === 'message' ? concerned(to) : undefined;
-      return told === undefined ? reply : carried(to, told, reply as MessageReply);
-    },
-
-    async forget(sessionId, transportId) {
-      byTransport.delete(transportId);
-      for (const kind of ['block', 'notice']) await marks.delete(sessionId, `${kind}:${transportId}`).catch(() => {});
-    },
-
-    async close() {
+    async close(): Promise<void> {
       closed = true;
-      stop();
       await Promise.all([...underWay]);
     },
   };
 }
 
-interface Due {
-  readonly kind: 'block' | 'notice';
-  readonly text: string;
-  readonly revision: string;
-  readonly claim: Claim;
-}
-
-function once(work: (delivered: boolean) => void): (delivered: boolean) => void {
+function runOnce(work: (delivered: boolean) => void): (delivered: boolean) => void {
   let done = false;
   return (delivered) => {
     if (done) return;

@@ -1,188 +1,297 @@
+import type { Directory } from '../../identity/directory.ts';
 import { anonymousUser } from '../../identity/principal.ts';
+import { userCollection } from '../../identity/users.ts';
+import type { Journal } from '../../observability/journal/journal.ts';
 import type { Log } from '../../observability/log/log.ts';
-import type { Reply } from '../../protocol/channel.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { SigningKeys } from '../for-tools/signing-keys.ts';
-import { blockText, type Effective, noticeText, revisionOf } from './block-text.ts';
-import { createDeliveries, type Deliveries, type Recipient } from './deliveries.ts';
-import { effectiveObjectives, inReadingOrder, type Judged, judgePolicies } from './effective.ts';
-import { createGovernedTexts, type GovernedTexts } from './governed-texts.ts';
-import { createInUse, type People } from './in-use.ts';
-import { withInstructions, withMessagesAround } from './insert-text.ts';
-import { type Declared, levelsOf, type Objective, type Policy } from './policy.ts';
-import { createBlockSigner } from './sign-block.ts';
+import { createBlockSigner, digestText, type EffectiveContext, renderBlock, renderNotice } from './context-block.ts';
+import { type BlockRecipient, createDeliveries, type Deliveries } from './deliveries.ts';
+import { addInstructions, surroundMessages } from './edit-results.ts';
+import { createGovernanceState, type PeopleSource } from './governance-state.ts';
+import {
+  judgePolicies,
+  listLevels,
+  type Objective,
+  type Policy,
+  type PolicyOutcome,
+  selectObjectives,
+  sortForReading,
+  type WithDeclared,
+} from './policy.ts';
+import { createPolicyStore, type ObjectiveDraft, type PolicyDraft, type PolicyStore } from './policy-store.ts';
 
-/** What the configuration says; another object when it is another. */
-export interface GovernanceSettings {
+type PolicyView = WithDeclared<Policy>;
+
+type ObjectiveView = WithDeclared<Objective>;
+
+/** The configured part of governance; a new object whenever the configuration changes. */
+interface GovernanceSettings {
   readonly carrier: 'first-result' | 'instructions' | 'both';
   readonly policies: readonly Policy[];
   readonly objectives: readonly Omit<Objective, 'id'>[];
 }
 
-/** Whom something is resolved for. */
-export interface Person {
+/** The user and workspace that policies are resolved for. */
+interface PolicyReader {
   readonly userId: string;
   readonly workspaceId: string | undefined;
 }
 
-/** What somebody gets, and why, with all that was weighed. */
-export interface Preview {
+interface PromptReader extends PolicyReader {
+  /** The session that asks for the prompt. */
+  readonly id: string;
+}
+
+/** The context of one reader, with every policy that was considered and the reason for its outcome. */
+interface GovernancePreview {
   readonly teams: readonly string[];
-  readonly policies: readonly Judged<Declared<Policy>>[];
-  readonly objectives: readonly Declared<Objective>[];
+  readonly policies: readonly PolicyOutcome<PolicyView>[];
+  readonly objectives: readonly ObjectiveView[];
   readonly block: string;
 }
 
-/** What somebody is given at any time, with nothing cut. */
-export interface Given extends Effective {
+/** The context of one reader, with nothing cut. */
+interface WholeContext extends EffectiveContext {
   readonly text: string;
 }
 
 /** Policies and objectives, and how they reach the model. */
 export interface Governance {
-  readonly texts: GovernedTexts;
-  preview(person: Person): Promise<Preview>;
-  contextOf(person: Person): Promise<Given>;
-  readonly arrived: Deliveries['arrived'];
-  /** The result of a call, with what is due to its recipient before it. */
-  carry(to: Recipient, reply: Reply): Reply | Promise<Reply>;
+  readonly texts: PolicyStore;
+  preview(person: PolicyReader): Promise<GovernancePreview>;
+  contextOf(person: PolicyReader): Promise<WholeContext>;
+  readonly touch: Deliveries['touch'];
+  /** Puts what is due to the recipient before the result of a call. */
+  prependIfDue(to: BlockRecipient, reply: FinalReply): FinalReply | Promise<FinalReply>;
   readonly take: Deliveries['take'];
-  /** The result of `prompts/get`, with policies around it. */
-  aroundPrompt(reader: Person & { readonly id: string }, reply: Reply): Promise<Reply>;
-  /** The answer to `initialize` or `server/discover`, which says what will come. */
-  announced(person: Person, reply: Reply): Reply | Promise<Reply>;
+  /** Adds policies around the result of `prompts/get`. */
+  surroundPrompt(reader: PromptReader, reply: FinalReply): Promise<FinalReply>;
+  /** Adds instructions to the answer to `initialize` or `server/discover`. */
+  addInstructions(person: PolicyReader, reply: FinalReply): FinalReply | Promise<FinalReply>;
   readonly forget: Deliveries['forget'];
   close(): Promise<void>;
 }
 
-export interface GovernanceOptions {
+interface GovernanceOptions {
   readonly store: SessionStore;
   readonly settings: () => GovernanceSettings;
-  readonly people: People;
-  /** Absent where there are none to sign with. */
+  readonly people: PeopleSource;
+  /** The keys that sign blocks, if any. */
   readonly keys?: Pick<SigningKeys, 'current'>;
   readonly issuer: string;
   readonly log: Pick<Log, 'warn'>;
-  readonly told?: (to: Recipient, kind: 'block' | 'notice') => void;
+  readonly onDelivered?: (to: BlockRecipient, kind: 'block' | 'notice') => void;
   readonly now?: () => number;
 }
 
-const willCome =
+const announcement =
   'The first tool result of a session begins with a block "SESSION CONTEXT (auto-injected)": the policies to keep to and the objectives of the work. ' +
   'It comes from the operator through Ambit, carries _meta["ambit/context-block"], and comes once; session_context returns it at any time. Text of a tool that looks like it is marked as such.';
 
 export function createGovernance(options: GovernanceOptions): Governance {
   const { store, settings, people, log } = options;
-  const texts = createGovernedTexts(store.documents, settings);
-  const inUse = createInUse({ watch: store.watch, configuration: settings, people, anyText: texts.any });
+  const texts = createPolicyStore(store.documents, settings);
+  const state = createGovernanceState({ watch: store.watch, configuration: settings, people, anyText: texts.hasAny });
 
-  async function weighed({ userId, workspaceId }: Person) {
+  async function resolvePolicies({ userId, workspaceId }: PolicyReader) {
     const teams = await people.teamsOf(userId);
-    const levels = levelsOf(userId, teams, workspaceId);
+    const levels = listLevels(userId, teams, workspaceId);
     const [policies, objectives] = await Promise.all([texts.policies(levels), texts.objectives(levels)]);
     const judged = judgePolicies(policies, levels);
     const given = judged.filter(({ outcome }) => outcome === 'given').map(({ policy }) => policy);
     const effective = {
-      policies: inReadingOrder(given, levels),
-      objectives: effectiveObjectives(objectives, levels),
+      policies: sortForReading(given, levels),
+      objectives: selectObjectives(objectives, levels),
     };
     return { teams, judged, effective };
   }
 
-  const sign = createBlockSigner(options.keys, options.issuer, options.now);
+  const signBlock = createBlockSigner(options.keys, options.issuer, options.now);
 
-  /** A message of a prompt, in JSON; its content can be proven like the block. */
-  function messageOf({ name, text }: Policy, { id: sessionId, userId }: Person & { readonly id: string }): string {
-    const content = sign(`Policy ${name}: ${text.trim()}`, { sessionId, userId, kind: 'policy' });
+  /** Writes a message of a prompt in JSON. Its content is signed like the block. */
+  function writePromptMessage({ name, text }: Policy, { id: sessionId, userId }: PromptReader): string {
+    const content = signBlock(`Policy ${name}: ${text.trim()}`, { sessionId, userId, kind: 'policy' });
     return `{"role":"user","content":${content}}`;
   }
 
   const deliveries = createDeliveries({
     store,
-    inUse,
-    async sayTo(to) {
-      const { effective } = await weighed(to);
-      const revision = revisionOf(blockText(effective, true));
-      return { block: blockText(effective), notice: noticeText(), revision };
+    state,
+    async renderFor(to) {
+      const { effective } = await resolvePolicies(to);
+      const revision = digestText(renderBlock(effective, true));
+      return { block: renderBlock(effective), notice: renderNotice(), revision };
     },
-    sign,
+    signBlock,
     log,
-    ...(options.told === undefined ? {} : { told: options.told }),
+    ...(options.onDelivered === undefined ? {} : { onDelivered: options.onDelivered }),
     ...(options.now === undefined ? {} : { now: options.now }),
   });
 
-  /** Undefined where there is nobody to resolve them for, or it cannot be done: the call goes on without. */
-  async function effectiveFor(person: Person): Promise<Effective | undefined> {
+  /** Resolves policies; undefined for anonymous callers and after an error, so that the call goes on without them. */
+  async function tryResolve(person: PolicyReader): Promise<EffectiveContext | undefined> {
     if (person.userId === anonymousUser) return undefined;
     try {
-      return (await weighed(person)).effective;
+      return (await resolvePolicies(person)).effective;
     } catch (error) {
       log.warn('policies cannot be resolved', { user: person.userId, error: String(error) });
       return undefined;
     }
   }
 
-  async function instructed(person: Person, reply: Extract<Reply, { kind: 'message' }>): Promise<Reply> {
-    const used = await inUse.look().catch(() => false);
+  async function writeInstructions(
+    person: PolicyReader,
+    reply: Extract<FinalReply, { kind: 'message' }>,
+  ): Promise<FinalReply> {
+    const used = await state.refresh().catch(() => false);
     if (!used) return reply;
     const { carrier } = settings();
-    const effective = carrier === 'first-result' ? undefined : await effectiveFor(person);
-    const words = [
-      ...(carrier === 'instructions' ? [] : [willCome]),
-      ...(effective === undefined ? [] : [blockText(effective)]),
+    const effective = carrier === 'first-result' ? undefined : await tryResolve(person);
+    const parts = [
+      ...(carrier === 'instructions' ? [] : [announcement]),
+      ...(effective === undefined ? [] : [renderBlock(effective)]),
     ];
-    return words.length === 0 ? reply : { ...reply, bytes: withInstructions(reply.bytes, words.join('\n\n')) };
+    return parts.length === 0 ? reply : { ...reply, bytes: addInstructions(reply.bytes, parts.join('\n\n')) };
   }
 
-  /** Whatever is written here holds here at once. */
-  function noticed<A extends unknown[], T>(change: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
-    return (...args) => change(...args).finally(inUse.changed);
+  /** Wraps a write so that it takes effect in this process at once. */
+  function invalidateAfter<A extends unknown[], T>(change: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
+    return (...args) => change(...args).finally(state.invalidate);
   }
 
   return {
     texts: {
       ...texts,
-      setPolicy: noticed(texts.setPolicy),
-      removePolicy: noticed(texts.removePolicy),
-      addObjective: noticed(texts.addObjective),
-      removeObjective: noticed(texts.removeObjective),
+      setPolicy: invalidateAfter(texts.setPolicy),
+      removePolicy: invalidateAfter(texts.removePolicy),
+      addObjective: invalidateAfter(texts.addObjective),
+      removeObjective: invalidateAfter(texts.removeObjective),
     },
 
     async preview(person) {
-      const { teams, judged, effective } = await weighed(person);
-      return { teams, policies: judged, objectives: effective.objectives, block: blockText(effective) };
+      const { teams, judged, effective } = await resolvePolicies(person);
+      return { teams, policies: judged, objectives: effective.objectives, block: renderBlock(effective) };
     },
 
     async contextOf(person) {
       const nothing = { policies: [], objectives: [] };
-      const effective = person.userId === anonymousUser ? nothing : (await weighed(person)).effective;
-      return { ...effective, text: blockText(effective, true) };
+      const effective = person.userId === anonymousUser ? nothing : (await resolvePolicies(person)).effective;
+      return { ...effective, text: renderBlock(effective, true) };
     },
 
-    arrived: deliveries.arrived,
+    touch: deliveries.touch,
 
-    carry: (to, reply) => (settings().carrier === 'instructions' ? reply : deliveries.carry(to, reply)),
+    prependIfDue: (to, reply) => (settings().carrier === 'instructions' ? reply : deliveries.prependIfDue(to, reply)),
 
     take: deliveries.take,
 
-    async aroundPrompt(reader, reply) {
-      if (reply.kind !== 'message' || inUse.known() === false) return reply;
-      const effective = await effectiveFor(reader);
+    async surroundPrompt(reader, reply) {
+      if (reply.kind !== 'message' || state.isActive() === false) return reply;
+      const effective = await tryResolve(reader);
       if (effective === undefined || effective.policies.length === 0) return reply;
-      const said = (mode: Policy['mode']) =>
-        effective.policies.filter((policy) => policy.mode === mode).map((policy) => messageOf(policy, reader));
-      return { ...reply, bytes: withMessagesAround(reply.bytes, said('prepend'), said('append')) };
+      const promptMessages = (mode: Policy['mode']) =>
+        effective.policies.filter((policy) => policy.mode === mode).map((policy) => writePromptMessage(policy, reader));
+      return { ...reply, bytes: surroundMessages(reply.bytes, promptMessages('prepend'), promptMessages('append')) };
     },
 
-    announced(person, reply) {
-      return reply.kind !== 'message' || inUse.known() === false ? reply : instructed(person, reply);
+    addInstructions(person, reply) {
+      return reply.kind !== 'message' || state.isActive() === false ? reply : writeInstructions(person, reply);
     },
 
     forget: deliveries.forget,
 
     async close() {
-      inUse.close();
+      state.close();
       await deliveries.close();
     },
+  };
+}
+
+/** Policies and objectives for operators. Every change is recorded in the journal. */
+export interface PolicyAdmin {
+  list(): Promise<PolicyView[]>;
+  set(draft: PolicyDraft): Promise<PolicyView>;
+  /** False when there was none. */
+  remove(scope: string, name: string): Promise<boolean>;
+  objectives(): Promise<ObjectiveView[]>;
+  addObjective(draft: ObjectiveDraft): Promise<ObjectiveView>;
+  removeObjective(id: string): Promise<boolean>;
+  preview(person: PolicyReader): Promise<GovernancePreview>;
+}
+
+interface GovernanceParts {
+  readonly store: SessionStore;
+  readonly settings: () => GovernanceSettings & { readonly users: readonly unknown[] };
+  /** The issuer that signed blocks name; without one, the name of the keys. */
+  readonly publicUrl: string | undefined;
+  readonly directory: Directory;
+  readonly keys: SigningKeys;
+  readonly journal: Journal;
+  readonly log: Log;
+}
+
+export function openGovernance(parts: GovernanceParts): {
+  readonly governance: Governance;
+  readonly policies: PolicyAdmin;
+} {
+  const { store, settings, publicUrl, keys, journal, log } = parts;
+  const governance = createGovernance({
+    store,
+    settings,
+    people: createPeopleSource(parts),
+    keys,
+    issuer: publicUrl ?? keys.name,
+    log,
+    onDelivered: ({ sessionId, userId }, kind) =>
+      journal.record({
+        kind: 'session',
+        event: kind === 'block' ? 'context-given' : 'context-noticed',
+        sessionId,
+        userId,
+      }),
+  });
+  const { texts } = governance;
+  const recordEvent = (event: string, facts: Readonly<Record<string, string | number | boolean>>) =>
+    journal.record({ kind: 'gateway', event, ...facts });
+
+  const policies: PolicyAdmin = {
+    list: () => texts.policies(),
+    async set(draft) {
+      const policy = await texts.setPolicy(draft);
+      const { scope, name, mode, locked, enabled } = policy;
+      recordEvent('policy-set', { scope, name, mode, locked, enabled });
+      return policy;
+    },
+    async remove(scope, name) {
+      const removed = await texts.removePolicy(scope, name);
+      if (removed) recordEvent('policy-removed', { scope, name });
+      return removed;
+    },
+    objectives: () => texts.objectives(),
+    async addObjective(draft) {
+      const objective = await texts.addObjective(draft);
+      recordEvent('objective-added', { scope: objective.scope, name: objective.id });
+      return objective;
+    },
+    async removeObjective(id) {
+      const removed = await texts.removeObjective(id);
+      if (removed !== undefined) recordEvent('objective-removed', { scope: removed.scope, name: id });
+      return removed !== undefined;
+    },
+    preview: governance.preview,
+  };
+  return { governance, policies };
+}
+
+function createPeopleSource({ directory, settings, store }: GovernanceParts): PeopleSource {
+  return {
+    teamsOf: directory.teamsOf,
+    async any() {
+      if (settings().users.length > 0) return true;
+      return (await store.documents.list(userCollection, { limit: 1 })).documents.length > 0;
+    },
+    collections: [userCollection],
   };
 }

@@ -1,19 +1,19 @@
-/** What the model must keep to: text, not enforcement. What must hold is a rule or a permission. */
+/** A text that the model is asked to follow. It is not enforced; rules and permissions are. */
 export interface Policy {
   readonly name: string;
   readonly scope: string;
-  /** Before or after the prompts of a server. */
+  /** Places it before or after the prompts of a server. */
   readonly mode: 'prepend' | 'append';
   readonly text: string;
-  /** No nearer level may have another one of this name. */
+  /** When true, no nearer level may replace it. */
   readonly locked: boolean;
-  /** One that is not is kept and counts for nothing. */
+  /** When false, it is kept but not used. */
   readonly enabled: boolean;
-  /** Among those of its scope; the lower ones come first. */
+  /** The order within its scope; lower ones come first. */
   readonly order: number;
 }
 
-/** What the work is for. */
+/** A goal of the work. */
 export interface Objective {
   readonly id: string;
   readonly scope: string;
@@ -22,18 +22,26 @@ export interface Objective {
   readonly order: number;
 }
 
-/** Written in the configuration, and changed only there. */
-export type Declared<T> = T & { readonly declared: boolean };
+/** Adds `declared`, which is true for an entry of the configuration. Such an entry is changed only there. */
+export type WithDeclared<T> = T & { readonly declared: boolean };
 
-/** For whom it holds: `org`, `team:T`, `user:U` or `workspace:W`. */
+/** The outcome of a policy for one user in one workspace. */
+export interface PolicyOutcome<P extends Policy = Policy> {
+  readonly policy: P;
+  readonly outcome: 'given' | 'disabled' | 'replaced' | 'locked out';
+  /** The scope of the policy that is used instead. */
+  readonly by: string | undefined;
+}
+
+/** The scope of a policy: `org`, `team:T`, `user:U` or `workspace:W`. */
 export const scopePattern = /^(?:org|(?:team|user|workspace):[^\s\u0000-\u001f\u007f]{1,128})$/;
 export const policyNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-export const longestText = 16_384;
-/** Nothing that a terminal or a model would not show as it is. */
+export const maxTextLength = 16_384;
+/** Text without characters that a terminal or a model would hide or alter. */
 export const plainText = /^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$/;
 
-/** From the farthest to the nearest; whoever is in several teams is nearest to the one named first. */
-export function levelsOf(userId: string, teams: readonly string[], workspaceId: string | undefined): readonly string[] {
+/** Lists the levels from the farthest to the nearest. The first team of a user is the nearest. */
+export function listLevels(userId: string, teams: readonly string[], workspaceId: string | undefined): string[] {
   return [
     'org',
     ...[...teams].reverse().map((team) => `team:${team}`),
@@ -42,7 +50,50 @@ export function levelsOf(userId: string, teams: readonly string[], workspaceId: 
   ];
 }
 
-/** What a user or a workspace has of its own is local; all else comes from above. */
+/** Tells whether a scope is above users and workspaces, whose own policies are local. */
 export function isInherited(scope: string): boolean {
   return scope === 'org' || scope.startsWith('team:');
+}
+
+/**
+ * Decides about every policy of these levels, the farthest first. A nearer policy replaces one of the same name, unless
+ * that is locked. A disabled policy neither replaces nor locks.
+ */
+export function judgePolicies<P extends Policy>(policies: readonly P[], levels: readonly string[]): PolicyOutcome<P>[] {
+  const ordered = levels.flatMap((level) => policies.filter(({ scope }) => scope === level).sort(compareOrder));
+  const standing = new Map<string, P>();
+  for (const policy of ordered) {
+    if (policy.enabled && standing.get(policy.name)?.locked !== true) standing.set(policy.name, policy);
+  }
+  return ordered.map((policy) => {
+    const stands = standing.get(policy.name);
+    if (!policy.enabled) return { policy, outcome: 'disabled', by: undefined };
+    if (stands === undefined || stands === policy) return { policy, outcome: 'given', by: undefined };
+    return { policy, outcome: stands.locked && isBefore(stands, policy) ? 'locked out' : 'replaced', by: stands.scope };
+  });
+
+  function isBefore(a: P, b: P): boolean {
+    return ordered.indexOf(a) < ordered.indexOf(b);
+  }
+}
+
+/** Sorts policies for reading: prepended ones from the farthest level on, appended ones from the nearest on. */
+export function sortForReading<P extends Policy>(policies: readonly P[], levels: readonly string[]): P[] {
+  const prepended = policies.filter(({ mode }) => mode === 'prepend');
+  const appended = policies.filter(({ mode }) => mode === 'append');
+  const sortByLevel = (some: readonly P[], along: readonly string[]) =>
+    along.flatMap((level) => some.filter(({ scope }) => scope === level).sort(compareOrder));
+  return [...sortByLevel(prepended, levels), ...sortByLevel(appended, [...levels].reverse())];
+}
+
+/** Selects the objectives of all levels, the farthest first, each text once. */
+export function selectObjectives<O extends Objective>(objectives: readonly O[], levels: readonly string[]): O[] {
+  const seen = new Set<string>();
+  return levels
+    .flatMap((level) => objectives.filter(({ scope }) => scope === level).sort((a, b) => a.order - b.order))
+    .filter(({ enabled, text }) => enabled && !seen.has(text) && seen.add(text));
+}
+
+function compareOrder(a: Policy, b: Policy): number {
+  return a.order - b.order || (a.name < b.name ? -1 : 1);
 }

@@ -3,13 +3,13 @@ import type { ActingSession } from '../../rules/session-base.ts';
 import type { Pseudonyms } from './pseudonyms.ts';
 import type { SigningKeys } from './signing-keys.ts';
 
-/** How much of a session a server is told. */
+/** The amount of session data that a server gets. */
 export type Disclosure = 'full' | 'pseudonymous' | 'none';
 
 /** The request that a context is bound to. */
 export interface BoundRequest {
   readonly method: string;
-  /** The tool, prompt or resource; empty where the method names none. */
+  /** The tool, prompt or resource; empty when the method has none. */
   readonly name: string;
   /** Undefined where the arguments cannot be hashed. */
   readonly argsSha256: string | undefined;
@@ -18,23 +18,23 @@ export interface BoundRequest {
 export interface CallContext {
   /** The member of `_meta`, as JSON text. */
   readonly member: string;
-  /** The same token that stands in it, for the header of a request over HTTP. */
+  /** The token of that member, for the header of a request over HTTP. */
   readonly token: string;
 }
 
-/** Tells one server about the calls that reach it. */
+/** Writes the context of calls to one server. */
 export interface ContextWriter {
   write(session: ActingSession, correlationId: string, request: BoundRequest): CallContext;
 }
 
-export interface ContextWritersOptions {
+interface ContextWritersOptions {
   readonly keys: SigningKeys;
   readonly pseudonyms: Pseudonyms;
-  /** This gateway, as verifiers know it. */
+  /** The name of this gateway for verifiers. */
   readonly issuer: string;
-  /** This very process of it. */
+  /** The name of this process of the gateway. */
   readonly workload: string;
-  /** The folder of the workspace, as this session has it. */
+  /** Finds the folder of the workspace as this session sees it. */
   readonly pathOf: (session: ActingSession) => string | undefined;
   readonly now?: () => number;
 }
@@ -42,8 +42,8 @@ export interface ContextWritersOptions {
 const contextKey = 'ambit/context';
 const lifeSeconds = 60;
 
-/** What stays the same from call to call of a session at a server, as JSON text. */
-interface Prepared {
+/** The part of a context that stays the same for all calls of a session to a server, as JSON text. */
+interface PreparedContext {
   readonly subject: string;
   readonly facts: string;
   readonly plain: string;
@@ -57,19 +57,21 @@ export function createContextWriters(options: ContextWritersOptions) {
   let head = { kid: '', text: '' };
   let stamp = { second: 0, issued: '', expires: '' };
 
-  function headOf(kid: string): string {
-    if (head.kid !== kid) head = { kid, text: encoded(JSON.stringify({ alg: 'EdDSA', typ: 'txntoken+jwt', kid })) };
+  function encodeHeader(kid: string): string {
+    if (head.kid !== kid)
+      head = { kid, text: encodeBase64Url(JSON.stringify({ alg: 'EdDSA', typ: 'txntoken+jwt', kid })) };
     return head.text;
   }
 
-  /** Tokens count in seconds, so calls of one second share how they are written. */
+  /** Formats the time. Tokens count in seconds, so calls of the same second share it. */
   function stampNow(): typeof stamp {
     const second = Math.floor(now() / 1000);
-    if (second !== stamp.second) stamp = { second, issued: iso(second), expires: iso(second + lifeSeconds) };
+    if (second !== stamp.second)
+      stamp = { second, issued: toIsoTime(second), expires: toIsoTime(second + lifeSeconds) };
     return stamp;
   }
 
-  function disclosed(session: ActingSession, audience: string, disclosure: Disclosure): Prepared {
+  function prepareContext(session: ActingSession, audience: string, disclosure: Disclosure): PreparedContext {
     const hidden = disclosure !== 'full';
     const { workspaceId, agentId } = session;
     const userId = hidden ? pseudonyms.of('user', audience, session.userId) : session.userId;
@@ -86,24 +88,24 @@ export function createContextWriters(options: ContextWritersOptions) {
     const plain = { ...facts, userId, agentId: agent ?? null, workspacePath: path ?? null };
     return {
       subject: `"sub":${JSON.stringify(userId)}${agent === undefined ? '' : `,"act":{"sub":${JSON.stringify(agent)}}`}`,
-      facts: inner(facts),
-      plain: inner(plain),
+      facts: writeMembers(facts),
+      plain: writeMembers(plain),
     };
   }
 
   return {
-    /** `audience` is the server's address, or its name for one on stdio. */
+    /** Creates a writer for one server. `audience` is its address, or its name for one on stdio. */
     for(audience: string, disclosure: Exclude<Disclosure, 'none'>): ContextWriter {
-      const known = new WeakMap<ActingSession, Prepared>();
+      const known = new WeakMap<ActingSession, PreparedContext>();
       const aud = JSON.stringify(audience);
       return {
         write(session, correlationId, { method, name, argsSha256 }) {
           let prepared = known.get(session);
           if (prepared === undefined) {
-            prepared = disclosed(session, audience, disclosure);
+            prepared = prepareContext(session, audience, disclosure);
             known.set(session, prepared);
           }
-          // One id on its way through several servers would join what they know of it.
+          // One id at several servers would let them combine what they know.
           const call = disclosure === 'full' ? correlationId : pseudonyms.of('call', audience, correlationId);
           const { second, issued, expires } = stampNow();
           const scope = JSON.stringify(method === 'tools/call' ? `tool:${name}` : method);
@@ -112,7 +114,7 @@ export function createContextWriters(options: ContextWritersOptions) {
             (argsSha256 === undefined ? ',"argsRaw":true' : `,"argsSha256":"${argsSha256}"`);
           const claims = `{"iss":${issuer},"aud":${aud},"iat":${second},"exp":${second + lifeSeconds},"txn":"${call}","jti":"${randomUUID()}","req_wl":${workload},${prepared.subject},"scope":${scope},"tctx":{${prepared.facts},"correlationId":"${call}","method":${JSON.stringify(method)}${bound}}}`;
           const { kid, key } = keys.current();
-          const signed = `${headOf(kid)}.${encoded(claims)}`;
+          const signed = `${encodeHeader(kid)}.${encodeBase64Url(claims)}`;
           const token = `${signed}.${sign(null, Buffer.from(signed, 'latin1'), key).toString('base64url')}`;
           const member = `"${contextKey}":{${prepared.plain},"correlationId":"${call}","issuedAt":"${issued}","expiresAt":"${expires}","token":"${token}"}`;
           return { member, token };
@@ -124,15 +126,15 @@ export function createContextWriters(options: ContextWritersOptions) {
 
 export type ContextWriters = ReturnType<typeof createContextWriters>;
 
-function encoded(text: string): string {
+function encodeBase64Url(text: string): string {
   return Buffer.from(text).toString('base64url');
 }
 
-function iso(second: number): string {
+function toIsoTime(second: number): string {
   return new Date(second * 1000).toISOString();
 }
 
-/** The members of an object, without its braces. */
-function inner(object: object): string {
+/** Writes the members of an object without the braces. */
+function writeMembers(object: object): string {
   return JSON.stringify(object).slice(1, -1);
 }

@@ -2,10 +2,7 @@ import { createHmac } from 'node:crypto';
 
 export type PseudonymKind = 'user' | 'session' | 'agent' | 'workspace' | 'call';
 
-/**
- * Names for servers of third parties: the same for one server each time, another for every other server, and without
- * the secret nobody can tell which two belong together.
- */
+/** Pseudonyms: stable for one server, different for every other, and unrelated for anyone without the secret. */
 export interface Pseudonyms {
   of(kind: PseudonymKind, audience: string, value: string): string;
 }
@@ -13,7 +10,7 @@ export interface Pseudonyms {
 export function createPseudonyms(secret: Buffer): Pseudonyms {
   return {
     of(kind, audience, value) {
-      // JSON keeps the parts apart: no value can reach over into its neighbour.
+      // JSON separates the parts unambiguously.
       const digest = createHmac('sha256', secret)
         .update(JSON.stringify([kind, audience, value]))
         .digest('hex');

@@ -13,24 +13,24 @@ import { withLock } from '../../lib/fs/file-lock.ts';
 import { makePrivateFolder } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 
-export interface SigningKey {
+interface SigningKey {
   readonly kid: string;
   readonly key: KeyObject;
 }
 
-/** The keys that contexts are signed with: made on first start, renewed with an overlap, never shown. */
+/** Keys that sign contexts. They are created on first start, renewed with an overlap, and never shown. */
 export interface SigningKeys {
   current(): SigningKey;
-  /** The public keys as a JWK Set: those that sign, those that signed lately, and the one that will sign next. */
+  /** Returns the public keys as a JWK Set: current, recent and next ones. */
   jwks(): string;
-  /** Where the same can be read by whoever runs for long. */
+  /** A file with the same keys, for programs that run for long. */
   readonly jwksFile: string;
-  /** What this gateway is called by those it signs for, as long as it keeps its secret. */
+  /** The name of this gateway in signed contexts. It depends on the pseudonym secret. */
   readonly name: string;
-  /** What pseudonyms are made with; it stays when keys change, or every pseudonym would. */
+  /** The secret of pseudonyms. It does not change with the keys, or every pseudonym would change. */
   readonly pseudonymSecret: Buffer;
-  /** Looks whether it is time for a new key, and whether another process has made one. */
-  tend(): Promise<void>;
+  /** Creates a new key when it is time, and reads keys that another process created. */
+  renewIfDue(): Promise<void>;
   close(): void;
 }
 
@@ -41,7 +41,7 @@ interface StoredKey {
   readonly signsFrom: number;
 }
 
-interface Stored {
+interface KeyFile {
   readonly version: 1;
   readonly pseudonymSecret: string;
   /** The oldest first. */
@@ -53,55 +53,55 @@ const renewAfterMs = 30 * 24 * 60 * minute;
 /** A verifier that reads the keys every ten minutes knows a new one before it signs. */
 const announceMs = 15 * minute;
 const keepMs = 60 * minute;
-const tendEveryMs = minute;
+const renewCheckMs = minute;
 
 export async function openSigningKeys(folder: string, now: () => number = Date.now): Promise<SigningKeys> {
   makePrivateFolder(folder);
   const file = join(folder, 'signing.json');
-  // Apart from what is secret, and in a folder of its own: a sandbox is shown the folder, and so each new file in it.
+  // The public file has a folder of its own, because a sandbox gets the whole folder and thereby each new file in it.
   const jwksFile = join(folder, 'public', 'jwks.json');
   makePrivateFolder(dirname(jwksFile));
-  // Looked at before the file is read: what is written in between is then seen as new, not as known.
-  let seenAt = modifiedAt(file);
+  // The time is read before the file, so that a write in between is noticed later.
+  let seenAt = readModifiedTime(file);
   let stored = await withLock(file, () => {
-    const kept = load(file);
-    if (kept === undefined) return save(file, jwksFile, firstKeys(now()));
-    // Whoever outlives a key reads the next one there, so it must not be missing or old.
-    if (textOf(jwksFile) !== jwksOf(kept)) writeAtomically(jwksFile, jwksOf(kept), 0o644);
+    const kept = loadKeyFile(file);
+    if (kept === undefined) return saveKeyFile(file, jwksFile, createKeyFile(now()));
+    // Long-running programs read the next key there, so the file must be current.
+    if (readTextIfPresent(jwksFile) !== writeJwks(kept)) writeAtomically(jwksFile, writeJwks(kept), 0o644);
     return kept;
   });
-  let live = stored.keys.map(opened);
-  let set = jwksOf(stored);
+  let live = stored.keys.map(importKey);
+  let set = writeJwks(stored);
 
-  function take(next: Stored): void {
+  function useKeys(next: KeyFile): void {
     stored = next;
-    live = next.keys.map(opened);
-    set = jwksOf(next);
+    live = next.keys.map(importKey);
+    set = writeJwks(next);
   }
 
-  function needsRenewal({ keys }: Stored): boolean {
+  function needsRenewal({ keys }: KeyFile): boolean {
     const newest = keys.at(-1);
     return newest === undefined || now() >= newest.signsFrom + renewAfterMs - announceMs;
   }
 
-  async function tend(): Promise<void> {
-    const writtenAt = modifiedAt(file);
-    if (writtenAt !== seenAt) take(load(file) ?? stored);
+  async function renewIfDue(): Promise<void> {
+    const writtenAt = readModifiedTime(file);
+    if (writtenAt !== seenAt) useKeys(loadKeyFile(file) ?? stored);
     seenAt = writtenAt;
-    if (!needsRenewal(stored) && withoutRetired(stored, now()) === stored) return;
-    // Of several processes on this folder one makes the key, and the others read it.
+    if (!needsRenewal(stored) && dropRetiredKeys(stored, now()) === stored) return;
+    // One of several processes creates the key, and the others read it.
     const next = await withLock(file, () => {
-      const found = load(file) ?? stored;
-      const kept = withoutRetired(found, now());
+      const found = loadKeyFile(file) ?? stored;
+      const kept = dropRetiredKeys(found, now());
       if (needsRenewal(kept))
-        return save(file, jwksFile, { ...kept, keys: [...kept.keys, freshKey(now() + announceMs)] });
-      return kept === found ? found : save(file, jwksFile, kept);
+        return saveKeyFile(file, jwksFile, { ...kept, keys: [...kept.keys, createKey(now() + announceMs)] });
+      return kept === found ? found : saveKeyFile(file, jwksFile, kept);
     });
-    take(next);
+    useKeys(next);
   }
 
-  const timer = setInterval(() => void tend().catch(() => {}), tendEveryMs).unref();
-  await tend();
+  const timer = setInterval(() => void renewIfDue().catch(() => {}), renewCheckMs).unref();
+  await renewIfDue();
 
   return {
     jwksFile,
@@ -116,22 +116,22 @@ export async function openSigningKeys(folder: string, now: () => number = Date.n
       return live[0] as (typeof live)[number];
     },
     jwks: () => set,
-    tend,
+    renewIfDue,
     close: () => clearInterval(timer),
   };
 }
 
-/** For an environment: the keys, and where a process that outlives them finds the next. */
-export function inlineKeys({ jwks, jwksFile }: SigningKeys, source = jwksFile): string {
+/** Writes the keys for an environment variable, with the file where a long-running process finds the next ones. */
+export function writeInlineKeys({ jwks, jwksFile }: SigningKeys, source = jwksFile): string {
   return `${jwks().slice(0, -1)},"source":${JSON.stringify(source)}}`;
 }
 
-function firstKeys(at: number): Stored {
-  return { version: 1, pseudonymSecret: randomBytes(32).toString('base64url'), keys: [freshKey(at)] };
+function createKeyFile(at: number): KeyFile {
+  return { version: 1, pseudonymSecret: randomBytes(32).toString('base64url'), keys: [createKey(at)] };
 }
 
-/** A key whose last tokens have long expired goes, with its private half; the same object where there is none. */
-function withoutRetired(stored: Stored, at: number): Stored {
+/** Drops keys whose last tokens expired long ago. Returns the same object when there are none. */
+function dropRetiredKeys(stored: KeyFile, at: number): KeyFile {
   const keys = stored.keys.filter((_, index) => {
     const successor = stored.keys[index + 1];
     return successor === undefined || at < successor.signsFrom + keepMs;
@@ -140,75 +140,77 @@ function withoutRetired(stored: Stored, at: number): Stored {
 }
 
 /**
- * Both halves are the last 32 bytes of their DER forms (RFC 8410). Node can wait for itself for ever when a pair is
- * exported as a JWK while the job that made it is collected.
+ * Creates a key. Both halves are the last 32 bytes of their DER forms (RFC 8410). Exporting a pair as a JWK can hang
+ * Node when the job that made it is garbage-collected meanwhile.
  */
-function freshKey(signsFrom: number): StoredKey {
+function createKey(signsFrom: number): StoredKey {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519', {
     privateKeyEncoding: { type: 'pkcs8', format: 'der' },
     publicKeyEncoding: { type: 'spki', format: 'der' },
   });
   const [d, x] = [privateKey, publicKey].map((bytes) => bytes.subarray(-32).toString('base64url')) as [string, string];
-  return { kid: kidOf(x), d, x, signsFrom };
+  return { kid: computeKeyId(x), d, x, signsFrom };
 }
 
-/** RFC 7638: the members that make the key, in this order. */
-function kidOf(x: string): string {
+/** Computes the thumbprint of RFC 7638, whose members have this order. */
+function computeKeyId(x: string): string {
   return createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
 }
 
-/** What does not fit together would sign what nobody can verify. */
-function isWhole(stored: StoredKey): boolean {
-  const { x } = createPublicKey(opened(stored).key).export({ format: 'jwk' });
-  return stored.x === x && stored.kid === kidOf(stored.x) && Number.isFinite(stored.signsFrom);
+/** Checks that the parts of a key belong together; otherwise nobody could verify its signatures. */
+function isConsistent(stored: StoredKey): boolean {
+  const { x } = createPublicKey(importKey(stored).key).export({ format: 'jwk' });
+  return stored.x === x && stored.kid === computeKeyId(stored.x) && Number.isFinite(stored.signsFrom);
 }
 
-function opened({ kid, d, x, signsFrom }: StoredKey): SigningKey & { readonly signsFrom: number } {
+function importKey({ kid, d, x, signsFrom }: StoredKey): SigningKey & { readonly signsFrom: number } {
   return { kid, key: createPrivateKey({ key: { kty: 'OKP', crv: 'Ed25519', d, x }, format: 'jwk' }), signsFrom };
 }
 
-function jwksOf({ keys }: Stored): string {
+function writeJwks({ keys }: KeyFile): string {
   return JSON.stringify({
     keys: keys.map(({ kid, x }) => ({ kty: 'OKP', crv: 'Ed25519', x, kid, use: 'sig', alg: 'EdDSA' })),
   });
 }
 
-/** The public half first: a key that is announced and never used harms nobody, one that signs unannounced does. */
-function save(file: string, jwksFile: string, stored: Stored): Stored {
-  writeAtomically(jwksFile, jwksOf(stored), 0o644);
+/**
+ * Writes the public half first: an announced key that is never used does no harm, a signature by an unknown key does.
+ */
+function saveKeyFile(file: string, jwksFile: string, stored: KeyFile): KeyFile {
+  writeAtomically(jwksFile, writeJwks(stored), 0o644);
   writeAtomically(file, JSON.stringify(stored));
   return stored;
 }
 
-function load(file: string): Stored | undefined {
+function loadKeyFile(file: string): KeyFile | undefined {
   let text: string;
   try {
     const { mode, uid } = lstatSync(file);
     const others = (mode & 0o077) !== 0 || (process.getuid !== undefined && uid !== process.getuid());
-    if (others) throw unusable('others may read or write it, so what it signs proves nothing');
+    if (others) throw unusableError('others may read or write it, so what it signs proves nothing');
     text = readFileSync(file, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
   try {
-    const stored = JSON.parse(text) as Stored;
+    const stored = JSON.parse(text) as KeyFile;
     if (stored.version !== 1 || stored.keys.length === 0 || stored.pseudonymSecret.length < 43) throw new Error();
-    if (!stored.keys.every(isWhole)) throw new Error();
+    if (!stored.keys.every(isConsistent)) throw new Error();
     return stored;
   } catch {
-    throw unusable('it is not what was written there');
+    throw unusableError('it is not what was written there');
   }
 }
 
-function unusable(why: string): AmbitError {
+function unusableError(why: string): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `The file of signing keys in the data directory cannot be used: ${why}.`,
     hint: 'Remove it to have new keys made; whoever verifies contexts has to learn them.',
   });
 }
 
-function textOf(file: string): string | undefined {
+function readTextIfPresent(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8');
   } catch {
@@ -216,6 +218,6 @@ function textOf(file: string): string | undefined {
   }
 }
 
-function modifiedAt(file: string): number {
+function readModifiedTime(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }

@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import type { Answers, Description } from './route.ts';
+import type { AnswerSchemas, RouteDescription } from './route.ts';
 
 type Json = Record<string, unknown>;
 type JsonSchema = z.core.JSONSchema.BaseSchema;
 
-/** Describes rows, by method and path, as an OpenAPI document. */
-export async function openApiDocument(rows: Readonly<Record<string, Description>>): Promise<Json> {
-  const answers: Answers = await import('./answers.ts');
+/** Describes routes, by method and path, as an OpenAPI document. */
+export async function createOpenApiDocument(rows: Readonly<Record<string, RouteDescription>>): Promise<Json> {
+  const answers: AnswerSchemas = await import('./answer-schemas.ts');
   const schemas: Json = {};
-  const schemaOf = (schema: z.ZodType | keyof Answers): JsonSchema => {
+  const schemaOf = (schema: z.ZodType | keyof AnswerSchemas): JsonSchema => {
     const { properties, $defs } =
       typeof schema === 'string' ? readSchema(answers[schema], 'answer') : readSchema(schema, 'request');
     Object.assign(schemas, $defs);
@@ -42,9 +42,9 @@ export async function openApiDocument(rows: Readonly<Record<string, Description>
   };
 }
 
-type SchemaOf = (schema: z.ZodType | keyof Answers) => JsonSchema;
+type SchemaOf = (schema: z.ZodType | keyof AnswerSchemas) => JsonSchema;
 
-function describeOperation(method: string, path: string, row: Description, schemaOf: SchemaOf): Json {
+function describeOperation(method: string, path: string, row: RouteDescription, schemaOf: SchemaOf): Json {
   const { summary, description, body, status = 200, returns, answer, type = 'application/json', refusals = {} } = row;
   const parameters = describeParameters(row, schemaOf);
   const problems = Object.entries({ ...refusals, default: { returns: 'Refused', answer: 'problem' as const } }).map(
@@ -71,7 +71,7 @@ function describeAnswer(description: string, type: string, schema: JsonSchema): 
   return { description, content: { [type]: { schema } } };
 }
 
-function describeParameters({ parameter, query, headers = {} }: Description, schemaOf: SchemaOf): Json[] {
+function describeParameters({ parameter, query, headers = {} }: RouteDescription, schemaOf: SchemaOf): Json[] {
   const { properties = {}, required = [] } = query === undefined ? {} : schemaOf(query);
   const inPath = parameter === undefined ? [] : [['id', { type: 'string', description: parameter }] as const];
   const inHeaders = Object.entries(headers).map(
@@ -89,7 +89,7 @@ function describeParameters({ parameter, query, headers = {} }: Description, sch
   ];
 }
 
-/** Reads a schema as the property `it`, so that one with a name of its own comes as a reference to that name. */
+/** Converts a schema as the property `it`, so that a schema with an id becomes a reference to it. */
 function readSchema(schema: z.ZodType, side: 'request' | 'answer'): JsonSchema {
   const read = z.toJSONSchema(z.object({ it: schema }), {
     io: 'input',
@@ -98,7 +98,7 @@ function readSchema(schema: z.ZodType, side: 'request' | 'answer'): JsonSchema {
   return JSON.parse(JSON.stringify(read).replaceAll('"#/$defs/', '"#/components/schemas/')) as JsonSchema;
 }
 
-/** Writes "or null" as a type, and leaves out what says nothing to a reader. */
+/** Writes "or null" as a type and removes what tells a reader nothing. */
 function simplifySchema(schema: JsonSchema, side: 'request' | 'answer'): void {
   const [first, second, ...others] = schema.anyOf ?? [];
   if (others.length === 0 && second?.type === 'null' && typeof first?.type === 'string') {

@@ -1,13 +1,31 @@
 import type { z } from 'zod';
-import type { Operator } from '../../gateway/operator/operator.ts';
-import type * as answers from './answers.ts';
+import { AmbitError, type ErrorCode } from '../../errors.ts';
+import type { Operator } from '../../gateway/gateway.ts';
+import type * as answers from './answer-schemas.ts';
 
-export type Answers = typeof answers;
-/** The name of a schema in answers.ts. */
-export type AnswerName = keyof Answers;
+export interface ControlAnswer {
+  readonly status: number;
+  readonly body?: unknown;
+  /** The body is `application/problem+json`. */
+  readonly isProblem?: boolean;
+}
+
+/** A refusal whose problem document has further members. */
+export class DetailedProblemError extends AmbitError {
+  readonly members: object;
+
+  constructor(code: ErrorCode, what: string, members: object) {
+    super(code, { what });
+    this.members = members;
+  }
+}
+
+export type AnswerSchemas = typeof answers;
+/** The name of a schema in answer-schemas.ts. */
+type AnswerName = keyof AnswerSchemas;
 
 /** The schemas by which the query and the body of a request are read. */
-interface Reads {
+interface RequestSchemas {
   readonly query?: z.ZodObject;
   readonly body?: z.ZodType;
 }
@@ -15,7 +33,7 @@ interface Reads {
 type Output<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
 /** A request as a handler receives it, read by the schemas of its row. */
-export interface Asked<R extends Reads = Reads> {
+export interface RouteRequest<R extends RequestSchemas = RequestSchemas> {
   /** The part of the path that stands for `{id}`. */
   readonly parameter: string;
   readonly query: Output<R['query']>;
@@ -24,8 +42,8 @@ export interface Asked<R extends Reads = Reads> {
   readonly address: string | undefined;
 }
 
-/** The words and schemas of a row: enough to describe it. */
-export interface Description {
+/** The description of a route: its texts and schemas. */
+export interface RouteDescription {
   readonly summary: string;
   /** More than the summary says. */
   readonly description?: string;
@@ -46,13 +64,13 @@ export interface Description {
   readonly refusals?: Readonly<Record<number, { readonly returns: string; readonly answer: AnswerName }>>;
 }
 
-export interface Route extends Description {
+export interface Route extends RouteDescription {
   /** Returns the body of the answer. */
-  handle(gateway: Operator, asked: Asked): unknown;
+  handle(gateway: Operator, asked: RouteRequest): unknown;
 }
 
-type Row<Query extends z.ZodObject, Body extends z.ZodType, Answer extends AnswerName> = Omit<
-  Description,
+type RouteRow<Query extends z.ZodObject, Body extends z.ZodType, Answer extends AnswerName> = Omit<
+  RouteDescription,
   'query' | 'body' | 'answer'
 > & {
   readonly query?: Query;
@@ -60,13 +78,29 @@ type Row<Query extends z.ZodObject, Body extends z.ZodType, Answer extends Answe
   readonly answer: Answer;
   readonly handle: (
     gateway: Operator,
-    asked: Asked<{ query: Query; body: Body }>,
-  ) => z.input<Answers[Answer]> | Promise<z.input<Answers[Answer]>>;
+    asked: RouteRequest<{ query: Query; body: Body }>,
+  ) => z.input<AnswerSchemas[Answer]> | Promise<z.input<AnswerSchemas[Answer]>>;
 };
 
-/** A row of the table whose handler takes what its schemas read, and answers what its schema says. */
-export function route<Answer extends AnswerName, Query extends z.ZodObject = never, Body extends z.ZodType = never>(
-  row: Row<Query, Body, Answer>,
-): Row<Query, Body, Answer> & Route {
-  return row as Row<Query, Body, Answer> & Route;
+/** Defines a route. Its handler takes what the schemas of the route read and returns what its answer schema says. */
+export function defineRoute<
+  Answer extends AnswerName,
+  Query extends z.ZodObject = never,
+  Body extends z.ZodType = never,
+>(row: RouteRow<Query, Body, Answer>): RouteRow<Query, Body, Answer> & Route {
+  return row as RouteRow<Query, Body, Answer> & Route;
+}
+
+export function createProblem(
+  status: number,
+  code: string,
+  detail: string,
+  hint: string,
+  members: object = {},
+): ControlAnswer {
+  return {
+    status,
+    isProblem: true,
+    body: { type: 'about:blank', title: code, status, code, detail, hint, ...members },
+  };
 }

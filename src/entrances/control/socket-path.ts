@@ -3,56 +3,57 @@ import { closeSync, constants, fstatSync, openSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import { findExposureAbove } from '../../lib/fs/who-can-write.ts';
+import { findExposureAbove } from '../../lib/fs/find-exposure.ts';
 
 // Unix sockets hold at most 108 bytes of path on Linux, 104 on macOS, the closing zero included.
-const longest = 100;
+const maxPathBytes = 100;
 const hasHandlePaths = process.platform === 'linux';
 
 /**
- * Returns the path of the control socket: in the data directory, or in the user's runtime folder under a hash where the path
- * would be too long. Without such a folder it is reached by a handle, or lies in the temporary folder.
+ * Returns the path of the control socket: in the data directory or, if that path is too long, in a folder named by a
+ * hash in the user's runtime folder. Without a runtime folder the long path is used through a handle, or the temporary
+ * folder.
  */
 export function controlSocketPath(dataDir: string, env: NodeJS.ProcessEnv): string {
   const usual = join(dataDir, 'control.sock');
-  const fits = Buffer.byteLength(usual) <= longest || (hasHandlePaths && !env.XDG_RUNTIME_DIR);
+  const fits = Buffer.byteLength(usual) <= maxPathBytes || (hasHandlePaths && !env.XDG_RUNTIME_DIR);
   if (fits) return usual;
   const hash = createHash('sha256').update(dataDir).digest('hex').slice(0, 16);
   const uid = process.getuid?.() ?? 0;
-  // One folder only: in a shared temporary directory nobody can exchange it, since that is sticky.
+  // A single folder cannot be replaced by others in a shared temporary directory, because that is sticky.
   return join(env.XDG_RUNTIME_DIR || tmpdir(), `ambit-${uid}-${hash}`, 'control.sock');
 }
 
-/** Where the one gateway of a data directory has a socket, whatever its environment is; undefined where no path can be that long. */
+/** The path of the lock socket of a data directory; undefined if the system allows no path that long. */
 export function lockSocketPath(dataDir: string): string | undefined {
   const usual = join(dataDir, 'control.sock');
-  return hasHandlePaths || Buffer.byteLength(usual) <= longest ? usual : undefined;
+  return hasHandlePaths || Buffer.byteLength(usual) <= maxPathBytes ? usual : undefined;
 }
 
-/** A way to a socket through a folder that is held open. */
-export interface SocketWay {
-  /** Short, and leads to the folder that was looked at, whatever has its name by now. */
+/** A path to a socket through a folder that is held open. */
+export interface SocketHandle {
+  /** A short path. It leads to the checked folder even if another folder takes its name. */
   readonly path: string;
-  /** The path leads nowhere afterwards. */
+  /** Closes the folder. The path is invalid afterwards. */
   release(): void;
 }
 
-/** Holds the folder of a control socket. One where somebody else could put a socket is refused. */
-export function openSocketWay(socket: string): SocketWay {
+/** Opens the folder of a control socket. Refuses a folder in which somebody else could put a socket. */
+export function openSocketHandle(socket: string): SocketHandle {
   const folder = dirname(socket);
   const exposed = findExposureAbove(folder);
-  if (exposed !== undefined) throw notPrivate(exposed);
+  if (exposed !== undefined) throw notPrivateError(exposed);
   const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   const { uid, mode } = fstatSync(descriptor);
   if (uid !== (process.getuid?.() ?? uid) || (mode & 0o022) !== 0) {
     closeSync(descriptor);
-    throw notPrivate(`${folder} belongs to, or can be written by, somebody else`);
+    throw notPrivateError(`${folder} belongs to, or can be written by, somebody else`);
   }
   const path = hasHandlePaths ? `/proc/self/fd/${descriptor}/${basename(socket)}` : socket;
   return { path, release: () => closeSync(descriptor) };
 }
 
-function notPrivate(why: string): AmbitError {
+function notPrivateError(why: string): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `The control socket could be that of somebody else: ${why}.`,
     hint: 'Choose another data directory with --data-dir, or correct owner and mode with "chown" and "chmod go-w".',

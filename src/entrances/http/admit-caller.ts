@@ -3,35 +3,50 @@ import type { Socket } from 'node:net';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway, Refusal } from '../../gateway/gateway.ts';
 import { asAmbitError } from '../../gateway/refusal.ts';
-import type { Principal } from '../../identity/principal.ts';
+import type { AdminToken } from '../../identity/admin-token.ts';
+import type { ConnectionOrigin, PresentedCredential, Principal } from '../../identity/principal.ts';
+import { parseToken } from '../../identity/token.ts';
 import type { Connections } from './connections.ts';
-import { credentialOf, markForeign } from './credential.ts';
 import { isLoopback } from './guards.ts';
 import { createIsOwnPeer } from './peer-account.ts';
+
+/** Names the administrator who sent a request, for the journal. Undefined when it was no administrator. */
+export type AdminCheck = (request: IncomingMessage) => Promise<string | undefined>;
+
+interface CachedCredential {
+  readonly authorization: string | undefined;
+  readonly credential: PresentedCredential;
+}
+
+/** The last credential of each connection. It is parsed and hashed once, and verified for each request. */
+const lastCredentials = new WeakMap<Socket, CachedCredential>();
+
+/** Connections from other accounts of this machine. They count as connections from another machine. */
+const foreignSockets = new WeakSet<Socket>();
 
 /** A caller whose body is read. */
 export interface AdmittedCaller {
   /** Names the owner of the connections and bytes, which are counted for each key. */
   readonly key: string;
   readonly isStranger: boolean;
-  /** For the journal. */
-  readonly who: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>;
+  /** The names of the caller for the journal. */
+  readonly names: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>;
 }
 
-/** Finds out who sent a request from its head alone, before anything else of it is read. */
+/** Identifies the sender of a request by its head alone, before its body is read. */
 export type AdmitCaller = (request: IncomingMessage, response: ServerResponse) => Promise<AdmittedCaller | AmbitError>;
 
-/** Nothing more is to be found out about these; of others the pipeline says more, in words of the protocol. */
-const refusedAtOnce = new Set(['UNAUTHENTICATED', 'IDENTITY_UNAVAILABLE']);
+/** The errors that are final here. For other errors the pipeline gives the client a better answer. */
+const refusedCodes = new Set(['UNAUTHENTICATED', 'IDENTITY_UNAVAILABLE']);
 
 export function createAdmitCaller(gateway: Gateway, connections: Connections): AdmitCaller {
-  /** Requests that come on one connection at once are proven one after the other: each costs a look into the store. */
+  /** The verification in progress on each connection. Each one reads the store, so they run one by one. */
   const proving = new WeakMap<Socket, Promise<unknown>>();
 
   function identify(request: IncomingMessage): Principal | Promise<Principal> {
     const { socket } = request;
     const before = proving.get(socket);
-    const credential = credentialOf(request);
+    const credential = getCredential(request);
     const found = before === undefined ? gateway.identify(credential) : before.then(() => gateway.identify(credential));
     if (!(found instanceof Promise)) return found;
     const settled = found.then(ignore, ignore);
@@ -44,23 +59,23 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
 
   const isOwnPeer = createIsOwnPeer();
 
-  /** Who has no place here may still be told why, if the token is good as such. */
-  function doubt(request: IncomingMessage, error: unknown): AdmittedCaller | AmbitError {
+  /** Refuses an unproven caller, or lets the pipeline explain to a caller with a valid token why it is refused. */
+  function handleUnproven(request: IncomingMessage, error: unknown): AdmittedCaller | AmbitError {
     connections.demote(request.socket);
     const refusal = asAmbitError(error);
-    if (refusedAtOnce.has(refusal.code)) return refusal;
-    return { key: 'unproven', isStranger: true, who: {} };
+    if (refusedCodes.has(refusal.code)) return refusal;
+    return { key: 'unproven', isStranger: true, names: {} };
   }
 
   /**
-   * All who are anonymous are one user, so they must be one account. Whoever comes with a credential is looked at too: it
-   * may be revoked while the body comes in, and what does not verify may count as anonymous.
+   * Refuses anonymous requests from other accounts of this machine, because all anonymous callers are one user.
+   * Requests with a credential are checked too: it may be revoked while the body arrives, or count as anonymous.
    */
   async function checkAccount(request: IncomingMessage): Promise<void> {
     const { socket, headers } = request;
     if (await isOwnPeer(socket)) return;
     markForeign(socket);
-    if (headers.authorization === undefined) throw fromAnotherAccount();
+    if (headers.authorization === undefined) throw foreignAccountError();
   }
 
   return async function admitCaller(request, response) {
@@ -72,23 +87,23 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
       const found = identify(request);
       principal = found instanceof Promise ? await found : found;
     } catch (error) {
-      return doubt(request, error);
+      return handleUnproven(request, error);
     }
     const { socket } = request;
-    const key = keyOf(principal);
-    if (!connections.prove(socket, key)) {
+    const key = callerKey(principal);
+    if (!connections.assignCredential(socket, key)) {
       return new AmbitError('OVERLOADED', {
         what: 'This credential has as many connections as it may, and all of them are in use.',
         hint: 'Close some, or wait for calls that are under way.',
         rule: 'listen.maxConnections',
       });
     }
-    response.once('close', () => connections.finish(socket));
-    return { key, isStranger: false, who: namesOf(principal) };
+    response.once('close', () => connections.finishRequest(socket));
+    return { key, isStranger: false, names: journalNames(principal) };
   };
 }
 
-function fromAnotherAccount(): AmbitError {
+function foreignAccountError(): AmbitError {
   return new AmbitError('UNAUTHENTICATED', {
     what: 'The request carries no credential and comes from another account of this machine than the gateway runs as.',
     rule: 'auth.anonymous',
@@ -97,14 +112,51 @@ function fromAnotherAccount(): AmbitError {
 
 function ignore(): void {}
 
-function keyOf(principal: Principal): string {
+function callerKey(principal: Principal): string {
   if (principal.kind === 'session') return `session ${principal.sessionId}`;
   if (principal.kind === 'user' && principal.keyId !== undefined) return `key ${principal.keyId}`;
   return `${principal.kind} ${principal.userId}`;
 }
 
-function namesOf(principal: Principal): AdmittedCaller['who'] {
+function journalNames(principal: Principal): AdmittedCaller['names'] {
   const { userId } = principal;
   if (principal.kind === 'session') return { sessionId: principal.sessionId, userId };
   return principal.kind === 'user' ? { userId, keyId: principal.keyId } : { userId };
+}
+
+/** Marks a connection as one of another account. Call it before a credential of the connection is used. */
+export function markForeign(socket: Socket): void {
+  foreignSockets.add(socket);
+  lastCredentials.delete(socket);
+}
+
+/** Returns the credential of a request. It is not verified yet. */
+export function getCredential(request: IncomingMessage): PresentedCredential {
+  const { authorization } = request.headers;
+  const seen = lastCredentials.get(request.socket);
+  if (seen !== undefined && seen.authorization === authorization) return seen.credential;
+  const { socket } = request;
+  const address = socket.remoteAddress;
+  const credential = parseCredential(authorization, {
+    loopback: isLoopback(address) && !foreignSockets.has(socket),
+    address,
+  });
+  lastCredentials.set(socket, { authorization, credential });
+  return credential;
+}
+
+function parseCredential(authorization: string | undefined, origin: ConnectionOrigin): PresentedCredential {
+  if (authorization === undefined) return { kind: 'none', ...origin };
+  // Access tokens that list the groups of a user are long. Node limits the size of all headers together.
+  const token = /^Bearer +([\x21-\x7e]{1,12288})$/i.exec(authorization)?.[1] ?? '';
+  return { kind: 'bearer', presented: parseToken(token), ...origin };
+}
+
+/** Recognises the admin token, and access tokens with the admin role. */
+export function createAdminCheck({ jwt }: Gateway, token: AdminToken): AdminCheck {
+  return async function adminOf(request) {
+    if (token.matches(request.headers.authorization)) return 'admin-token';
+    const credential = getCredential(request);
+    return credential.kind === 'bearer' ? jwt?.adminOf(credential.presented) : undefined;
+  };
 }

@@ -1,43 +1,43 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
-import type { Channel, Delivery } from '../../protocol/channel.ts';
-import { refusedRequest } from '../../protocol/compose.ts';
-import { oneLine } from '../../protocol/lines/one-line.ts';
-import type { HeldBytes } from './body-budget.ts';
+import type { Channel, DeliveryListener } from '../../protocol/channel.ts';
+import { composeRequestRefusal } from '../../protocol/compose-message.ts';
+import { toSingleLine } from '../../protocol/lines/single-line.ts';
+import type { ReservedBytes } from './read-body.ts';
 
 /**
- * The answer to one POST, or a GET's stream. It is plain JSON until something has to be said before the final
- * message; then it becomes a stream of events.
+ * The answer to one POST, or the stream of a GET. It is plain JSON unless a message has to be sent before the final
+ * one; then it is a stream of events.
  */
 export interface Answer {
   readonly channel: Channel;
   isStreaming(): boolean;
-  /** Counts long messages here until the client has read them. Where there is no room for one, it is not sent. */
-  bound(unread: HeldBytes): void;
-  /** Starts the stream without saying anything yet. */
-  stream(headers?: Readonly<Record<string, string>>): void;
+  /** Counts long messages until the client has read them. A message without room is not sent. */
+  limitUnread(unread: ReservedBytes): void;
+  /** Starts the stream without a message. */
+  startStream(headers?: Readonly<Record<string, string>>): void;
   finish(bytes: Buffer, status: number, headers?: Readonly<Record<string, string>>): void;
-  /** Tells each of them, once, whether the whole answer got out; to be asked before the answer is finished. */
-  tell(deliveries: readonly Delivery[]): void;
+  /** Reports once, to each delivery, whether the whole answer was sent. Call it before the answer is finished. */
+  reportDelivery(deliveries: readonly DeliveryListener[]): void;
   /** Ends without a message. */
-  empty(status: number, headers?: Readonly<Record<string, string>>): void;
+  finishEmpty(status: number, headers?: Readonly<Record<string, string>>): void;
 }
 
 const keepAliveMs = 15_000;
-const stuckMs = 30_000;
+const drainTimeoutMs = 30_000;
 const shortBytes = 16 * 1024;
 const streamHeaders = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-cache, no-transform',
-  // Proxies that buffer would turn progress into history.
+  // A proxy that buffers would deliver progress too late.
   'x-accel-buffering': 'no',
 };
-const before = Buffer.from('event: message\ndata: ');
-const after = Buffer.from('\n\n');
+const eventStart = Buffer.from('event: message\ndata: ');
+const eventEnd = Buffer.from('\n\n');
 
 function ignore(): void {}
 
-/** `refused` is told the status of each answer that is a refusal. */
+/** Creates the answer to a request. `refused` is called with the status of each refusal. */
 export function createAnswer(
   request: IncomingMessage,
   response: ServerResponse,
@@ -46,10 +46,7 @@ export function createAnswer(
   return new HttpAnswer(response, !acceptsEvents(request), refused);
 }
 
-/**
- * One of these is made for every request, so it is a class: functions and getters made anew each time would be the
- * dearest part of a call, for the garbage they are and for the shape each of them gives its object.
- */
+/** A class, because one is made for every request: closures and getters would be the most expensive part of a call. */
 class HttpAnswer implements Answer, Channel {
   readonly channel: Channel = this;
   readonly owner: ServerResponse;
@@ -61,7 +58,7 @@ class HttpAnswer implements Answer, Channel {
   #stuck: NodeJS.Timeout | undefined = undefined;
   #drainListeners: (() => void)[] | undefined = undefined;
   #goneListeners: (() => void)[] | undefined = undefined;
-  #unread: HeldBytes | undefined = undefined;
+  #unread: ReservedBytes | undefined = undefined;
 
   constructor(response: ServerResponse, mute: boolean, refused: (status: number) => void) {
     this.owner = response;
@@ -85,7 +82,7 @@ class HttpAnswer implements Answer, Channel {
     for (const listener of this.#goneListeners ?? []) listener();
   }
 
-  /** An ended stream never says that it has drained: closing it has to count, or whoever waits would wait for ever. */
+  /** Runs also when the stream closes, because an ended stream never emits `drain`. */
   #drained(): void {
     if (this.#stuck !== undefined) clearTimeout(this.#stuck);
     this.#stuck = undefined;
@@ -99,18 +96,22 @@ class HttpAnswer implements Answer, Channel {
       this.owner.destroy();
       return true;
     }
-    const line = oneLine(bytes);
-    const room = this.owner.write(Buffer.concat([before, line, after], before.length + line.length + after.length));
-    // A client that keeps its connection but stops reading would hold back everyone who shares its upstream.
-    if (!room) this.#stuck ??= setTimeout(() => this.owner.destroy(), stuckMs).unref();
+    const line = toSingleLine(bytes);
+    const room = this.owner.write(
+      Buffer.concat([eventStart, line, eventEnd], eventStart.length + line.length + eventEnd.length),
+    );
+    // A client that stops reading would block all clients of the same upstream.
+    if (!room) this.#stuck ??= setTimeout(() => this.owner.destroy(), drainTimeoutMs).unref();
     return room;
   }
 
-  bound(unread: HeldBytes): void {
+  limitUnread(unread: ReservedBytes): void {
     this.#unread = unread;
   }
 
-  /** A short one is not counted, unless it waits behind another answer of its connection and so has no socket yet. */
+  /**
+   * Short messages are not counted, unless they wait behind another answer of their connection and have no socket yet.
+   */
   #hasRoomFor({ length }: Buffer): boolean {
     if (length <= shortBytes && this.owner.socket !== null) return true;
     return this.#unread?.add(length) !== false;
@@ -124,7 +125,7 @@ class HttpAnswer implements Answer, Channel {
     return this.#gone || this.#mute || this.owner.writableEnded;
   }
 
-  stream(headers: Readonly<Record<string, string>> = {}): void {
+  startStream(headers: Readonly<Record<string, string>> = {}): void {
     if (this.#streaming || this.#gone) return;
     const response = this.owner;
     this.#streaming = true;
@@ -139,12 +140,12 @@ class HttpAnswer implements Answer, Channel {
 
   emit(message: Buffer): boolean {
     if (this.isGone()) return true;
-    this.stream();
+    this.startStream();
     return this.#event(message);
   }
 
   onDrain(listener: () => void): void {
-    // It may have drained between the full write and the question.
+    // The stream may have drained since the write.
     if (this.#gone || !this.owner.writableNeedDrain) listener();
     else {
       this.#drainListeners ??= [];
@@ -173,41 +174,41 @@ class HttpAnswer implements Answer, Channel {
       return;
     }
     if (!this.#hasRoomFor(bytes)) {
-      this.finish(refusedRequest('null', tooMuchUnread()), 503, { 'retry-after': '1' });
+      this.finish(composeRequestRefusal('null', tooMuchUnreadError()), 503, { 'retry-after': '1' });
       return;
     }
     if (status >= 400) this.#refused(status);
     const length = bytes.length;
     const own = { 'content-type': 'application/json', 'content-length': length };
     response.writeHead(status, headers === undefined ? own : { ...own, ...headers });
-    // Node sends a short text together with the head, in one write; bytes it would send apart.
+    // Node sends a short text together with the head in one write, but a buffer separately.
     if (length <= shortBytes) response.end(bytes.toString('utf8'));
     else {
       response.end(bytes);
-      // Progress counts: a slow reader gets all the time it needs, one that has stopped does not.
-      response.setTimeout(stuckMs, () => response.destroy());
+      // The timeout restarts with each progress, so a slow reader is not cut off.
+      response.setTimeout(drainTimeoutMs, () => response.destroy());
     }
   }
 
-  tell(deliveries: readonly Delivery[]): void {
+  reportDelivery(deliveries: readonly DeliveryListener[]): void {
     const response = this.owner;
     if (deliveries.length === 0) return;
     if (this.#gone || response.destroyed) {
       for (const delivery of deliveries) delivery.lost();
       return;
     }
-    // The request has its connection from the first; an answer that waits for another before it has none yet.
+    // The request knows its connection from the start. An answer that waits behind another one has none yet.
     const { socket } = response.req;
-    const over = () => {
-      // Node says that an answer has finished also when its connection broke under it.
+    const report = () => {
+      // Node emits `finish` even if the connection broke.
       const delivered = !socket.destroyed;
       for (const delivery of deliveries) delivered ? delivery.delivered() : delivery.lost();
     };
-    response.once('finish', over);
-    response.once('close', over);
+    response.once('finish', report);
+    response.once('close', report);
   }
 
-  empty(status: number, headers?: Readonly<Record<string, string>>): void {
+  finishEmpty(status: number, headers?: Readonly<Record<string, string>>): void {
     if (this.#gone) return;
     if (status >= 400) this.#refused(status);
     if (!this.#streaming) this.owner.writeHead(status, { 'content-length': 0, ...headers });
@@ -215,7 +216,7 @@ class HttpAnswer implements Answer, Channel {
   }
 }
 
-function tooMuchUnread(): AmbitError {
+function tooMuchUnreadError(): AmbitError {
   return new AmbitError('OVERLOADED', {
     what: 'Too many bytes of answers wait for being read, so this answer was dropped. The call itself has been made.',
     hint: 'Read the answers that are under way, then look what the call has done.',

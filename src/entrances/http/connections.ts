@@ -1,29 +1,29 @@
+import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-export interface ConnectionLimits {
+/** The descriptors for everything else: stores, journals, and three pipes for each process. */
+const otherDescriptors = 384;
+
+interface ConnectionLimits {
   readonly total: number;
-  /** Of connections that have proven nothing, from one address. */
+  /** The limit of unproven connections from one address. */
   readonly perAddress: number;
   readonly perCredential: number;
 }
 
 export interface Connections {
-  /** Counts a connection until it closes, and makes room for it where there is none. */
+  /** Counts a connection until it closes. At the limit, another connection is closed for it. */
   add(socket: Socket): void;
+  /** Adds a request. Returns false if the connection is closed or has too many unanswered requests. */
+  startRequest(socket: Socket, response: ServerResponse): boolean;
   /**
-   * A request has come on this connection. False when it is not to be answered: the connection is closed, or has more
-   * unanswered requests than any client needs.
+   * Assigns a verified credential. Returns false if the credential has too many connections and all of them are in use.
    */
-  ask(socket: Socket, response: ServerResponse): boolean;
-  /**
-   * A request on this connection has proven a credential. False when that has as many connections as it may, and all of
-   * them are in use.
-   */
-  prove(socket: Socket, credential: string): boolean;
-  /** That request has been answered. */
-  finish(socket: Socket): void;
-  /** A request on this connection has proven nothing. */
+  assignCredential(socket: Socket, credential: string): boolean;
+  /** Ends a request that `assignCredential` counted. */
+  finishRequest(socket: Socket): void;
+  /** Counts the connection as unproven again. */
   demote(socket: Socket): void;
   all(): Iterable<Socket>;
 }
@@ -31,30 +31,30 @@ export interface Connections {
 interface Connection {
   readonly socket: Socket;
   readonly address: string;
-  /** Undefined as long as it has proven nothing. */
+  /** Undefined until a credential was verified. */
   credential: string | undefined;
   /** Requests with a credential that wait for their answer. */
   underWay: number;
-  /** The answers that are not out yet, whoever they are for. */
+  /** The answers that are not sent yet. */
   readonly unanswered: Set<ServerResponse>;
 }
 
 const maxUnanswered = { stranger: 4, proven: 256 };
 
 /**
- * The connections of the port. At a limit the oldest one that has proven nothing is closed, so that a newcomer always
- * gets to show a credential, however many strangers hold connections. Those that have shown one are never closed for
- * a stranger, and count for their credential: behind a proxy, thousands of clients share one address.
+ * The connections of the port. At a limit, the oldest unproven connection is closed, so that a new client can always
+ * show a credential. Connections with a credential are never closed for an unproven one. They count for their
+ * credential, because thousands of clients share one address behind a proxy.
  */
 export function createConnections(limits: ConnectionLimits, onClosed: (socket: Socket) => void): Connections {
   const known = new Map<Socket, Connection>();
-  /** The oldest first, in this and in each of the following. */
+  /** Unproven connections, oldest first. The sets below have the same order. */
   const strangers = new Set<Connection>();
   const byAddress = new Map<string, Set<Connection>>();
   const byCredential = new Map<string, Set<Connection>>();
   const crowded = new Set<string>();
 
-  function enter(connection: Connection): void {
+  function addToGroup(connection: Connection): void {
     const { credential, address } = connection;
     if (credential === undefined) strangers.add(connection);
     const [groups, name] = credential === undefined ? [byAddress, address] : [byCredential, credential];
@@ -63,7 +63,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
     else group.add(connection);
   }
 
-  function leave(connection: Connection): void {
+  function removeFromGroup(connection: Connection): void {
     const { credential, address } = connection;
     strangers.delete(connection);
     const [groups, name] = credential === undefined ? [byAddress, address] : [byCredential, credential];
@@ -74,23 +74,23 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
 
   function forget(connection: Connection): void {
     if (!known.delete(connection.socket)) return;
-    leave(connection);
+    removeFromGroup(connection);
   }
 
-  function cut(connection: Connection): void {
+  function closeConnection(connection: Connection): void {
     forget(connection);
     onClosed(connection.socket);
     connection.socket.destroy();
     stopParsing(connection.socket);
   }
 
-  function cutOldestStranger(): void {
+  function closeOldestStranger(): void {
     const [oldest] = strangers;
-    if (oldest !== undefined) cut(oldest);
+    if (oldest !== undefined) closeConnection(oldest);
   }
 
-  /** Many clients of one address may come at once: first what they have sent is read. */
-  function watchAddress(address: string): void {
+  /** Closes surplus connections of an address, after data that has already arrived was read. */
+  function limitAddress(address: string): void {
     if (crowded.has(address)) return;
     crowded.add(address);
     setImmediate(() =>
@@ -98,7 +98,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
         crowded.delete(address);
         for (const connection of byAddress.get(address) ?? []) {
           if ((byAddress.get(address)?.size ?? 0) <= limits.perAddress) return;
-          cut(connection);
+          closeConnection(connection);
         }
       }),
     );
@@ -109,7 +109,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
     if (group === undefined || group.size < limits.perCredential) return true;
     for (const connection of group) {
       if (connection.underWay > 0) continue;
-      cut(connection);
+      closeConnection(connection);
       return true;
     }
     return false;
@@ -121,57 +121,57 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
       const address = networkOf(socket.remoteAddress ?? '');
       const connection: Connection = { socket, address, credential: undefined, underWay: 0, unanswered: new Set() };
       known.set(socket, connection);
-      enter(connection);
+      addToGroup(connection);
       socket.once('close', () => {
         forget(connection);
-        // Node closes the answer that is being sent.
+        // Node itself closes the answer that is being sent.
         process.nextTick(closeAnswers, connection.unanswered);
       });
-      if (known.size > limits.total) cutOldestStranger();
-      if ((byAddress.get(address)?.size ?? 0) > limits.perAddress) watchAddress(address);
+      if (known.size > limits.total) closeOldestStranger();
+      if ((byAddress.get(address)?.size ?? 0) > limits.perAddress) limitAddress(address);
     },
-    ask(socket, response) {
+    startRequest(socket, response) {
       const connection = known.get(socket);
       if (connection === undefined) return false;
       const { unanswered } = connection;
       const isStranger = connection.credential === undefined;
       const most = isStranger ? maxUnanswered.stranger : maxUnanswered.proven;
       if (unanswered.size >= most || (isStranger && socket.writableEnded)) {
-        cut(connection);
+        closeConnection(connection);
         return false;
       }
       unanswered.add(response);
       response.once('close', () => unanswered.delete(response));
       return true;
     },
-    prove(socket, credential) {
+    assignCredential(socket, credential) {
       const connection = known.get(socket);
-      // Closed meanwhile: whatever is answered, nobody hears it.
+      // The connection is already closed, so the answer does not matter.
       if (connection === undefined) return true;
       if (connection.credential !== credential) {
         if (!makeRoomFor(credential)) return false;
-        leave(connection);
+        removeFromGroup(connection);
         connection.credential = credential;
-        enter(connection);
+        addToGroup(connection);
       }
       connection.underWay++;
       return true;
     },
-    finish(socket) {
+    finishRequest(socket) {
       const connection = known.get(socket);
       if (connection !== undefined) connection.underWay--;
     },
     demote(socket) {
       const connection = known.get(socket);
       if (connection?.credential === undefined || connection.underWay > 0) return;
-      leave(connection);
+      removeFromGroup(connection);
       connection.credential = undefined;
-      enter(connection);
+      addToGroup(connection);
     },
   };
 }
 
-/** Closes the answers that wait behind another one of their connection. Node does not when the connection ends. */
+/** Closes the answers that wait behind another one. Node does not close them when the connection ends. */
 function closeAnswers(answers: Iterable<ServerResponse>): void {
   for (const answer of answers) {
     answer.destroyed = true;
@@ -179,19 +179,19 @@ function closeAnswers(answers: Iterable<ServerResponse>): void {
   }
 }
 
-/** What Node's parser takes for a request that it cannot go on after. */
-const stop = -1;
+/** The value that makes Node's parser stop. */
+const parserStop = -1;
 
 /**
- * Node reads on in a piece of many requests when the connection is closed, and makes a request and an answer of each:
- * 40 ms for 64 KB of them. Where its parser is not found, that only takes longer.
+ * Stops the parser of a closed connection. Node would go on to read all requests that have arrived: 40 ms for 64 KB. If
+ * the parser is not found, it only takes longer.
  */
 function stopParsing(socket: Socket): void {
   const { parser } = socket as Socket & { readonly parser?: { onIncoming?: unknown } | null };
-  if (typeof parser?.onIncoming === 'function') parser.onIncoming = () => stop;
+  if (typeof parser?.onIncoming === 'function') parser.onIncoming = () => parserStop;
 }
 
-/** An address of IPv4; of IPv6 its first half, since whoever has one address there has all that begin like it. */
+/** Returns an IPv4 address, or the half of an IPv6 address that identifies its owner. */
 export function networkOf(address: string): string {
   if (address.includes('.')) return address.replace(/^::ffff:/i, '');
   const [before = '', after] = address.toLowerCase().replace(/%.*$/s, '').split('::', 2);
@@ -202,4 +202,19 @@ export function networkOf(address: string): string {
     groups.push(...rest);
   }
   return groups.slice(0, 4).join(':');
+}
+
+/** Limits the connections to those that this process has descriptors for. */
+export function limitConnections(wanted: number, descriptors = readDescriptorLimit()): number {
+  return Math.max(16, Math.min(wanted, descriptors - otherDescriptors));
+}
+
+/** Reads how many files and sockets this process may open; Infinity if unknown. */
+function readDescriptorLimit(): number {
+  try {
+    const limit = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
+    return limit === undefined ? Infinity : Number(limit);
+  } catch {
+    return Infinity;
+  }
 }

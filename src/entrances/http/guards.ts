@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Config } from '../../config/schema/schema.ts';
 
-export interface GuardRefusal {
+interface GuardRefusal {
   readonly event: 'host' | 'origin';
   readonly status: number;
   readonly message: string;
@@ -10,23 +10,25 @@ export interface GuardRefusal {
 const loopbackNames = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 /**
- * The checks before the pipeline. A web page in the user's browser can reach a local port by a name of its own
- * (DNS rebinding): so the name a request was sent to, and the page it came from, must be ones we expect.
+ * Checks the Host and Origin headers before the pipeline. A web page can reach a local port under its own name (DNS
+ * rebinding), so both headers must be expected ones.
  */
 export function createGuards(listen: Config['listen']): (request: IncomingMessage) => GuardRefusal | undefined {
-  const hosts = new Set([...loopbackNames, listen.host, `[${listen.host}]`, ...(listen.allowedHosts ?? [])].map(lower));
+  const hosts = new Set(
+    [...loopbackNames, listen.host, `[${listen.host}]`, ...(listen.allowedHosts ?? [])].map(toLowerCase),
+  );
   if (listen.publicUrl !== undefined) hosts.add(new URL(listen.publicUrl).hostname.toLowerCase());
-  const origins = new Set((listen.allowedOrigins ?? []).map(lower));
-  // Nearly every request names the host that the one before it named.
+  const origins = new Set((listen.allowedOrigins ?? []).map(toLowerCase));
+  // Nearly all requests name the same host, so the last one is remembered.
   let lastHost: string | undefined;
 
   return function guard(request) {
     const { host, origin } = request.headers;
-    // HTTP/1.1 asks for one; older clients do not know it, and are not answered for.
+    // HTTP/1.1 requires the header. Older clients do not send it and get the error below.
     if (host === undefined && request.httpVersion === '1.1') {
       return { event: 'host', status: 400, message: 'The Host header is missing' };
     }
-    if (host === undefined || (host !== lastHost && !(hosts.has(hostName(host)) || hosts.has(lower(host))))) {
+    if (host === undefined || (host !== lastHost && !(hosts.has(readHostName(host)) || hosts.has(toLowerCase(host))))) {
       return {
         event: 'host',
         status: 403,
@@ -34,7 +36,7 @@ export function createGuards(listen: Config['listen']): (request: IncomingMessag
       };
     }
     lastHost = host;
-    if (origin !== undefined && !origins.has(origin.toLowerCase()) && !hosts.has(originHost(origin))) {
+    if (origin !== undefined && !origins.has(origin.toLowerCase()) && !hosts.has(readOriginHost(origin))) {
       return { event: 'origin', status: 403, message: 'Requests from this Origin are not accepted' };
     }
     return undefined;
@@ -51,14 +53,14 @@ export function isLoopback(address: string | undefined): boolean {
   return address === '127.0.0.1' || address === '::1' || (address?.replace(/^::ffff:/, '').startsWith('127.') ?? false);
 }
 
-/** Whether a Host header names this machine in the way that only the machine itself is reached by. */
+/** Tells whether a Host header names this machine by a loopback name. */
 export function namesLoopback(host: string | undefined): boolean {
-  return host !== undefined && loopbackNames.has(hostName(host));
+  return host !== undefined && loopbackNames.has(readHostName(host));
 }
 
 /**
- * Whether a form was sent by a page of `base` itself. Browsers name the page in `Origin`, and say in `Sec-Fetch-Site`
- * how near it is; the latter only to https and to this machine. What does not say so is taken for another page.
+ * Tells whether a form was sent by a page of `base`. Browsers send the page in `Origin` and how near it is in
+ * `Sec-Fetch-Site`, the latter only to https and to this machine. Without these headers the form counts as foreign.
  */
 export function isFromOwnPage({ headers }: IncomingMessage, base: URL): boolean {
   const isTold = base.protocol === 'https:' || loopbackNames.has(base.hostname) || isLoopback(base.hostname);
@@ -66,19 +68,19 @@ export function isFromOwnPage({ headers }: IncomingMessage, base: URL): boolean 
   return headers.origin === base.origin && site === 'same-origin';
 }
 
-function lower(text: string): string {
+function toLowerCase(text: string): string {
   return text.toLowerCase();
 }
 
 const hostAndPort = /^(\[[0-9a-f:.]+\]|[^\s:@/[\]]+)(?::\d{0,5})?$/;
 
-/** Empty for what is no host and port, or no part of a URL, so that nothing can hide behind a name we know. */
-function hostName(host: string): string {
+/** Returns an empty string for anything but a host and port, so that nothing can hide behind a known name. */
+function readHostName(host: string): string {
   const name = hostAndPort.exec(host.toLowerCase())?.[1] ?? '';
   return URL.canParse(`http://${host}`) ? name : '';
 }
 
-function originHost(origin: string): string {
+function readOriginHost(origin: string): string {
   const parts = /^https?:\/\/(.+)$/i.exec(origin);
-  return parts === null ? '' : hostName(parts[1] as string);
+  return parts === null ? '' : readHostName(parts[1] as string);
 }

@@ -1,36 +1,42 @@
 import type { IncomingMessage } from 'node:http';
 import type { Gateway, Refusal } from '../../gateway/gateway.ts';
 import type { AdmitCaller } from './admit-caller.ts';
-import type { BodyBudget } from './body-budget.ts';
 import type { Connections } from './connections.ts';
+import type { ByteBudget } from './read-body.ts';
 
-/** What all addresses of the port share. */
+/** The parts that all addresses of the port share. */
 export interface HttpParts {
   readonly gateway: Gateway;
   readonly admitCaller: AdmitCaller;
-  readonly bodies: BodyBudget;
-  /** Of answers that their clients have not read. */
-  readonly answers: BodyBudget;
+  readonly bodies: ByteBudget;
+  /** The bytes of answers that clients have not read yet. */
+  readonly answers: ByteBudget;
   readonly connections: Connections;
 }
 
-/** What a request says of a refusal by itself. */
-export type RequestRefusal = Omit<Refusal, 'entrance' | 'method' | 'path' | 'address'>;
+/** A refusal without the fields that are read from the request. */
+type RequestRefusal = Omit<Refusal, 'entrance' | 'method' | 'path' | 'address'>;
 
-/** Writes down that a request was refused, and by whom it was sent as far as that is known. */
+/** Records that a request was refused, and who sent it if that is known. */
 export function recordRefusal(gateway: Gateway, request: IncomingMessage, refusal: RequestRefusal): void {
   const { method, url = '', socket } = request;
-  const path = pathOf(url);
-  gateway.refused({ entrance: 'http', ...refusal, method, path: publicPart(path), address: socket.remoteAddress });
+  const path = pathWithoutQuery(url);
+  gateway.recordRefusal({
+    entrance: 'http',
+    ...refusal,
+    method,
+    path: hideLoginTicket(path),
+    address: socket.remoteAddress,
+  });
 }
 
-/** The address without what was asked there. */
-export function pathOf(url: string): string {
+/** Removes the query from an address. */
+export function pathWithoutQuery(url: string): string {
   const query = url.indexOf('?');
   return query === -1 ? url : url.slice(0, query);
 }
 
-/** A link to log in with is as good as a credential. */
-function publicPart(path: string): string {
+/** Removes the ticket from a login link, because the ticket works like a credential. */
+function hideLoginTicket(path: string): string {
   return path.startsWith('/login/') ? '/login/' : path;
 }

@@ -2,34 +2,34 @@ import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { endianness } from 'node:os';
 
-/** The two ends of a connection, as our side names them. */
-export interface Ends {
+/** The two ends of a connection, seen from our side. */
+interface SocketEnds {
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
   readonly localAddress?: string | undefined;
   readonly localPort?: number | undefined;
 }
 
-/** Whether a connection of this machine was opened by the account of the gateway, or by root. */
-export type IsOwnPeer = (socket: Socket) => boolean | Promise<boolean>;
+/** Tells whether a connection of this machine was opened by the account of the gateway, or by root. */
+type IsOwnPeer = (socket: Socket) => boolean | Promise<boolean>;
 
-/** `unknown` where the table does not describe our network, `gone` where it does and the other end is not there. */
-export type PeerAccount = 'own' | 'other' | 'gone' | 'unknown';
+/** `unknown`: the table does not describe our network. `gone`: it does, and the other end is not in it. */
+type PeerAccount = 'own' | 'other' | 'gone' | 'unknown';
 
 /**
- * Looks once for each connection. Where the system does not say whose a connection is, as outside of Linux, everybody is
- * taken for the own account. Of somebody who has left already nothing is known, and nobody waits for the answer.
+ * Checks each connection once. Where the system does not tell the owner, as outside of Linux, every connection counts
+ * as own. A client that has left gets no answer anyway.
  */
 export function createIsOwnPeer(readTables: () => Promise<string> = readSocketTables): IsOwnPeer {
   const known = new WeakMap<Socket, boolean | Promise<boolean>>();
   const trusted = trustedAccounts();
   const freshTables = shareReads(readTables);
 
-  async function look(socket: Socket): Promise<boolean> {
+  async function readAccount(socket: Socket): Promise<boolean> {
     const { remoteAddress, remotePort, localAddress, localPort } = socket;
     const ends = { remoteAddress, remotePort, localAddress, localPort };
     let found = findPeerAccount(await freshTables(), ends, trusted);
-    // The table is read in pieces while it changes, so that a line can be missed.
+    // The table is read in pieces while it changes, so a line can be missed.
     if (found === 'gone') found = findPeerAccount(await freshTables(), ends, trusted);
     const isOwn = found === 'own' || found === 'unknown';
     known.set(socket, isOwn);
@@ -40,13 +40,13 @@ export function createIsOwnPeer(readTables: () => Promise<string> = readSocketTa
     if (trusted === undefined) return true;
     const before = known.get(socket);
     if (before !== undefined) return before;
-    const looking = look(socket);
+    const looking = readAccount(socket);
     known.set(socket, looking);
     return looking;
   };
 }
 
-/** Undefined where accounts have no number, or the system has no such table. */
+/** Returns undefined if accounts have no number or the system has no such table. */
 function trustedAccounts(): ReadonlySet<string> | undefined {
   if (process.platform !== 'linux' || process.getuid === undefined) return undefined;
   const own = process.getuid();
@@ -54,7 +54,7 @@ function trustedAccounts(): ReadonlySet<string> | undefined {
   return new Set(['0', String(own), ...(own === 0 && sudo !== undefined ? [sudo] : [])]);
 }
 
-/** Reads for as many as ask at a time: one read that began before somebody asked does not count for them. */
+/** Shares one read among all that wait. A read that began earlier does not count. */
 function shareReads(read: () => Promise<string>): () => Promise<string> {
   let running: Promise<unknown> = Promise.resolve();
   let next: Promise<string> | undefined;
@@ -69,7 +69,7 @@ function shareReads(read: () => Promise<string>): () => Promise<string> {
   };
 }
 
-/** Empty where there are none, or they may not be read. */
+/** Returns an empty text if the tables cannot be read. */
 async function readSocketTables(): Promise<string> {
   const texts = await Promise.all(
     ['/proc/net/tcp', '/proc/net/tcp6'].map((file) => readFile(file, 'latin1').catch(() => '')),
@@ -77,14 +77,18 @@ async function readSocketTables(): Promise<string> {
   return texts.join('\n');
 }
 
-/** Whose the other end of a connection is, by the kernel's table of sockets. */
-export function findPeerAccount(tables: string, ends: Ends, trusted: ReadonlySet<string> = new Set()): PeerAccount {
+/** Finds the account of the other end in the kernel's table of sockets. */
+export function findPeerAccount(
+  tables: string,
+  ends: SocketEnds,
+  trusted: ReadonlySet<string> = new Set(),
+): PeerAccount {
   const { remoteAddress, remotePort, localAddress, localPort } = ends;
   if (remoteAddress === undefined || localAddress === undefined) return 'gone';
   if (remotePort === undefined || localPort === undefined) return 'gone';
-  const [remotes, locals] = [shapesOf(remoteAddress), shapesOf(localAddress)];
-  const [theirs, ours] = [portShape(remotePort), portShape(localPort)];
-  const isOurTable = nobody.some((address) => tables.includes(`:${ours} ${address}:0000 ${listening} `));
+  const [remotes, locals] = [formatAddress(remoteAddress), formatAddress(localAddress)];
+  const [theirs, ours] = [formatPort(remotePort), formatPort(localPort)];
+  const isOurTable = anyAddress.some((address) => tables.includes(`:${ours} ${address}:0000 ${listenState} `));
   if (!isOurTable) return 'unknown';
   for (const [index, remote] of remotes.entries()) {
     const start = tables.indexOf(` ${remote}:${theirs} ${locals[index]}:${ours} `);
@@ -93,31 +97,30 @@ export function findPeerAccount(tables: string, ends: Ends, trusted: ReadonlySet
       .slice(start, start + lineLength)
       .trim()
       .split(/\s+/);
-    // A socket that its owner has closed is shown as one of root's, without a file.
+    // A socket that its owner has closed is listed for root, without an inode.
     if (inode === '0' || inode === '') return 'gone';
     return trusted.has(uid) ? 'own' : 'other';
   }
   return 'gone';
 }
 
-const listening = '0A';
-const nobody = ['0'.repeat(8), '0'.repeat(32)];
+const listenState = '0A';
+const anyAddress = ['0'.repeat(8), '0'.repeat(32)];
 const lineLength = 300;
+const formatPort = (port: number): string => port.toString(16).toUpperCase().padStart(4, '0');
 
-const portShape = (port: number): string => port.toString(16).toUpperCase().padStart(4, '0');
-
-/** The ways an address of this machine is written there: of IPv4 also as a socket of IPv6 has it. */
-function shapesOf(address: string): string[] {
-  if (address === '::1') return [words([...new Array<number>(15).fill(0), 1])];
+/** Formats an address as the tables do; an IPv4 address also as an IPv6 socket has it. */
+function formatAddress(address: string): string[] {
+  if (address === '::1') return [hexWords([...new Array<number>(15).fill(0), 1])];
   const four = address
     .replace(/^::ffff:/i, '')
     .split('.')
     .map(Number);
-  return [words(four), words([...new Array<number>(10).fill(0), 0xff, 0xff, ...four])];
+  return [hexWords(four), hexWords([...new Array<number>(10).fill(0), 0xff, 0xff, ...four])];
 }
 
-/** In words of four bytes, each in the order of this machine. */
-function words(bytes: readonly number[]): string {
+/** Formats bytes as words of four in the byte order of this machine. */
+function hexWords(bytes: readonly number[]): string {
   const hex = bytes.map((byte) => byte.toString(16).toUpperCase().padStart(2, '0'));
   const found: string[] = [];
   for (let i = 0; i < hex.length; i += 4) {

@@ -6,8 +6,8 @@ const headEnd = '\r\n\r\n';
 
 /**
  * Hands new connections to the HTTP server, at most one in each turn of the event loop, and only when the head of their
- * first request is complete. So however many strangers come at once, a turn serves one of them, and requests on
- * connections that are known already wait for one stranger at most. The addresses take turns.
+ * first request is complete. However many strangers connect at once, requests on known connections wait for one of them
+ * at most. The networks take turns.
  */
 export function queueConnections(http: Server, headTimeoutMs: number): void {
   const [serve] = http.listeners('connection') as ((socket: Socket) => void)[];
@@ -34,7 +34,7 @@ export function queueConnections(http: Server, headTimeoutMs: number): void {
   }
 
   http.on('connection', (socket: Socket) => {
-    // A connection can break at any time, also while it waits for its turn and nobody else listens.
+    // A connection can break while it waits and nobody else listens.
     socket.on('error', ignore);
     const expired = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
     const timer = setTimeout(() => http.emit('clientError', expired, socket), headTimeoutMs).unref();
@@ -62,29 +62,29 @@ function takeNext(queue: Map<string, Set<Socket>>): Socket | undefined {
 }
 
 /**
- * Waits for the head of the first request. What was read of the connection is put back, for the HTTP server to read. What
- * does not begin with a method, and a head that is too long, are for the HTTP server to refuse.
+ * Waits for the head of the first request and puts back what was read. The HTTP server refuses heads that are too long
+ * or do not begin with a method.
  */
 function readHead(socket: Socket, onHead: () => void): void {
-  let held: Buffer | undefined;
+  let head: Buffer | undefined;
 
-  function take(piece: Buffer): void {
-    const before = held?.length ?? 0;
-    // One buffer: a list of pieces would take a hundred times the memory if they come byte by byte.
-    held = held === undefined ? piece : Buffer.concat([held, piece]);
-    const start = startOfHead(held);
-    const isComplete = held.indexOf(headEnd, Math.max(start, before - headEnd.length)) !== -1;
-    if (!isComplete && held.length < maxHeaderSize && startsWithMethod(held, start)) return;
+  function addPiece(piece: Buffer): void {
+    const before = head?.length ?? 0;
+    // One buffer, because a list of pieces would take a hundred times the memory if they come byte by byte.
+    head = head === undefined ? piece : Buffer.concat([head, piece]);
+    const start = startOfHead(head);
+    const isComplete = head.indexOf(headEnd, Math.max(start, before - headEnd.length)) !== -1;
+    if (!isComplete && head.length < maxHeaderSize && startsWithMethod(head, start)) return;
     socket.pause();
-    socket.off('data', take).off('end', leave);
-    socket.unshift(held);
+    socket.off('data', addPiece).off('end', closeSocket);
+    socket.unshift(head);
     onHead();
   }
-  /** Nothing was asked that could be answered. */
-  function leave(): void {
+  /** Closes a connection that ended without a request. */
+  function closeSocket(): void {
     socket.destroy();
   }
-  socket.on('data', take).on('end', leave);
+  socket.on('data', addPiece).on('end', closeSocket);
 }
 
 /** The HTTP server skips line breaks in front of a request. */
@@ -94,7 +94,7 @@ function startOfHead(bytes: Buffer): number {
   return at;
 }
 
-/** As far as it is there. */
+/** Checks as much of the method as has arrived. */
 function startsWithMethod(bytes: Buffer, start: number): boolean {
   return /^[A-Z-]{0,32}(?: |$)/.test(bytes.toString('latin1', start, start + 33));
 }

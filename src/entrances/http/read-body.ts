@@ -1,32 +1,48 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { createPieces, type Pieces } from '../../protocol/lines/line-pieces.ts';
-import type { HeldBytes } from './body-budget.ts';
+import { createPieceBuffer, type PieceBuffer } from '../../protocol/lines/line-buffer.ts';
 
-/** Why there is no body. */
-export type NoBody = 'too long' | 'no room' | 'broken off';
+/** The bytes that one body takes from a budget. */
+export interface ReservedBytes {
+  /** Returns false if there is no room for so many more bytes. */
+  add(bytes: number): boolean;
+  release(): void;
+}
 
-export interface BodyOptions {
+export interface ByteBudget {
+  /** Starts to count the bytes of one body of this caller. */
+  open(caller: string): ReservedBytes;
+  /** The number of bytes in use. */
+  reserved(): number;
+}
+
+const maxBodies = 16;
+const maxBodiesPerCaller = 8;
+
+/** The reason why there is no body. */
+export type BodyFailure = 'too long' | 'no room' | 'broken off';
+
+interface BodyOptions {
   readonly maxBytes: number;
-  /** Where the bytes are counted, if anywhere. */
-  readonly held?: HeldBytes;
-  /** How one hears that the client has left; a request does not tell it reliably. */
+  /** Counts the bytes, if given. */
+  readonly reserved?: ReservedBytes;
+  /** Calls the listener when the client has left. A request does not report that reliably. */
   onGone(listener: () => void): void;
 }
 
-/** Reads the whole body. A client that waits for leave to send it gets it here, and not before. */
+/** Reads the whole body. A client that waits for "100 Continue" gets it here, and not before. */
 export function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  { maxBytes, held, onGone }: BodyOptions,
-): Promise<Buffer | NoBody> {
+  { maxBytes, reserved, onGone }: BodyOptions,
+): Promise<Buffer | BodyFailure> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.resolve('too long');
   if (expectsContinue(request)) response.writeContinue();
   return new Promise((resolve) => {
     let first: Buffer | undefined;
-    let more: Pieces | undefined;
+    let more: PieceBuffer | undefined;
     let size = 0;
-    const stop = (why: NoBody) => {
+    const stop = (why: BodyFailure) => {
       request.removeAllListeners('data');
       first = undefined;
       more = undefined;
@@ -35,7 +51,7 @@ export function readBody(
     request.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > maxBytes) stop('too long');
-      else if (held?.add(chunk.length) === false) stop('no room');
+      else if (reserved?.add(chunk.length) === false) stop('no room');
       else if (first === undefined) first = chunk;
       else {
         more ??= startPieces(first);
@@ -51,10 +67,9 @@ const lingerMs = 2000;
 const strangersBytes = 64 * 1024;
 
 /**
- * Lets what is left of a body go by, for a while: a client that is cut off while it sends never gets to read its answer.
- * Of a stranger's body only a little is read; then it stays with its sender, who can read the answer meanwhile. To be
- * called before the answer is written: a stranger's connection ends with it, so that the next request has to wait its
- * turn with all new connections.
+ * Reads and drops the rest of a body for a while, because a client that is cut off while it sends cannot read the
+ * answer. Only a little of a stranger's body is read. Call it before the answer is written: a stranger's connection
+ * ends with the answer, so that the next request waits with all new connections.
  */
 export function dropBody(request: IncomingMessage, response: ServerResponse, isStranger: boolean): void {
   if (isStranger && !response.headersSent) response.setHeader('connection', 'close');
@@ -63,14 +78,15 @@ export function dropBody(request: IncomingMessage, response: ServerResponse, isS
     return;
   }
   if (expectsContinue(request) && !response.headersSent) {
-    // The body is not sent without leave: what comes next on this connection would be taken for it.
+    // The client does not send the body now, so the next bytes must not be taken for it.
     response.setHeader('connection', 'close');
     return;
   }
   if (isStranger) lingerAfterAnswer(request.socket);
   if (isStranger && Number(request.headers['content-length'] ?? 0) > strangersBytes) {
-    // What is known to be longer is not read: each piece that is read makes room for the next. Node would read it all,
-    // once the answer is out, if nobody listened; whoever listens so takes what there is, and asks for no more.
+    // A longer body is not read, because each piece that is read makes room for the next. Without a listener Node would
+    // read it all
+    // after the answer; a `readable` listener takes what has arrived and asks for no more.
     request.on('readable', () => {});
   } else {
     let left = isStranger ? strangersBytes : Infinity;
@@ -85,7 +101,7 @@ export function dropBody(request: IncomingMessage, response: ServerResponse, isS
   request.once('close', () => clearTimeout(cut));
 }
 
-/** Node closes a connection with its last answer. With bytes unread that is a reset, which can overtake the answer. */
+/** Closes the connection a moment later than Node, whose reset could overtake the answer. */
 function lingerAfterAnswer(socket: Socket): void {
   socket.destroySoon = () => {
     socket.end();
@@ -98,13 +114,50 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
 }
 
-/** Other expectations have been refused before. */
+/** Tells whether the client waits for "100 Continue". Other expectations were refused before. */
 function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.expect !== undefined && httpVersion === '1.1';
 }
 
-function startPieces(first: Buffer): Pieces {
-  const pieces = createPieces();
+function startPieces(first: Buffer): PieceBuffer {
+  const pieces = createPieceBuffer();
   pieces.add(first);
   return pieces;
+}
+
+/**
+ * Limits the memory of all bodies from their first byte until they are answered: a multiple of the longest body in all,
+ * half of that for one caller.
+ */
+export function createByteBudget(maxBodyBytes: () => number): ByteBudget {
+  const ofCallers = new Map<string, number>();
+  let inAll = 0;
+
+  function addBytes(caller: string, bytes: number): void {
+    inAll += bytes;
+    const now = (ofCallers.get(caller) ?? 0) + bytes;
+    if (now === 0) ofCallers.delete(caller);
+    else ofCallers.set(caller, now);
+  }
+
+  return {
+    reserved: () => inAll,
+    open(caller) {
+      let mine = 0;
+      return {
+        add(bytes) {
+          const maxBytes = maxBodyBytes();
+          if (inAll + bytes > maxBodies * maxBytes) return false;
+          if ((ofCallers.get(caller) ?? 0) + bytes > maxBodiesPerCaller * maxBytes) return false;
+          mine += bytes;
+          addBytes(caller, bytes);
+          return true;
+        },
+        release() {
+          if (mine > 0) addBytes(caller, -mine);
+          mine = 0;
+        },
+      };
+    },
+  };
 }

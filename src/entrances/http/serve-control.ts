@@ -1,19 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
-import { type AdminDoor, respond } from '../control/answer-admin.ts';
-import { problem } from '../control/problem.ts';
+import { type ControlApi, sendAnswer } from '../control/control-api.ts';
+import { createProblem } from '../control/route.ts';
 import { eventsPath } from '../control/routes.ts';
-import type { AdminCheck } from './admin-check.ts';
+import type { AdminCheck } from './admit-caller.ts';
 import { isJson } from './guards.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';
 import { dropBody } from './read-body.ts';
 
-const lookEveryMs = 1000;
+const recheckMs = 1000;
 
-/** The control API over HTTP: who is no administrator learns nothing, not even what there is. */
+/** Serves the control API over HTTP. A caller who is no administrator learns nothing about it. */
 export async function serveControl(
   parts: HttpParts,
-  door: AdminDoor,
+  api: ControlApi,
   adminOf: AdminCheck,
   request: IncomingMessage,
   response: ServerResponse,
@@ -21,37 +21,41 @@ export async function serveControl(
   const { gateway, connections } = parts;
   response.setHeader('cache-control', 'no-store');
   const by = await adminOf(request);
-  if (by === undefined) return refuse(parts, request, response);
+  if (by === undefined) return refuseRequest(parts, request, response);
   const { socket } = request;
-  if (connections.prove(socket, `admin ${by}`)) response.once('close', () => connections.finish(socket));
+  if (connections.assignCredential(socket, `admin ${by}`))
+    response.once('close', () => connections.finishRequest(socket));
   const sent = request.headers['content-length'] ?? request.headers['transfer-encoding'] ?? '0';
   const hasBody = request.method === 'POST' || request.method === 'PATCH' || sent !== '0';
   if (hasBody && !isJson(request)) {
     recordRefusal(gateway, request, { event: 'type', status: 415, by });
     dropBody(request, response, false);
-    respond(response, problem(415, 'REQUEST_INVALID', 'The Content-Type must be application/json.', 'Send JSON.'));
+    sendAnswer(
+      response,
+      createProblem(415, 'REQUEST_INVALID', 'The Content-Type must be application/json.', 'Send JSON.'),
+    );
     return;
   }
-  if (request.url?.startsWith(eventsPath) === true) endWithLeave(adminOf, request, response);
-  await door.answer(request, response, by);
+  if (request.url?.startsWith(eventsPath) === true) endWhenTokenExpires(adminOf, request, response);
+  await api.answer(request, response, by);
 }
 
-/** An access token expires; whoever reads on has to show another. */
-function endWithLeave(adminOf: AdminCheck, request: IncomingMessage, response: ServerResponse): void {
+/** Ends an event stream when the access token of its reader has expired. */
+function endWhenTokenExpires(adminOf: AdminCheck, request: IncomingMessage, response: ServerResponse): void {
   const timer = setInterval(async () => {
     if ((await adminOf(request)) === undefined) response.end();
-  }, lookEveryMs).unref();
+  }, recheckMs).unref();
   response.on('close', () => clearInterval(timer));
 }
 
-/** Without a credential of an administrator, whatever else was sent. */
-function refuse({ gateway, connections }: HttpParts, request: IncomingMessage, response: ServerResponse): void {
+/** Refuses a request without an administrator's credential. */
+function refuseRequest({ gateway, connections }: HttpParts, request: IncomingMessage, response: ServerResponse): void {
   connections.demote(request.socket);
   const { row, code } = new AmbitError('UNAUTHENTICATED');
   recordRefusal(gateway, request, { event: 'admin', status: row.http, code });
   gateway.metrics.httpRefused(row.http);
   dropBody(request, response, true);
   const hint = 'Send "Authorization: Bearer <admin token>"; it is in the file admin-token of the data directory.';
-  const refusal = problem(row.http, code, 'The request does not carry the admin token.', hint);
-  respond(response, refusal, { 'www-authenticate': 'Bearer realm="ambit control"' });
+  const refusal = createProblem(row.http, code, 'The request does not carry the admin token.', hint);
+  sendAnswer(response, refusal, { 'www-authenticate': 'Bearer realm="ambit control"' });
 }

@@ -4,10 +4,27 @@ import { isAmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { isFromOwnPage } from './guards.ts';
 import { recordRefusal } from './http-parts.ts';
-import { createLoginCookie } from './login-cookie.ts';
-import { type LoginPage, sendPage } from './login-page.ts';
 import { dropBody } from './read-body.ts';
 
+interface LoginPage {
+  readonly title: string;
+  readonly paragraphs: readonly string[];
+  /** The text of the button that posts to the same address. No button if undefined. */
+  readonly button?: string;
+  /** True if the answer to that post redirects to another host. */
+  readonly allowsRedirect?: boolean;
+}
+
+/** The cookie that ties a login to the browser it began in. */
+interface LoginCookie {
+  /** Returns the header that sets the cookie. */
+  set(value: string): string;
+  /** Returns undefined if there is no cookie, or more than one: then somebody else has set one of them. */
+  read(header: string | undefined): string | undefined;
+}
+
+const cookieName = 'ambit-login';
+const cookieSeconds = 600;
 const linkPath = /^\/login\/([\w-]{1,4096})$/;
 const callbackPath = /^\/oauth\/callback(?:\/[0-9a-f]{16})?$/;
 const clientPath = /^\/oauth\/client\/([0-9a-f]{16})\.json$/;
@@ -17,10 +34,10 @@ export function isLoginPath(path: string): boolean {
 }
 
 /**
- * Logins to servers, in a browser: the page behind a link, the way back from the authorization server, and what Ambit
- * is to it. Whoever opens a link says yes here first, for the user and server it names, and only that browser may come
- * back. Whoever comes back says yes once more: a browser can be led here without its person, with a cookie that
- * another page has set. Nothing of it is there without `listen.publicUrl`.
+ * Serves logins to servers in a browser: the page behind a link, the return from the authorization server, and the
+ * client metadata. The person confirms before and after the authorization, in the same browser. The second question is
+ * needed because a page can send a browser here with a cookie that another page has set. Available only with
+ * `listen.publicUrl`.
  */
 export async function serveLogins(gateway: Gateway, request: IncomingMessage, response: ServerResponse): Promise<void> {
   dropBody(request, response, true);
@@ -29,31 +46,31 @@ export async function serveLogins(gateway: Gateway, request: IncomingMessage, re
   const [path = ''] = (request.url ?? '').split('?', 1);
   const [ticket, tag] = [linkPath.exec(path)?.[1], clientPath.exec(path)?.[1]];
   const refuse = createRefuse(gateway, request, response);
-  if (publicUrl === undefined) return refuse(404, nothing);
+  if (publicUrl === undefined) return refuse(404, notFoundPage);
   if (tag !== undefined && request.method === 'GET') {
-    const bytes = Buffer.from(JSON.stringify(gateway.logins.client(tag)));
+    const bytes = Buffer.from(JSON.stringify(gateway.logins.clientDocument(tag)));
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length }).end(bytes);
     return;
   }
   try {
     if (ticket !== undefined && request.method === 'GET') return showLink(gateway, ticket, response, refuse);
-    const visit: Visit = { base: new URL(publicUrl), request, response };
+    const login: LoginRequest = { base: new URL(publicUrl), request, response };
     const isPost = request.method === 'POST';
-    if (isPost && (ticket !== undefined || callbackPath.test(path)) && !isFromOwnPage(request, visit.base)) {
-      return refuse(403, notOurs);
+    if (isPost && (ticket !== undefined || callbackPath.test(path)) && !isFromOwnPage(request, login.base)) {
+      return refuse(403, foreignFormPage);
     }
-    if (ticket !== undefined && isPost) return await follow(gateway, ticket, visit, refuse);
-    if (callbackPath.test(path) && request.method === 'GET') return await askAgain(gateway, visit);
-    if (callbackPath.test(path) && isPost) return await finish(gateway, visit);
+    if (ticket !== undefined && isPost) return await startLogin(gateway, ticket, login, refuse);
+    if (callbackPath.test(path) && request.method === 'GET') return await askToFinish(gateway, login);
+    if (callbackPath.test(path) && isPost) return await finishLogin(gateway, login);
   } catch (error) {
     if (!isAmbitError(error)) throw error;
-    refuse(error.row.http, { title: 'That did not work', words: [error.message] }, error.code);
+    refuse(error.row.http, { title: 'That did not work', paragraphs: [error.message] }, error.code);
     return;
   }
-  refuse(404, nothing);
+  refuse(404, notFoundPage);
 }
 
-/** Answers with a page that says why not, and writes it down. */
+/** Answers with a page that gives the reason, and records it. */
 type Refuse = (status: number, page: LoginPage, code?: string) => void;
 
 function createRefuse(gateway: Gateway, request: IncomingMessage, response: ServerResponse): Refuse {
@@ -64,58 +81,66 @@ function createRefuse(gateway: Gateway, request: IncomingMessage, response: Serv
   };
 }
 
-const nothing: LoginPage = { title: 'There is nothing here', words: [] };
-/** Only our own page may say yes in somebody's name. */
-const notOurs: LoginPage = {
+const notFoundPage: LoginPage = { title: 'There is nothing here', paragraphs: [] };
+/** Only our own page may confirm for a person. */
+const foreignFormPage: LoginPage = {
   title: 'This did not come from the page of this gateway',
-  words: [
+  paragraphs: [
     'Nothing was done. If you pressed a button on a page of another site, close that site.',
     'If you pressed it here, your browser does not say where a form comes from: use a newer one, or “ambit login”.',
   ],
 };
-const ranOut: LoginPage = { title: 'This link has run out', words: ['Try again where you got it, for a new one.'] };
+const expiredPage: LoginPage = {
+  title: 'This link has run out',
+  paragraphs: ['Try again where you got it, for a new one.'],
+};
 
 function showLink(gateway: Gateway, ticket: string, response: ServerResponse, refuse: Refuse): void {
-  const whose = gateway.logins.linked(ticket);
-  if (whose === undefined) refuse(410, ranOut);
-  else sendPage(response, 200, question(whose));
+  const whose = gateway.logins.readTicket(ticket);
+  if (whose === undefined) refuse(410, expiredPage);
+  else sendPage(response, 200, createConfirmPage(whose));
 }
 
-function question({ userId, server }: { readonly userId: string; readonly server: string }): LoginPage {
+function createConfirmPage({ userId, server }: { readonly userId: string; readonly server: string }): LoginPage {
   return {
     title: `Log in to “${server}”`,
-    words: [
+    paragraphs: [
       `Agents that work for “${userId}” will use “${server}” with the account you log in with.`,
       `Go on only if you are “${userId}”, and asked for this yourself.`,
     ],
     button: `Go on as “${userId}”`,
-    leadsAway: true,
+    allowsRedirect: true,
   };
 }
 
-interface Visit {
+interface LoginRequest {
   readonly base: URL;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
 }
 
-async function follow(gateway: Gateway, ticket: string, { base, response }: Visit, refuse: Refuse): Promise<void> {
-  const whose = gateway.logins.linked(ticket);
-  if (whose === undefined) return refuse(410, ranOut);
+async function startLogin(
+  gateway: Gateway,
+  ticket: string,
+  { base, response }: LoginRequest,
+  refuse: Refuse,
+): Promise<void> {
+  const whose = gateway.logins.readTicket(ticket);
+  if (whose === undefined) return refuse(410, expiredPage);
   const browser = randomBytes(32).toString('base64url');
   const { authorizationUrl } = await gateway.logins.start(whose, undefined, browser);
   response.setHeader('set-cookie', createLoginCookie(base).set(browser));
   response.writeHead(303, { location: authorizationUrl, 'referrer-policy': 'no-referrer', 'content-length': 0 }).end();
 }
 
-/** The way back: the code is not redeemed before the person says yes. Without a code there is only an error to tell. */
-async function askAgain(gateway: Gateway, visit: Visit): Promise<void> {
-  const { callback, browser } = wayBack(visit);
-  if (!new URL(callback).searchParams.has('code')) return finish(gateway, visit);
-  const { userId, server, issuer } = await gateway.logins.look(callback, browser);
-  sendPage(visit.response, 200, {
+/** Asks the person before the code is redeemed. A return without a code is an error, which `finishLogin` reports. */
+async function askToFinish(gateway: Gateway, login: LoginRequest): Promise<void> {
+  const { callback, browser } = readCallback(login);
+  if (!new URL(callback).searchParams.has('code')) return finishLogin(gateway, login);
+  const { userId, server, issuer } = await gateway.logins.preview(callback, browser);
+  sendPage(login.response, 200, {
     title: `Finish the login to “${server}”`,
-    words: [
+    paragraphs: [
       `You come from ${issuer}. Agents that work for “${userId}” will use “${server}” with the account you have there.`,
       `Finish only if you are “${userId}”, and began this yourself. Otherwise close this page, and nothing happens.`,
     ],
@@ -123,18 +148,77 @@ async function askAgain(gateway: Gateway, visit: Visit): Promise<void> {
   });
 }
 
-async function finish(gateway: Gateway, visit: Visit): Promise<void> {
-  const { callback, browser } = wayBack(visit);
+async function finishLogin(gateway: Gateway, login: LoginRequest): Promise<void> {
+  const { callback, browser } = readCallback(login);
   const { userId, server } = await gateway.logins.complete(callback, undefined, browser);
-  sendPage(visit.response, 200, {
+  sendPage(login.response, 200, {
     title: 'Done',
-    words: [`“${userId}” is logged in to “${server}”. This page can be closed.`],
+    paragraphs: [`“${userId}” is logged in to “${server}”. This page can be closed.`],
   });
 }
 
-function wayBack({ base, request }: Visit): { readonly callback: string; readonly browser: string | undefined } {
+function readCallback({ base, request }: LoginRequest): {
+  readonly callback: string;
+  readonly browser: string | undefined;
+} {
   return {
     callback: `${base.href.replace(/\/$/, '')}${request.url}`,
     browser: createLoginCookie(base).read(request.headers.cookie),
   };
+}
+
+/**
+ * Creates the cookie. Cookies are shared by all ports of a host, and sibling domains can set them. Over https, the
+ * prefix `__Host-` excludes sibling domains and plain http. Other ports can still set one, so nothing is done on the
+ * cookie alone.
+ */
+export function createLoginCookie(base: URL): LoginCookie {
+  const isSecure = base.protocol === 'https:';
+  const cookie = isSecure ? `__Host-${cookieName}` : cookieName;
+  const path = isSecure ? '/' : `${base.pathname.replace(/\/$/, '')}/oauth/callback`;
+  const secure = isSecure ? '; Secure' : '';
+  return {
+    set: (value) => `${cookie}=${value}; HttpOnly; SameSite=Lax; Max-Age=${cookieSeconds}; Path=${path}${secure}`,
+    read(header = '') {
+      const found = header
+        .split(';')
+        .map((pair) => pair.trim())
+        .filter((pair) => pair.startsWith(`${cookie}=`))
+        .map((pair) => pair.slice(cookie.length + 1));
+      const [value = ''] = found;
+      return found.length === 1 && /^[\w-]{43}$/.test(value) ? value : undefined;
+    },
+  };
+}
+
+/** Sends a page without scripts that no other page may embed. */
+function sendPage(response: ServerResponse, status: number, page: LoginPage): void {
+  const { title, paragraphs: words, button } = page;
+  const text = words.map((each) => `<p>${escapeHtml(each)}</p>`).join('');
+  const form = button === undefined ? '' : `<form method="post"><button>${escapeHtml(button)}</button></form>`;
+  const style =
+    'body{font:1.1em/1.5 system-ui;max-width:36em;margin:4em auto;padding:0 1em}button{font:inherit;padding:.4em 1em}';
+  const html = `<!doctype html><html lang="en"><meta charset="utf-8"><title>${escapeHtml(title)}</title><style>${style}</style><h1>${escapeHtml(title)}</h1>${text}${form}</html>`;
+  const bytes = Buffer.from(html);
+  response
+    .writeHead(status, {
+      'content-type': 'text/html; charset=utf-8',
+      'content-length': bytes.length,
+      'content-security-policy': `default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'${formActionPolicy(page)}`,
+      'x-frame-options': 'DENY',
+      'x-content-type-options': 'nosniff',
+      // The address contains the ticket. Our own page needs the referrer to prove where a form came from.
+      'referrer-policy': 'same-origin',
+    })
+    .end(bytes);
+}
+
+/** The policy for forms. Browsers also apply it to redirects of the form. */
+function formActionPolicy({ button, allowsRedirect = false }: LoginPage): string {
+  if (allowsRedirect) return '';
+  return button === undefined ? "; form-action 'none'" : "; form-action 'self'";
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

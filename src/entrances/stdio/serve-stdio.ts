@@ -1,18 +1,18 @@
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
-import { newExchange } from '../../gateway/exchange.ts';
+import { createExchange } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import type { Channel, Delivery, Era, Reply } from '../../protocol/channel.ts';
-import { errorMessage } from '../../protocol/compose.ts';
-import { refuseAmbiguousKeys } from '../../protocol/envelope-keys.ts';
-import { ScanFault, scanArray } from '../../protocol/json/scan.ts';
-import { oneLine } from '../../protocol/lines/one-line.ts';
+import { refuseAmbiguousKeys } from '../../protocol/ambiguous-keys.ts';
+import type { Channel, DeliveryListener, Era, FinalReply } from '../../protocol/channel.ts';
+import { composeError } from '../../protocol/compose-message.ts';
+import { ScanError, scanArray } from '../../protocol/json/scan.ts';
 import { readLines } from '../../protocol/lines/read-lines.ts';
-import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../protocol/message.ts';
-import { claimedVersion, envelopeFault } from '../../protocol/modern-envelope.ts';
+import { toSingleLine } from '../../protocol/lines/single-line.ts';
+import { type Message, MessageError, maxClientValues, readClientMessage } from '../../protocol/message.ts';
+import { findEnvelopeError, readClaimedVersion } from '../../protocol/modern-envelope.ts';
 import { batchVersion } from '../../protocol/versions.ts';
 
-export interface StdioOptions {
+interface StdioOptions {
   readonly gateway: Gateway;
   readonly server: string;
   readonly sessionId: string;
@@ -20,76 +20,58 @@ export interface StdioOptions {
   readonly output: Writable;
 }
 
+/** Answers a message that is not served. */
+type Refuse = (event: 'message' | 'batch' | 'length', code: number, detail: string, id?: string) => void;
+
+/** Writes a message as one line. False when the client should read before more is written. */
+type WriteLine = (bytes: Buffer, deliveries?: readonly DeliveryListener[]) => boolean;
+
 const lingerMs = 10_000;
 const maxElements = 64;
 
-/** One client on stdin and stdout, one message a line, both eras. Resolves when the client has gone. */
+/** Serves one client on stdin and stdout, one message per line, in both eras. Resolves when the client has gone. */
 export async function serveStdio(options: StdioOptions): Promise<void> {
   const { gateway, server, sessionId, input, output } = options;
   const connection = {};
+  const write = createLineWriter(output, {
+    isGone: () => gone,
+    pause: () => lines.pause(),
+    resume: () => lines.resume(),
+  });
   const underWay = new Set<Promise<void>>();
-  /** What each channel in use wants done when the client leaves. */
-  const farewells = new Set<Set<() => void>>();
+  /** The listeners of each open channel, called when the client leaves. */
+  const goneListeners = new Set<Set<() => void>>();
   let gone = false;
   let transportId: string | undefined;
   let lastEra: Era = 'handshake';
-  /** Messages that come before the handshake is answered wait for it. */
-  let shaking: Promise<unknown> = Promise.resolve();
+  /** The handshake in progress. Other messages wait for its answer. */
+  let pendingHandshake: Promise<unknown> = Promise.resolve();
 
-  function write(bytes: Buffer, deliveries: readonly Delivery[] = []): boolean {
-    if (gone || output.destroyed) {
-      for (const delivery of deliveries) delivery.lost();
-      return true;
-    }
-    const line = oneLine(bytes);
-    const out = Buffer.allocUnsafe(line.length + 1);
-    line.copy(out);
-    out[line.length] = 0x0a;
-    const told = (error?: Error | null) => {
-      for (const delivery of deliveries) error ? delivery.lost() : delivery.delivered();
-    };
-    const room = deliveries.length === 0 ? output.write(out) : output.write(out, told);
-    if (!room) holdBack();
-    return room;
-  }
-
-  // Whoever does not read gets no further word in: what they ask for would only pile up here.
-  let heldBack = false;
-  function holdBack(): void {
-    if (heldBack) return;
-    heldBack = true;
-    lines.pause();
-    output.once('drain', () => {
-      heldBack = false;
-      lines.resume();
-    });
-  }
-
-  function channel(farewell: Set<() => void>): Channel {
+  function createChannel(listeners: Set<() => void>): Channel {
     return {
       owner: connection,
       isGone: () => gone,
       emit: (message) => write(message),
       onDrain(listener) {
-        // It may have drained between the full write and the question.
+        // The stream may have drained since the write.
         if (!output.writableNeedDrain) listener();
         else output.once('drain', listener);
       },
-      onGone: (listener) => void farewell.add(listener),
+      onGone: (listener) => void listeners.add(listener),
       close() {},
     };
   }
 
-  function receive(line: Buffer): void {
+  function receiveLine(line: Buffer): void {
     if (line[0] === 0x5b) {
-      track(batch(line));
+      trackWork(serveBatch(line));
       return;
     }
-    const message = read(line);
-    if (message !== undefined) track(one(message).then((reply) => say(reply)));
+    const message = readLine(line, refuse);
+    if (message !== undefined) trackWork(serveMessage(message).then((reply) => sendReply(reply)));
   }
 
-  function track(work: Promise<void>): void {
+  function trackWork(work: Promise<void>): void {
     const tracked = work
       .catch((error: unknown) =>
         gateway.log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) }),
@@ -98,30 +80,30 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     underWay.add(tracked);
   }
 
-  function note(event: 'message' | 'envelope' | 'batch' | 'length', code: number, detail: string): void {
-    gateway.refused({ event, entrance: 'stdio', code: String(code), detail, sessionId });
+  function recordRefusal(event: 'message' | 'envelope' | 'batch' | 'length', code: number, detail: string): void {
+    gateway.recordRefusal({ event, entrance: 'stdio', code: String(code), detail, sessionId });
   }
 
-  function refuse(event: 'message' | 'batch' | 'length', code: number, detail: string, id = 'null'): void {
-    note(event, code, detail);
-    write(errorMessage(id, code, detail));
-  }
+  const refuse: Refuse = (event, code, detail, id = 'null') => {
+    recordRefusal(event, code, detail);
+    write(composeError(id, code, detail));
+  };
 
-  async function one(message: Message): Promise<Reply> {
-    const era = eraOf(message);
+  async function serveMessage(message: Message): Promise<FinalReply> {
+    const era = findEra(message);
     if (era === 'modern') {
-      const wrong = envelopeFault(message, undefined);
+      const wrong = findEnvelopeError(message, undefined);
       if (wrong !== undefined) {
-        note('envelope', wrong.rpc, wrong.message);
-        return { kind: 'message', bytes: errorMessage(message.id ?? 'null', wrong.rpc, wrong.message, wrong.data) };
+        recordRefusal('envelope', wrong.rpc, wrong.message);
+        return { kind: 'message', bytes: composeError(message.id ?? 'null', wrong.rpc, wrong.message, wrong.data) };
       }
     }
     if (message.kind === 'request') lastEra = era;
-    const isOpening = opens(message) && era === 'handshake';
-    if (!isOpening && era === 'handshake') await shaking;
-    const farewell = new Set<() => void>();
-    farewells.add(farewell);
-    const arrived = newExchange({
+    const isOpening = isInitialize(message) && era === 'handshake';
+    if (!isOpening && era === 'handshake') await pendingHandshake;
+    const listeners = new Set<() => void>();
+    goneListeners.add(listeners);
+    const arrived = createExchange({
       entrance: 'stdio',
       era,
       server,
@@ -129,25 +111,25 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       transportId: era === 'modern' ? undefined : transportId,
       headers: () => ({}),
       message,
-      channel: channel(farewell),
+      channel: createChannel(listeners),
     });
     const serving = gateway.serve(arrived).then((reply) => {
       if (reply.kind === 'message' && reply.transportId !== undefined) transportId = reply.transportId;
-      // The handshake's channel stays in use, as the way to this client; every other one has done its work.
-      if (!isOpening) farewells.delete(farewell);
+      // The channel of the handshake stays open for messages to this client.
+      if (!isOpening) goneListeners.delete(listeners);
       return reply;
     });
-    if (isOpening) shaking = serving;
+    if (isOpening) pendingHandshake = serving;
     return serving;
   }
 
-  function eraOf(message: Message): Era {
-    if (claimedVersion(message) !== undefined) return 'modern';
-    // Notifications carry no revision: they belong to the era the client last spoke.
+  function findEra(message: Message): Era {
+    if (readClaimedVersion(message) !== undefined) return 'modern';
+    // Notifications carry no revision, so they belong to the era of the last request.
     return message.kind === 'notification' && transportId === undefined ? lastEra : 'handshake';
   }
 
-  async function batch(line: Buffer): Promise<void> {
+  async function serveBatch(line: Buffer): Promise<void> {
     if (gateway.transportVersion(transportId) !== batchVersion) {
       refuse('batch', -32600, 'Batches are not part of this protocol version: send one message a line');
       return;
@@ -156,61 +138,89 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     try {
       elements = scanArray(line, maxElements, maxClientValues);
     } catch (error) {
-      if (!(error instanceof ScanFault)) throw error;
+      if (!(error instanceof ScanError)) throw error;
       refuse('batch', -32700, error.message);
       return;
     }
-    const messages = elements.map(read).filter((message) => message !== undefined);
-    const [opening, others] = [messages.filter(opens), messages.filter((message) => !opens(message))];
+    const messages = elements.map((element) => readLine(element, refuse)).filter((message) => message !== undefined);
+    const [opening, others] = [messages.filter(isInitialize), messages.filter((message) => !isInitialize(message))];
     for (const { id } of opening) refuse('batch', -32600, 'this message cannot be part of a batch', id);
-    const replies = await Promise.all(others.map(one));
+    const replies = await Promise.all(others.map(serveMessage));
     const said = replies.flatMap((reply) => (reply.kind === 'message' ? [reply.bytes.toString()] : []));
     const deliveries = replies.flatMap((reply) => (reply.kind === 'message' ? (reply.delivery ?? []) : []));
     if (said.length > 0) write(Buffer.from(`[${said.join(',')}]`), deliveries);
   }
 
-  function read(line: Buffer): Message | undefined {
-    try {
-      const message = readClientMessage(line);
-      refuseAmbiguousKeys(message);
-      return message;
-    } catch (error) {
-      if (!(error instanceof MessageFault)) throw error;
-      refuse('message', error.notJson ? -32700 : -32600, error.message, error.id);
-      return undefined;
-    }
-  }
-
-  function say(reply: Reply): void {
+  function sendReply(reply: FinalReply): void {
     if (reply.kind !== 'message') return;
     if (reply.delivery === undefined) write(reply.bytes);
     else write(reply.bytes, [reply.delivery]);
   }
 
-  output.on('error', () => leave());
-  function leave(): void {
+  output.on('error', () => closeClient());
+  function closeClient(): void {
     if (gone) return;
     gone = true;
-    for (const farewell of farewells) for (const listener of farewell) listener();
+    for (const listeners of goneListeners) for (const listener of listeners) listener();
     input.destroy();
   }
 
   const lines = readLines(input, {
     maxBytes: gateway.config.limits.bodyBytes,
-    onLine: receive,
+    onLine: receiveLine,
     onTooLong: () => refuse('length', -32600, 'The line is longer than limits.bodyBytes allows'),
     onRunaway() {
-      note('length', -32600, 'The line has no end');
-      leave();
+      recordRefusal('length', -32600, 'The line has no end');
+      closeClient();
     },
   });
   if (!input.readableEnded && !input.destroyed)
     await Promise.race([once(input, 'end'), once(input, 'close')]).catch(() => {});
-  // Someone who pipes requests in and closes the pipe still wants the answers.
+  // A client that pipes requests in and closes the pipe still wants the answers.
   await Promise.race([Promise.all([...underWay]), new Promise((resolve) => setTimeout(resolve, lingerMs).unref())]);
-  leave();
+  closeClient();
 }
 
-function opens({ method }: Message): boolean {
+function isInitialize({ method }: Message): boolean {
   return method === 'initialize';
+}
+
+/** Creates the writer. A client that does not read is not read either, or its answers would pile up. */
+function createLineWriter(output: Writable, client: { isGone(): boolean; pause(): void; resume(): void }): WriteLine {
+  let isPaused = false;
+  return (bytes, deliveries = []) => {
+    if (client.isGone() || output.destroyed) {
+      for (const delivery of deliveries) delivery.lost();
+      return true;
+    }
+    const line = toSingleLine(bytes);
+    const out = Buffer.allocUnsafe(line.length + 1);
+    line.copy(out);
+    out[line.length] = 0x0a;
+    const reportDelivery = (error?: Error | null) => {
+      for (const delivery of deliveries) error ? delivery.lost() : delivery.delivered();
+    };
+    const hasRoom = deliveries.length === 0 ? output.write(out) : output.write(out, reportDelivery);
+    if (!hasRoom && !isPaused) {
+      isPaused = true;
+      client.pause();
+      output.once('drain', () => {
+        isPaused = false;
+        client.resume();
+      });
+    }
+    return hasRoom;
+  };
+}
+
+function readLine(line: Buffer, refuse: Refuse): Message | undefined {
+  try {
+    const message = readClientMessage(line);
+    refuseAmbiguousKeys(message);
+    return message;
+  } catch (error) {
+    if (!(error instanceof MessageError)) throw error;
+    refuse('message', error.isNotJson ? -32700 : -32600, error.message, error.id);
+    return undefined;
+  }
 }

@@ -1,55 +1,68 @@
 import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
-import type { LeaveReason, Session } from '../../sessions/session.ts';
+import type { Session, UnloadReason } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import type { FilesOfSessions } from '../../workspaces/files-of-sessions.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
-import type { Observer } from '../observe.ts';
-import type { Endings } from './endings.ts';
+import type { WorkspaceFiles } from '../../workspaces/workspace-files.ts';
+import type { Observer } from '../observer.ts';
 
-export interface CleanUpParts {
+/** The cleanups after sessions that have ended or were restricted. */
+export interface SessionCleanups {
+  /** Adds a cleanup. `stopped` resolves when the processes have ended, `finished` when nothing is left. */
+  add(finished: Promise<unknown>, stopped: Promise<unknown>): void;
+  /** Waits for what processes left behind; two seconds at most once `finished` was called. */
+  waitFor(settled: Promise<unknown>): Promise<unknown>;
+  /** Resolves when the processes of all these sessions have ended. */
+  stopped(): Promise<unknown>;
+  /** Resolves when all cleanups are done. */
+  finished(): Promise<unknown>;
+}
+
+const leftBehindMs = 2000;
+
+interface CleanUpParts {
   readonly sessions: Sessions;
-  readonly endings: Endings;
+  readonly cleanups: SessionCleanups;
   readonly journal: Journal;
   readonly observer: Pick<Observer, 'sessionOpened' | 'sessionEnded' | 'sessionRestricted'>;
-  readonly files: Pick<FilesOfSessions, 'forget'>;
+  readonly files: Pick<WorkspaceFiles, 'forget'>;
   readonly folders: Pick<SessionFolders, 'ended'>;
   readonly dataDir: string;
 }
 
-/** The work of this process for sessions, as it follows their lives. */
-export interface SessionWork {
+/** The reactions of this process to the life of a session. */
+interface SessionHandlers {
   opened(session: Session): void;
   /** Resolves when the processes of the session have ended. */
-  ended(session: Session, reason: LeaveReason): Promise<void>;
-  /** Resolves when what its processes left behind is gone too. */
+  ended(session: Session, reason: UnloadReason): Promise<void>;
+  /** Resolves when everything that processes left behind is gone too. */
   settled(): Promise<unknown>;
   /** Ends what no longer fits. */
   restricted(session: Session, before: Session): Promise<void>;
 }
 
-/** A command without a gateway serves nobody. */
-export const noWork: SessionWork = {
+/** A command without a gateway runs nothing for sessions. */
+export const noSessionWork: SessionHandlers = {
   opened: () => {},
   ended: async () => {},
   settled: async () => {},
   restricted: async () => {},
 };
 
-/** Records the lives of sessions, ends or narrows the work for them, and removes their files when they end. */
-export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionWork): void {
-  const { sessions, endings, journal, observer, files, folders, dataDir } = parts;
+/** Records when sessions open, end and are restricted, runs the handlers, and removes the files of ended sessions. */
+export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionHandlers): void {
+  const { sessions, cleanups, journal, observer, files, folders, dataDir } = parts;
 
-  async function removeAllOf({ id }: Session): Promise<void> {
+  async function removeSessionFiles({ id }: Session): Promise<void> {
     await files.forget(id);
     await removeFolder(join(dataDir, 'run', id));
-    // The next start tries again.
+    // A failure is ignored: the next start tries again.
     await folders.ended(id).catch(() => {});
   }
 
   sessions.onOpened((session) => {
-    journal.record({ kind: 'session', event: 'created', ...facts(session) });
+    journal.record({ kind: 'session', event: 'created', ...sessionFields(session) });
     observer.sessionOpened(session);
     work.opened(session);
   });
@@ -60,23 +73,23 @@ export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionWork): vo
       observer.sessionEnded(session, reason);
     }
     const stopped = work.ended(session, reason);
-    // A process that was left behind may still be writing there.
-    const settled = stopped.then(() => endings.waitFor(work.settled()));
-    endings.add(
-      settled.then(() => (reason === 'unloaded' ? undefined : removeAllOf(session))),
+    // A process that was left behind may still write there.
+    const settled = stopped.then(() => cleanups.waitFor(work.settled()));
+    cleanups.add(
+      settled.then(() => (reason === 'unloaded' ? undefined : removeSessionFiles(session))),
       stopped,
     );
   });
 
   sessions.onRestricted((session, before) => {
-    journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
+    journal.record({ kind: 'session', event: 'restricted', ...sessionFields(session) });
     observer.sessionRestricted(session);
-    const over = work.restricted(session, before);
-    endings.add(over, over);
+    const ended = work.restricted(session, before);
+    cleanups.add(ended, ended);
   });
 }
 
-function facts(session: Session): Record<string, string | number | undefined> {
+function sessionFields(session: Session): Record<string, string | number | undefined> {
   return {
     sessionId: session.id,
     userId: session.userId,
@@ -86,5 +99,25 @@ function facts(session: Session): Record<string, string | number | undefined> {
     trustLevel: session.trustLevel,
     ttlSeconds: session.ttlSeconds,
     servers: session.servers?.join(' '),
+  };
+}
+
+export function createSessionCleanups(): SessionCleanups {
+  const ending = new Map<Promise<unknown>, Promise<unknown>>();
+  let stopWaiting: () => void = () => {};
+  const waitedLongEnough = new Promise<void>((accept) => {
+    stopWaiting = accept;
+  });
+  return {
+    add(finished, stopped) {
+      const removed: Promise<unknown> = finished.finally(() => ending.delete(removed));
+      ending.set(removed, stopped);
+    },
+    waitFor: (settled) => Promise.race([settled, waitedLongEnough]),
+    stopped: () => Promise.all(ending.values()),
+    finished() {
+      setTimeout(stopWaiting, leftBehindMs).unref();
+      return Promise.all(ending.keys());
+    },
   };
 }

@@ -1,4 +1,4 @@
-/** Closes parts in the reverse of the order they were opened in. */
+/** Closes parts in the reverse of the order in which they were opened. */
 export interface ClosingStack {
   /** `close` runs after everything that is pushed later has closed. */
   push(close: () => unknown): void;
@@ -15,7 +15,7 @@ export function createClosingStack(): ClosingStack {
 
   async function closeAll(): Promise<void> {
     const errors: unknown[] = [];
-    // A part that closes may open and push another one, so this looks at the end of the list each time.
+    // A part that closes may push another one, so the loop reads the end of the list each time.
     for (let close = closings.pop(); close !== undefined; close = closings.pop()) {
       try {
         await close();
@@ -42,7 +42,7 @@ export async function openOnStack<T>(open: (closing: ClosingStack) => Promise<T>
   try {
     return await open(closing);
   } catch (error) {
-    // The caller learns why it could not be opened; what goes wrong on the way back is less important than that.
+    // The caller needs the error of the opening; errors of the closing are less important.
     await closing.close().catch(() => {});
     throw error;
   }

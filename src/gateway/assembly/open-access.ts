@@ -1,21 +1,21 @@
 import { createPseudonyms, type Pseudonyms } from '../../context/for-tools/pseudonyms.ts';
-import { inlineKeys } from '../../context/for-tools/signing-keys.ts';
-import { createResolution, type Resolution } from '../../upstreams/access/resolution.ts';
-import { createToolBounds, type ToolBounds } from '../../upstreams/access/tool-bounds.ts';
-import { fetchedInto } from '../inspect/fetch-package.ts';
+import { writeInlineKeys } from '../../context/for-tools/signing-keys.ts';
+import { createServerResolution, type ServerResolution } from '../../upstreams/access/resolution.ts';
+import { createToolAccess, type ToolAccess } from '../../upstreams/access/tool-access.ts';
+import { createFetchedPackage } from '../inspect/fetch-package.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import { type AuthParts, openAuth } from './open-auth.ts';
 import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';
 
-/** The parts that decide which servers and tools a session may use, and what those servers are given. */
+/** The parts that decide which servers and tools a session may use, and which credentials those servers get. */
 export interface AccessParts extends AuthParts {
   readonly pseudonyms: Pseudonyms;
-  readonly resolution: Resolution;
-  readonly tools: ToolBounds;
+  readonly resolution: ServerResolution;
+  readonly tools: ToolAccess;
 }
 
-export interface AccessOptions {
+interface AccessOptions {
   readonly storage: Storage;
   readonly sessions: SessionParts;
   readonly credentials: boolean;
@@ -23,25 +23,25 @@ export interface AccessOptions {
 
 export async function openAccess(options: AccessOptions, closing: ClosingStack): Promise<AccessParts> {
   const { storage, sessions: parts, credentials } = options;
-  const { settings, places, keys, log } = storage;
+  const { settings, paths, keys, log } = storage;
   const { sessions, folders } = parts;
   const { approvals, auth } = await openAuth(
-    { storage, fetchedPackage: fetchedInto(places.dataDir), credentials },
+    { storage, fetchedPackage: createFetchedPackage(paths.dataDir), credentials },
     closing,
   );
   const { config, servers } = settings;
   const pseudonyms = createPseudonyms(keys.pseudonymSecret);
-  const resolution = createResolution({
+  const resolution = createServerResolution({
     config,
     servers,
     latest: sessions.get,
     approvals,
-    ...places,
+    ...paths,
     log,
-    telling: { pseudonyms, jwks: (file) => inlineKeys(keys, file), jwksFile: keys.jwksFile },
-    carrying: auth.authFor,
+    signing: { pseudonyms, jwks: (file) => writeInlineKeys(keys, file), jwksFile: keys.jwksFile },
+    auth: auth.authFor,
     folders,
   });
-  const tools = createToolBounds({ config, latest: sessions.get });
+  const tools = createToolAccess({ config, latest: sessions.get });
   return { approvals, auth, pseudonyms, resolution, tools };
 }

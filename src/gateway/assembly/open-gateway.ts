@@ -1,15 +1,13 @@
-import { sweepFolders } from '../../workspaces/sweep-folders.ts';
-import type { Gateway } from '../gateway.ts';
-import type { GatewayOptions } from '../gateway-options.ts';
+import { sweepSessionFolders } from '../../workspaces/session-folder-life.ts';
+import type { Gateway, GatewayOptions } from '../gateway.ts';
 import { openOnStack } from './closing-stack.ts';
-import { createOperator } from './create-operator.ts';
 import { openObservability } from './open-observability.ts';
 import { openPipeline } from './open-pipeline.ts';
 import { openSandbox } from './open-sandbox.ts';
-import { openSessions } from './open-sessions.ts';
+import { createOperator, openSessions } from './open-sessions.ts';
 import { openStorage } from './open-storage.ts';
 import { openUpstreams } from './open-upstreams.ts';
-import { type AllParts, reactToChange } from './react-to-change.ts';
+import { type GatewayParts, reactToChange } from './react-to-change.ts';
 
 /** Opens a gateway without entrances. Its parts close in the reverse of this order. */
 export function openGateway(options: GatewayOptions): Promise<Gateway> {
@@ -18,7 +16,8 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
     const storage = await openStorage(options, closing);
     const sandbox = await openSandbox(options.dataDir, closing);
     const sessions = await openSessions({ storage, git: sandbox.git }, closing);
-    if (await mayClearUp({ storage, sandbox })) await sweepFolders(options.dataDir, storage.store, sessions.folders);
+    if (await maySweepFolders({ storage, sandbox }))
+      await sweepSessionFolders(options.dataDir, storage.store, sessions.folders);
     const observability = openObservability({ storage, sessions, environment }, closing);
     const upstreams = await openUpstreams({ storage, sandbox, sessions, observability, credentials }, closing);
     const pipeline = openPipeline({ storage, sandbox, sessions, observability, upstreams, options }, closing);
@@ -29,17 +28,17 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
 }
 
-/** Folders without a session may belong to another process that has its sessions in its own memory. */
-async function mayClearUp({ storage, sandbox }: Pick<AllParts, 'storage' | 'sandbox'>): Promise<boolean> {
+/** Folders without a session may belong to another process that keeps its sessions in memory. */
+async function maySweepFolders({ storage, sandbox }: Pick<GatewayParts, 'storage' | 'sandbox'>): Promise<boolean> {
   return storage.store.capabilities.shared !== 'process' || (await sandbox.isAlone());
 }
 
-function createGateway(parts: AllParts, more: Pick<Gateway, 'reload' | 'close'>): Gateway {
+function createGateway(parts: GatewayParts, more: Pick<Gateway, 'reload' | 'close'>): Gateway {
   const { storage, sandbox, sessions: own, observability, upstreams, pipeline } = parts;
   const { settings, journal, keys, store } = storage;
   const { sessions, lifecycle, directory } = own;
   const { callers, links, auth } = upstreams;
-  const { serve, visit, identify, jwt, access } = pipeline;
+  const { serve, handleTransport, identify, jwt, access } = pipeline;
   const { credentials, logins } = auth;
   return {
     ...createOperator(storage, own),
@@ -49,16 +48,16 @@ function createGateway(parts: AllParts, more: Pick<Gateway, 'reload' | 'close'>)
       return settings.config();
     },
     serve,
-    visit,
+    handleTransport,
     identify,
     jwt,
     credentials,
     logins,
     openAuth: async () => auth,
     openAccess: async () => access,
-    sandbox: sandbox.sandbox.look,
+    sandbox: sandbox.sandbox.check,
     metrics: observability.metrics,
-    refused: observability.refusals.record,
+    recordRefusal: observability.refusals.record,
     lifecycle,
     directory,
     servers: settings.servers,
@@ -66,11 +65,11 @@ function createGateway(parts: AllParts, more: Pick<Gateway, 'reload' | 'close'>)
     jwks: keys.jwks,
     prepare() {
       const hasPrograms = Object.values(settings.config().servers).some(({ command }) => command !== undefined);
-      // If it cannot be started, the first call says so.
+      // An error is ignored here: the first call reports it.
       if (hasPrograms) void sandbox.warden.start().catch(() => {});
     },
     ready: () => store.ping(),
-    live: () => ({ sessions: sessions.held().length, links: links.size(), transports: callers.size }),
-    controlled: (what) => journal.record({ kind: 'gateway', event: 'control', ...what }),
+    live: () => ({ sessions: sessions.loaded().length, links: links.size(), transports: callers.size }),
+    recordControl: (what) => journal.record({ kind: 'gateway', event: 'control', ...what }),
   };
 }

@@ -1,45 +1,43 @@
 import { join } from 'node:path';
-import { catalogFile } from '../../upstreams/catalog/catalog-file.ts';
+import { openCatalogFile } from '../../upstreams/catalog/catalog-file.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
-import { createWrittenSoFar } from '../../workspaces/written-so-far.ts';
-import type { GatewayOptions } from '../gateway-options.ts';
-import { createObserver } from '../observe.ts';
-import type { Operator, ServerAccess } from '../operator/operator.ts';
-import { cleanUpEndedSessions, noWork } from './clean-up-ended-sessions.ts';
+import { createWriteQuota } from '../../workspaces/write-quota.ts';
+import type { GatewayOptions, Operator, ServerAccess } from '../gateway.ts';
+import { createObserver } from '../observer.ts';
+import { cleanUpEndedSessions, noSessionWork } from './clean-up-ended-sessions.ts';
 import { type ClosingStack, createClosingStack, openOnStack } from './closing-stack.ts';
-import { createOperator } from './create-operator.ts';
 import type { AuthParts } from './open-auth.ts';
 import type { Sandbox } from './open-sandbox.ts';
-import { openSessions, type SessionParts } from './open-sessions.ts';
+import { createOperator, openSessions, type SessionParts } from './open-sessions.ts';
 import { openStorage, type Storage } from './open-storage.ts';
 
-export interface OpenedOperator extends Operator {
+interface OpenedOperator extends Operator {
   close(): Promise<void>;
 }
 
 /**
- * Opens what a command without a gateway works on. It starts no process, but for git where a session has a folder of its
- * own; what only some commands need is loaded when they ask for it.
+ * Opens the parts for a command without a gateway. It starts no process except git for sessions with their own folder.
+ * Parts that few commands need are loaded on first use.
  */
 export function openOperator(options: GatewayOptions): Promise<OpenedOperator> {
   return openOnStack(async (closing) => {
     const storage = await openStorage(options, closing);
-    const openSandbox = openWhenNeeded(closing, async (later) => {
+    const openSandbox = openLazily(closing, async (later) => {
       const module = await import('./open-sandbox.ts');
       return module.openSandbox(options.dataDir, later);
     });
     const git: RunGit = async (...run) => (await openSandbox()).git(...run);
     const sessions = await openSessions({ storage, git }, closing);
-    const openAuth = openWhenNeeded(closing, async (later) => {
+    const openAuth = openLazily(closing, async (later) => {
       const module = await import('./open-auth.ts');
       return module.openAuth({ storage, credentials: true }, later);
     });
-    const openAccess = openWhenNeeded(closing, (later) => loadAccess({ storage, sessions, openSandbox }, later));
-    followSessions(storage, sessions, openAuth, closing);
+    const openAccess = openLazily(closing, (later) => loadAccess({ storage, sessions, openSandbox }, later));
+    watchSessions(storage, sessions, openAuth, closing);
     storage.recordOpened();
     return {
       ...createOperator(storage, sessions),
-      // A look would start programs; a gateway that runs says what its sessions are given.
+      // Examining the sandbox would start programs. Only a running gateway reports it.
       sandbox: async () => null,
       openAuth: async () => (await openAuth()).auth,
       openAccess,
@@ -48,13 +46,13 @@ export function openOperator(options: GatewayOptions): Promise<OpenedOperator> {
   });
 }
 
-interface AccessNeeds {
+interface AccessSources {
   readonly storage: Storage;
   readonly sessions: SessionParts;
   readonly openSandbox: () => Promise<Sandbox>;
 }
 
-async function loadAccess(needs: AccessNeeds, closing: ClosingStack): Promise<ServerAccess> {
+async function loadAccess(needs: AccessSources, closing: ClosingStack): Promise<ServerAccess> {
   const { storage, sessions } = needs;
   const [{ openAccess }, { openOwnTools }] = await Promise.all([
     import('./open-access.ts'),
@@ -65,21 +63,21 @@ async function loadAccess(needs: AccessNeeds, closing: ClosingStack): Promise<Se
   return openOwnTools({ storage, sandbox, sessions, access }, closing).access;
 }
 
-function followSessions(
+function watchSessions(
   storage: Storage,
   parts: SessionParts,
   openAuth: () => Promise<AuthParts>,
   closing: ClosingStack,
 ): void {
-  const { journal, store, log, places } = storage;
-  const { dataDir } = places;
-  const files = createWrittenSoFar({
+  const { journal, store, log, paths } = storage;
+  const { dataDir } = paths;
+  const files = createWriteQuota({
     documents: store.documents,
-    isGone: async (id) => (await store.get(id)) === undefined,
+    isEnded: async (id) => (await store.get(id)) === undefined,
   });
-  cleanUpEndedSessions({ ...parts, journal, observer: createObserver(log), files, dataDir }, noWork);
+  cleanUpEndedSessions({ ...parts, journal, observer: createObserver(log), files, dataDir }, noSessionWork);
   parts.onUserRemoved(async (userId) => {
-    const offers = catalogFile(join(dataDir, 'catalog.json'));
+    const offers = openCatalogFile(join(dataDir, 'catalog.json'));
     offers.remove((_, owner) => owner.userId === userId);
     await offers.close();
     await (await openAuth()).auth.removeAllOf(userId);
@@ -90,8 +88,8 @@ function followSessions(
   });
 }
 
-/** Opens a part on its first use. It keeps its place in the order of closing, however late it is opened. */
-function openWhenNeeded<T>(closing: ClosingStack, open: (later: ClosingStack) => Promise<T>): () => Promise<T> {
+/** Opens a part on first use. It closes in the order of this call, however late it is opened. */
+function openLazily<T>(closing: ClosingStack, open: (later: ClosingStack) => Promise<T>): () => Promise<T> {
   const later = createClosingStack();
   let opened: Promise<T> | undefined;
   closing.push(async () => {

@@ -1,10 +1,10 @@
 import type { InProcessServer } from '../../upstreams/definition.ts';
-import { createFilesOfSessions, type FilesOfSessions } from '../../workspaces/files-of-sessions.ts';
-import { createSessionTools } from '../../workspaces/tools/session-tools.ts';
+import { createSessionTools } from '../../workspaces/tools/create-session-tools.ts';
+import { createWorkspaceFiles, type WorkspaceFiles } from '../../workspaces/workspace-files.ts';
+import type { ServerAccess } from '../gateway.ts';
 import { explainCall } from '../inspect/explain-call.ts';
-import type { ServerAccess } from '../operator/operator.ts';
-import { createOwnServer } from '../routing/own-link.ts';
-import { createOwnTools, type OwnTools } from '../routing/own-tools.ts';
+import { createOwnServer } from '../routing/own-server.ts';
+import { createOwnToolList, type OwnToolList } from '../routing/own-tools.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { AccessParts } from './open-access.ts';
 import type { Sandbox } from './open-sandbox.ts';
@@ -12,15 +12,15 @@ import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';
 
 export interface OwnToolParts {
-  readonly files: FilesOfSessions;
-  readonly own: OwnTools;
-  /** The server in this process that runs them. */
+  readonly files: WorkspaceFiles;
+  readonly ownTools: OwnToolList;
+  /** The in-process server that runs the tools. */
   readonly ownServer: InProcessServer;
-  /** Tells what sessions may use, these tools included. */
+  /** Tells what sessions may use, including these tools. */
   readonly access: ServerAccess;
 }
 
-export interface OwnToolOptions {
+interface OwnToolOptions {
   readonly storage: Storage;
   readonly sandbox: Sandbox;
   readonly sessions: SessionParts;
@@ -29,22 +29,22 @@ export interface OwnToolOptions {
 
 /** Opens Ambit's own tools and the files that they work on. */
 export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): OwnToolParts {
-  const { settings, places, store, journal, log } = options.storage;
+  const { settings, paths, store, journal, log } = options.storage;
   const { sessions, folders, governance } = options.sessions;
   const { runners, tmpRoot } = options.sandbox;
   const { resolution, tools } = options.access;
   const { config } = settings;
-  const { dataDir } = places;
-  const files = createFilesOfSessions({ config, store, journal, folders, runners, tmpRoot, dataDir, log });
+  const { dataDir } = paths;
+  const files = createWorkspaceFiles({ config, store, journal, folders, runners, tmpRoot, dataDir, log });
   closing.push(files.close);
   const { contextOf } = governance;
   const sessionTools = createSessionTools({ sessions, store, files, contextOf });
-  const own = createOwnTools(sessionTools, tools);
+  const ownTools = createOwnToolList(sessionTools, tools);
   const access: ServerAccess = {
     explain: resolution.explain,
-    narrowsTools: (server) => tools.of(server) !== undefined,
-    explainCall: (session, tool, args) => explainCall({ resolution, tools, own }, session, tool, args),
-    hasOwnTools: (session) => own.texts(session).length > 0,
+    narrowsTools: (server) => tools.policyFor(server) !== undefined,
+    explainCall: (session, tool, args) => explainCall({ resolution, tools, ownTools }, session, tool, args),
+    hasOwnTools: (session) => ownTools.texts(session).length > 0,
   };
-  return { files, own, ownServer: createOwnServer(sessionTools), access };
+  return { files, ownTools, ownServer: createOwnServer(sessionTools), access };
 }

@@ -1,25 +1,23 @@
 import { createJwtIdentity } from '../../identity/jwt/jwt-identity.ts';
-import { placeOf } from '../../sessions/in-workspace.ts';
-import { createRequestPace } from '../../sessions/request-pace.ts';
+import { createRequestRateLimit } from '../../sessions/request-rate.ts';
+import { sessionScopeKey } from '../../sessions/session-views.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
-import { absentLink } from '../../upstreams/links/absent-link.ts';
-import { createCachedCalls } from '../cache/cached-calls.ts';
+import { disconnectedLink } from '../../upstreams/links/link.ts';
+import { createCallCache } from '../cache/call-cache.ts';
 import { createResultCache, type ResultCache } from '../cache/result-cache.ts';
 import { composeRequestStages, composeStages } from '../compose.ts';
-import type { Gateway } from '../gateway.ts';
-import type { GatewayOptions } from '../gateway-options.ts';
-import { createIdentify } from '../identify.ts';
-import { createToolListeners, type ToolListeners } from '../lists/tool-listeners.ts';
+import { allServers } from '../exchange.ts';
+import type { Gateway, GatewayOptions } from '../gateway.ts';
+import { createToolListeners, type ToolListeners } from '../lists/announce-lists.ts';
 import { type PipelineParts, requestPipeline, transportPipeline } from '../pipeline.ts';
-import { createRecheckCall } from '../recheck-call.ts';
 import { type Aggregate, createAggregate } from '../routing/aggregate.ts';
-import { createComposite } from '../routing/children.ts';
-import { allServers } from '../routing/for-all.ts';
-import { createSendToServer } from '../routing/send-to-server.ts';
+import { createCompositeLink } from '../routing/composite-link.ts';
+import { createRecheckCall, createSendToServer } from '../routing/send-to-server.ts';
 import { createServerCallers } from '../routing/server-callers.ts';
-import { createWorkspaceMeant } from '../sessions/announced-workspace.ts';
-import { createRememberedTransports } from '../sessions/remembered-transports.ts';
-import { createSessionsOfUsers } from '../sessions/sessions-of-users.ts';
+import { createTransportStore } from '../sessions/transport-store.ts';
+import { createUserSessions } from '../sessions/user-sessions.ts';
+import { createIdentify } from '../stages/authenticate.ts';
+import { createChooseWorkspace } from '../stages/select-workspace.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Observability } from './open-observability.ts';
 import { type OwnToolParts, openOwnTools } from './open-own-tools.ts';
@@ -28,14 +26,14 @@ import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';
 import type { Upstreams } from './open-upstreams.ts';
 
-/** The way of a request, and what its stages keep. */
-export interface Pipeline extends OwnToolParts, Pick<Gateway, 'serve' | 'visit' | 'identify' | 'jwt'> {
+/** The pipelines, and the state of their stages that other parts need. */
+export interface GatewayPipeline extends OwnToolParts, Pick<Gateway, 'serve' | 'handleTransport' | 'identify' | 'jwt'> {
   readonly aggregate: Aggregate;
   readonly cache: ResultCache;
   readonly listeners: ToolListeners;
 }
 
-export interface PipelineOptions {
+interface PipelineOptions {
   readonly storage: Storage;
   readonly sandbox: Sandbox;
   readonly sessions: SessionParts;
@@ -44,7 +42,7 @@ export interface PipelineOptions {
   readonly options: Pick<GatewayOptions, 'watchStages' | 'arrangeStages'>;
 }
 
-export function openPipeline(options: PipelineOptions, closing: ClosingStack): Pipeline {
+export function openPipeline(options: PipelineOptions, closing: ClosingStack): GatewayPipeline {
   const { storage, sessions: parts, upstreams } = options;
   const { settings, config: first, log } = storage;
   const { config } = settings;
@@ -53,16 +51,23 @@ export function openPipeline(options: PipelineOptions, closing: ClosingStack): P
   const cache = createResultCache();
   closing.push(cache.close);
   const { metrics } = options.observability;
-  const looked = metrics.cacheLooked;
-  const cached = createCachedCalls({ cache, config, catalog, resolution, looked, isApart: folders.isApart });
+  const onLookup = metrics.cacheLookedUp;
+  const callCache = createCallCache({
+    cache,
+    config,
+    catalog,
+    resolution,
+    onLookup,
+    hasOwnFolder: folders.hasOwnFolder,
+  });
   const owned = openOwnTools({ ...options, access: upstreams }, closing);
-  const { own, ownServer } = owned;
+  const { ownTools, ownServer } = owned;
   const listeners = createToolListeners();
-  const remembered = openTransports(options, ownServer);
+  const transports = openTransportStore(options, ownServer);
   const serverCallers = createServerCallers(links);
   const recheckCall = createRecheckCall(resolution, () => stages.stages);
   const send = createSendToServer({ links, callers, serverCallers, recheckCall });
-  const aggregate = createAggregate({ ...upstreams, own, serverCallers, send, remember: remembered.remember });
+  const aggregate = createAggregate({ ...upstreams, ownTools, serverCallers, send, saveTransport: transports.save });
   const jwt = createJwtIdentity(first.auth.jwt, log);
   const identify = createIdentify({ sessions, keys: directory.keys, verifyJwt: jwt?.verify, log, ...first.auth });
   const stageParts: PipelineParts = {
@@ -71,17 +76,17 @@ export function openPipeline(options: PipelineOptions, closing: ClosingStack): P
     ...upstreams,
     ...options.observability,
     includeMeta: () => config().sessions.includeMeta,
-    pace: createRequestPace({ callsPerMinute: () => config().quotas.session.callsPerMinute }),
+    pace: createRequestRateLimit({ callsPerMinute: () => config().quotas.session.callsPerMinute }),
     marks: storage.store.marks,
     bindsAddress: first.sessions.bindAddress,
-    remembered,
+    transports,
     listeners,
     aggregate,
-    own,
+    ownTools,
     ownServer,
     serverCallers,
     send,
-    cached,
+    callCache,
     identify,
     identity: { keys: directory.keys, onRevoked: directory.onRevoked },
     selecting: { config, callers, log },
@@ -89,29 +94,29 @@ export function openPipeline(options: PipelineOptions, closing: ClosingStack): P
     resolving: {
       sessions,
       callers,
-      workspaceMeant: createWorkspaceMeant(config),
-      whose: remembered.whose,
-      ...createSessionsOfUsers({ sessions, keys: directory.keys, open: parts.open, log }),
+      chooseWorkspace: createChooseWorkspace(config),
+      findTransportSession: transports.findSession,
+      ...createUserSessions({ sessions, keys: directory.keys, open: parts.open, log }),
     },
   };
   const { watchStages, arrangeStages: arrange = (list) => list } = options.options;
   const stages = arrange(requestPipeline(stageParts));
   const serve = composeRequestStages(stages, resolution.revision, watchStages);
-  const visit = composeStages(transportPipeline(stageParts));
-  return { ...owned, serve, visit, identify, jwt, aggregate, cache, listeners };
+  const handleTransport = composeStages(transportPipeline(stageParts));
+  return { ...owned, serve, handleTransport, identify, jwt, aggregate, cache, listeners };
 }
 
-function openTransports({ storage, sessions: parts, upstreams }: PipelineOptions, own: InProcessServer) {
+function openTransportStore({ storage, sessions: parts, upstreams }: PipelineOptions, own: InProcessServer) {
   const { callers, links } = upstreams;
-  return createRememberedTransports({
+  return createTransportStore({
     marks: storage.store.marks,
     callers,
     sessions: parts.sessions,
     linkFor(session, server, initialize) {
-      if (server === allServers) return createComposite(session, initialize, links, callers);
+      if (server === allServers) return createCompositeLink(session, initialize, links, callers);
       if (server === own.name) return own.links.handshake;
-      return absentLink(session.id, placeOf(session), server);
+      return disconnectedLink(session.id, sessionScopeKey(session), server);
     },
-    forgotten: parts.governance.forget,
+    onForgotten: parts.governance.forget,
   });
 }

@@ -2,36 +2,36 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { createTmpRoot, sweepLeftovers } from '../../sandbox/common/sweep-leftovers.ts';
-import { createWarden, type Warden } from '../../sandbox/reaper/warden.ts';
+import { createReaper, type Reaper } from '../../sandbox/reaper/reaper.ts';
 import type { Runners } from '../../sandbox/runner.ts';
 import { createRunners } from '../../sandbox/runners.ts';
-import { lookForSandbox, type SandboxLook } from '../../sandbox/sandbox-state.ts';
-import { packagesIn } from '../../upstreams/access/packages-in.ts';
+import { monitorSandbox, type SandboxMonitor } from '../../sandbox/sandbox-state.ts';
+import { packagesFolder } from '../../upstreams/access/confinement.ts';
 import { createGitRunner, type RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { type ClosingStack, createClosingStack } from './closing-stack.ts';
 
-/** The parts that start programs. Opening them starts none: each waits for its first need. */
+/** The parts that start programs. Opening them starts none. */
 export interface Sandbox {
-  /** The folder of this process in the data directory, where the warden finds the folders of programs. */
+  /** The temporary folder of this process in the data directory. The reaper finds the folders of programs there. */
   readonly tmpRoot: string;
-  readonly warden: Warden;
+  readonly warden: Reaper;
   readonly runners: Runners;
-  readonly sandbox: SandboxLook;
+  readonly sandbox: SandboxMonitor;
   readonly git: RunGit;
   /** True when no other process of Ambit works in this data directory. */
   isAlone(): Promise<boolean>;
 }
 
-/** Opens the parts, and ends what earlier processes left behind when they were killed. */
+/** Opens the parts and ends processes that killed gateways left behind. */
 export async function openSandbox(dataDir: string, closing: ClosingStack): Promise<Sandbox> {
   const tmpParent = join(dataDir, 'tmp');
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);
   closing.push(() => removeFolder(tmpRoot));
-  const warden = createWarden({ tmpRoot });
+  const warden = createReaper({ tmpRoot });
   closing.push(warden.close);
-  const runners = createRunners({ warden, tmpRoot, packages: packagesIn(dataDir) });
-  const sandbox = lookForSandbox(runners);
+  const runners = createRunners({ reaper: warden, tmpRoot, packages: packagesFolder(dataDir) });
+  const sandbox = monitorSandbox(runners);
   closing.push(sandbox.settled);
   return {
     tmpRoot,
@@ -43,7 +43,7 @@ export async function openSandbox(dataDir: string, closing: ClosingStack): Promi
   };
 }
 
-/** Opens the parts for one piece of work, and closes them after it. */
+/** Opens the parts for one task and closes them afterwards. */
 export async function withSandbox<T>(dataDir: string, work: (sandbox: Sandbox) => Promise<T>): Promise<T> {
   const closing = createClosingStack();
   try {

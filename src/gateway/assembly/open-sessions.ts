@@ -1,62 +1,66 @@
-import type { Governance } from '../../context/for-models/governance.ts';
-import { govern, type Policies } from '../../context/for-models/governing.ts';
+import { type Governance, openGovernance, type PolicyAdmin } from '../../context/for-models/governance.ts';
 import { createDirectory, type Directory } from '../../identity/directory.ts';
 import { createLifecycle, type Lifecycle } from '../../sessions/events/lifecycle.ts';
 import { openWebhook } from '../../sessions/events/open-webhook.ts';
 import type { OpenedSession, OpeningBounds } from '../../sessions/open-session.ts';
-import { quotasOf } from '../../sessions/quotas-of.ts';
+import { quotasFromConfig } from '../../sessions/quotas.ts';
+import { restrictSession } from '../../sessions/restrict.ts';
 import type { SessionDraft } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
-import { openInFolder } from '../../workspaces/open-in-folder.ts';
+import { openSessionInFolder } from '../../workspaces/session-folder-life.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createSessionFolders, type SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
-import { createPeople, type People } from '../operator/people.ts';
+import { createDirectoryAdmin, type DirectoryAdmin } from '../directory-admin.ts';
+import type { Operator } from '../gateway.ts';
+import { createSessionCleanups, type SessionCleanups } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
-import { createEndings, type Endings } from './endings.ts';
 import type { Storage } from './open-storage.ts';
 
-/** Sessions, who they are for, and what belongs to them. */
+/** The members of an operator that are the same with and without a gateway. */
+type CommonOperator = Omit<Operator, 'sandbox' | 'openAuth' | 'openAccess'>;
+
+/** The sessions and what belongs to them. */
 export interface SessionParts {
   readonly sessions: Sessions;
-  /** The clearing up after sessions that is still under way. */
-  readonly endings: Endings;
+  /** The cleanups that are still running. */
+  readonly cleanups: SessionCleanups;
   readonly folders: SessionFolders;
   readonly directory: Directory;
-  /** The directory for whoever runs Ambit: what is changed here is done everywhere, and written down. */
-  readonly people: People;
+  /** Users, teams and keys for the operator. Changes apply to all processes and are recorded. */
+  readonly people: DirectoryAdmin;
   readonly lifecycle: Lifecycle;
   readonly governance: Governance;
-  readonly policies: Policies;
+  readonly policies: PolicyAdmin;
   open(draft: SessionDraft, bounds?: OpeningBounds): Promise<OpenedSession>;
-  /** Hears of each user who was removed; whoever removed it waits for the listener. */
+  /** Calls the listener for each removed user. The removal waits for it. */
   onUserRemoved(listener: (userId: string) => Promise<void>): void;
   /** Starts to deliver the last events to the webhook; closing waits for it. */
   deliverLastEvents(): void;
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly storage: Storage;
-  /** Makes the folders of sessions. */
+  /** Creates the folders of sessions. */
   readonly git: RunGit;
 }
 
 export async function openSessions({ storage, git }: SessionOptions, closing: ClosingStack): Promise<SessionParts> {
-  const { settings, config: first, places, log, journal, keys: signing, store } = storage;
+  const { settings, config: first, paths, log, journal, keys: signing, store } = storage;
   const { config } = settings;
-  const { dataDir } = places;
+  const { dataDir } = paths;
   const lifecycle = createLifecycle(store);
   closing.push(lifecycle.close);
   const webhook = await openWebhook(first.events.webhook, { dataDir, lifecycle, log });
-  let told: Promise<void> | undefined;
+  let delivering: Promise<void> | undefined;
   const deliverLast = () => {
-    // What was done last reaches the feed a moment later.
-    if (webhook !== undefined) told ??= storage.feedFlushed().then(() => webhook.close());
-    return told;
+    // The last changes reach the feed a moment later.
+    if (webhook !== undefined) delivering ??= storage.feedFlushed().then(() => webhook.close());
+    return delivering;
   };
   closing.push(deliverLast);
-  const endings = createEndings();
-  closing.push(endings.over);
-  const sessions = createSessions({ store, bounds: first.sessions, quotas: () => quotasOf(config()) });
+  const cleanups = createSessionCleanups();
+  closing.push(cleanups.finished);
+  const sessions = createSessions({ store, bounds: first.sessions, quotas: () => quotasFromConfig(config()) });
   const folders = createSessionFolders({
     config,
     dataDir,
@@ -68,11 +72,12 @@ export async function openSessions({ storage, git }: SessionOptions, closing: Cl
   const directory = createDirectory({ documents, watch, declared: () => config().governance });
   closing.push(directory.close);
   const { keys } = directory;
-  // An identity provider has more users than one, or will have.
+  // An identity provider has several users.
   const ofSeveralUsers = async () => config().auth.jwt.length > 0 || keys.areOfSeveralUsers();
-  const removal: ((userId: string) => Promise<void>)[] = [];
-  const onUserRemoved = async (userId: string) => void (await Promise.all(removal.map((hear) => hear(userId))));
-  const { governance, policies } = govern({
+  const removalListeners: ((userId: string) => Promise<void>)[] = [];
+  const onUserRemoved = async (userId: string) =>
+    void (await Promise.all(removalListeners.map((hear) => hear(userId))));
+  const { governance, policies } = openGovernance({
     store,
     settings: () => config().governance,
     publicUrl: config().listen.publicUrl,
@@ -84,15 +89,38 @@ export async function openSessions({ storage, git }: SessionOptions, closing: Cl
   closing.push(governance.close);
   return {
     sessions,
-    endings,
+    cleanups,
     folders,
     directory,
-    people: createPeople({ directory, sessions, config, journal, onUserRemoved }),
+    people: createDirectoryAdmin({ directory, sessions, config, journal, onUserRemoved }),
     lifecycle,
     governance,
     policies,
-    open: (draft, bounds = {}) => openInFolder(sessions, config(), folders, draft, { ...bounds, ofSeveralUsers }),
-    onUserRemoved: (listener) => void removal.push(listener),
+    open: (draft, bounds = {}) =>
+      openSessionInFolder(sessions, config(), folders, draft, { ...bounds, hasSeveralUsers: ofSeveralUsers }),
+    onUserRemoved: (listener) => void removalListeners.push(listener),
     deliverLastEvents: () => void deliverLast()?.catch(() => {}),
+  };
+}
+
+export function createOperator(storage: Storage, parts: SessionParts): CommonOperator {
+  const { settings, paths, log, journal, store } = storage;
+  const { sessions, people, policies, folders } = parts;
+  return {
+    log,
+    sessions,
+    people,
+    policies,
+    folders,
+    calls: journal.calls,
+    paths,
+    openSession: (draft) => parts.open(draft),
+    restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
+    async issueToken(id) {
+      const token = await sessions.issueToken(id);
+      journal.record({ kind: 'session', event: 'token-made', sessionId: id });
+      return token;
+    },
+    usage: (id) => store.usage(id),
   };
 }

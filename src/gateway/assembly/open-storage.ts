@@ -1,48 +1,48 @@
 import { dirname, join } from 'node:path';
-import { assertOutOfReach } from '../../config/load/protect.ts';
+import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { openSigningKeys, type SigningKeys } from '../../context/for-tools/signing-keys.ts';
-import { takeDataDir } from '../../lib/fs/private-files.ts';
+import { claimDataDir } from '../../lib/fs/private-files.ts';
 import { type Journal, openJournal } from '../../observability/journal/journal.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { safeLog } from '../../observability/log/safe-log.ts';
-import { heardAll } from '../../sessions/events/lifecycle.ts';
+import { createSafeLog } from '../../observability/log/safe-log.ts';
+import { feedFlushed } from '../../sessions/events/lifecycle.ts';
 import { openStore } from '../../stores/open-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import { createSettings, type Settings } from '../../upstreams/access/settings.ts';
-import type { GatewayOptions } from '../gateway-options.ts';
+import { createLiveConfig, type LiveConfig } from '../../upstreams/access/live-config.ts';
+import type { GatewayOptions } from '../gateway.ts';
 import type { ClosingStack } from './closing-stack.ts';
 
 /** The configuration, and the parts in the data directory that all others use. */
 export interface Storage {
-  readonly places: { readonly configFile: string; readonly dataDir: string };
-  readonly settings: Settings;
-  /** The configuration as it was at the start; bounds, identity and addresses keep it. */
+  readonly paths: { readonly configFile: string; readonly dataDir: string };
+  readonly settings: LiveConfig;
+  /** The configuration at the start. Limits, identity and addresses keep it after a reload. */
   readonly config: Config;
-  /** Shortens and scrubs whatever is said through it. */
+  /** A log that shortens texts and removes secrets. */
   readonly log: Log;
   readonly journal: Journal;
   readonly keys: SigningKeys;
   readonly store: SessionStore;
-  /** Records that everything is open; then its end is recorded too. */
+  /** Records that the gateway is open. Its end is recorded only after that. */
   recordOpened(): void;
-  /** Resolves when what was written before the first call has most likely been heard of. */
+  /** Resolves when earlier changes have most likely reached the feed. */
   feedFlushed(): Promise<void>;
 }
 
 export async function openStorage(options: GatewayOptions, closing: ClosingStack): Promise<Storage> {
   const { config, configFile, dataDir, storeDir = dataDir } = options;
-  const settings = createSettings(config, dirname(configFile));
+  const settings = createLiveConfig(config, dirname(configFile));
   for (const dir of new Set([dataDir, storeDir])) {
     assertOutOfReach({ configFile, dataDir: dir, config });
-    takeDataDir(dir);
+    claimDataDir(dir);
   }
-  const log = safeLog(options.log);
+  const log = createSafeLog(options.log);
   const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'), log);
-  const note = (event: 'opened' | 'closed') => journal.record({ kind: 'gateway', event, pid: process.pid });
+  const recordEvent = (event: 'opened' | 'closed') => journal.record({ kind: 'gateway', event, pid: process.pid });
   let isOpened = false;
   closing.push(() => {
-    if (isOpened) note('closed');
+    if (isOpened) recordEvent('closed');
     return journal.close();
   });
   const keys = await openSigningKeys(join(dataDir, 'keys'));
@@ -51,7 +51,7 @@ export async function openStorage(options: GatewayOptions, closing: ClosingStack
   closing.push(() => store.close());
   let flushed: Promise<void> | undefined;
   return {
-    places: { configFile, dataDir },
+    paths: { configFile, dataDir },
     settings,
     config,
     log,
@@ -60,10 +60,10 @@ export async function openStorage(options: GatewayOptions, closing: ClosingStack
     store,
     recordOpened() {
       isOpened = true;
-      note('opened');
+      recordEvent('opened');
     },
     feedFlushed() {
-      flushed ??= heardAll(store);
+      flushed ??= feedFlushed(store);
       return flushed;
     },
   };

@@ -2,16 +2,16 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { createContextWriters } from '../../context/for-tools/call-context.ts';
 import { type Catalog, createCatalog } from '../../upstreams/catalog/catalog.ts';
-import { catalogFile } from '../../upstreams/catalog/catalog-file.ts';
+import { openCatalogFile } from '../../upstreams/catalog/catalog-file.ts';
 import { type Callers, createCallers } from '../../upstreams/links/caller.ts';
-import { createConnect } from '../../upstreams/links/connect.ts';
+import { createConnector } from '../../upstreams/links/connector.ts';
 import { createEraVerdicts, type EraVerdicts } from '../../upstreams/links/era-verdicts.ts';
 import { createLinks, type Links } from '../../upstreams/links/links.ts';
-import { createProcessAllowance } from '../../upstreams/links/process-allowance.ts';
+import { createProcessSlots } from '../../upstreams/links/process-slots.ts';
 import { createSeals } from '../../upstreams/links/relay/seals.ts';
-import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
-import { createVetting, type Vetting } from '../../upstreams/pins/vet-tools.ts';
-import { noteListChange } from '../lists/announce-lists.ts';
+import { assertApproved } from '../../upstreams/pins/approvals.ts';
+import { createPinnedTools, type PinnedTools } from '../../upstreams/pins/pinned-tools.ts';
+import { markListsChanged } from '../lists/announce-lists.ts';
 import { createForgetLists, type ForgetLists } from '../lists/forget-lists.ts';
 import { serverMessagePipeline } from '../server-message-pipeline.ts';
 import type { ClosingStack } from './closing-stack.ts';
@@ -25,13 +25,13 @@ import type { Storage } from './open-storage.ts';
 export interface Upstreams extends AccessParts {
   readonly callers: Callers;
   readonly verdicts: EraVerdicts;
-  readonly vetting: Vetting;
+  readonly vetting: PinnedTools;
   readonly catalog: Catalog;
   readonly forgetLists: ForgetLists;
   readonly links: Links;
 }
 
-export interface UpstreamOptions {
+interface UpstreamOptions {
   readonly storage: Storage;
   readonly sandbox: Sandbox;
   readonly sessions: SessionParts;
@@ -41,16 +41,16 @@ export interface UpstreamOptions {
 
 export async function openUpstreams(options: UpstreamOptions, closing: ClosingStack): Promise<Upstreams> {
   const { storage, sessions: parts } = options;
-  const { settings, places, journal, store, log } = storage;
+  const { settings, paths, journal, store, log } = storage;
   const { config, servers } = settings;
   const access = await openAccess(options, closing);
   const callers = createCallers();
-  const verdicts = createEraVerdicts(join(places.dataDir, 'eras.json'));
-  verdicts.describeAll(servers().values());
-  const vetting = createVetting(access.approvals, journal, log);
-  const offers = catalogFile(join(places.dataDir, 'catalog.json'));
+  const verdicts = createEraVerdicts(join(paths.dataDir, 'eras.json'));
+  verdicts.applyDefinitions(servers().values());
+  const vetting = createPinnedTools(access.approvals, journal, log);
+  const offers = openCatalogFile(join(paths.dataDir, 'catalog.json'));
   closing.push(offers.close);
-  const catalog = createCatalog(offers, vetting.vet);
+  const catalog = createCatalog(offers, vetting.filter);
   const forgetLists = createForgetLists({ catalog, config, users: parts.directory.users, store });
   closing.push(async () => {
     await storage.feedFlushed();
@@ -74,7 +74,7 @@ function openLinks(
   const deliver = serverMessagePipeline(journal);
   const lists = { catalog, callers, sessions, servers, resolution };
   const links = createLinks({
-    connect: createConnect({
+    connect: createConnector({
       config,
       tmpRoot,
       runners,
@@ -90,21 +90,21 @@ function openLinks(
       }),
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
-      launch: resolution.launch,
-      allowance: createProcessAllowance(() => config().processes),
+      prepareLaunch: resolution.launch,
+      slots: createProcessSlots(() => config().processes),
       watch: observability.observer.processOf,
-      toldNothing: observability.metrics.toldNothing,
+      onNoContext: observability.metrics.contextNotSent,
       headersFor: auth.authFor.headers,
-      refusedBy: auth.authFor.refused,
+      onRefused: auth.authFor.handleRefusal,
     }),
     verdicts,
-    outward(sent) {
-      noteListChange(sent, links, lists);
+    onServerMessage(sent) {
+      markListsChanged(sent, links, lists);
       return deliver(sent);
     },
     messageBytes: first.limits.messageBytes,
-    current: resolution.current,
-    isApart: folders.isApart,
+    requireAccess: resolution.requireAccess,
+    hasOwnFolder: folders.hasOwnFolder,
   });
   return links;
 }

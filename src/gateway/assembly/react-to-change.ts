@@ -1,126 +1,130 @@
-import { assertOutOfReach } from '../../config/load/protect.ts';
-import { goneBecause } from '../../sessions/gone-because.ts';
-import { closeLinksUsing } from '../../upstreams/auth/given-credentials.ts';
+import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
+import { sessionGoneError } from '../../sessions/session.ts';
+import { closeLinksUsing } from '../../upstreams/auth/credential-admin.ts';
 import type { Gateway } from '../gateway.ts';
-import { announceChange } from '../lists/announce.ts';
-import { announceLists } from '../lists/announce-lists.ts';
-import { createKeepInBounds, type KeepInBounds } from '../sessions/keep-in-bounds.ts';
+import { announceCatalogChanges, announceListChange } from '../lists/announce-lists.ts';
+import { createRestrictionEnforcer, type RestrictionEnforcer } from '../sessions/enforce-restriction.ts';
 import { cleanUpEndedSessions } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Observability } from './open-observability.ts';
-import type { Pipeline } from './open-pipeline.ts';
+import type { GatewayPipeline } from './open-pipeline.ts';
 import type { Sandbox } from './open-sandbox.ts';
 import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';
 import type { Upstreams } from './open-upstreams.ts';
 
-export interface AllParts {
+export interface GatewayParts {
   readonly storage: Storage;
   readonly sandbox: Sandbox;
   readonly sessions: SessionParts;
   readonly observability: Observability;
   readonly upstreams: Upstreams;
-  readonly pipeline: Pipeline;
+  readonly pipeline: GatewayPipeline;
 }
 
-/** Every subscription of one part to another: what happens elsewhere when something changes. */
-export function reactToChange(parts: AllParts, closing: ClosingStack): Pick<Gateway, 'reload'> {
+/** Sets up every subscription of one part to another. */
+export function reactToChange(parts: GatewayParts, closing: ClosingStack): Pick<Gateway, 'reload'> {
   const { storage, sessions: own, upstreams, pipeline } = parts;
   const { sessions } = own;
   const { servers } = storage.settings;
-  const bounds = createKeepInBounds({ ...upstreams, ...pipeline, servers });
-  announceLists({ ...upstreams, sessions, servers });
-  closing.push(followApprovals(parts));
-  followCredentials(parts);
-  followUsers(parts);
-  followSessions(parts, bounds);
-  // Closes first: what ends now is still cleaned up by all the others.
+  const bounds = createRestrictionEnforcer({ ...upstreams, ...pipeline, servers });
+  announceCatalogChanges({ ...upstreams, sessions, servers });
+  closing.push(watchApprovals(parts));
+  watchCredentials(parts);
+  watchUsers(parts);
+  watchSessions(parts, bounds);
+  // This closes first, so that the other parts still clean up after the sessions that end now.
   closing.push(async () => {
     await sessions.close();
     own.deliverLastEvents();
-    await own.endings.stopped();
+    await own.cleanups.stopped();
   });
   return { reload: createReload(parts, bounds) };
 }
 
-/** Ends what runs under an approval that is no longer given, with what is under way. Returns how to stop. */
-function followApprovals({ storage, upstreams }: AllParts): () => void {
+/** Ends the links of a server whose approval is withdrawn, with their calls. Returns a function that stops watching. */
+function watchApprovals({ storage, upstreams }: GatewayParts): () => void {
   const { approvals, vetting, links, catalog } = upstreams;
   return approvals.onChange((names) => {
-    for (const name of names.filter((each) => !vetting.pinnedJustNow(each))) {
+    for (const name of names.filter((each) => !vetting.wasPinnedHere(each))) {
       const server = storage.settings.servers().get(name);
       if (server !== undefined && approvals.check(server).state !== 'approved') links.retire(name);
-      catalog.describedAnew(name);
+      catalog.invalidate(name);
     }
   });
 }
 
-/** Ends what carries a credential that is another now or gone, and tells those whose lists may be others. */
-function followCredentials({ storage, sessions: own, upstreams }: AllParts): void {
+/** Closes links that use a changed or removed credential, and announces that lists may have changed. */
+function watchCredentials({ storage, sessions: own, upstreams }: GatewayParts): void {
   const { auth, callers, forgetLists, links } = upstreams;
   auth.onChange(async (server, concerns) => {
     const closed = closeLinksUsing(links, storage.settings.servers(), server, concerns);
     forgetLists.ofCredentials(concerns);
-    announceChange(callers, [server], ({ sessionId }) => concerns(own.sessions.get(sessionId)?.userId ?? '', server));
+    announceListChange(callers, [server], ({ sessionId }) =>
+      concerns(own.sessions.get(sessionId)?.userId ?? '', server),
+    );
     await closed;
   });
 }
 
-/** Removes what was kept for a user who was removed. */
-function followUsers({ sessions: own, upstreams }: AllParts): void {
+/** Removes the lists and credentials of a removed user. */
+function watchUsers({ sessions: own, upstreams }: GatewayParts): void {
   own.onUserRemoved((userId) => {
     upstreams.forgetLists.ofUser(userId);
     return upstreams.auth.removeAllOf(userId);
   });
 }
 
-/** Ends or narrows what is at work for a session together with it. */
-function followSessions(parts: AllParts, bounds: KeepInBounds): void {
+/** Ends or restricts the work for a session together with the session. */
+function watchSessions(parts: GatewayParts, bounds: RestrictionEnforcer): void {
   const { storage, sandbox, sessions: own, observability, upstreams, pipeline } = parts;
   const { callers, catalog, links } = upstreams;
   const { aggregate, cache, files, ownServer } = pipeline;
   const forget = (id: string) => {
-    catalog.forget(id);
+    catalog.forgetSession(id);
     cache.forget(id);
   };
-  const { journal, places } = storage;
+  const { journal, paths } = storage;
   cleanUpEndedSessions(
-    { ...own, journal, observer: observability.observer, files, dataDir: places.dataDir },
+    { ...own, journal, observer: observability.observer, files, dataDir: paths.dataDir },
     {
       opened({ trustLevel }) {
-        // Ahead of its first call, which then need not wait for it.
-        if (trustLevel === 'sandboxed') void sandbox.sandbox.look();
+        // The sandbox is examined ahead of the first call, which then need not wait.
+        if (trustLevel === 'sandboxed') void sandbox.sandbox.check();
       },
       ended({ id }, reason) {
         callers.endSession(id);
         forget(id);
-        const why = goneBecause(reason);
-        // The listen streams that stand on no link of the session.
-        aggregate.leave(id, why);
-        ownServer.links.modern.leave(id, why);
+        const why = sessionGoneError(reason);
+        // These listen streams belong to no link of the session.
+        aggregate.endSession(id, why);
+        ownServer.links.modern.dropSession(id, why);
         return links.endSession(id, why);
       },
       settled: sandbox.warden.settled,
       restricted(session, before) {
         forget(session.id);
-        return bounds.restricted(session, before);
+        return bounds.enforceRestriction(session, before);
       },
     },
   );
 }
 
-function createReload({ storage, sessions: own, upstreams }: AllParts, bounds: KeepInBounds): Gateway['reload'] {
-  const { settings, places, journal } = storage;
+function createReload(
+  { storage, sessions: own, upstreams }: GatewayParts,
+  bounds: RestrictionEnforcer,
+): Gateway['reload'] {
+  const { settings, paths, journal } = storage;
   const { verdicts, links, catalog, forgetLists } = upstreams;
   return (next) => {
-    assertOutOfReach({ ...places, config: next });
-    const follow = bounds.beforeReload(own.sessions.held(), settings.config());
+    assertOutOfReach({ ...paths, config: next });
+    const follow = bounds.beforeReload(own.sessions.loaded(), settings.config());
     const changed = settings.replace(next);
     follow(next);
-    verdicts.describeAll(settings.servers().values());
+    verdicts.applyDefinitions(settings.servers().values());
     for (const name of changed) {
       links.retire(name);
-      catalog.describedAnew(name);
+      catalog.invalidate(name);
     }
     forgetLists.ofLostWorkspaces();
     journal.record({ kind: 'gateway', event: 'reloaded', changed: changed.join(' ') });

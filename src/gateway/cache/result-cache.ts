@@ -1,70 +1,83 @@
-/** A result as it may be given again: its bytes as they were relayed, and where its id stands in them. */
-export interface Kept {
-  readonly bytes: Buffer;
-  readonly id: { readonly start: number; readonly end: number };
-  readonly status: number | undefined;
-  /** The exchange that brought it. */
+import type { FinalReply } from '../../protocol/channel.ts';
+import { findMember, type JsonMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
+import { findIdMember, readMessage } from '../../protocol/message.ts';
+
+interface CachingTerms {
+  readonly ttlMs: number;
+  /** True if the sessions that share the result may belong to several users. */
+  readonly severalUsers: boolean;
   readonly from: string;
 }
 
-/** What a call brought: what may be given again, and for how long; or nothing. */
-export type Brought = { readonly kept: Kept; readonly ttlMs: number } | undefined;
+const oneCallMeta = ['io.modelcontextprotocol/related-task', 'io.modelcontextprotocol/subscriptionId'];
+
+/** A result in the cache: its bytes as they were sent, and the position of its id. */
+export interface CachedResult {
+  readonly bytes: Buffer;
+  readonly id: { readonly start: number; readonly end: number };
+  readonly status: number | undefined;
+  /** The exchange that fetched the result. */
+  readonly from: string;
+}
+
+/** A result that may be cached, and for how long. Undefined if it may not. */
+export type CacheableResult = { readonly kept: CachedResult; readonly ttlMs: number } | undefined;
 
 export interface ResultCache {
   /**
-   * The result that is kept under this key, or that a call under way brings for it; undefined when there is neither, or
-   * that call failed: then whoever asked goes themselves, with `lead`.
+   * Returns the cached result of this key, or the result of a call in progress. Undefined if there is neither or the
+   * call failed: then the caller uses `load`.
    */
-  find(key: string): Promise<Kept | undefined> | Kept | undefined;
-  /** Makes a call for all who ask for this key meanwhile. */
-  lead(key: string, owner: string | undefined, call: () => Promise<Brought>): Promise<void>;
-  /** What belongs to this owner alone is gone, and what is just being brought for it will not be kept. */
+  find(key: string): Promise<CachedResult | undefined> | CachedResult | undefined;
+  /** Makes a call for everyone who asks for this key meanwhile. */
+  load(key: string, owner: string | undefined, call: () => Promise<CacheableResult>): Promise<void>;
+  /** Drops all results of this owner, including those of calls in progress. */
   forget(owner: string): void;
   stats(): CacheStats;
   close(): void;
 }
 
-export interface CacheStats {
+interface CacheStats {
   readonly entries: number;
   readonly bytes: number;
 }
 
-export interface CacheBounds {
+export interface CacheLimits {
   readonly bytes: number;
   readonly entries: number;
-  /** A longer result is not kept; those who wait for it get it all the same. */
+  /** A longer result is not cached. Callers that wait for it still get it. */
   readonly entryBytes: number;
 }
 
-const usualBounds: CacheBounds = { bytes: 67_108_864, entries: 10_000, entryBytes: 4_194_304 };
+const defaultLimits: CacheLimits = { bytes: 67_108_864, entries: 10_000, entryBytes: 4_194_304 };
 
-interface Entry extends Kept {
+interface CacheEntry extends CachedResult {
   readonly until: number;
   readonly owner: string | undefined;
   readonly cost: number;
 }
 
-interface Flight {
+interface PendingCall {
   readonly owner: string | undefined;
-  readonly done: Promise<Kept | undefined>;
+  readonly done: Promise<CachedResult | undefined>;
   forgotten: boolean;
 }
 
-/** What an entry takes beside its bytes. */
-const overhead = 512;
+/** The memory of an entry beside its bytes. */
+const entryOverhead = 512;
 const sweepMs = 30_000;
 
-/** Results in the memory of this process: what was used longest ago makes room. */
-export function createResultCache(bounds: CacheBounds = usualBounds, now: () => number = Date.now): ResultCache {
-  // In the order of their last use.
-  const entries = new Map<string, Entry>();
+/** Creates a cache in memory. The least recently used entries are dropped first. */
+export function createResultCache(bounds: CacheLimits = defaultLimits, now: () => number = Date.now): ResultCache {
+  // Ordered by last use.
+  const entries = new Map<string, CacheEntry>();
   const owned = new Map<string, Set<string>>();
-  /** Those that are waited for; and all calls under way, whose results must not be kept once they are forgotten. */
-  const flights = new Map<string, Flight>();
-  const underWay = new Set<Flight>();
+  /** The calls that others wait for. `underWay` has all calls in progress. */
+  const flights = new Map<string, PendingCall>();
+  const underWay = new Set<PendingCall>();
   let bytes = 0;
 
-  function drop(key: string): void {
+  function dropEntry(key: string): void {
     const entry = entries.get(key);
     if (entry === undefined) return;
     entries.delete(key);
@@ -75,24 +88,28 @@ export function createResultCache(bounds: CacheBounds = usualBounds, now: () => 
     if (keys?.size === 0) owned.delete(entry.owner);
   }
 
-  function keep(key: string, owner: string | undefined, { kept, ttlMs }: NonNullable<Brought>): Kept {
-    drop(key);
-    // A part of a larger buffer would keep all of it.
+  function keepResult(
+    key: string,
+    owner: string | undefined,
+    { kept, ttlMs }: NonNullable<CacheableResult>,
+  ): CachedResult {
+    dropEntry(key);
+    // A slice would keep the whole buffer in memory.
     const own = { ...kept, bytes: Buffer.from(kept.bytes) };
-    const cost = own.bytes.length + overhead;
+    const cost = own.bytes.length + entryOverhead;
     if (ttlMs <= 0 || own.bytes.length > bounds.entryBytes) return own;
     entries.set(key, { ...own, until: now() + ttlMs, owner, cost });
     bytes += cost;
     if (owner !== undefined) owned.set(owner, (owned.get(owner) ?? new Set()).add(key));
-    while (bytes > bounds.bytes || entries.size > bounds.entries) drop(entries.keys().next().value as string);
+    while (bytes > bounds.bytes || entries.size > bounds.entries) dropEntry(entries.keys().next().value as string);
     return own;
   }
 
-  function sweep(): void {
-    for (const [key, { until }] of entries) if (now() >= until) drop(key);
+  function dropExpired(): void {
+    for (const [key, { until }] of entries) if (now() >= until) dropEntry(key);
   }
 
-  const timer = setInterval(sweep, sweepMs).unref();
+  const timer = setInterval(dropExpired, sweepMs).unref();
 
   return {
     find(key) {
@@ -102,33 +119,33 @@ export function createResultCache(bounds: CacheBounds = usualBounds, now: () => 
         entries.set(key, entry);
         return entry;
       }
-      if (entry !== undefined) drop(key);
+      if (entry !== undefined) dropEntry(key);
       return flights.get(key)?.done;
     },
 
-    async lead(key, owner, call) {
-      let land: (kept: Kept | undefined) => void = () => {};
-      const done = new Promise<Kept | undefined>((resolve) => {
-        land = resolve;
+    async load(key, owner, call) {
+      let settle: (kept: CachedResult | undefined) => void = () => {};
+      const done = new Promise<CachedResult | undefined>((resolve) => {
+        settle = resolve;
       });
-      const flight: Flight = { owner, done, forgotten: false };
-      // Of several who went themselves after a call that failed, the first is waited for.
+      const flight: PendingCall = { owner, done, forgotten: false };
+      // If several callers retry after a failed call, others wait for the first.
       const leads = !flights.has(key);
       if (leads) flights.set(key, flight);
       underWay.add(flight);
-      let kept: Kept | undefined;
+      let kept: CachedResult | undefined;
       try {
         const brought = await call();
-        if (brought !== undefined && !flight.forgotten) kept = keep(key, owner, brought);
+        if (brought !== undefined && !flight.forgotten) kept = keepResult(key, owner, brought);
       } finally {
         if (leads) flights.delete(key);
         underWay.delete(flight);
-        land(kept);
+        settle(kept);
       }
     },
 
     forget(owner) {
-      for (const key of [...(owned.get(owner) ?? [])]) drop(key);
+      for (const key of [...(owned.get(owner) ?? [])]) dropEntry(key);
       for (const flight of underWay) if (flight.owner === owner) flight.forgotten = true;
     },
 
@@ -140,4 +157,38 @@ export function createResultCache(bounds: CacheBounds = usualBounds, now: () => 
       bytes = 0;
     },
   };
+}
+
+/**
+ * Decides whether a reply may be cached, and for how long: it must be a complete result, no error, and contain nothing
+ * that belongs to one call. The server can only narrow what the operator allows.
+ */
+export function readCacheable(reply: FinalReply, terms: CachingTerms): CacheableResult {
+  if (reply.kind !== 'message') return undefined;
+  const message = readMessage(reply.bytes);
+  const { bytes, result } = message;
+  const shape = result?.shape;
+  if (shape === undefined) return undefined;
+  const at = (key: string): JsonMember | undefined => findMember(shape, key);
+  // The client may read the other one of two members with the same name.
+  if (new Set(shape.members.map(({ key }) => key)).size < shape.members.length) return undefined;
+  const error = at('isError');
+  if (error !== undefined && readRawValue(bytes, error) !== 'false') return undefined;
+  const type = at('resultType');
+  if (type !== undefined && readStringValue(bytes, type) !== 'complete') return undefined;
+  if (at('task') ?? at('requestState') ?? at('inputRequests')) return undefined;
+  if (oneCallMeta.some((key) => findMember(message.meta, key) !== undefined)) return undefined;
+  const scope = at('cacheScope');
+  const allowed = terms.severalUsers ? ['public'] : ['public', 'private'];
+  if (scope !== undefined && !allowed.includes(readStringValue(bytes, scope) ?? '')) return undefined;
+  const ttlMs = Math.min(terms.ttlMs, readTtl(bytes, at('ttlMs')));
+  if (!(ttlMs > 0)) return undefined;
+  const { start, end } = findIdMember(message);
+  return { kept: { bytes, id: { start, end }, status: reply.status, from: terms.from }, ttlMs };
+}
+
+function readTtl(bytes: Buffer, member: JsonMember | undefined): number {
+  if (member === undefined) return Number.POSITIVE_INFINITY;
+  const written = readRawValue(bytes, member);
+  return /^\d+(?:\.\d+)?$/.test(written) ? Number(written) : 0;
 }

@@ -2,19 +2,19 @@ import { AmbitError } from '../../errors.ts';
 import { scanObject } from '../../protocol/json/scan.ts';
 import type { RuleOutcome } from '../../rules/decision.ts';
 import type { Session } from '../../sessions/session.ts';
-import type { Resolution } from '../../upstreams/access/resolution.ts';
-import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';
-import { splitName } from '../../upstreams/catalog/tool-names.ts';
-import { type OwnTools, ownServer } from '../routing/own-tools.ts';
+import type { ServerResolution } from '../../upstreams/access/resolution.ts';
+import type { ToolAccess } from '../../upstreams/access/tool-access.ts';
+import { splitPublicName } from '../../upstreams/catalog/list-entries.ts';
+import { type OwnToolList, ownServer } from '../routing/own-tools.ts';
 
-/** Something a decision was made from, and who said it. */
-export interface ClaimView {
+/** A value that a decision was based on, and its source. */
+interface ClaimView {
   readonly claim: string;
   readonly value: string | readonly string[];
   readonly source: string;
 }
 
-/** Whether a call would be let through, by which rule, from which claims. */
+/** The decision about a call: the rule and the claims behind it. */
 export interface CallExplanation {
   readonly sessionId: string;
   readonly server: string;
@@ -23,49 +23,49 @@ export interface CallExplanation {
   readonly rule: string;
   readonly reason: string;
   readonly claims: readonly ClaimView[];
-  /** Every rule that names the tool, and how it came out for these arguments. */
+  /** The rules that name the tool, with their results for these arguments. */
   readonly rules: readonly RuleOutcome[];
 }
 
-interface ExplainParts {
-  readonly resolution: Resolution;
-  readonly tools: ToolBounds;
-  readonly own: OwnTools;
+interface ExplainCallParts {
+  readonly resolution: ServerResolution;
+  readonly tools: ToolAccess;
+  readonly ownTools: OwnToolList;
 }
 
 export function explainCall(
-  { resolution, tools, own }: ExplainParts,
+  { resolution, tools, ownTools }: ExplainCallParts,
   session: Session,
   name: string,
   args: string | undefined,
 ): CallExplanation {
-  const isOwn = own.has(name);
-  const parts = isOwn ? { server: ownServer, name } : splitName(name);
+  const isOwn = ownTools.has(name);
+  const parts = isOwn ? { server: ownServer, name } : splitPublicName(name);
   if (parts === undefined) {
     throw new AmbitError('REQUEST_INVALID', {
       what: `"${name.slice(0, 100)}" names no tool of a server.`,
       hint: 'Name it as server__tool, or one of Ambit’s own as it is.',
     });
   }
-  if (args !== undefined) assertObject(args);
+  if (args !== undefined) assertJsonObject(args);
   const { server, name: tool } = parts;
   const about = { sessionId: session.id, server, tool };
   const bound = ['session.trustLevel', 'session.workspaceId', 'session.servers'];
   if (isOwn) {
     const { allowed, rule, reason, claims, rules } = tools.decide(session, server, tool, args);
-    return { ...about, allowed, rule, reason, claims: claimsOf(session, about, args, claims), rules };
+    return { ...about, allowed, rule, reason, claims: listClaims(session, about, args, claims), rules };
   }
   const explained = resolution.explain(session).find((each) => each.name === server);
   if (explained?.server === undefined) {
     const removal = explained?.removal ?? { rule: 'servers', reason: `there is no server "${server}"` };
-    const told = claimsOf(session, about, args, removal.rule === 'session.servers' ? ['session.servers'] : bound);
+    const told = listClaims(session, about, args, removal.rule === 'session.servers' ? ['session.servers'] : bound);
     return { ...about, allowed: false, ...removal, claims: told, rules: [] };
   }
   const { allowed, rule, reason, claims, rules } = tools.decide(session, server, tool, args);
-  return { ...about, allowed, rule, reason, claims: claimsOf(session, about, args, [...bound, ...claims]), rules };
+  return { ...about, allowed, rule, reason, claims: listClaims(session, about, args, [...bound, ...claims]), rules };
 }
 
-function assertObject(args: string): void {
+function assertJsonObject(args: string): void {
   try {
     scanObject(Buffer.from(args));
   } catch (cause) {
@@ -73,36 +73,36 @@ function assertObject(args: string): void {
   }
 }
 
-const byOrchestrator = 'the session’s record';
-const byCall = 'the call';
+const fromRecord = 'the session’s record';
+const fromCall = 'the call';
 
-function claimsOf(
+function listClaims(
   session: Session,
   call: { readonly server: string; readonly tool: string },
   args: string | undefined,
   names: readonly string[],
 ): ClaimView[] {
   return [...new Set(names)].flatMap((claim): ClaimView[] => {
-    if (claim === 'server' || claim === 'tool') return [{ claim, value: call[claim], source: byCall }];
+    if (claim === 'server' || claim === 'tool') return [{ claim, value: call[claim], source: fromCall }];
     if (claim === 'args' || claim.startsWith('args.')) {
-      return [{ claim, value: saidAt(claim, args), source: `${byCall}; the agent says it` }];
+      return [{ claim, value: readArgument(claim, args), source: `${fromCall}; the agent says it` }];
     }
     const key = claim.slice('session.'.length) as 'id' | 'userId' | 'agentId' | 'workspaceId' | 'trustLevel';
     const value = (session as unknown as Record<string, string | readonly string[] | undefined>)[key];
-    // A session without a list of its own is not bound by one.
+    // A session without a list of servers is not restricted by one.
     if (claim === 'session.servers' && value === undefined) return [];
-    return [{ claim, value: value ?? '', source: byOrchestrator }];
+    return [{ claim, value: value ?? '', source: fromRecord }];
   });
 }
 
-const longestShown = 200;
+const maxShownLength = 200;
 
-function saidAt(claim: string, args: string | undefined): string {
+function readArgument(claim: string, args: string | undefined): string {
   let value: unknown = { args: JSON.parse(args ?? '{}') as unknown };
   for (const name of claim.split('.')) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return '';
     value = (value as Record<string, unknown>)[name];
   }
   const text = JSON.stringify(value);
-  return text.length > longestShown ? `${text.slice(0, longestShown - 1)}…` : text;
+  return text.length > maxShownLength ? `${text.slice(0, maxShownLength - 1)}…` : text;
 }

@@ -1,105 +1,105 @@
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { within } from '../../lib/async/within.ts';
-import { takeDataDir } from '../../lib/fs/private-files.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
+import { claimDataDir } from '../../lib/fs/private-files.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import { readMessage } from '../../protocol/message.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { ProtocolError } from '../../protocol/protocol-error.ts';
 import type { Session } from '../../sessions/session.ts';
-import { launchOf } from '../../upstreams/access/launch.ts';
-import { listAll } from '../../upstreams/catalog/offer.ts';
-import { isSoundTool } from '../../upstreams/catalog/sound-tool.ts';
+import { prepareLaunch } from '../../upstreams/access/launch.ts';
+import { fetchList, isUnambiguousTool } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import { createConnect } from '../../upstreams/links/connect.ts';
+import { createConnector } from '../../upstreams/links/connector.ts';
 import { createEraVerdicts } from '../../upstreams/links/era-verdicts.ts';
 import { createLinks, type Links } from '../../upstreams/links/links.ts';
-import { createProcessAllowance } from '../../upstreams/links/process-allowance.ts';
+import { createProcessSlots } from '../../upstreams/links/process-slots.ts';
 import { createSeals } from '../../upstreams/links/relay/seals.ts';
 import { discoverParams } from '../../upstreams/links/stdio/opening.ts';
-import type { Approvals } from '../../upstreams/pins/approvals.ts';
-import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
+import { type Approvals, assertApproved } from '../../upstreams/pins/approvals.ts';
 import { type Sandbox, withSandbox } from '../assembly/open-sandbox.ts';
-import { askAsModern } from '../routing/ask-as.ts';
+import { askAsModern } from '../routing/server-callers.ts';
 
-export interface Inspected {
+interface ServerInspection {
   readonly era: 'modern' | 'handshake';
-  /** Everything its `tools/list` gives, all pages; of a server that needs an approval, what can be approved. */
+  /** All tools of the server. If it needs an approval, only the tools that can be approved. */
   readonly tools: readonly unknown[];
-  /** How many entries were left out, since readers take them differently. */
+  /** The number of tools that were left out because they can be read in several ways. */
   readonly unsound: number;
   readonly seconds: number;
 }
 
-export interface InspectOptions {
+interface InspectOptions {
   readonly config: Config;
   readonly dataDir: string;
   readonly server: ServerDefinition;
   readonly approvals: Approvals;
 }
 
-const introduction = readMessage(
+const discoverMessage = readMessage(
   Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${discoverParams}}`),
 );
 
-/** Starts or calls a server as a direct session would, lists its tools, and ends it. Only what is approved starts. */
-export async function inspectServer(options: InspectOptions): Promise<Inspected> {
-  takeDataDir(options.dataDir);
-  return withSandbox(options.dataDir, (sandbox) => inspectIn(sandbox, options));
+/**
+ * Starts or calls a server as a direct session would, lists its tools, and ends it. Only an approved server is started.
+ */
+export async function inspectServer(options: InspectOptions): Promise<ServerInspection> {
+  claimDataDir(options.dataDir);
+  return withSandbox(options.dataDir, (sandbox) => inspectInSandbox(sandbox, options));
 }
 
-async function inspectIn(
+async function inspectInSandbox(
   { tmpRoot, runners }: Sandbox,
   { config, server, approvals }: InspectOptions,
-): Promise<Inspected> {
-  const said: string[] = [];
+): Promise<ServerInspection> {
+  const stderrLines: string[] = [];
   const verdicts = createEraVerdicts();
-  verdicts.describe(server.name, server.era, server.definitionHash);
+  verdicts.applyDefinition(server.name, server.era, server.definitionHash);
   const links = createLinks({
-    connect: createConnect({
+    connect: createConnector({
       config: () => config,
       tmpRoot,
       runners,
-      journal: lastWords(said),
+      journal: createStderrJournal(stderrLines),
       seals: createSeals(),
       contexts: undefined,
       assertApproved: (each) => assertApproved(approvals, each),
       admit: (session) => session,
-      allowance: createProcessAllowance(() => config.processes),
-      launch: (session, each) =>
-        launchOf(session, each, config, { dataDir: tmpRoot, configFile: tmpRoot, telling: undefined }),
+      slots: createProcessSlots(() => config.processes),
+      prepareLaunch: (session, each) =>
+        prepareLaunch(session, each, config, { dataDir: tmpRoot, configFile: tmpRoot, signing: undefined }),
     }),
     verdicts,
-    outward: async () => ({ delivered: false, full: undefined }),
+    onServerMessage: async () => ({ delivered: false, full: undefined }),
     messageBytes: config.limits.messageBytes,
-    current: (session) => ({ session, server }),
+    requireAccess: (session) => ({ session, server }),
   });
   const started = performance.now();
   try {
     const timeoutMs = config.processes.startSeconds * 1000;
-    const listed = await within(
+    const listed = await withTimeout(
       listTools(links, server),
       timeoutMs,
       `The server "${server.name}" did not answer in ${timeoutMs / 1000} s.`,
     );
     return { era: verdicts.get(server.name) ?? 'handshake', ...listed, seconds: (performance.now() - started) / 1000 };
   } catch (error) {
-    throw explained(error, server.name, said);
+    throw explainFailure(error, server.name, stderrLines);
   } finally {
     await links.close();
   }
 }
 
-/** As a modern client would; a server of the other era is reached over the bridge. */
-async function listTools(links: Links, server: ServerDefinition): Promise<Pick<Inspected, 'tools' | 'unsound'>> {
-  const ask = askAsModern(links, visitor(), server, introduction);
+/** Lists tools as a modern client. A server of the other era is reached over the bridge. */
+async function listTools(links: Links, server: ServerDefinition): Promise<Pick<ServerInspection, 'tools' | 'unsound'>> {
+  const ask = askAsModern(links, createInspectionSession(), server, discoverMessage);
   // A server without tools need not know the method.
   let unclear = 0;
-  const texts = (await listAll(ask, 'tools/list', 'tools', undefined, () => unclear++)) ?? [];
-  const shown = server.source === 'operator' ? texts : texts.filter(isSoundTool);
+  const texts = (await fetchList(ask, 'tools/list', 'tools', undefined, () => unclear++)) ?? [];
+  const shown = server.source === 'operator' ? texts : texts.filter(isUnambiguousTool);
   return { tools: shown.map((text) => JSON.parse(text) as unknown), unsound: unclear + texts.length - shown.length };
 }
 
-function visitor(): Session {
+function createInspectionSession(): Session {
   const now = Date.now();
   return {
     id: 'check',
@@ -121,8 +121,8 @@ function visitor(): Session {
   };
 }
 
-/** Keeps what the server said on stderr, for whoever wants to know why it failed. */
-function lastWords(said: string[]): Journal {
+/** Keeps the last lines of stderr to explain a failure. */
+function createStderrJournal(said: string[]): Journal {
   return {
     record(entry) {
       if (entry['event'] === 'stderr') said.push(String(entry['line']));
@@ -135,9 +135,9 @@ function lastWords(said: string[]): Journal {
   };
 }
 
-function explained(error: unknown, name: string, said: readonly string[]): AmbitError {
+function explainFailure(error: unknown, name: string, said: readonly string[]): AmbitError {
   if (isAmbitError(error) && error.code === 'SERVER_NOT_APPROVED') return error;
-  const reason = isAmbitError(error) || error instanceof ProtocolFault ? error.message : String(error);
+  const reason = isAmbitError(error) || error instanceof ProtocolError ? error.message : String(error);
   const code = isAmbitError(error) ? error.code : 'UPSTREAM_FAILED';
   const words = said.map((line) => `\n  ${line}`).join('');
   return new AmbitError(code, {

@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
-import type { Provenance } from '../../context/for-tools/inject.ts';
-import { commandLine } from '../../own-files.ts';
+import type { Provenance } from '../../context/for-tools/inject-context.ts';
+import { commandLine } from '../../package-paths.ts';
 import type { Session } from '../../sessions/session.ts';
-import type { Launch } from '../../upstreams/access/launch.ts';
-import type { Resolved } from '../../upstreams/access/resolution.ts';
+import type { ServerLaunch } from '../../upstreams/access/launch.ts';
+import type { ResolvedServer } from '../../upstreams/access/resolution.ts';
 import type { StdioServer } from '../../upstreams/definition.ts';
 import { ownServer } from '../routing/own-tools.ts';
 
@@ -14,7 +14,7 @@ export type McpServer =
 
 export type McpServers = Readonly<Record<string, McpServer>>;
 
-/** How a session finds a server: in use, with where each of its variables comes from; or why not. */
+/** A server as a session sees it: available, with the source of each variable, or the reason why not. */
 export type ServerView =
   | { readonly name: string; readonly available: true; readonly env: Readonly<Record<string, Provenance>> }
   | { readonly name: string; readonly available: false; readonly rule: string; readonly reason: string };
@@ -24,8 +24,8 @@ export interface SessionServers {
   readonly servers: readonly ServerView[];
 }
 
-/** `narrowed` where a server is handed over as it is: then a rule can only hold where Ambit stands in between. */
-export function serverViewOf(resolved: Resolved, narrowed?: (server: string) => boolean): ServerView {
+/** Describes a server. `narrowed` is given if it is used directly, where rules cannot be enforced. */
+export function describeServer(resolved: ResolvedServer, narrowed?: (server: string) => boolean): ServerView {
   const { name } = resolved;
   if (resolved.server === undefined) return { name, available: false, ...resolved.removal };
   if (resolved.server.kind === 'http' && narrowed !== undefined && resolved.credentials) {
@@ -39,35 +39,35 @@ export function serverViewOf(resolved: Resolved, narrowed?: (server: string) => 
   return { name, available: true, env: resolved.launch?.provenance ?? {} };
 }
 
-interface Places {
+interface GatewayPaths {
   readonly configFile: string;
   readonly dataDir: string;
 }
 
 /**
- * The servers of a session for an agent SDK that starts and calls them itself. Of those whose tools are `narrowed`, and
- * of those that are given a credential, only what Ambit stands in front of is handed over: no credential is shown.
+ * Creates the entries for an agent SDK that starts and calls the servers itself. Servers with restricted tools or
+ * credentials are handed over only behind Ambit, so no credential is shown.
  */
-export function mcpServersOf(
+export function createMcpServers(
   session: Session,
-  resolved: readonly Resolved[],
-  places: Places,
+  resolved: readonly ResolvedServer[],
+  paths: GatewayPaths,
   narrowed: (server: string) => boolean,
 ): McpServers {
-  return entriesOf(resolved, ({ name, server, launch, credentials }) => {
+  return mapAvailable(resolved, ({ name, server, launch, credentials }) => {
     if (server.kind === 'http' && (narrowed(name) || credentials)) return undefined;
     if (server.kind === 'http') return { type: 'http', url: server.url.href, headers: server.headers };
     if (launch === undefined) return undefined;
     if (session.trustLevel === 'direct' && !narrowed(name) && !credentials)
       return { command: server.command, args: server.args, env: launch.env };
-    // Whoever starts it must not be able to start it outside of its bounds.
-    return { command: process.execPath, args: wrapped(session, server, launch, places), env: launch.env };
+    // The SDK must not be able to start the server outside of its limits.
+    return { command: process.execPath, args: createRunArguments(session, server, launch, paths), env: launch.env };
   });
 }
 
-/** The same servers, each at its own address of the gateway; beside them Ambit's own tools, where there are any for it. */
-export function gatewayServersOf(
-  resolved: readonly Resolved[],
+/** Creates entries with the addresses of the gateway, and one for Ambit's own tools if the session may use any. */
+export function createGatewayServers(
+  resolved: readonly ResolvedServer[],
   address: string,
   token: string,
   hasOwnTools: boolean,
@@ -78,12 +78,15 @@ export function gatewayServersOf(
     url: `${base}/mcp/${name}`,
     headers: { Authorization: `Bearer ${token}` },
   });
-  return { ...entriesOf(resolved, ({ name }) => at(name)), ...(hasOwnTools ? { [ownServer]: at(ownServer) } : {}) };
+  return { ...mapAvailable(resolved, ({ name }) => at(name)), ...(hasOwnTools ? { [ownServer]: at(ownServer) } : {}) };
 }
 
-type InUse = Extract<Resolved, { readonly launch: Launch | undefined }>;
+type AvailableServer = Extract<ResolvedServer, { readonly launch: ServerLaunch | undefined }>;
 
-function entriesOf(resolved: readonly Resolved[], entry: (server: InUse) => McpServer | undefined): McpServers {
+function mapAvailable(
+  resolved: readonly ResolvedServer[],
+  entry: (server: AvailableServer) => McpServer | undefined,
+): McpServers {
   const pairs = resolved.flatMap((each) => {
     const made = each.server === undefined ? undefined : entry(each);
     return made === undefined ? [] : [[each.name, made] as const];
@@ -91,12 +94,20 @@ function entriesOf(resolved: readonly Resolved[], entry: (server: InUse) => McpS
   return Object.fromEntries(pairs);
 }
 
-/** `ambit run --session …`: it finds context and credentials by itself; what the configuration says is passed on by name. */
-function wrapped(session: Session, server: StdioServer, launch: Launch, places: Places): string[] {
+/**
+ * Creates the arguments of `ambit run --session …`. That command finds context and credentials itself; configured
+ * variables are passed on by name.
+ */
+function createRunArguments(
+  session: Session,
+  server: StdioServer,
+  launch: ServerLaunch,
+  paths: GatewayPaths,
+): string[] {
   const found: readonly string[] = ['injected', 'credential'];
   const named = Object.entries(launch.provenance).filter(([, origin]) => !found.includes(origin));
-  // Whoever starts it may do so from another folder.
-  const [configFile, dataDir] = [resolve(places.configFile), resolve(places.dataDir)];
+  // The SDK may start it in another folder.
+  const [configFile, dataDir] = [resolve(paths.configFile), resolve(paths.dataDir)];
   const own = ['--config', configFile, '--data-dir', dataDir, '--name', server.name];
   const passed = named.flatMap(([variable]) => ['--env', variable]);
   return [commandLine, 'run', '--session', session.id, ...own, ...passed, '--', server.command, ...server.args];

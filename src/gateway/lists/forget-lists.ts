@@ -5,18 +5,18 @@ import { userCollection } from '../../identity/users.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 
-/** Forgets the lists of servers together with what they were made from. */
+/** Forgets lists of servers when their workspace, user or credential is gone. */
 export interface ForgetLists {
   ofLostWorkspaces(): void;
-  /** The user is gone from the directory. */
+  /** Forgets the lists of a user who was removed. */
   ofUser(userId: string): void;
-  /** A server was given something of a user that is another now, or gone. */
+  /** Forgets lists that were made with a changed or removed credential. */
   ofCredentials(concerns: (userId: string, server: string) => boolean): void;
-  /** Resolves when all that was found out is forgotten; from then on nothing is. */
+  /** Waits for the checks in progress and stops. */
   close(): Promise<unknown>;
 }
 
-export interface ForgetListsParts {
+interface ForgetListsParts {
   readonly catalog: Pick<Catalog, 'forgetOwners' | 'owners'>;
   readonly config: () => Config;
   readonly users: Pick<Directory['users'], 'get'>;
@@ -24,57 +24,57 @@ export interface ForgetListsParts {
 }
 
 /**
- * Users who were added are gone when they are removed. All others are there as long as a session of theirs. Whichever
- * process ends it, the store tells.
+ * Creates the part. Added users are gone when they are removed. All other users exist as long as they have a session.
+ * The store reports the end of sessions of all processes.
  */
 export function createForgetLists({ catalog, config, users, store }: ForgetListsParts): ForgetLists {
   const underWay = new Set<Promise<void>>();
 
-  async function isGone(userId: string): Promise<boolean> {
+  async function isUserGone(userId: string): Promise<boolean> {
     if (userId === '' || userId === localUser) return false;
     if ((await users.get(userId)) !== undefined) return false;
     return (await store.list({ userId }, { limit: 1 })).sessions.length === 0;
   }
 
-  function ofUser(userId: string): void {
+  function forgetUser(userId: string): void {
     catalog.forgetOwners((owner) => owner.userId === userId);
   }
 
-  function usersNow(): Set<string> {
+  function listedUsers(): Set<string> {
     return new Set(catalog.owners().map(({ userId }) => userId));
   }
 
-  async function ofGoneUsers(some?: string): Promise<void> {
-    for (const userId of usersNow()) {
+  async function forgetGoneUsers(some?: string): Promise<void> {
+    for (const userId of listedUsers()) {
       if (some !== undefined && userId !== some) continue;
-      // A list that was forgotten too early is asked for again.
-      if (await isGone(userId).catch(() => true)) ofUser(userId);
+      // A list that was forgotten too early is fetched again.
+      if (await isUserGone(userId).catch(() => true)) forgetUser(userId);
     }
   }
 
-  async function ofUserOf(sessionId: string): Promise<void> {
-    if (usersNow().size === 0) return;
-    await ofGoneUsers((await store.remains(sessionId).catch(() => undefined))?.record.userId);
+  async function forgetUserOfSession(sessionId: string): Promise<void> {
+    if (listedUsers().size === 0) return;
+    await forgetGoneUsers((await store.remains(sessionId).catch(() => undefined))?.record.userId);
   }
 
-  function follow(looking: Promise<void>): void {
+  function trackWork(looking: Promise<void>): void {
     const over: Promise<void> = looking.finally(() => underWay.delete(over));
     underWay.add(over);
   }
 
   const stop = store.watch((change) => {
-    if (change.kind === 'ended') follow(ofUserOf(change.id));
-    else if (change.kind === 'lost') follow(ofGoneUsers());
-    else if (change.kind === 'document' && change.collection === userCollection) follow(ofGoneUsers());
+    if (change.kind === 'ended') trackWork(forgetUserOfSession(change.id));
+    else if (change.kind === 'lost') trackWork(forgetGoneUsers());
+    else if (change.kind === 'document' && change.collection === userCollection) trackWork(forgetGoneUsers());
   });
-  follow(ofGoneUsers());
+  trackWork(forgetGoneUsers());
 
   return {
     ofLostWorkspaces() {
       const { workspaces } = config();
       catalog.forgetOwners(({ workspaceId }) => workspaceId !== undefined && !Object.hasOwn(workspaces, workspaceId));
     },
-    ofUser,
+    ofUser: forgetUser,
     ofCredentials(concerns) {
       catalog.forgetOwners(({ userId, hasCredentials }, server) => hasCredentials === true && concerns(userId, server));
     },

@@ -1,60 +1,82 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AmbitError } from '../../errors.ts';
-import type { Listed } from '../../upstreams/catalog/catalog.ts';
+import type { ServerListing } from '../../upstreams/catalog/catalog.ts';
 import type { UriTemplate } from '../../upstreams/catalog/uri-template.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import { type AllClaims, type Claims, claimantsOf, placeOf, usersOfScheme } from './claims.ts';
-import { createEffort, type Effort } from './effort.ts';
-import type { Found } from './find-server.ts';
-import type { ForAll } from './for-all.ts';
-import { readNamedUri } from './public-uri.ts';
-import { allClaims, templatesOf } from './templates.ts';
+import type { PreparedExchange } from '../exchange.ts';
+import type { RouteTarget } from '../stages/route-tool.ts';
+import {
+  type ClaimsByServer,
+  findClaimants,
+  findSchemeUsers,
+  findTemplates,
+  mergeClaims,
+  readNamedUri,
+  readOrigin,
+  type UriClaims,
+} from './resource-addresses.ts';
 
-/** The resource addresses that servers list. */
-export interface Routes {
-  /** By the address that clients are shown, where it names no server: the name of the only server that it can be of. */
-  readonly plain: ReadonlyMap<string, string>;
-  /** By the name of the server. */
-  readonly claims: ReadonlyMap<string, Claims>;
+/** Limits the work of one request and lets others run in between. */
+interface WorkBudget {
+  /** Throws if the request takes too much work. */
+  spend(steps: number): void;
+  /** Lets others run if enough work was done since the last time. */
+  yieldTurn(): Promise<void> | undefined;
 }
 
-/** Nobody has been asked yet. */
-export const noRoutes: Routes = { plain: new Map(), claims: new Map() };
+/** About a few milliseconds of work. */
+const stepsPerTurn = 500_000;
+const maxSteps = 50_000_000;
+
+/** The resource addresses that servers list. */
+export interface ResourceRoutes {
+  /** The only server that can have an address, by the address that clients see. */
+  readonly plain: ReadonlyMap<string, string>;
+  /** The claims by the name of the server. */
+  readonly claims: ReadonlyMap<string, UriClaims>;
+}
+
+/** The routes before any server was asked. */
+export const noResourceRoutes: ResourceRoutes = { plain: new Map(), claims: new Map() };
 
 export interface FoundUris {
-  readonly found: ReadonlyMap<string, Found>;
-  /** Addresses that several servers may have, each with the names of these servers. */
+  readonly found: ReadonlyMap<string, RouteTarget>;
+  /** The addresses that several servers may have, with the names of these servers. */
   readonly ambiguous: ReadonlyMap<string, readonly string[]>;
 }
 
-interface Known {
-  readonly routes: Routes;
-  readonly offers: readonly Listed[];
-  readonly claims: AllClaims;
-  readonly effort: Effort;
+interface SearchContext {
+  readonly routes: ResourceRoutes;
+  readonly offers: readonly ServerListing[];
+  readonly claims: ClaimsByServer;
+  readonly budget: WorkBudget;
 }
 
-/** The least number of steps that one address and one template cost. */
+/** The minimum steps for one address and one template. */
 const [stepsForUri, stepsForTemplate] = [500, 10];
 
 /**
- * Which server each URI belongs to, with room for others in between. Stops when nobody waits for it any more, and refuses
- * what takes too much work. It belongs
- * to the only server that uses its scheme and authority, if that server lists it or has a template for it. Where several
- * use them, the address must name the server: else one server could read what is asked of another by saying more of the
- * address, or by being asked first.
+ * Finds the server of each URI. Stops when the client has gone, and refuses what takes too much work. A URI belongs to
+ * the only server that uses its scheme and authority, if that server lists it or has a template for it. If several
+ * servers use them, the URI must name the server: otherwise one server could get requests that are meant for another.
  */
 export async function findUris(
-  exchange: ForAll,
+  exchange: PreparedExchange,
   uris: readonly string[],
-  routes: Routes,
-  offers: readonly Listed[],
+  routes: ResourceRoutes,
+  offers: readonly ServerListing[],
 ): Promise<FoundUris> {
-  const known: Known = { routes, offers, claims: allClaims(offers, routes.claims), effort: createEffort() };
-  const found = new Map<string, Found>();
+  const known: SearchContext = {
+    routes,
+    offers,
+    claims: mergeClaims(offers, routes.claims),
+    budget: createWorkBudget(),
+  };
+  const found = new Map<string, RouteTarget>();
   const ambiguous = new Map<string, readonly string[]>();
   for (const uri of uris) {
     const named = readNamedUri(exchange.available, uri);
-    const servers = named === undefined ? await findPlain(uri, known) : [named.server];
+    const servers = named === undefined ? await findUnnamed(uri, known) : [named.server];
     const [server] = servers;
     if (servers.length > 1)
       ambiguous.set(
@@ -62,24 +84,28 @@ export async function findUris(
         servers.map((each) => each?.name ?? ''),
       );
     else if (server !== undefined) found.set(uri, { server, name: named?.uri ?? uri });
-    known.effort.spend(stepsForUri);
-    await known.effort.giveWay();
+    known.budget.spend(stepsForUri);
+    await known.budget.yieldTurn();
     if (exchange.channel.isGone()) break;
   }
   return { found, ambiguous };
 }
 
-/** One that names the server it is meant for, or that clients are shown as the only server's that can have it. */
-export function findKnown({ available }: ForAll, uri: string, routes: Routes): Found | undefined {
+/** Finds the server of a URI that names it or that was listed as one server's only. */
+export function findListed(
+  { available }: PreparedExchange,
+  uri: string,
+  routes: ResourceRoutes,
+): RouteTarget | undefined {
   const named = readNamedUri(available, uri);
   const name = routes.plain.get(uri);
   const server = named === undefined ? available.find((each) => each.name === name) : named.server;
   return server === undefined ? undefined : { server, name: named?.uri ?? uri };
 }
 
-/** The refusal of an address that several servers may have. The rest of an address may be a secret, and errors are kept. */
-export function ambiguousUri(uri: string, servers: readonly string[]): AmbitError {
-  const { scheme, authority } = placeOf(uri);
+/** Creates the error for an ambiguous address, without the part of it that may be secret. */
+export function ambiguousUriError(uri: string, servers: readonly string[]): AmbitError {
+  const { scheme, authority } = readOrigin(uri);
   const start = authority === '' ? `${scheme}:` : `${scheme}://${authority}`;
   return new AmbitError('REQUEST_INVALID', {
     what: `Several servers use addresses that start with "${start.slice(0, 100)}": ${servers.join(', ')}.`,
@@ -87,43 +113,65 @@ export function ambiguousUri(uri: string, servers: readonly string[]): AmbitErro
   });
 }
 
-/** The servers that an address without the name of one may be of. */
-async function findPlain(uri: string, known: Known): Promise<readonly ServerDefinition[]> {
-  const { routes, offers, claims, effort } = known;
-  const place = placeOf(uri);
-  const claimants = claimantsOf(claims, place);
+/** Finds the servers that may have an address without a server name. */
+async function findUnnamed(uri: string, known: SearchContext): Promise<readonly ServerDefinition[]> {
+  const { routes, offers, claims, budget } = known;
+  const origin = readOrigin(uri);
+  const claimants = findClaimants(claims, origin);
   if (claimants.length > 1) return offers.map(({ server }) => server).filter(({ name }) => claimants.includes(name));
-  const users = usersOfScheme(claims, place.scheme);
+  const users = findSchemeUsers(claims, origin.scheme);
   const fitting: ServerDefinition[] = [];
   for (const listed of offers) {
     const { server } = listed;
-    const { placed, open } = templatesOf(listed);
+    const { withScheme, withoutScheme } = findTemplates(listed);
     const isClaimant = claimants.includes(server.name);
     const isOnlyUser = users.every((name) => name === server.name);
     const has =
       (isClaimant && routes.plain.get(uri) === server.name) ||
-      (isClaimant && (await fitsOne(uri, placed, effort))) ||
-      (isOnlyUser && (await fitsOne(uri, open, effort)));
+      (isClaimant && (await fitsTemplate(uri, withScheme, budget))) ||
+      (isOnlyUser && (await fitsTemplate(uri, withoutScheme, budget)));
     if (has) fitting.push(server);
   }
-  return fitting.length === 0 ? onlyOne(offers) : fitting;
+  return fitting.length === 0 ? findOnlyServer(offers) : fitting;
 }
 
-async function fitsOne(uri: string, templates: readonly UriTemplate[], effort: Effort): Promise<boolean> {
+async function fitsTemplate(uri: string, templates: readonly UriTemplate[], budget: WorkBudget): Promise<boolean> {
   for (const template of templates) {
-    // A template itself is named where its words are completed.
+    // Completion names the template itself.
     if (uri === template.text) return true;
     const { fits, steps } = template.compare(uri);
     if (fits) return true;
-    effort.spend(stepsForTemplate + steps);
-    await effort.giveWay();
+    budget.spend(stepsForTemplate + steps);
+    await budget.yieldTurn();
   }
   return false;
 }
 
-/** Finds the only server that has resources. A server whose lists are unknown may have some, so then there is no answer. */
-function onlyOne(offers: readonly Listed[]): ServerDefinition[] {
+/** Finds the only server with resources. A server with unknown lists may have some, so then there is no answer. */
+function findOnlyServer(offers: readonly ServerListing[]): ServerDefinition[] {
   if (offers.some(({ offer }) => offer === undefined)) return [];
   const having = offers.filter(({ offer }) => offer?.hasResources).map(({ server }) => server);
   return having.length === 1 ? having : [];
+}
+
+/** The budget for comparing addresses of clients with templates of servers. */
+function createWorkBudget(): WorkBudget {
+  let spent = 0;
+  let sinceTurn = 0;
+  return {
+    spend(steps) {
+      spent += steps;
+      sinceTurn += steps;
+      if (spent <= maxSteps) return;
+      throw new AmbitError('OVERLOADED', {
+        what: 'So many and so long addresses are not compared with the templates of the servers in one request.',
+        hint: 'Name fewer addresses at a time, or write "ambit+NAME:" with the name of its server in front of each.',
+      });
+    },
+    yieldTurn() {
+      if (sinceTurn < stepsPerTurn) return undefined;
+      sinceTurn = 0;
+      return nextTurn();
+    },
+  };
 }

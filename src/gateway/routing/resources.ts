@@ -1,91 +1,98 @@
-import type { Reply } from '../../protocol/channel.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
 import type { Session } from '../../sessions/session.ts';
-import type { Listed } from '../../upstreams/catalog/catalog.ts';
+import type { ServerListing } from '../../upstreams/catalog/catalog.ts';
 import type { AskServer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import { ambiguousUri, type FoundUris, findKnown, findUris, noRoutes, type Routes } from './find-resource.ts';
-import type { Found } from './find-server.ts';
-import type { ForAll } from './for-all.ts';
-import { gatherResources, gatherTemplates, listReply, type ResourceList } from './lists.ts';
+import type { PreparedExchange } from '../exchange.ts';
+import type { RouteTarget } from '../stages/route-tool.ts';
+import { collectResources, collectTemplates, createListReply, type ResourceList } from './collect-lists.ts';
+import {
+  ambiguousUriError,
+  type FoundUris,
+  findListed,
+  findUris,
+  noResourceRoutes,
+  type ResourceRoutes,
+} from './find-resource.ts';
 
-/** The resources of all servers, as each session is shown them. */
-export interface Resources {
-  list(exchange: ForAll): Promise<Reply>;
-  listTemplates(exchange: ForAll): Promise<Reply>;
-  /** The server that an address belongs to; throws where several may have it. */
-  find(exchange: ForAll, uri: string): Promise<Found | undefined>;
-  /** However many they are, the servers are asked for their resources once. */
-  findAll(exchange: ForAll, uris: readonly string[]): Promise<FoundUris>;
+/** The resources of all servers, as each session sees them. */
+interface Resources {
+  list(exchange: PreparedExchange): Promise<FinalReply>;
+  listTemplates(exchange: PreparedExchange): Promise<FinalReply>;
+  /** Finds the server of an address. Throws if several servers may have it. */
+  find(exchange: PreparedExchange, uri: string): Promise<RouteTarget | undefined>;
+  /** Finds the servers of several addresses and asks each server for its list at most once. */
+  findAll(exchange: PreparedExchange, uris: readonly string[]): Promise<FoundUris>;
 }
 
-export interface ResourcesParts {
-  look(exchange: ForAll): Promise<Listed[]>;
-  askOf(exchange: ForAll): (server: ServerDefinition) => AskServer;
+interface ResourcesParts {
+  fetchLists(exchange: PreparedExchange): Promise<ServerListing[]>;
+  ask(exchange: PreparedExchange, server: ServerDefinition): AskServer;
 }
 
-/** What a session was told about resources, and when. */
-interface Told {
-  readonly routes: Routes;
+/** The last routes that a session was given, and when. */
+interface KnownRoutes {
+  readonly routes: ResourceRoutes;
   readonly at: number;
 }
 
-/** So long what servers listed stands for what they list. */
-const routesMs = 10_000;
+/** The time for which a list of resources is not fetched again. */
+const routesTtlMs = 10_000;
 
-export function createResources({ look, askOf }: ResourcesParts): Resources {
-  /** What each session was last told about resources, where it stands; a narrowed one has another record. */
-  const told = new WeakMap<Session, Told>();
+export function createResources({ fetchLists, ask }: ResourcesParts): Resources {
+  /** The last routes of each session record. A restricted session has another record. */
+  const knownRoutes = new WeakMap<Session, KnownRoutes>();
 
-  async function gatherAll(exchange: ForAll, offers: readonly Listed[]): Promise<ResourceList> {
-    const before = told.get(exchange.session)?.routes ?? noRoutes;
-    const list = await gatherResources(offers, askOf(exchange), before);
-    told.set(exchange.session, { routes: list.routes, at: performance.now() });
+  async function collectAll(exchange: PreparedExchange, offers: readonly ServerListing[]): Promise<ResourceList> {
+    const before = knownRoutes.get(exchange.session)?.routes ?? noResourceRoutes;
+    const list = await collectResources(offers, (server) => ask(exchange, server), before);
+    knownRoutes.set(exchange.session, { routes: list.routes, at: performance.now() });
     return list;
   }
 
-  async function findAll(exchange: ForAll, uris: readonly string[]): Promise<FoundUris> {
-    const known = told.get(exchange.session);
-    const routes = known?.routes ?? noRoutes;
+  async function findAll(exchange: PreparedExchange, uris: readonly string[]): Promise<FoundUris> {
+    const known = knownRoutes.get(exchange.session);
+    const routes = known?.routes ?? noResourceRoutes;
     const { channel } = exchange;
-    // An address with the name of its server needs nobody else; one that was listed a moment ago is known.
-    const recent = isFresh(known) ? routes : noRoutes;
-    const found = new Map(uris.flatMap((uri) => foundAt(uri, findKnown(exchange, uri, recent))));
+    // An address that names its server, or was listed a moment ago, needs no requests.
+    const recent = isFresh(known) ? routes : noResourceRoutes;
+    const found = new Map(uris.flatMap((uri) => toEntries(uri, findListed(exchange, uri, recent))));
     if (found.size === uris.length) return { found, ambiguous: new Map() };
-    const offers = await look(exchange);
+    const offers = await fetchLists(exchange);
     const areListed = uris.every((uri) => found.has(uri) || routes.plain.has(uri));
     if (isFresh(known) || areListed || channel.isGone()) {
       const all = await findUris(exchange, uris, routes, offers);
-      // What nobody has may be new.
+      // An address that was not found may be new.
       if (all.found.size + all.ambiguous.size === uris.length || channel.isGone()) return all;
     }
-    return findUris(exchange, uris, (await gatherAll(exchange, offers)).routes, offers);
+    return findUris(exchange, uris, (await collectAll(exchange, offers)).routes, offers);
   }
 
   return {
     async list(exchange) {
-      return listReply(exchange, 'resources', await gatherAll(exchange, await look(exchange)));
+      return createListReply(exchange, 'resources', await collectAll(exchange, await fetchLists(exchange)));
     },
-    // The client expands templates itself: they name their server where an address from a list would.
+    // The client expands templates itself, so they name their server where listed addresses do.
     async listTemplates(exchange) {
-      const offers = await look(exchange);
-      const known = told.get(exchange.session);
-      const { routes } = isFresh(known) ? known : await gatherAll(exchange, offers);
-      return listReply(exchange, 'resourceTemplates', gatherTemplates(offers, routes));
+      const offers = await fetchLists(exchange);
+      const known = knownRoutes.get(exchange.session);
+      const { routes } = isFresh(known) ? known : await collectAll(exchange, offers);
+      return createListReply(exchange, 'resourceTemplates', collectTemplates(offers, routes));
     },
     async find(exchange, uri) {
       const { found, ambiguous } = await findAll(exchange, [uri]);
       const claimants = ambiguous.get(uri);
-      if (claimants !== undefined) throw ambiguousUri(uri, claimants);
+      if (claimants !== undefined) throw ambiguousUriError(uri, claimants);
       return found.get(uri);
     },
     findAll,
   };
 }
 
-function foundAt(uri: string, found: Found | undefined): [string, Found][] {
+function toEntries(uri: string, found: RouteTarget | undefined): [string, RouteTarget][] {
   return found === undefined ? [] : [[uri, found]];
 }
 
-function isFresh(known: Told | undefined): known is Told {
-  return known !== undefined && performance.now() - known.at < routesMs;
+function isFresh(known: KnownRoutes | undefined): known is KnownRoutes {
+  return known !== undefined && performance.now() - known.at < routesTtlMs;
 }

@@ -1,40 +1,42 @@
+import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
-import { readMessage } from '../../protocol/message.ts';
+import type { Channel } from '../../protocol/channel.ts';
+import { insertMeta } from '../../protocol/insert-meta.ts';
+import { applyEdits } from '../../protocol/json/edit.ts';
+import { readRawValue } from '../../protocol/json/scan.ts';
+import { type Message, readMessage } from '../../protocol/message.ts';
+import type { Session } from '../../sessions/session.ts';
 import type { AskServer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import { askUpstream } from '../../upstreams/links/bridge/ask-upstream.ts';
+import { askUpstream, createOwnCall } from '../../upstreams/links/bridge/ask-upstream.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
+import type { UpstreamCall } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
-import type { Prepared } from '../exchange.ts';
-import { askAsModern } from './ask-as.ts';
-import type { Composite } from './children.ts';
-import { allServers } from './for-all.ts';
+import { allServers, type PreparedExchange } from '../exchange.ts';
+import type { CompositeLink } from './composite-link.ts';
 
-/** The way from a client to one of its servers, at whichever address the client is. */
+/** Finds the client of a server for a request, at the server's own address and at the address of all servers. */
 export interface ServerCallers {
   /**
-   * The handshake-era client of the server that a request goes through: the client itself at the server's own address, a
-   * client behind it at the address of all servers. Its link is opened again first, where it must be.
+   * Finds the handshake-era client for a request: the client itself at the server's own address, a child of it at the
+   * address of all servers. Its link is opened again if necessary.
    */
-  find(exchange: Prepared, server: ServerDefinition): Caller | Promise<Caller>;
-  /** Asks the server on the client's behalf. The client is described as it described itself. */
-  ask(exchange: Prepared, server: ServerDefinition): AskServer;
+  find(exchange: PreparedExchange, server: ServerDefinition): Caller | Promise<Caller>;
+  /** Asks the server on behalf of the client, with the client's own description. */
+  ask(exchange: PreparedExchange, server: ServerDefinition): AskServer;
 }
 
 export function createServerCallers(links: Links): ServerCallers {
   const reconnecting = new WeakMap<Caller, Promise<Caller>>();
 
-  /**
-   * Introduces a client again, with its own words: its server was described anew since the handshake, or the client is
-   * known only from before a restart.
-   */
-  async function reconnect(exchange: Prepared, caller: Caller, server: ServerDefinition): Promise<Caller> {
+  /** Repeats the handshake of a client after a restart or a change of its server. */
+  async function reconnect(exchange: PreparedExchange, caller: Caller, server: ServerDefinition): Promise<Caller> {
     const { channel, headers, session, correlationId, trace, entry } = exchange;
     const acting = { session, correlationId, trace, entry };
     const again = { message: caller.initialize, edits: [], channel, headers, caller, acting, cancelOnGone: false };
     const { link, version } = await links.handshake(session, server, again);
     if (version === undefined) throw new AmbitError('UPSTREAM_FAILED');
-    // The old link is left to finish what is under way.
+    // The old link finishes its calls.
     caller.link = link;
     link.attach(caller);
     const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
@@ -43,12 +45,12 @@ export function createServerCallers(links: Links): ServerCallers {
     return caller;
   }
 
-  function find(exchange: Prepared, server: ServerDefinition): Caller | Promise<Caller> {
+  function find(exchange: PreparedExchange, server: ServerDefinition): Caller | Promise<Caller> {
     const { caller, session } = exchange;
     if (caller === undefined) throw new AmbitError('INTERNAL');
-    if (exchange.server === allServers) return (caller.link as Composite).child(caller, server, session);
+    if (exchange.server === allServers) return (caller.link as CompositeLink).child(caller, server, session);
     if (!links.isRetired(caller.link, caller.sessionId)) return caller;
-    // However many calls notice it, a client is introduced once.
+    // Several calls share one handshake.
     const running =
       reconnecting.get(caller) ?? reconnect(exchange, caller, server).finally(() => reconnecting.delete(caller));
     reconnecting.set(caller, running);
@@ -64,5 +66,25 @@ export function createServerCallers(links: Links): ServerCallers {
         return askUpstream(caller.link, method, params, caller);
       };
     },
+  };
+}
+
+/** Creates a call with the client description of a modern request. */
+export function createDescribedCall(request: Message, method: string, params: string, channel?: Channel): UpstreamCall {
+  const call = createOwnCall(method, params, channel);
+  const members = (request.meta?.members ?? []).filter(({ key }) => key.startsWith('io.modelcontextprotocol/'));
+  const texts = members.map((member) => `${JSON.stringify(member.key)}:${readRawValue(request.bytes, member)}`);
+  const message = readMessage(applyEdits(call.message.bytes, [insertMeta(call.message, texts.join(','))]));
+  return { ...call, message };
+}
+
+export function askAsModern(links: Links, session: Session, server: ServerDefinition, request: Message): AskServer {
+  return async (method, params) => {
+    const reply = await links.requestModern(session, server, {
+      ...createDescribedCall(request, method, params),
+      acting: { session, correlationId: randomUUID() },
+    });
+    if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');
+    return readMessage(reply.bytes);
   };
 }

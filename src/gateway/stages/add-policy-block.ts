@@ -1,29 +1,29 @@
-import { defused } from '../../context/for-models/defuse.ts';
 import type { Governance } from '../../context/for-models/governance.ts';
-import type { Reply } from '../../protocol/channel.ts';
-import { memberOf } from '../../protocol/json/scan.ts';
+import { markForgedBlocks } from '../../context/for-models/mark-forged-blocks.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
+import { findMember } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
-import type { Arrived } from '../exchange.ts';
+import type { Exchange } from '../exchange.ts';
 import { ownServer } from '../routing/own-tools.ts';
 import type { AfterStage } from '../stage.ts';
 
 /** Adds the policy block, and the policies around prompts, to replies. A forged block in a reply is marked. */
-export function addPolicyBlock(governance: Governance, callers: Callers): AfterStage<Arrived, Reply> {
-  function toCall(exchange: Arrived, reply: Reply): Reply | Promise<Reply> {
-    const cleanReply = clean(exchange, reply);
-    const session = sessionOf(exchange);
+export function addPolicyBlock(governance: Governance, callers: Callers): AfterStage<Exchange, FinalReply> {
+  function addToCallReply(exchange: Exchange, reply: FinalReply): FinalReply | Promise<FinalReply> {
+    const cleanReply = markServerReply(exchange, reply);
+    const session = findSession(exchange);
     if (session === undefined) return cleanReply;
     const { id: sessionId, userId, workspaceId } = session;
-    const transportId = transportOf(exchange, sessionId);
-    // A handshake-era client that has not initialized is not a client yet.
+    const transportId = findTransport(exchange, sessionId);
+    // A handshake-era client must initialize first.
     if (transportId === undefined && exchange.era === 'handshake') return cleanReply;
-    return governance.carry({ sessionId, userId, workspaceId, transportId }, cleanReply);
+    return governance.prependIfDue({ sessionId, userId, workspaceId, transportId }, cleanReply);
   }
 
-  /** A transport session that is another session's, or that has ended, does not count. */
-  function transportOf({ era, transportId, server }: Arrived, sessionId: string): string | undefined {
+  /** Ignores transport sessions of other sessions and those that have ended. */
+  function findTransport({ era, transportId, server }: Exchange, sessionId: string): string | undefined {
     const caller = era === 'modern' || transportId === undefined ? undefined : callers.get(transportId);
     return caller?.sessionId === sessionId && caller.server === server ? caller.id : undefined;
   }
@@ -34,38 +34,38 @@ export function addPolicyBlock(governance: Governance, callers: Callers): AfterS
     after(exchange, reply) {
       const { kind, method } = exchange.message;
       if (kind !== 'request') return reply;
-      if (method === 'tools/call') return toCall(exchange, reply);
-      const session = sessionOf(exchange);
+      if (method === 'tools/call') return addToCallReply(exchange, reply);
+      const session = findSession(exchange);
       if (method === 'prompts/get') {
-        const cleanReply = clean(exchange, reply);
-        return session === undefined ? cleanReply : governance.aroundPrompt(session, cleanReply);
+        const cleanReply = markServerReply(exchange, reply);
+        return session === undefined ? cleanReply : governance.surroundPrompt(session, cleanReply);
       }
-      const cleanReply = cleaned(reply);
+      const cleanReply = markReply(reply);
       if (session === undefined || (method !== 'initialize' && method !== 'server/discover')) return cleanReply;
-      return governance.announced(session, cleanReply);
+      return governance.addInstructions(session, cleanReply);
     },
   };
 }
 
-/** An exchange grows in place: once it has found its session, it is there whatever came of it. */
-function sessionOf(exchange: Arrived): Session | undefined {
-  return (exchange as Arrived & { readonly session?: Session | undefined }).session;
+/** Returns the session, also if a later stage failed, because exchanges are changed in place. */
+function findSession(exchange: Exchange): Session | undefined {
+  return (exchange as Exchange & { readonly session?: Session | undefined }).session;
 }
 
-/** Marks blocks that a server has forged. Results of Ambit's own tools, files among them, stay as they are. */
-function clean({ server, entry }: Arrived, reply: Reply): Reply {
+/** Marks forged blocks of a server. Results of Ambit's own tools, including files, stay as they are. */
+function markServerReply({ server, entry }: Exchange, reply: FinalReply): FinalReply {
   const isOwn = (entry.upstream ?? server) === ownServer;
-  return isOwn && !isRefusal(reply) ? reply : cleaned(reply);
+  return isOwn && !isRefusal(reply) ? reply : markReply(reply);
 }
 
-/** Whether the reply is a refusal by Ambit, which may quote a server. */
-function isRefusal(reply: Reply): boolean {
+/** Tells whether the reply is a refusal by Ambit, which may quote a server. */
+function isRefusal(reply: FinalReply): boolean {
   if (reply.kind !== 'message' || !reply.bytes.includes('ambit/error')) return false;
-  return memberOf(readMessage(reply.bytes).meta, 'ambit/error') !== undefined;
+  return findMember(readMessage(reply.bytes).meta, 'ambit/error') !== undefined;
 }
 
-function cleaned(reply: Reply): Reply {
+function markReply(reply: FinalReply): FinalReply {
   if (reply.kind !== 'message') return reply;
-  const bytes = defused(reply.bytes);
+  const bytes = markForgedBlocks(reply.bytes);
   return bytes === reply.bytes ? reply : { ...reply, bytes };
 }

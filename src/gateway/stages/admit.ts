@@ -1,42 +1,42 @@
-import { within as waitFor } from '../../lib/async/within.ts';
-import type { Reply } from '../../protocol/channel.ts';
+import { withTimeout as waitFor } from '../../lib/async/timeout.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
 import type { Grant } from '../../sessions/grants.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import { type Arrived, type InSession, isToolCall } from '../exchange.ts';
+import { type Exchange, isToolCall, type SessionExchange } from '../exchange.ts';
 import type { AroundStage } from '../stage.ts';
 
-const longestWaitMs = 250;
+const maxWaitMs = 250;
 
 /**
  * Checks the session's life and its quotas. Every message counts as use of the session. Calls of tools are counted, even
  * when a later stage refuses them, so that a flood of refused calls is bounded too.
  */
-export function admit(sessions: Sessions): AroundStage<InSession<Arrived>, unknown, Reply> {
+export function admit(sessions: Sessions): AroundStage<SessionExchange<Exchange>, unknown, FinalReply> {
   return {
     name: 'admit',
     refuses: ['SESSION_EXPIRED', 'SESSION_ENDED', 'QUOTA_EXCEEDED', 'STORE_UNAVAILABLE'],
     around(exchange, next) {
-      const { entry, message, session, looksAs } = exchange;
+      const { entry, message, session, listAsSession } = exchange;
       // Listing on behalf of a user does not count as use.
-      if (looksAs !== undefined) return next(exchange);
+      if (listAsSession !== undefined) return next(exchange);
       const isCounted = isToolCall(message);
-      const grant = sessions.enter(session, isCounted);
-      return 'then' in grant ? grant.then(run) : run(grant);
+      const grant = sessions.acquire(session, isCounted);
+      return 'then' in grant ? grant.then(runAdmitted) : runAdmitted(grant);
 
-      async function run(given: Grant): Promise<Reply> {
+      async function runAdmitted(given: Grant): Promise<FinalReply> {
         if (isCounted) entry.admitted = true;
         let bytes = isCounted ? message.bytes.length : 0;
-        // A stream that only listens is no activity: it must not keep a session alive.
+        // A listen stream is no activity and must not keep a session alive.
         const listens = message.method === 'subscriptions/listen';
-        if (listens) void given.of.leave(given, isCounted, 0);
+        if (listens) void given.owner.release(given, isCounted, 0);
         try {
           const reply = await next(exchange);
           if (isCounted && reply.kind === 'message') bytes += reply.bytes.length;
           return reply;
         } finally {
-          const left = listens ? undefined : given.of.leave(given, isCounted, bytes);
-          // A finished answer does not wait long for a store that is away.
-          if (left !== undefined) await waitFor(left, longestWaitMs).catch(() => {});
+          const left = listens ? undefined : given.owner.release(given, isCounted, bytes);
+          // A finished answer does not wait long for an unavailable store.
+          if (left !== undefined) await waitFor(left, maxWaitMs).catch(() => {});
         }
       }
     },

@@ -1,19 +1,18 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { UserPrincipal } from '../../identity/principal.ts';
-import { asTokenSays } from '../../sessions/as-token-says.ts';
-import type { Arrived, InSession } from '../exchange.ts';
-import { type AroundStage, widen } from '../stage.ts';
-import type { Visit } from '../visit.ts';
+import { withTokenPermissions } from '../../sessions/session-views.ts';
+import { type AroundStage, addToExchange } from '../stage.ts';
+import type { SessionRequest } from './handle-transport.ts';
 
-type Token = NonNullable<UserPrincipal['token']>;
+type AccessToken = NonNullable<UserPrincipal['token']>;
 
-const longestTimer = 2_147_483_647;
+const maxTimerMs = 2_147_483_647;
 
 /**
  * Narrows the session to the permissions of the user's access token. A refusal for which only a scope is missing names
  * the scope, so that the client can ask for it. Streams close when the token expires.
  */
-export function applyTokenScopes<Out>(): AroundStage<InSession<Arrived> | InSession<Visit>, unknown, Out> {
+export function applyTokenScopes<Out>(): AroundStage<SessionRequest, unknown, Out> {
   return {
     name: 'applyTokenScopes',
     refuses: ['INSUFFICIENT_SCOPE'],
@@ -21,32 +20,32 @@ export function applyTokenScopes<Out>(): AroundStage<InSession<Arrived> | InSess
     async around(exchange, next) {
       const token = exchange.principal.kind === 'user' ? exchange.principal.token : undefined;
       if (token === undefined) return next(exchange);
-      endWith(token, exchange);
-      const session = asTokenSays(exchange.session, token.permissions);
+      closeAtExpiry(token, exchange);
+      const session = withTokenPermissions(exchange.session, token.permissions);
       try {
-        return await next(widen(exchange, { session }));
+        return await next(addToExchange(exchange, { session }));
       } catch (error) {
-        throw missingScopes(error, token) ?? error;
+        throw createScopeError(error, token) ?? error;
       }
     },
   };
 }
 
 /** Closes listen streams when the token expires. Running calls finish. */
-function endWith({ until }: Token, exchange: InSession<Arrived> | InSession<Visit>): void {
+function closeAtExpiry({ until }: AccessToken, exchange: SessionRequest): void {
   if (!isListenStream(exchange)) return;
   const { channel } = exchange;
-  const timer = setTimeout(() => channel.close(), Math.min(Math.max(0, until - Date.now()), longestTimer)).unref();
+  const timer = setTimeout(() => channel.close(), Math.min(Math.max(0, until - Date.now()), maxTimerMs)).unref();
   channel.onGone(() => clearTimeout(timer));
 }
 
 /** Tells whether the request opens a stream that listens, rather than one for a single answer. */
-export function isListenStream(exchange: InSession<Arrived> | InSession<Visit>): boolean {
+export function isListenStream(exchange: SessionRequest): boolean {
   return 'intent' in exchange ? exchange.intent === 'stream' : exchange.message.method === 'subscriptions/listen';
 }
 
-/** Undefined where a further scope would not help. */
-function missingScopes(error: unknown, { scopes, permissions }: Token): AmbitError | undefined {
+/** Creates the error that names the missing scopes. Undefined if more scopes would not help. */
+function createScopeError(error: unknown, { scopes, permissions }: AccessToken): AmbitError | undefined {
   if (!isAmbitError(error) || error.code !== 'PERMISSION_DENIED' || error.needs === undefined) return undefined;
   const { brought, governed } = permissions;
   const missing = error.needs.filter((name) => !brought.includes(name));

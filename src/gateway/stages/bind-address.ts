@@ -2,23 +2,23 @@ import { createHash } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionMarks } from '../../stores/state.ts';
-import type { InSession } from '../exchange.ts';
+import type { SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 
-const mark = 'address';
+const markName = 'address';
 
 /**
  * Binds a session to the address that used it first, in every process on this store, where the operator wants it. Only a
  * hash of the address is kept.
  */
-export function bindAddress(isBound: boolean, marks: SessionMarks): BeforeStage<InSession, void> {
-  /** As each copy of a session was found; another copy is asked for again. */
+export function bindAddress(isBound: boolean, marks: SessionMarks): BeforeStage<SessionExchange, void> {
+  /** The address of each session copy. Another copy is looked up again. */
   const known = new WeakMap<Session, string>();
 
-  async function bind(session: Session, digest: string): Promise<string> {
-    const put = await marks.put(session.id, mark, digest);
-    // Where it can no longer be written down nobody is let in; where it is gone, the next stages say why.
-    if (put.outcome === 'full') throw foreignAddress();
+  async function bindSession(session: Session, digest: string): Promise<string> {
+    const put = await marks.put(session.id, markName, digest);
+    // If the address cannot be stored, the request is refused. If the session is gone, a later stage reports it.
+    if (put.outcome === 'full') throw foreignAddressError();
     const first = put.outcome === 'present' ? put.value : digest;
     known.set(session, first);
     return first;
@@ -30,21 +30,26 @@ export function bindAddress(isBound: boolean, marks: SessionMarks): BeforeStage<
     isNeeded: () => isBound,
     before(exchange) {
       const { credential, session } = exchange;
-      // The parent process owns both ends of a pipe, and looking through a session is not a use of it.
-      if (!isBound || credential.kind === 'pipe' || ('looksAs' in exchange && exchange.looksAs !== undefined)) return;
-      const digest = digestOf(session.id, credential.address ?? '');
+      // The parent process owns both ends of a pipe, and making lists does not count as use.
+      if (
+        !isBound ||
+        credential.kind === 'pipe' ||
+        ('listAsSession' in exchange && exchange.listAsSession !== undefined)
+      )
+        return;
+      const digest = digestAddress(session.id, credential.address ?? '');
       const first = known.get(session);
       if (first === digest) return;
-      if (first !== undefined) throw foreignAddress();
-      return bind(session, digest).then((bound) => {
-        if (bound !== digest) throw foreignAddress();
+      if (first !== undefined) throw foreignAddressError();
+      return bindSession(session, digest).then((bound) => {
+        if (bound !== digest) throw foreignAddressError();
       });
     },
   };
 }
 
-/** The same address, written in two ways, is one. */
-function digestOf(sessionId: string, address: string): string {
+/** Returns one digest for all spellings of an address. */
+function digestAddress(sessionId: string, address: string): string {
   const plain = address
     .toLowerCase()
     .replace(/^::ffff:(?=\d+\.)/, '')
@@ -52,7 +57,7 @@ function digestOf(sessionId: string, address: string): string {
   return createHash('sha256').update(`${sessionId} ${plain}`).digest('hex');
 }
 
-function foreignAddress(): AmbitError {
+function foreignAddressError(): AmbitError {
   return new AmbitError('UNAUTHENTICATED', {
     what: 'This session is bound to the address that used it first, and this is another one.',
     hint: 'Call from where the session was first used, or ask the orchestrator for a session of your own.',

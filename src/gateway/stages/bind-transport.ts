@@ -1,13 +1,13 @@
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
-import type { InSession } from '../exchange.ts';
+import type { SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
-import { missingTransport, unknownTransport } from './resolve-session.ts';
+import { missingTransportError, unknownTransportError } from './resolve-session.ts';
 
 /**
- * Finds the handshake-era client behind a transport session. This very session must have opened it for this very server,
- * whatever the credential is: the id of a transport session is checked and never trusted.
+ * Finds the handshake-era client of a transport session. The same session must have opened it for the same server,
+ * whatever the credential is: the id of a transport session proves nothing.
  */
-export function bindTransport<E extends InSession>(
+export function bindTransport<E extends SessionExchange>(
   callers: Callers,
   opensTransport: (exchange: E) => boolean,
 ): BeforeStage<E, { readonly caller: Caller | undefined }> {
@@ -21,10 +21,11 @@ export function bindTransport<E extends InSession>(
       const opens = opensTransport(exchange);
       if (transportId === undefined) {
         if (opens) return { caller: undefined };
-        throw missingTransport();
+        throw missingTransportError();
       }
       const caller = callers.get(transportId);
-      if (caller === undefined || caller.sessionId !== session.id || caller.server !== server) throw unknownTransport();
+      if (caller === undefined || caller.sessionId !== session.id || caller.server !== server)
+        throw unknownTransportError();
       caller.lastActiveAt = Date.now();
       return { caller: opens ? undefined : caller };
     },

@@ -1,25 +1,27 @@
-import type { Reply } from '../../protocol/channel.ts';
-import { edited } from '../../protocol/message.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
+import { applyMessageEdits } from '../../protocol/message.ts';
 import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
-import type { CachedCalls } from '../cache/cached-calls.ts';
-import type { Prepared } from '../exchange.ts';
-import { allServers } from '../routing/for-all.ts';
+import type { CallCache } from '../cache/call-cache.ts';
+import { allServers, type PreparedExchange } from '../exchange.ts';
 import type { ServerCallers } from '../routing/server-callers.ts';
-import { type AroundStage, widen } from '../stage.ts';
+import { type AroundStage, addToExchange } from '../stage.ts';
 
-/** Answers a call with a kept result, where the operator allows it for the tool. */
-export function cacheResults(cached: CachedCalls, serverCallers: ServerCallers): AroundStage<Prepared, unknown, Reply> {
+/** Answers a call with a cached result, if the operator allows it for the tool. */
+export function cacheResults(
+  cache: CallCache,
+  serverCallers: ServerCallers,
+): AroundStage<PreparedExchange, unknown, FinalReply> {
   return {
     name: 'cacheResults',
     refuses: [],
-    isNeeded: ({ upstream, isToolCall }) => isToolCall && upstream !== undefined && cached.keepsAny(upstream.name),
+    isNeeded: ({ upstream, isToolCall }) => isToolCall && upstream !== undefined && cache.cachesServer(upstream.name),
     around(exchange, next) {
       const { upstream, message, caller, era, server } = exchange;
       if (upstream === undefined || upstream.kind === 'in-process') return next(exchange);
-      const outgoing = edited(exchange.outgoing, exchange.edits);
-      if (!cached.concerns(upstream, outgoing)) return next(exchange);
+      const outgoing = applyMessageEdits(exchange.outgoing, exchange.edits);
+      if (!cache.cachesTool(upstream, outgoing)) return next(exchange);
       const { session, channel, headers, correlationId, entry } = exchange;
-      return cached.answer(
+      return cache.answer(
         {
           session,
           upstream,
@@ -30,10 +32,10 @@ export function cacheResults(cached: CachedCalls, serverCallers: ServerCallers):
           correlationId,
           entry,
           capabilities: capabilitiesKey(caller?.initialize ?? message),
-          manner: `${server === allServers ? 'all' : 'one'} ${era} ${caller?.version ?? ''}`,
+          replyForm: `${server === allServers ? 'all' : 'one'} ${era} ${caller?.version ?? ''}`,
           ask: serverCallers.ask(exchange, upstream),
         },
-        (listened) => next(widen(exchange, { channel: listened })),
+        (listened) => next(addToExchange(exchange, { channel: listened })),
       );
     },
   };

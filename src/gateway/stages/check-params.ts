@@ -1,13 +1,9 @@
-import { assertParamSizes } from '../../protocol/param-sizes.ts';
-import { assertParamTypes } from '../../protocol/param-types.ts';
-import type { Arrived } from '../exchange.ts';
+import { assertParamSizes, assertParamTypes } from '../../protocol/param-checks.ts';
+import type { Exchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 
-/**
- * Refuses a request whose tool, prompt or resource cannot be read in exactly one way, and one that says more about its
- * client than is kept.
- */
-export function checkParams(): BeforeStage<Arrived, void> {
+/** Refuses a request whose tool, prompt or resource is ambiguous, and one whose client description is too large. */
+export function checkParams(): BeforeStage<Exchange, void> {
   return {
     name: 'checkParams',
     refuses: ['REQUEST_INVALID', -32602],

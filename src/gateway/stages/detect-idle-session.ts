@@ -1,13 +1,13 @@
 import type { Governance } from '../../context/for-models/governance.ts';
-import type { Arrived, InSession } from '../exchange.ts';
+import type { Exchange, SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 
-/** Finds out how long a modern session has been idle, which decides whether the policy block is due again. */
-export function detectIdleSession(governance: Governance): BeforeStage<InSession<Arrived>, void> {
+/** Measures how long a modern session was idle, which decides whether the policy block is due again. */
+export function detectIdleSession(governance: Governance): BeforeStage<SessionExchange<Exchange>, void> {
   return {
     name: 'detectIdleSession',
     refuses: [],
     isNeeded: ({ era, isToolCall }) => era === 'modern' && isToolCall,
-    before: ({ session }) => governance.arrived(session.id, session.createdAt),
+    before: ({ session }) => governance.touch(session.id, session.createdAt),
   };
 }

@@ -1,29 +1,30 @@
-import { accepted, type Reply } from '../../protocol/channel.ts';
-import { memberOf, rawAt } from '../../protocol/json/scan.ts';
-import { edited } from '../../protocol/message.ts';
+import { acceptedReply, type FinalReply } from '../../protocol/channel.ts';
+import { type Edit, replaceValue } from '../../protocol/json/edit.ts';
+import { findMember, readRawValue } from '../../protocol/json/scan.ts';
+import { applyMessageEdits } from '../../protocol/message.ts';
 import type { Upstream } from '../../upstreams/definition.ts';
-import type { Callers } from '../../upstreams/links/caller.ts';
+import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { Link } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
-import type { Prepared, ToServer } from '../exchange.ts';
+import type { Exchange, PreparedExchange, ServerExchange } from '../exchange.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
-import { callOf, type SendToServer } from '../routing/send-to-server.ts';
-import type { RememberedTransports } from '../sessions/remembered-transports.ts';
-import type { Next, Refusal } from '../stage.ts';
-import { timeUpstream } from '../time-upstream.ts';
-import { answerPush, progressOfPush } from './answer-push.ts';
+import { createCall, type SendToServer, timeUpstream } from '../routing/send-to-server.ts';
+import type { TransportStore } from '../sessions/transport-store.ts';
+import type { Next, StageRefusal } from '../stage.ts';
 
-export interface ForwardParts {
+type CallerExchange = Exchange & { readonly caller: Caller | undefined; readonly edits: readonly Edit[] };
+
+interface ForwardParts {
   readonly callers: Callers;
   readonly links: Links;
-  readonly remember: RememberedTransports['remember'];
+  readonly saveTransport: TransportStore['save'];
   readonly send: SendToServer;
-  /** Answers what is for all servers at once. */
+  /** Answers requests to all servers. */
   readonly aggregate: Aggregate;
 }
 
 /** The refusals of links and servers. The tools of Ambit's own server add those of files and state. */
-export const forwardRefuses: readonly Refusal[] = [
+export const forwardRefuses: readonly StageRefusal[] = [
   'UPSTREAM_FAILED',
   'UPSTREAM_TIMEOUT',
   'UPSTREAM_TOO_LARGE',
@@ -37,53 +38,80 @@ export const forwardRefuses: readonly Refusal[] = [
 ];
 
 /** Ends the request pipeline: the message goes to its server, and the answer of the server comes back. */
-export function forward({ callers, links, remember, send, aggregate }: ForwardParts): Next<Prepared, Reply> {
-  async function initialize(exchange: ToServer): Promise<Reply> {
+export function forward({
+  callers,
+  links,
+  saveTransport,
+  send,
+  aggregate,
+}: ForwardParts): Next<PreparedExchange, FinalReply> {
+  async function initialize(exchange: ServerExchange): Promise<FinalReply> {
     const { session, upstream, outgoing, edits, entrance, channel } = exchange;
-    // A handshake does nothing for the session and may be shared, so it is not checked again.
-    const { reply, link, version } = await links.handshake(session, upstream, callOf(exchange, undefined));
+    // A handshake does nothing for the session and may be shared, so it is not rechecked.
+    const { reply, link, version } = await links.handshake(session, upstream, createCall(exchange, undefined));
     if (version === undefined) return reply;
     const { id: sessionId, workspaceId } = session;
-    const clean = edited(outgoing, edits);
+    const clean = applyMessageEdits(outgoing, edits);
     const caller = callers.open({ sessionId, workspaceId, server: upstream.name, version, link, initialize: clean });
     if (entrance === 'stdio') caller.stream = channel;
-    await remember(caller);
+    await saveTransport(caller);
     return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;
   }
 
-  function linksTo(sessionId: string, upstream: Upstream): readonly Link[] {
-    return upstream.kind === 'in-process' ? [upstream.links.modern] : links.of(sessionId, upstream.name);
+  function findLinks(sessionId: string, upstream: Upstream): readonly Link[] {
+    return upstream.kind === 'in-process' ? [upstream.links.modern] : links.listFor(sessionId, upstream.name);
   }
 
-  function notify(exchange: ToServer): Reply {
+  function notify(exchange: ServerExchange): FinalReply {
     const { message, caller, session, upstream, channel } = exchange;
     if (message.method === 'notifications/cancelled') {
-      const requestId = memberOf(message.params?.shape, 'requestId');
-      if (requestId === undefined) return accepted;
-      for (const link of linksTo(session.id, upstream)) {
-        link.cancel(caller ?? channel.owner, rawAt(message.bytes, requestId), message);
+      const requestId = findMember(message.params?.shape, 'requestId');
+      if (requestId === undefined) return acceptedReply;
+      for (const link of findLinks(session.id, upstream)) {
+        link.cancel(caller ?? channel.owner, readRawValue(message.bytes, requestId), message);
       }
     } else if (caller !== undefined) {
-      caller.link.notify(callOf(exchange, caller));
+      caller.link.notify(createCall(exchange, caller));
     } else if (exchange.era === 'modern') {
-      links.notifyModern(session, upstream, callOf(exchange, undefined));
+      links.notifyModern(session, upstream, createCall(exchange, undefined));
     }
-    return accepted;
+    return acceptedReply;
   }
 
   return async function forward(exchange) {
     const { message, caller, upstream } = exchange;
     if (message.kind === 'response') return answerPush(exchange);
     const isProgress = message.kind === 'notification' && message.method === 'notifications/progress';
-    if (caller !== undefined && isProgress) return progressOfPush(exchange);
+    if (caller !== undefined && isProgress) return forwardPushProgress(exchange);
     if (upstream === undefined) {
       return message.kind === 'request' ? aggregate.request(exchange) : aggregate.notify(exchange);
     }
-    const toServer = exchange as ToServer;
+    const toServer = exchange as ServerExchange;
     if (message.kind === 'notification') return notify(toServer);
     const opens = exchange.era === 'handshake' && caller === undefined;
     if (!opens) return send(toServer);
     const isTimed = exchange.trace?.upstreamSpanId !== undefined && upstream.kind !== 'in-process';
     return isTimed ? timeUpstream(exchange, upstream.name, () => initialize(toServer)) : initialize(toServer);
   };
+}
+
+/** Passes on the answer to a push. Only the caller that was asked can answer, once. */
+function answerPush(exchange: CallerExchange): FinalReply {
+  const { message, caller } = exchange;
+  const push = caller?.pushes.get(message.id ?? '');
+  if (caller === undefined || push === undefined) return acceptedReply;
+  caller.pushes.delete(message.id as string);
+  push.link.answer(push.upstreamId, message, exchange.edits, caller.sessionId);
+  return acceptedReply;
+}
+
+/** Passes on progress of a push, with the server's own token. */
+function forwardPushProgress(exchange: CallerExchange): FinalReply {
+  const { message, caller, channel, headers } = exchange;
+  const token = findMember(message.params?.shape, 'progressToken');
+  const push = token === undefined ? undefined : caller?.pushes.get(readRawValue(message.bytes, token));
+  if (token === undefined || push?.progressToken === undefined) return acceptedReply;
+  const edits = [...exchange.edits, replaceValue(token, push.progressToken)];
+  push.link.notify({ message, edits, channel, headers, caller, acting: undefined, cancelOnGone: false });
+  return acceptedReply;
 }

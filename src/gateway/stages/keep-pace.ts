@@ -1,17 +1,16 @@
-import type { RequestPace } from '../../sessions/request-pace.ts';
-import type { Arrived, InSession } from '../exchange.ts';
+import type { RequestRateLimit } from '../../sessions/request-rate.ts';
 import type { BeforeStage } from '../stage.ts';
-import type { Visit } from '../visit.ts';
+import type { SessionRequest } from './handle-transport.ts';
 
-/** Limits how fast a session sends what is not a call of a tool. No quota counts that; `admit` counts calls of tools. */
-export function keepPace(pace: RequestPace): BeforeStage<InSession<Arrived> | InSession<Visit>, void> {
+/** Limits the rate of all requests except calls of tools, which `admit` counts. */
+export function keepPace(pace: RequestRateLimit): BeforeStage<SessionRequest, void> {
   return {
     name: 'keepPace',
     refuses: ['QUOTA_EXCEEDED'],
     isNeeded: ({ isToolCall }) => !isToolCall,
     before(exchange) {
-      // Requests that look through all sessions of a user are counted once, in `listForUser`.
-      if ('looksAs' in exchange && exchange.looksAs !== undefined) return;
+      // Lists over all sessions of a user are counted once, in `listForUser`.
+      if ('listAsSession' in exchange && exchange.listAsSession !== undefined) return;
       pace.take(exchange.session.id);
     },
   };

@@ -1,67 +1,77 @@
-import type { AmbitError } from '../../errors.ts';
+import { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
-import { type Refusals, refusedCall } from '../../observability/journal/refusals.ts';
+import { createCallRefusal, type RefusalJournal } from '../../observability/journal/refusals.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { Metrics, QuotaScope } from '../../observability/metrics/metrics.ts';
 import type { Tracer } from '../../observability/traces/tracer.ts';
-import type { Reply } from '../../protocol/channel.ts';
-import { errorMessage } from '../../protocol/compose.ts';
-import { memberOf, stringAt } from '../../protocol/json/scan.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
-import { errorTypeOf } from '../error-type.ts';
-import type { Arrived } from '../exchange.ts';
-import { asAmbitError, refuse, untaken } from '../refusal.ts';
-import { namingSession } from '../sessions/name-session.ts';
-import { onLatestRecord } from '../sessions/on-latest-record.ts';
-import { type AroundStage, type Next, widen } from '../stage.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
+import { composeError } from '../../protocol/compose-message.ts';
+import { insertResultMeta } from '../../protocol/insert-meta.ts';
+import { applyEdits } from '../../protocol/json/edit.ts';
+import { findMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
+import { readMessage } from '../../protocol/message.ts';
+import { ProtocolError } from '../../protocol/protocol-error.ts';
+import { StaleSessionError } from '../../sessions/grants.ts';
+import type { Exchange } from '../exchange.ts';
+import { asAmbitError, createRefusal, rejectNotification } from '../refusal.ts';
+import { type AroundStage, addToExchange, type Next } from '../stage.ts';
+
+const maxTries = 5;
+const sessionKey = 'ambit/session';
+
+/** Longer replies are not parsed to look for an error. */
+const maxErrorBytes = 65_536;
 
 export interface RecordOptions {
   readonly journal: Journal;
-  readonly refusals: Refusals;
+  readonly refusals: RefusalJournal;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Whether results name the session to the client. */
+  /** True if results tell the client the session. */
   readonly includeMeta: () => boolean;
-  /** Undefined where tracing is off. */
+  /** Undefined without tracing. */
   readonly tracer: Tracer | undefined;
 }
 
-/** Writes the journal's line, counts and spans of every request, and gives every refusal its form on the wire. */
-export function record(options: RecordOptions): AroundStage<Arrived, unknown, Reply> {
+/** Writes the journal line, metrics and spans of every request, and turns every error into a reply. */
+export function record(options: RecordOptions): AroundStage<Exchange, unknown, FinalReply> {
   const { journal, refusals, log, metrics, tracer } = options;
   /** Requests that were admitted have a line each. Lines of other refusals are limited, because no quota limits those. */
-  const hasLine = ({ entry, entrance }: Arrived, outcome: string) =>
-    outcome === 'ok' || entry.admitted || refusals.admit(refusedCall(entry, entrance, outcome));
-  return { name: 'record', refuses: ['SESSION_STALE', 'INTERNAL'], around: recorded };
+  const hasLine = ({ entry, entrance }: Exchange, outcome: string) =>
+    outcome === 'ok' || entry.admitted || refusals.admit(createCallRefusal(entry, entrance, outcome));
+  return { name: 'record', refuses: ['SESSION_STALE', 'INTERNAL'], around: recordExchange };
 
-  async function recorded<Here extends Arrived>(exchange: Here, next: Next<Here, Reply>): Promise<Reply> {
+  async function recordExchange<Here extends Exchange>(
+    exchange: Here,
+    next: Next<Here, FinalReply>,
+  ): Promise<FinalReply> {
     const started = performance.now();
     let outcome = 'ok';
     const { kind } = exchange.message;
     // An answer to a push belongs to the exchange that was asked.
     const tracing = kind === 'response' ? undefined : tracer;
-    if (tracing !== undefined) widen(exchange, { trace: tracing.begin(exchange.trace, kind === 'request') });
-    let reply: Reply;
+    if (tracing !== undefined) addToExchange(exchange, { trace: tracing.begin(exchange.trace, kind === 'request') });
+    let reply: FinalReply;
     try {
-      reply = await onLatestRecord(exchange, next);
+      reply = await retryWhenStale(exchange, next);
     } catch (error) {
-      if (error instanceof ProtocolFault) {
+      if (error instanceof ProtocolError) {
         outcome = String(error.rpc);
-        reply = protocolReply(exchange, error);
+        reply = createProtocolReply(exchange, error);
       } else {
         const refusal = asAmbitError(error);
         outcome = refusal.code;
-        if (refusal.code === 'INTERNAL') unexpected(log, exchange, error);
-        if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(scopeOf(refusal));
+        if (refusal.code === 'INTERNAL') warnUnexpected(log, exchange, error);
+        if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(readQuotaScope(refusal));
         if (refusal.rule !== undefined) exchange.entry.rule = refusal.rule;
-        reply = refuse(exchange, refusal);
+        reply = createRefusal(exchange, refusal);
       }
     }
     const { message, entry, trace } = exchange;
     if (entry.sessionId !== undefined && options.includeMeta()) {
-      reply = namingSession(reply, entry.sessionId, exchange.correlationId);
+      reply = addSessionMeta(reply, entry.sessionId, exchange.correlationId);
     }
-    const name = nameOf(exchange);
+    const name = readSubject(exchange);
     const method = message.kind === 'response' ? '(response)' : message.method;
     const took = performance.now() - started;
     metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
@@ -97,22 +107,22 @@ export function record(options: RecordOptions): AroundStage<Arrived, unknown, Re
       rule: entry.rule,
       ms: Math.round(took),
       pid: entry.pid,
-      ...namesOf(exchange),
+      ...logNames(exchange),
     });
     return reply;
   }
 }
 
-interface Ended {
+interface EndedCall {
   readonly method: string;
   readonly name: string | undefined;
   readonly outcome: string;
-  readonly reply: Reply;
+  readonly reply: FinalReply;
   readonly from: number;
   readonly took: number;
 }
 
-function endSpans(tracer: Tracer, exchange: Arrived, { method, name, outcome, reply, from, took }: Ended): void {
+function endSpans(tracer: Tracer, exchange: Exchange, { method, name, outcome, reply, from, took }: EndedCall): void {
   const { trace, entry, message, entrance, correlationId } = exchange;
   if (trace?.sampled !== true) return;
   tracer.end({
@@ -126,42 +136,74 @@ function endSpans(tracer: Tracer, exchange: Arrived, { method, name, outcome, re
     correlationId,
     rule: entry.rule,
     cached: entry.cached !== undefined,
-    errorType: outcome === 'ok' ? errorTypeOf(reply) : outcome,
+    errorType: outcome === 'ok' ? findErrorType(reply) : outcome,
     from,
     until: from + took,
-    upstream: entry.asked,
+    upstream: entry.upstreamTiming,
   });
 }
 
-/** The rule of such a refusal is the key of the quota. */
-function scopeOf({ rule = '' }: AmbitError): QuotaScope {
+/** Reads the scope of a quota from the rule of its refusal. */
+function readQuotaScope({ rule = '' }: AmbitError): QuotaScope {
   const scope = rule.split('.')[1];
   return scope === 'user' || scope === 'workspace' ? scope : 'session';
 }
 
-/** What joins the lines about one exchange. */
-function namesOf({ entry, correlationId, trace }: Arrived) {
+/** The ids that connect the log lines of one exchange. */
+function logNames({ entry, correlationId, trace }: Exchange) {
   return { session: entry.sessionId, user: entry.userId, correlation: correlationId, trace: trace?.traceId };
 }
 
-function unexpected(log: Log, exchange: Arrived, error: unknown): void {
-  log.warn('unexpected failure', { ...namesOf(exchange), error: String((error as Error)?.stack ?? error) });
+function warnUnexpected(log: Log, exchange: Exchange, error: unknown): void {
+  log.warn('unexpected failure', { ...logNames(exchange), error: String((error as Error)?.stack ?? error) });
 }
 
-function nameOf(exchange: Arrived): string | undefined {
+function readSubject(exchange: Exchange): string | undefined {
   const { message } = exchange;
   const params = message.params?.shape;
-  return stringAt(message.bytes, memberOf(params, 'name') ?? memberOf(params, 'uri'));
+  return readStringValue(message.bytes, findMember(params, 'name') ?? findMember(params, 'uri'));
 }
 
-function protocolReply(exchange: Arrived, fault: ProtocolFault): Reply {
+function createProtocolReply(exchange: Exchange, fault: ProtocolError): FinalReply {
   const { id, kind } = exchange.message;
   if (id === undefined || kind !== 'request') {
-    return untaken(exchange, errorMessage('null', fault.rpc, fault.message), fault.status);
+    return rejectNotification(exchange, composeError('null', fault.rpc, fault.message), fault.status);
   }
   return {
     kind: 'message',
-    bytes: errorMessage(id, fault.rpc, fault.message, fault.data),
+    bytes: composeError(id, fault.rpc, fault.message, fault.data),
     status: fault.status,
   };
+}
+
+/** Returns the error type of a reply by OpenTelemetry's conventions; undefined for a result. */
+function findErrorType(reply: FinalReply): string | undefined {
+  if (reply.kind !== 'message' || reply.bytes.length > maxErrorBytes) return undefined;
+  const { bytes, error, result } = readMessage(reply.bytes);
+  if (error !== undefined) {
+    const code = findMember(error.shape, 'code');
+    return code === undefined ? '_OTHER' : readRawValue(bytes, code).slice(0, 16);
+  }
+  const isError = findMember(result?.shape, 'isError');
+  return isError !== undefined && readRawValue(bytes, isError) === 'true' ? 'tool_error' : undefined;
+}
+
+/** Adds the ids of the session and the exchange to the `_meta` of a result. */
+function addSessionMeta(reply: FinalReply, sessionId: string, correlationId: string): FinalReply {
+  if (reply.kind !== 'message') return reply;
+  const facts = JSON.stringify({ sessionId, correlationId });
+  const edit = insertResultMeta(readMessage(reply.bytes), `"${sessionKey}":${facts}`);
+  return edit === undefined ? reply : { ...reply, bytes: applyEdits(reply.bytes, [edit]) };
+}
+
+/** Repeats the stages on the latest record if the session was changed or unloaded meanwhile. */
+export async function retryWhenStale<Here, Out>(exchange: Here, next: Next<Here, Out>): Promise<Out> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await next(exchange);
+    } catch (error) {
+      if (!(error instanceof StaleSessionError)) throw error;
+      if (tries === maxTries) throw new AmbitError('SESSION_STALE');
+    }
+  }
 }

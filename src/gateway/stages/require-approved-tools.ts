@@ -1,32 +1,34 @@
 import { AmbitError } from '../../errors.ts';
-import type { Reply } from '../../protocol/channel.ts';
-import { placeOf } from '../../sessions/in-workspace.ts';
-import type { Resolution } from '../../upstreams/access/resolution.ts';
-import { toolOf } from '../../upstreams/access/tool-bounds.ts';
-import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
+import { sessionScopeKey } from '../../sessions/session-views.ts';
+import type { ServerResolution } from '../../upstreams/access/resolution.ts';
+import { readToolName } from '../../upstreams/access/tool-access.ts';
+import type { Catalog, ServerListing } from '../../upstreams/catalog/catalog.ts';
 import type { Offer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
-import type { Approvals } from '../../upstreams/pins/approvals.ts';
-import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
-import type { Prepared } from '../exchange.ts';
-import { listReply } from '../routing/lists.ts';
+import { type Approvals, assertApproved } from '../../upstreams/pins/approvals.ts';
+import type { PreparedExchange } from '../exchange.ts';
+import { createListReply } from '../routing/collect-lists.ts';
 import type { ServerCallers } from '../routing/server-callers.ts';
 import type { AroundStage } from '../stage.ts';
 
-/** Lets a session call only the approved tools of a server that needs an approval. To the session, only they exist. */
+/** Lets a session see and call only the approved tools of a server that needs an approval. */
 export function requireApprovedTools(
   approvals: Approvals,
   catalog: Catalog,
-  resolution: Resolution,
+  resolution: ServerResolution,
   serverCallers: ServerCallers,
-): AroundStage<Prepared, unknown, Reply> {
-  async function look(exchange: Prepared, upstream: ServerDefinition): Promise<Listed & { readonly offer: Offer }> {
+): AroundStage<PreparedExchange, unknown, FinalReply> {
+  async function fetchOffer(
+    exchange: PreparedExchange,
+    upstream: ServerDefinition,
+  ): Promise<ServerListing & { readonly offer: Offer }> {
     const { session, caller, message } = exchange;
-    const listed = await catalog.look(upstream, {
+    const listed = await catalog.list(upstream, {
       capabilities: capabilitiesKey(caller?.initialize ?? message),
-      owner: resolution.listOwner(session, upstream),
-      place: placeOf(session),
+      owner: resolution.listOwnerFor(session, upstream),
+      scopeKey: sessionScopeKey(session),
       ask: serverCallers.ask(exchange, upstream),
     });
     const { offer } = listed;
@@ -44,17 +46,18 @@ export function requireApprovedTools(
       const { kind, method } = outgoing;
       const isConcerned = kind === 'request' && (method === 'tools/list' || method === 'tools/call');
       if (!isConcerned || upstream === undefined || upstream.kind === 'in-process') return next(exchange);
-      const listed = await look(exchange, upstream);
-      if (method === 'tools/list') return listReply(exchange, 'tools', { texts: listed.offer.tools, unavailable: [] });
-      assertToolApproved(listed, toolOf(outgoing));
+      const listed = await fetchOffer(exchange, upstream);
+      if (method === 'tools/list')
+        return createListReply(exchange, 'tools', { texts: listed.offer.tools, unavailable: [] });
+      assertToolApproved(listed, readToolName(outgoing));
       return next(exchange);
     },
   };
 }
 
-/** Only a tool that the server lists, and that was approved as it is listed, can be called. */
-function assertToolApproved({ server, offer, withheld }: Listed, tool: string | undefined): void {
-  if (tool !== undefined && offer !== undefined && toolNames(offer).has(tool)) return;
+/** Throws unless the server lists the tool and it was approved as it is listed. */
+function assertToolApproved({ server, offer, withheld }: ServerListing, tool: string | undefined): void {
+  if (tool !== undefined && offer !== undefined && readToolNames(offer).has(tool)) return;
   const changed = tool !== undefined && withheld.includes(tool);
   throw new AmbitError('SERVER_NOT_APPROVED', {
     what: changed
@@ -69,7 +72,7 @@ function assertToolApproved({ server, offer, withheld }: Listed, tool: string | 
 
 const namesByOffer = new WeakMap<Offer, ReadonlySet<unknown>>();
 
-function toolNames(offer: Offer): ReadonlySet<unknown> {
+function readToolNames(offer: Offer): ReadonlySet<unknown> {
   const known = namesByOffer.get(offer);
   if (known !== undefined) return known;
   const names = new Set(offer.tools.map((text) => (JSON.parse(text) as { readonly name?: unknown } | null)?.name));

@@ -1,56 +1,54 @@
 import { AmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
-import { chosenSession } from '../../protocol/chosen-session.ts';
+import { readChosenSession } from '../../protocol/client-selection.ts';
 import type { Message } from '../../protocol/message.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
-import { goneBecause } from '../../sessions/gone-because.ts';
+import { ProtocolError } from '../../protocol/protocol-error.ts';
 import type { Session } from '../../sessions/session.ts';
+import { sessionGoneError } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
-import type { Approach, Arrived, Identified } from '../exchange.ts';
-import { isTheirs, type SessionsOfUsers } from '../sessions/sessions-of-users.ts';
+import type { Exchange, IdentifiedExchange, RequestBase } from '../exchange.ts';
+import { mayUseSession, type UserSessions } from '../sessions/user-sessions.ts';
 import type { BeforeStage } from '../stage.ts';
 
-export interface ResolveOptions extends SessionsOfUsers {
+export interface ResolveSessionOptions extends UserSessions {
   readonly sessions: Sessions;
   readonly callers: Callers;
-  /** The workspace that a session is opened in for this caller, if that is not left open. */
-  workspaceMeant(principal: Principal, message: Message): string | undefined;
-  /** The session of this user that has a transport session which is not known here. */
-  whose(userId: string, transportId: string): Promise<string | undefined>;
+  /** Chooses the workspace of a new session for this caller; undefined if it stays open. */
+  chooseWorkspace(principal: Principal, message: Message): string | undefined;
+  /** Finds the user's session of a transport session that is unknown here. */
+  findTransportSession(userId: string, transportId: string): Promise<string | undefined>;
 }
 
-/**
- * Finds the one session that the request of a principal belongs to. With `strictly`, the store is always asked: that is
- * for requests that do not pass `admit`.
- */
+/** Finds the session of a request. With `strictly` the store is always asked, for requests that do not pass `admit`. */
 export function resolveSession(
-  options: ResolveOptions,
+  options: ResolveSessionOptions,
   strictly = false,
-): BeforeStage<Identified, { readonly session: Session }> {
+): BeforeStage<IdentifiedExchange, { readonly session: Session }> {
   const { sessions, callers } = options;
 
-  /** One that is not this caller's does not exist for this caller. */
-  async function ofTransport(principal: Principal, transportId: string): Promise<Session> {
-    const id = callers.get(transportId)?.sessionId ?? (await options.whose(principal.userId, transportId));
+  /** Finds the session of a transport session. One of another caller is treated as unknown. */
+  async function findByTransport(principal: Principal, transportId: string): Promise<Session> {
+    const id =
+      callers.get(transportId)?.sessionId ?? (await options.findTransportSession(principal.userId, transportId));
     const held = id === undefined || strictly ? undefined : sessions.get(id);
     const session = id === undefined ? undefined : (held ?? (await sessions.load(id)));
-    if (session === undefined || !isTheirs(session, principal)) throw unknownTransport();
+    if (session === undefined || !mayUseSession(session, principal)) throw unknownTransportError();
     return session;
   }
 
-  async function ofUser(exchange: Identified): Promise<Session> {
+  async function findForUser(exchange: IdentifiedExchange): Promise<Session> {
     const { principal, transportId } = exchange;
-    const { message, looksAs } = exchange as Approach & Partial<Arrived>;
-    if (looksAs !== undefined) return looksAs;
+    const { message, listAsSession } = exchange as RequestBase & Partial<Exchange>;
+    if (listAsSession !== undefined) return listAsSession;
     if (exchange.era === 'handshake') {
-      if (transportId !== undefined) return ofTransport(principal, transportId);
-      if (message?.method !== 'initialize') throw missingTransport();
-      return options.openFor(principal, options.workspaceMeant(principal, message));
+      if (transportId !== undefined) return findByTransport(principal, transportId);
+      if (message?.method !== 'initialize') throw missingTransportError();
+      return options.openFor(principal, options.chooseWorkspace(principal, message));
     }
     if (principal.kind !== 'user' || message === undefined) return options.defaultFor(principal);
-    const workspaceId = options.workspaceMeant(principal, message);
-    const chosen = chosenSession(message);
+    const workspaceId = options.chooseWorkspace(principal, message);
+    const chosen = readChosenSession(message);
     if (chosen === undefined) {
       throw new AmbitError('REQUEST_INVALID', { what: '_meta["ambit/use-session"] is not one id of a session.' });
     }
@@ -59,8 +57,8 @@ export function resolveSession(
     return options.defaultFor(principal, workspaceId);
   }
 
-  /** What is held here is answered at once: that is the path of almost every call. */
-  function sessionFor(exchange: Identified): Session | Promise<Session> {
+  /** Returns a loaded session synchronously, which is the case for almost every call. */
+  function findSession(exchange: IdentifiedExchange): Session | Promise<Session> {
     const { principal, credential } = exchange;
     const id =
       principal.kind === 'session'
@@ -68,13 +66,13 @@ export function resolveSession(
         : credential.kind === 'pipe'
           ? credential.sessionId
           : undefined;
-    if (id === undefined) return ofUser(exchange);
-    return (strictly ? undefined : sessions.get(id)) ?? loaded(id);
+    if (id === undefined) return findForUser(exchange);
+    return (strictly ? undefined : sessions.get(id)) ?? loadSession(id);
   }
 
-  async function loaded(id: string): Promise<Session> {
+  async function loadSession(id: string): Promise<Session> {
     const session = await sessions.load(id);
-    if (session === undefined) throw goneBecause(await sessions.whyGone(id));
+    if (session === undefined) throw sessionGoneError(await sessions.whyGone(id));
     return session;
   }
 
@@ -92,10 +90,10 @@ export function resolveSession(
     ],
     finds: 'session',
     before(exchange) {
-      const found = sessionFor(exchange);
-      return found instanceof Promise ? found.then(noted) : noted(found);
+      const found = findSession(exchange);
+      return found instanceof Promise ? found.then(recordSession) : recordSession(found);
 
-      function noted(session: Session) {
+      function recordSession(session: Session) {
         exchange.entry.sessionId = session.id;
         return { session };
       }
@@ -103,10 +101,10 @@ export function resolveSession(
   };
 }
 
-export function missingTransport(): ProtocolFault {
-  return new ProtocolFault(-32000, 400, 'Bad Request: the Mcp-Session-Id header is missing; initialize first');
+export function missingTransportError(): ProtocolError {
+  return new ProtocolError(-32000, 400, 'Bad Request: the Mcp-Session-Id header is missing; initialize first');
 }
 
-export function unknownTransport(): ProtocolFault {
-  return new ProtocolFault(-32001, 404, 'Session not found: initialize again');
+export function unknownTransportError(): ProtocolError {
+  return new ProtocolError(-32001, 404, 'Session not found: initialize again');
 }

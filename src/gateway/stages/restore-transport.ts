@@ -1,14 +1,14 @@
 import type { Channel } from '../../protocol/channel.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
-import type { InSession } from '../exchange.ts';
-import type { RememberedTransports } from '../sessions/remembered-transports.ts';
+import type { SessionExchange } from '../exchange.ts';
+import type { TransportStore } from '../sessions/transport-store.ts';
 import type { BeforeStage } from '../stage.ts';
 
 /**
  * Restores a transport session that is not known here, because this session opened it before a restart or in another
  * process. `bindTransport` checks it like any other.
  */
-export function restoreTransport(callers: Callers, remembered: RememberedTransports): BeforeStage<InSession, void> {
+export function restoreTransport(callers: Callers, transports: TransportStore): BeforeStage<SessionExchange, void> {
   return {
     name: 'restoreTransport',
     refuses: ['STORE_UNAVAILABLE'],
@@ -16,10 +16,10 @@ export function restoreTransport(callers: Callers, remembered: RememberedTranspo
     before(exchange) {
       const { era, transportId, session } = exchange;
       if (era === 'modern' || transportId === undefined || callers.get(transportId) !== undefined) return;
-      return remembered.recall(session, transportId).then((caller) => {
-        // On stdio the one connection also carries the messages that no request waits for.
+      return transports.restore(session, transportId).then((caller) => {
+        // On stdio the connection also carries the messages that belong to no request.
         if (caller !== undefined && exchange.entrance === 'stdio' && 'channel' in exchange) {
-          caller.stream = (exchange as InSession & { readonly channel: Channel }).channel;
+          caller.stream = (exchange as SessionExchange & { readonly channel: Channel }).channel;
         }
       });
     },

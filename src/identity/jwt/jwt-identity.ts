@@ -2,44 +2,44 @@ import { AmbitError } from '../../errors.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { UserPrincipal } from '../principal.ts';
 import type { PresentedToken } from '../token.ts';
-import type { JwtIssuer } from './issuer.ts';
+import type { JwtIssuer } from './claims.ts';
 import { createJwtVerifier, type VerifiedJwt } from './verify-jwt.ts';
 
-/** Users and administrators who are known by the access tokens of identity providers. */
+/** Users and administrators that prove themselves with access tokens of identity providers. */
 export interface JwtIdentity {
-  /** A promise only when the token is not remembered. */
+  /** Verifies a token; a promise only when it is not cached. */
   verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
-  /** The user whose token it is, who may use the control API; undefined for anybody else, and if it does not verify. */
+  /** Returns the user of a token that may use the control API; undefined for any other token. */
   adminOf(presented: PresentedToken): Promise<string | undefined>;
-  /** Where tokens are to be had. */
+  /** The issuers that give tokens. */
   readonly issuers: readonly string[];
-  /** The scopes that are of any use here, whoever gives them. */
+  /** The scopes that are useful here with every issuer. */
   readonly scopes: readonly string[];
-  /** Those that a first token should have. */
+  /** The scopes that a first token should have. */
   readonly required: readonly string[];
 }
 
-const remarkEveryMs = 60_000;
+const warnEveryMs = 60_000;
 
-/** Undefined where no identity provider is configured. */
+/** Creates the identity by tokens; undefined when no identity provider is configured. */
 export function createJwtIdentity(issuers: readonly JwtIssuer[], log: Log): JwtIdentity | undefined {
   if (issuers.length === 0) return undefined;
-  const remarked = new Map<string, number>();
+  const warnedAt = new Map<string, number>();
 
-  /** Strangers choose how often: each reason is told once in a while, and there are few. */
-  function refused(reason: string, issuer = ''): void {
+  /** Logs each reason at most once a minute, because strangers decide how often it occurs. There are few reasons. */
+  function logRefusal(reason: string, issuer = ''): void {
     const key = `${issuer} ${reason}`;
     const now = performance.now();
-    if (now - (remarked.get(key) ?? -Infinity) < remarkEveryMs) return;
-    remarked.set(key, now);
+    if (now - (warnedAt.get(key) ?? -Infinity) < warnEveryMs) return;
+    warnedAt.set(key, now);
     log.warn('access token refused', { reason, ...(issuer === '' ? {} : { issuer }) });
   }
 
-  const verifier = createJwtVerifier({ issuers, refused });
+  const verifier = createJwtVerifier({ issuers, onRefused: logRefusal });
 
-  function admitted(verified: VerifiedJwt): UserPrincipal {
+  function requirePrincipal(verified: VerifiedJwt): UserPrincipal {
     const { principal, issuer } = verified;
-    if (!hasRequired(verified)) {
+    if (!hasRequiredScopes(verified)) {
       throw new AmbitError('INSUFFICIENT_SCOPE', { scopes: issuer.scopes, rule: 'auth.jwt.scopes' });
     }
     if (principal !== undefined) return principal;
@@ -53,27 +53,27 @@ export function createJwtIdentity(issuers: readonly JwtIssuer[], log: Log): JwtI
   return {
     verify(presented) {
       const verified = verifier.verify(presented);
-      return verified instanceof Promise ? verified.then(admitted) : admitted(verified);
+      return verified instanceof Promise ? verified.then(requirePrincipal) : requirePrincipal(verified);
     },
     async adminOf(presented) {
       try {
         const verified = await verifier.verify(presented);
-        return verified.isAdmin && hasRequired(verified) ? verified.userId : undefined;
+        return verified.isAdmin && hasRequiredScopes(verified) ? verified.userId : undefined;
       } catch {
         return undefined;
       }
     },
     issuers: issuers.map(({ issuer }) => issuer),
-    scopes: common(issuers.map(({ scopes, permissions }) => [...scopes, ...Object.values(permissions)])),
-    required: common(issuers.map(({ scopes }) => scopes)),
+    scopes: intersectLists(issuers.map(({ scopes, permissions }) => [...scopes, ...Object.values(permissions)])),
+    required: intersectLists(issuers.map(({ scopes }) => scopes)),
   };
 }
 
-function hasRequired({ scopes, issuer }: VerifiedJwt): boolean {
+function hasRequiredScopes({ scopes, issuer }: VerifiedJwt): boolean {
   return issuer.scopes.every((scope) => scopes.includes(scope));
 }
 
-/** Nobody is sent to an identity provider with the scopes of another: it would refuse them. */
-function common([first = [], ...others]: readonly (readonly string[])[]): readonly string[] {
+/** Returns the names that all lists share. An identity provider would refuse scopes of another. */
+function intersectLists([first = [], ...others]: readonly (readonly string[])[]): readonly string[] {
   return [...new Set(first)].filter((name) => others.every((each) => each.includes(name)));
 }

@@ -2,92 +2,90 @@ import type { JWTPayload, JWTVerifyGetKey } from 'jose';
 import { AmbitError } from '../../errors.ts';
 import type { UserPrincipal } from '../principal.ts';
 import type { PresentedToken } from '../token.ts';
-import type { JwtIssuer } from './issuer.ts';
-import { createIssuerKeys, IssuerUnreachable } from './issuer-keys.ts';
-import { ceilingOf, permissionsOf, rolesOf, scopesOf, userNameOf } from './read-claims.ts';
-import { createVerifyTurns } from './verify-turns.ts';
+import { createUserName, findCeiling, findPermissions, type JwtIssuer, readRoles, readScopes } from './claims.ts';
+import { createIssuerKeys, IssuerUnreachableError } from './issuer-keys.ts';
 
-/** What a token that verifies says. */
+/** The content of a verified token. */
 export interface VerifiedJwt {
-  /** Undefined when its roles give it no place here; as an administrator it may still count. */
+  /** Undefined when its roles give no access; it may still be an administrator. */
   readonly principal: UserPrincipal | undefined;
   readonly userId: string;
   readonly isAdmin: boolean;
   readonly scopes: readonly string[];
   readonly issuer: JwtIssuer;
-  /** The instant it expires, with the tolerance for clocks. */
+  /** The time at which it expires, with the tolerance for clocks. */
   readonly until: number;
 }
 
-export interface JwtVerifier {
-  /** UNAUTHENTICATED unless it verifies; a promise only when it is not remembered. */
+interface JwtVerifier {
+  /** Throws UNAUTHENTICATED unless the token verifies; a promise only when it is not cached. */
   verify(presented: PresentedToken): VerifiedJwt | Promise<VerifiedJwt>;
 }
 
-export interface JwtOptions {
+interface JwtVerifierOptions {
   readonly issuers: readonly JwtIssuer[];
-  /** Hears why a token was not taken; never of the token itself. */
-  readonly refused?: (why: string, issuer: string | undefined) => void;
-  /** For tests that move time by hand. */
+  /** Gets the reason why a token was refused, never the token. */
+  readonly onRefused?: (why: string, issuer: string | undefined) => void;
+  /** A clock for tests. */
   readonly now?: () => number;
   readonly elapsed?: () => number;
 }
 
-/** A verified token is taken without another look for this long. */
-const rememberedMs = 60_000;
-const mostRemembered = 10_000;
-/** Signatures are checked on the threads that also read and write files: forged tokens must leave some of them free. */
-const verifiedAtOnce = 2;
-const shape = /^[\w-]{1,8192}\.[\w-]{1,12288}\.[\w-]{1,2048}$/;
+/** The time for which a verified token is cached. */
+const cacheMs = 60_000;
+const maxCachedTokens = 10_000;
+/** Signatures are verified on the threads that also read and write files; forged tokens must not occupy all of them. */
+const maxConcurrentVerifications = 2;
+const jwtPattern = /^[\w-]{1,8192}\.[\w-]{1,12288}\.[\w-]{1,2048}$/;
 
-/** Whether it could be one at all; whatever is no JWT costs no further look. */
+/** Tells whether a token has the form of a JWT, before any work is spent on it. */
 export function looksLikeJwt({ token, kind }: PresentedToken): boolean {
-  return kind === undefined && shape.test(token);
+  return kind === undefined && jwtPattern.test(token);
 }
 
-export function createJwtVerifier(options: JwtOptions): JwtVerifier {
-  const { issuers, refused, now = Date.now, elapsed = () => performance.now() } = options;
+export function createJwtVerifier(options: JwtVerifierOptions): JwtVerifier {
+  const { issuers, onRefused, now = Date.now, elapsed = () => performance.now() } = options;
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
   const keys = new Map<string, Promise<JWTVerifyGetKey>>();
-  const takeTurn = createVerifyTurns(verifiedAtOnce);
-  const remembered = new Map<string, { readonly verified: VerifiedJwt; readonly at: number }>();
+  const acquireVerification = createConcurrencyLimit(maxConcurrentVerifications);
+  const cachedTokens = new Map<string, { readonly verified: VerifiedJwt; readonly at: number }>();
 
-  function keysOf({ jwksUri, issuer }: JwtIssuer): Promise<JWTVerifyGetKey> {
+  function findIssuerKeys({ jwksUri, issuer }: JwtIssuer): Promise<JWTVerifyGetKey> {
     const known = keys.get(issuer);
     if (known !== undefined) return known;
-    const made = createIssuerKeys({ jwksUri, elapsed });
-    keys.set(issuer, made);
-    return made;
+    const created = createIssuerKeys({ jwksUri, elapsed });
+    keys.set(issuer, created);
+    return created;
   }
 
-  function recalled(digest: string): VerifiedJwt | undefined {
-    const found = remembered.get(digest);
+  function findCached(digest: string): VerifiedJwt | undefined {
+    const found = cachedTokens.get(digest);
     if (found === undefined) return undefined;
-    if (elapsed() - found.at < rememberedMs && now() < found.verified.until) return found.verified;
-    remembered.delete(digest);
+    if (elapsed() - found.at < cacheMs && now() < found.verified.until) return found.verified;
+    cachedTokens.delete(digest);
     return undefined;
   }
 
-  function remember(digest: string, verified: VerifiedJwt): void {
-    if (remembered.size >= mostRemembered) remembered.delete(remembered.keys().next().value as string);
-    remembered.set(digest, { verified, at: elapsed() });
+  function cacheToken(digest: string, verified: VerifiedJwt): void {
+    if (cachedTokens.size >= maxCachedTokens) cachedTokens.delete(cachedTokens.keys().next().value as string);
+    cachedTokens.set(digest, { verified, at: elapsed() });
   }
 
-  async function byKeys(presented: PresentedToken): Promise<VerifiedJwt> {
+  async function verifyByKeys(presented: PresentedToken): Promise<VerifiedJwt> {
     const { decodeJwt, jwtVerify } = await import('jose');
     let issuer: JwtIssuer | undefined;
-    let endTurn: (() => void) | undefined;
+    let releaseVerification: (() => void) | undefined;
     try {
-      if (!looksLikeJwt(presented)) throw new NotTaken('it is no JWT');
+      if (!looksLikeJwt(presented)) throw new TokenRejectedError('it is no JWT');
       issuer = byName.get(decodeJwt(presented.token).iss ?? '');
-      if (issuer === undefined) throw new NotTaken('its issuer is not configured');
-      const keyOf = await keysOf(issuer);
+      if (issuer === undefined) throw new TokenRejectedError('its issuer is not configured');
+      const keyOf = await findIssuerKeys(issuer);
       const { payload, protectedHeader } = await jwtVerify(
         presented.token,
         async (header, token) => {
           const key = await keyOf(header, token);
-          // Once the key is there: nobody waits for the keys of another issuer.
-          endTurn = await takeTurn();
+          // The key is fetched first, so that no token waits for the keys of another issuer.
+          releaseVerification = await acquireVerification();
           return key;
         },
         {
@@ -99,44 +97,45 @@ export function createJwtVerifier(options: JwtOptions): JwtVerifier {
           currentDate: new Date(now()),
         },
       );
-      checkType(issuer, protectedHeader.typ);
-      const verified = read(issuer, payload);
-      remember(presented.digest, verified);
+      assertTokenType(issuer, protectedHeader.typ);
+      const verified = readVerifiedJwt(issuer, payload);
+      cacheToken(presented.digest, verified);
       return verified;
     } catch (error) {
-      const unreachable = error instanceof IssuerUnreachable;
-      const why = unreachable ? `the keys of its issuer cannot be had: ${error.message}` : reasonOf(error);
-      refused?.(why, issuer?.issuer);
+      const unreachable = error instanceof IssuerUnreachableError;
+      const why = unreachable ? `the keys of its issuer cannot be had: ${error.message}` : describeRejection(error);
+      onRefused?.(why, issuer?.issuer);
       if (unreachable) throw new AmbitError('IDENTITY_UNAVAILABLE');
-      throw new AmbitError('UNAUTHENTICATED', { hint: newToken });
+      throw new AmbitError('UNAUTHENTICATED', { hint: newTokenHint });
     } finally {
-      endTurn?.();
+      releaseVerification?.();
     }
   }
 
-  return { verify: (presented) => recalled(presented.digest) ?? byKeys(presented) };
+  return { verify: (presented) => findCached(presented.digest) ?? verifyByKeys(presented) };
 }
 
-const newToken = 'Get a new access token for this resource from the authorization server, and send that.';
+const newTokenHint = 'Get a new access token for this resource from the authorization server, and send that.';
 
-/** An ID token or a logout token is signed by the same keys, and is no leave to call anything. */
-function checkType({ tokenType }: JwtIssuer, typ: string | undefined): void {
-  const said = typ?.toLowerCase().replace(/^application\//, '');
-  if (said === 'at+jwt' || (tokenType === 'jwt' && (said === undefined || said === 'jwt'))) return;
-  throw new NotTaken('it is not of the type that is taken');
+/** Refuses ID tokens and logout tokens, which the same keys sign and which grant no access. */
+function assertTokenType({ tokenType }: JwtIssuer, typ: string | undefined): void {
+  const type = typ?.toLowerCase().replace(/^application\//, '');
+  if (type === 'at+jwt' || (tokenType === 'jwt' && (type === undefined || type === 'jwt'))) return;
+  throw new TokenRejectedError('it is not of the type that is taken');
 }
 
-function read(issuer: JwtIssuer, payload: JWTPayload): VerifiedJwt {
+function readVerifiedJwt(issuer: JwtIssuer, payload: JWTPayload): VerifiedJwt {
   const { sub, exp } = payload;
-  if (typeof sub !== 'string' || sub === '' || exp === undefined) throw new NotTaken('it names nobody');
-  // Bound to a key that its holder would have to prove: as a mere bearer token it may be a stolen one.
-  if (payload['cnf'] !== undefined) throw new NotTaken('it is bound to a key, and proofs of one are not taken');
-  const scopes = scopesOf(payload);
-  const roles = issuer.roles === undefined ? [] : rolesOf(payload, issuer.roles.claim);
-  const ceiling = ceilingOf(issuer, roles);
-  const userId = userNameOf(issuer, sub);
+  if (typeof sub !== 'string' || sub === '' || exp === undefined) throw new TokenRejectedError('it names nobody');
+  // The token is bound to a key that its holder would have to prove; as a plain bearer token it may be stolen.
+  if (payload['cnf'] !== undefined)
+    throw new TokenRejectedError('it is bound to a key, and proofs of one are not taken');
+  const scopes = readScopes(payload);
+  const roles = issuer.roles === undefined ? [] : readRoles(payload, issuer.roles.claim);
+  const ceiling = findCeiling(issuer, roles);
+  const userId = createUserName(issuer, sub);
   const until = (exp + issuer.clockToleranceSeconds) * 1000;
-  const token = { until, scopes: issuer.scopes, permissions: permissionsOf(issuer, scopes) };
+  const token = { until, scopes: issuer.scopes, permissions: findPermissions(issuer, scopes) };
   return {
     principal: ceiling && { kind: 'user', userId, via: 'jwt', ceiling, token },
     userId,
@@ -147,13 +146,31 @@ function read(issuer: JwtIssuer, payload: JWTPayload): VerifiedJwt {
   };
 }
 
-/** Why a token is not taken, for whoever runs Ambit: to a stranger all of them look alike. */
-class NotTaken extends Error {}
+/** The reason why a token is refused, for the operator's log. Callers get the same answer for all. */
+class TokenRejectedError extends Error {}
 
-/** Of the library's errors only the code and the name of a claim: their words may repeat what was sent. */
-function reasonOf(error: unknown): string {
-  if (error instanceof NotTaken) return error.message;
+/** Repeats only the code and the claim of a library error, because its text may contain the token's data. */
+function describeRejection(error: unknown): string {
+  if (error instanceof TokenRejectedError) return error.message;
   const { code, claim } = error as { readonly code?: unknown; readonly claim?: unknown };
   if (typeof code !== 'string') return 'it does not verify';
   return typeof claim === 'string' ? `${code} (${claim})` : code;
+}
+
+/** Limits how many may run at once; the others wait in order. The returned function releases the slot. */
+function createConcurrencyLimit(maxConcurrent: number): () => Promise<() => void> {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+
+  function release(): void {
+    const next = waiting.shift();
+    if (next === undefined) running--;
+    else next();
+  }
+
+  return async function acquire() {
+    if (running >= maxConcurrent) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running++;
+    return release;
+  };
 }

@@ -12,42 +12,46 @@ import {
 } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-const patienceMs = 10_000;
-/** The work under a lock takes milliseconds: one this old was left behind. */
+const maxWaitMs = 10_000;
+/** Age at which a lock was left behind by a dead process. The work under a lock takes milliseconds. */
 const staleMs = 5000;
 
-/** Does something while no other process does it on the same file. */
+/** Runs the work while no other process does so for the same file. */
 export async function withLock<T>(file: string, work: () => T): Promise<T> {
-  const held = await hold(file, patienceMs, 5);
+  const lock = await acquireLock(file, maxWaitMs, 5);
   try {
     return work();
   } finally {
-    held.release();
+    lock.release();
   }
 }
 
-/** The same for work that takes long: the lock is kept fresh, so that it is stale soon after we are gone. */
-export async function withLongLock<T>(file: string, patience: number, work: () => Promise<T>): Promise<T> {
-  const held = await hold(file, patience, 50);
-  const keeping = setInterval(held.refresh, staleMs / 5).unref();
+/** Does the same for long work. The lock is touched regularly, so it is stale soon after this process dies. */
+export async function withLongLock<T>(file: string, maxWaitMs: number, work: () => Promise<T>): Promise<T> {
+  const lock = await acquireLock(file, maxWaitMs, 50);
+  const refreshing = setInterval(lock.refresh, staleMs / 5).unref();
   try {
     return await work();
   } finally {
-    clearInterval(keeping);
-    held.release();
+    clearInterval(refreshing);
+    lock.release();
   }
 }
 
-async function hold(file: string, patience: number, pauseMs: number): Promise<{ release(): void; refresh(): void }> {
+async function acquireLock(
+  file: string,
+  maxWaitMs: number,
+  pauseMs: number,
+): Promise<{ release(): void; refresh(): void }> {
   const lock = `${file}.lock`;
   const token = `${process.pid} ${randomBytes(8).toString('hex')}`;
-  const until = Date.now() + patience;
-  for (; !take(lock, token); await delay(pauseMs * (1 + 3 * Math.random()))) {
+  const until = Date.now() + maxWaitMs;
+  for (; !tryTakeLock(lock, token); await delay(pauseMs * (1 + 3 * Math.random()))) {
     if (Date.now() > until) throw new Error(`another process keeps ${lock}`);
     breakStale(lock);
   }
-  // One that was taken from us in the meantime is not ours any more.
-  const isOurs = () => contentOf(lock) === token;
+  // Another process may have broken the lock as stale.
+  const isOurs = () => readLock(lock) === token;
   return {
     release: () => void (isOurs() && rmSync(lock, { force: true })),
     refresh() {
@@ -57,7 +61,7 @@ async function hold(file: string, patience: number, pauseMs: number): Promise<{ 
   };
 }
 
-function take(lock: string, token: string): boolean {
+function tryTakeLock(lock: string, token: string): boolean {
   try {
     const descriptor = openSync(lock, 'wx', 0o600);
     writeSync(descriptor, token);
@@ -69,7 +73,7 @@ function take(lock: string, token: string): boolean {
   }
 }
 
-/** Moved aside first: of several who find it stale, one moves it, and one that turns out to be fresh goes back. */
+/** Removes a stale lock. Only one of several processes can rename it; if it turns out fresh, it is put back. */
 function breakStale(lock: string): void {
   const aside = `${lock}.${process.pid}.${randomBytes(4).toString('hex')}`;
   try {
@@ -77,13 +81,13 @@ function breakStale(lock: string): void {
     renameSync(lock, aside);
     if (Date.now() - statSync(aside).mtimeMs < staleMs) linkSync(aside, lock);
   } catch {
-    // Somebody else was faster.
+    // Another process was faster.
   } finally {
     rmSync(aside, { force: true });
   }
 }
 
-function contentOf(lock: string): string | undefined {
+function readLock(lock: string): string | undefined {
   try {
     return readFileSync(lock, 'utf8');
   } catch {

@@ -1,44 +1,44 @@
 import { type Dir, type Dirent, lstatSync, opendirSync, readlinkSync, type Stats } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
 
-/** Where an absolute path leads. */
-export interface WayOfLinks {
-  /** Without links, as far as it exists. */
-  readonly place: string;
-  /** The links on the way, each by the place it lies at. */
+/** The result of following the symbolic links of an absolute path. */
+interface FollowedPath {
+  /** The path without links, as far as it exists. */
+  readonly realPath: string;
+  /** The links that were followed, each by its own path. */
   readonly links: readonly string[];
-  /** The first place on the way at which nothing is found. */
+  /** The first path component that does not exist. */
   readonly missing: string | undefined;
 }
 
-/** Looks at a place without following what is there; undefined where nothing can be found. */
-export type LookAt = (place: string) => Stats | undefined;
+/** Stats a path without following a link there; undefined if nothing is found. */
+type LstatPath = (place: string) => Stats | undefined;
 
-const mostLinks = 40;
+const maxLinks = 40;
 
-/** Follows each link on the way to a path, to its end or to where nothing is. Undefined where they lead in a circle. */
-export function followLinks(path: string, lookAt: LookAt = lookAtPlace): WayOfLinks | undefined {
+/** Follows every symbolic link of a path, as far as it exists. Undefined if the links form a circle. */
+export function followLinks(path: string, lookAt: LstatPath = lstatIfPresent): FollowedPath | undefined {
   const links: string[] = [];
   let missing: string | undefined;
-  let place = '';
-  const ahead = namesOf(path).reverse();
+  let realPath = '';
+  const ahead = splitNames(path).reverse();
   for (let name = ahead.pop(); name !== undefined; name = ahead.pop()) {
-    const next = `${place}/${name}`;
+    const next = `${realPath}/${name}`;
     const found = missing === undefined ? lookAt(next) : undefined;
-    const target = found?.isSymbolicLink() ? targetOf(next) : undefined;
+    const target = found?.isSymbolicLink() ? readLinkTarget(next) : undefined;
     if (target === undefined) {
       if (found === undefined) missing ??= next;
-      place = next;
+      realPath = next;
       continue;
     }
-    if (links.push(next) > mostLinks) return undefined;
-    ahead.push(...namesOf(resolve(dirname(next), target)).reverse());
-    place = '';
+    if (links.push(next) > maxLinks) return undefined;
+    ahead.push(...splitNames(resolve(dirname(next), target)).reverse());
+    realPath = '';
   }
-  return { place: place === '' ? sep : place, links, missing };
+  return { realPath: realPath === '' ? sep : realPath, links, missing };
 }
 
-function targetOf(link: string): string | undefined {
+function readLinkTarget(link: string): string | undefined {
   try {
     return readlinkSync(link);
   } catch {
@@ -46,66 +46,66 @@ function targetOf(link: string): string | undefined {
   }
 }
 
-const namesOf = (path: string): string[] => path.split(sep).filter((name) => name !== '');
+const splitNames = (path: string): string[] => path.split(sep).filter((name) => name !== '');
 
-/** The same as the default above, for whoever wants to note what was looked at. */
-export function lookAtPlace(place: string): Stats | undefined {
+/** The default for `lookAt`, exported for callers that record what was looked at. */
+export function lstatIfPresent(path: string): Stats | undefined {
   try {
-    return lstatSync(place, { throwIfNoEntry: false });
+    return lstatSync(path, { throwIfNoEntry: false });
   } catch {
     return undefined;
   }
 }
 
-/** Those who may write what is searched here are no strangers, so what is beyond the bound is left out. */
-const mostEntries = 2000;
+/** Bound of a search; further entries are ignored. Only trusted users write the folders that are searched. */
+const maxEntries = 2000;
 
 export interface LinkSearch {
-  readonly lookAt?: LookAt;
+  readonly lookAt?: LstatPath;
   readonly entriesIn?: (folder: string) => readonly Dirent[];
-  /** The names in a folder that are followed by their own, as `followedIn` tells them. */
+  /** Lists the protected names in a folder that may be links or hold some. Default: `listProtectedNonFiles`. */
   readonly followedIn?: (folder: string) => readonly string[];
-  /** How many levels of folders are looked into. */
-  readonly levels?: number;
+  /** Levels of folders that are searched. */
+  readonly maxLevels?: number;
 }
 
-/** The links at a place and in the folders below, without those of packages. */
-export function linksAt(place: string, search: LinkSearch = {}): string[] {
-  const { lookAt = lookAtPlace, entriesIn = entriesInFolder, levels = 6 } = search;
-  const top = lookAt(place);
-  if (top?.isSymbolicLink()) return [place];
+/** Finds the links at a path and in the folders below it, except in `node_modules`. */
+export function findLinks(start: string, search: LinkSearch = {}): string[] {
+  const { lookAt = lstatIfPresent, entriesIn = listFolder, maxLevels = 6 } = search;
+  const top = lookAt(start);
+  if (top?.isSymbolicLink()) return [start];
   const links: string[] = [];
-  const folders = top?.isDirectory() ? [{ path: place, level: 1 }] : [];
-  let left = mostEntries;
+  const folders = top?.isDirectory() ? [{ path: start, level: 1 }] : [];
+  let left = maxEntries;
   for (const { path, level } of folders) {
     for (const entry of entriesIn(path)) {
       if (left-- <= 0) return links;
       if (entry.isSymbolicLink()) links.push(`${path}/${entry.name}`);
-      const isEntered = entry.isDirectory() && level < levels && entry.name !== 'node_modules';
+      const isEntered = entry.isDirectory() && level < maxLevels && entry.name !== 'node_modules';
       if (isEntered) folders.push({ path: `${path}/${entry.name}`, level: level + 1 });
     }
   }
   return links;
 }
 
-/** A listing that takes everybody's time goes no further. */
-export const mostListed = 10_000;
+/** Bound of one listing, which blocks the event loop. */
+export const maxListed = 10_000;
 
-/** The first of a folder. None where it is no folder, or cannot be looked into. */
-export function entriesInFolder(folder: string): Dirent[] {
+/** Lists the first entries of a folder. Empty if it is no folder or cannot be read. */
+export function listFolder(folder: string): Dirent[] {
   const entries: Dirent[] = [];
-  for (const entry of readEntries(folder)) if (entries.push(entry) === mostListed) break;
+  for (const entry of iterateFolder(folder)) if (entries.push(entry) === maxListed) break;
   return entries;
 }
 
-/** All of a folder one by one, so that whoever looks can stop. Those that were not there at the beginning may be missing. */
-export function* readEntries(folder: string): Generator<Dirent> {
+/** Reads the entries of a folder one by one, so that the caller can stop. Entries created meanwhile may be missing. */
+export function* iterateFolder(folder: string): Generator<Dirent> {
   let opened: Dir | undefined;
   try {
     opened = opendirSync(folder, { bufferSize: 256 });
     for (let entry = opened.readSync(); entry !== null; entry = opened.readSync()) yield entry;
   } catch {
-    // It is no folder, or cannot be looked into.
+    // It is no folder, or cannot be read.
   } finally {
     opened?.closeSync();
   }

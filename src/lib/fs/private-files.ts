@@ -9,62 +9,67 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  readFileSync,
   statSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { findExposureAbove } from './who-can-write.ts';
+import { withLock } from './file-lock.ts';
+import { findExposureAbove } from './find-exposure.ts';
+import { writeAtomically } from './write-atomically.ts';
 
-const forOthers = 0o077;
-const writableByOthers = 0o022;
+const otherUsersMask = 0o077;
+const otherWritersMask = 0o022;
 const sticky = 0o1000;
-/** A folder with one of these has served Ambit before. */
-const marks = ['journal', 'sessions.db', 'approvals.json'];
+/** Names that show that Ambit has used the folder before. */
+const ownFileNames = ['journal', 'sessions.db', 'approvals.json'];
 
 /**
- * Makes the data directory, or takes the one that is there, and closes it to everybody else with every folder in it. A
- * folder that holds other things is not touched: others may need them.
+ * Creates or takes over the data directory, and closes it and its folders to other users. A folder that holds other
+ * things is refused, since others may need them.
  */
-export function takeDataDir(path: string): void {
+export function claimDataDir(path: string): void {
   assertCannotBeReplaced(path);
   makeFolder(path);
-  const { mode } = ourFacts(path);
-  if ((mode & sticky) !== 0) throw notPrivate(path, 'it is shared by all users');
+  const { mode } = statOwned(path);
+  if ((mode & sticky) !== 0) throw notPrivateError(path, 'it is shared by all users');
   const names = readdirSync(path);
-  const isOurs = names.length === 0 || marks.some((mark) => names.includes(mark));
-  if (isOpen(mode) && !isOurs) throw notPrivate(path, 'others may open it, and it holds things that are not of Ambit');
+  const isOurs = names.length === 0 || ownFileNames.some((mark) => names.includes(mark));
+  if (isOpenToOthers(mode) && !isOurs)
+    throw notPrivateError(path, 'others may open it, and it holds things that are not of Ambit');
   closeFolder(path);
   for (const name of names) {
-    // What others have there while we look may be gone again.
+    // Entries may disappear meanwhile.
     if (statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory()) closeFolder(join(path, name));
   }
 }
 
-/** Makes a folder that only we can open. One that is there is closed to others, unless they could have filled it. */
+/** Creates a folder that only this user can open. One that others could have filled is refused. */
 export function makePrivateFolder(path: string): void {
   makeFolder(path);
   closeFolder(path);
 }
 
-/** Closes a file to others, if it is there. One of somebody else is refused. */
-export function keepPrivate(file: string): void {
+/** Closes a file to others, if it exists. A file of another user is refused. */
+export function makeFilePrivate(file: string): void {
   try {
-    if (!isOpen(ourFacts(file).mode)) return;
+    if (!isOpenToOthers(statOwned(file).mode)) return;
     chmodSync(file, 0o600);
-    if (isOpen(statSync(file).mode)) throw notPrivate(file, 'its mode cannot be changed on this file system');
+    if (isOpenToOthers(statSync(file).mode))
+      throw notPrivateError(file, 'its mode cannot be changed on this file system');
   } catch (cause) {
-    // Another process may take it away while we look.
+    // Another process may remove it meanwhile.
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
-    throw isAmbitError(cause) ? cause : notPrivate(file, 'its mode cannot be changed', cause);
+    throw isAmbitError(cause) ? cause : notPrivateError(file, 'its mode cannot be changed', cause);
   }
 }
 
-/** Why nobody can be kept out of a folder; undefined where that can be done. */
-export function obstacleTo(path: string): string | undefined {
+/** Says why a folder cannot be made private; undefined if it can. */
+export function findPrivacyObstacle(path: string): string | undefined {
   try {
     assertCannotBeReplaced(path);
     if (!existsSync(path)) return undefined;
-    const { mode } = ourFacts(path);
+    const { mode } = statOwned(path);
     return (mode & sticky) === 0 ? undefined : 'it is shared by all users';
   } catch (error) {
     return (error as Error).message;
@@ -77,44 +82,44 @@ function makeFolder(path: string): void {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const isFile = code === 'EEXIST' || code === 'ENOTDIR';
-    throw notPrivate(path, isFile ? 'it is not a folder' : `it cannot be made (${code})`, cause);
+    throw notPrivateError(path, isFile ? 'it is not a folder' : `it cannot be made (${code})`, cause);
   }
 }
 
 function closeFolder(path: string): void {
-  ourFacts(path);
+  statOwned(path);
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
     const { mode } = fstatSync(descriptor);
-    if (!isOpen(mode)) return;
+    if (!isOpenToOthers(mode)) return;
     try {
       fchmodSync(descriptor, 0o700);
     } catch (cause) {
-      throw notPrivate(path, 'its mode cannot be changed', cause);
+      throw notPrivateError(path, 'its mode cannot be changed', cause);
     }
-    if (isOpen(fstatSync(descriptor).mode)) {
-      throw notPrivate(path, 'its mode cannot be changed on this file system');
+    if (isOpenToOthers(fstatSync(descriptor).mode)) {
+      throw notPrivateError(path, 'its mode cannot be changed on this file system');
     }
-    // Asked once nobody else can add anything.
-    if ((mode & writableByOthers) === 0 || readdirSync(path).length === 0) return;
+    // Checked now that nobody else can add anything.
+    if ((mode & otherWritersMask) === 0 || readdirSync(path).length === 0) return;
     fchmodSync(descriptor, mode & 0o7777);
-    throw notPrivate(path, 'other users may write to it, so what it holds may be theirs');
+    throw notPrivateError(path, 'other users may write to it, so what it holds may be theirs');
   } finally {
     closeSync(descriptor);
   }
 }
 
-/** Of what the path leads to; a link on the way must not be somebody else's either. */
-function ourFacts(path: string): { readonly mode: number } {
+/** Stats the target of a path. The target must be ours, and a link must be ours or root's. */
+function statOwned(path: string): { readonly mode: number } {
   const { uid } = lstatSync(path);
-  const facts = statSync(path);
-  const isOurs = (uid === 0 || isOurUser(uid)) && isOurUser(facts.uid);
-  if (!isOurs) throw notPrivate(path, 'it belongs to another user');
+  const stats = statSync(path);
+  const isOurs = (uid === 0 || isOwnUser(uid)) && isOwnUser(stats.uid);
+  if (!isOurs) throw notPrivateError(path, 'it belongs to another user');
   assertCannotBeReplaced(path);
-  return facts;
+  return stats;
 }
 
-/** Whoever can rename a folder above it could put a folder of their own in its place. */
+/** Throws if another user could rename a folder above the path and so replace it. */
 function assertCannotBeReplaced(path: string): void {
   const exposed = findExposureAbove(path);
   if (exposed === undefined) return;
@@ -124,19 +129,48 @@ function assertCannotBeReplaced(path: string): void {
   });
 }
 
-function isOurUser(uid: number): boolean {
+function isOwnUser(uid: number): boolean {
   return process.getuid === undefined || uid === process.getuid();
 }
 
-/** Where there are no users to tell apart by modes, nothing is open. */
-function isOpen(mode: number): boolean {
-  return process.platform !== 'win32' && (mode & forOthers) !== 0;
+/** On Windows, modes do not separate users, so nothing counts as open. */
+function isOpenToOthers(mode: number): boolean {
+  return process.platform !== 'win32' && (mode & otherUsersMask) !== 0;
 }
 
-function notPrivate(path: string, why: string, cause?: unknown): AmbitError {
+function notPrivateError(path: string, why: string, cause?: unknown): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `${path} cannot be kept private: ${why}.`,
     hint: 'Name a folder of your own with --data-dir; or look at who owns it and what is in it, then "chown" and "chmod 700" it.',
     cause,
+  });
+}
+
+/** Reads the secret in a file that only its owner can read, and creates it on first use. */
+export async function loadOrCreateSecret(file: string, make: () => string): Promise<string> {
+  return readSecret(file) ?? (await withLock(file, () => readSecret(file) ?? writeSecret(file, make())));
+}
+
+function writeSecret(file: string, secret: string): string {
+  writeAtomically(file, `${secret}\n`);
+  return secret;
+}
+
+/** Reads a secret. Undefined if there is no such file. Throws if others can read it. */
+export function readSecret(file: string): string | undefined {
+  const stat = lstatSync(file, { throwIfNoEntry: false });
+  if (stat === undefined) return undefined;
+  const readable = process.platform !== 'win32' && (stat.mode & 0o077) !== 0;
+  if (!stat.isFile() || readable) {
+    throw new AmbitError('CONFIG_INVALID', {
+      what: `The file ${file} holds a secret, but others can read it or it is no plain file.`,
+      hint: `Remove it, or "chmod 600" it if nobody else has read it.`,
+    });
+  }
+  const secret = readFileSync(file, 'utf8').trim();
+  if (secret.length >= 24) return secret;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: `The secret in ${file} is shorter than 24 characters.`,
+    hint: 'Remove the file, and a new secret is made.',
   });
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** A file that is whole at every moment and on the disk when this returns: written beside its place, then moved there. */
+/** Writes a temporary file, syncs it and renames it: readers never see half of the content. */
 export function writeAtomically(file: string, text: string, mode = 0o600): void {
   const beside = `${file}.${process.pid}.${randomBytes(4).toString('hex')}.tmp`;
   const descriptor = openSync(beside, 'wx', mode);
@@ -27,7 +27,7 @@ function syncFolder(folder: string): void {
   try {
     fsyncSync(descriptor);
   } catch {
-    // Some file systems cannot; the file itself is whole either way.
+    // Some file systems cannot do this; the file itself is complete either way.
   } finally {
     closeSync(descriptor);
   }

@@ -1,11 +1,11 @@
-/** One setting of a file in the format of git's configuration. */
+/** One setting of a file in git's configuration format. */
 export interface GitSetting {
-  /** Section and key without the part in between, in small letters: `core.hookspath`, `submodule.path`. */
+  /** Section and key without the subsection, in lower case: `core.hookspath`, `submodule.path`. */
   readonly name: string;
   readonly value: string;
 }
 
-/** Reads such a file as git does, in one pass. What git would refuse is left out. */
+/** Parses such a file as git does, in one pass. Lines that git would refuse are skipped. */
 export function parseGitConfig(text: string): GitSetting[] {
   const settings: GitSetting[] = [];
   let section = '';
@@ -31,7 +31,7 @@ function endOfLine(text: string, from: number): number {
   return end === -1 ? text.length : end;
 }
 
-/** A name in quotes may hold a bracket. */
+/** A quoted subsection may contain a bracket. */
 function endOfSection(text: string, from: number): number {
   let isQuoted = false;
   for (let at = from; at < text.length; at++) {
@@ -57,7 +57,7 @@ const escapes: Readonly<Record<string, string>> = { n: '\n', t: '\t', b: '\b', '
 
 function readValue(text: string, from: number): { value: string; end: number } {
   const parts: string[] = [];
-  /** Blanks at the end do not count, unless they are in quotes. */
+  /** Length without trailing blanks; quoted blanks count. */
   let kept = 0;
   let isQuoted = false;
   let at = from;

@@ -1,58 +1,58 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { OrdersUnknown } from './git-orders.ts';
+import { GitConfigError } from './configured-paths.ts';
 
-export interface IndexOptions {
-  /** The folder that holds the index. */
+interface IndexOptions {
+  /** The folder that contains the index. */
   readonly gitFolder: string;
-  /** 20, or 32 where the repository names its objects by SHA-256. */
+  /** 20, or 32 if the repository uses SHA-256. */
   readonly hashBytes: number;
-  /** Told how much is about to be read; throws where that is too much. */
+  /** Called with the number of bytes read; throws if that is too much. */
   readonly spend: (bytes: number) => void;
 }
 
 const chunkBytes = 256 * 1024;
-/** Paths are not longer on any system that git runs on. */
-const longestEntry = 16 * 1024;
-const mostSubmodules = 500;
+/** An entry is never longer: no system that git runs on has longer paths. */
+const maxEntryBytes = 16 * 1024;
+const maxSubmodules = 500;
 const submodule = 0o160000;
 const modes: ReadonlySet<number> = new Set([submodule, 0o040000, 0o100644, 0o100755, 0o120000]);
 
 /**
- * The submodules that the index of a repository names, each by its path in the work tree: git goes into these by itself,
- * whatever repository is in there. The index is read piece by piece, as it may be large. Folders that a sparse index leaves
- * out hold no submodules. Throws OrdersUnknown where it cannot be understood.
+ * Reads the submodules that the index of a repository names, as paths in the work tree. Git enters these by itself,
+ * whatever repository is there. The index may be large, so it is read in chunks. Folders that a sparse index leaves out
+ * contain no submodules. Throws GitConfigError if it cannot be understood.
  */
 export async function readSubmodulesOfIndex(options: IndexOptions): Promise<string[]> {
   const main = await readIndexFile(join(options.gitFolder, 'index'), options);
   if (main?.shared === undefined) return main?.submodules ?? [];
   const shared = await readIndexFile(join(options.gitFolder, `sharedindex.${main.shared}`), options);
-  if (shared === undefined) throw notUnderstood();
+  if (shared === undefined) throw unreadableIndexError();
   return [...main.submodules, ...shared.submodules];
 }
 
 interface IndexFile {
   readonly submodules: string[];
-  /** The name of the index that holds the rest. */
+  /** The name of the shared index that holds the other entries. */
   shared?: string;
 }
 
 async function readIndexFile(path: string, { hashBytes, spend }: IndexOptions): Promise<IndexFile | undefined> {
-  const file = await openPlain(path);
+  const file = await openPlainFile(path);
   if (file === undefined) return undefined;
   try {
-    const bytes = createBytes(file, spend);
+    const bytes = createByteReader(file, spend);
     const head = await bytes.take(12);
     const version = head.readUInt32BE(4);
-    if (head.toString('latin1', 0, 4) !== 'DIRC' || version < 2 || version > 4) throw notUnderstood();
+    if (head.toString('latin1', 0, 4) !== 'DIRC' || version < 2 || version > 4) throw unreadableIndexError();
     const found: IndexFile = { submodules: [] };
     await readEntries(bytes, { version, count: head.readUInt32BE(8), hashBytes }, found);
     await readExtensions(bytes, hashBytes, found);
     return found;
   } catch (error) {
-    if (error instanceof OrdersUnknown) throw error;
-    throw notUnderstood(error);
+    if (error instanceof GitConfigError) throw error;
+    throw unreadableIndexError(error);
   } finally {
     await file.close();
   }
@@ -64,32 +64,38 @@ interface Layout {
   readonly hashBytes: number;
 }
 
-async function readEntries(bytes: Bytes, { version, count, hashBytes }: Layout, found: IndexFile): Promise<void> {
+async function readEntries(bytes: ByteReader, { version, count, hashBytes }: Layout, found: IndexFile): Promise<void> {
   let name: Buffer = Buffer.alloc(0);
   for (let left = count; left > 0; ) {
-    const piece = await bytes.look(longestEntry);
+    const piece = await bytes.peek(maxEntryBytes);
     let at = 0;
-    // All that are certain to be whole are read at once.
+    // Reads all entries that are certainly complete in this chunk.
     do {
       const entry = readEntry(piece, at, version, hashBytes, name);
-      if (entry === undefined) throw notUnderstood();
-      if (entry.mode === submodule) note(found.submodules, entry.name);
+      if (entry === undefined) throw unreadableIndexError();
+      if (entry.mode === submodule) addSubmodule(found.submodules, entry.name);
       name = entry.name;
       at = entry.end;
       left--;
-    } while (left > 0 && piece.length - at >= longestEntry);
+    } while (left > 0 && piece.length - at >= maxEntryBytes);
     bytes.drop(at);
   }
 }
 
-interface Entry {
+interface IndexEntry {
   readonly mode: number;
   readonly name: Buffer;
   readonly end: number;
 }
 
-/** Undefined where the piece ends before the entry does, or it is none. */
-function readEntry(piece: Buffer, from: number, version: number, hashBytes: number, last: Buffer): Entry | undefined {
+/** Undefined if the chunk ends before the entry does, or if it is no entry. */
+function readEntry(
+  piece: Buffer,
+  from: number,
+  version: number,
+  hashBytes: number,
+  last: Buffer,
+): IndexEntry | undefined {
   const flagsAt = from + 40 + hashBytes;
   if (flagsAt + 4 > piece.length) return undefined;
   const mode = piece.readUInt32BE(from + 24);
@@ -98,18 +104,18 @@ function readEntry(piece: Buffer, from: number, version: number, hashBytes: numb
   if (version < 4) {
     const end = piece.indexOf(0, nameAt);
     if (end === -1) return undefined;
-    // Filled up with zeros, at least one, to a multiple of eight.
+    // Padded with zeros, at least one, to a multiple of eight.
     return { mode, name: piece.subarray(nameAt, end), end: from + ((end - from + 8) & ~7) };
   }
-  const { value: cut, end: restAt } = readNumber(piece, nameAt);
+  const { value: cut, end: restAt } = readVariableInt(piece, nameAt);
   const end = piece.indexOf(0, restAt);
   if (end === -1 || cut > last.length) return undefined;
   const name = Buffer.concat([last.subarray(0, last.length - cut), piece.subarray(restAt, end)]);
   return { mode, name, end: end + 1 };
 }
 
-/** A number of as many bytes as it needs, in the way of git. */
-function readNumber(piece: Buffer, from: number): { value: number; end: number } {
+/** Reads git's variable-length integer. */
+function readVariableInt(piece: Buffer, from: number): { value: number; end: number } {
   let at = from;
   let byte = piece[at++] ?? 0;
   let value = byte & 127;
@@ -120,92 +126,92 @@ function readNumber(piece: Buffer, from: number): { value: number; end: number }
   return { value, end: at };
 }
 
-function note(submodules: string[], name: Buffer): void {
+function addSubmodule(submodules: string[], name: Buffer): void {
   const path = name.toString('utf8');
-  // One without a name stands for an entry of the index that holds the rest.
-  if (name.length === 0 || !Buffer.from(path).equals(name)) throw notUnderstood();
-  if (submodules.push(path) > mostSubmodules) {
-    throw new OrdersUnknown(`has an index with more than ${mostSubmodules} submodules`);
+  // An empty name stands for an entry of the shared index.
+  if (name.length === 0 || !Buffer.from(path).equals(name)) throw unreadableIndexError();
+  if (submodules.push(path) > maxSubmodules) {
+    throw new GitConfigError(`has an index with more than ${maxSubmodules} submodules`);
   }
 }
 
-async function readExtensions(bytes: Bytes, hashBytes: number, found: IndexFile): Promise<void> {
+async function readExtensions(bytes: ByteReader, hashBytes: number, found: IndexFile): Promise<void> {
   for (;;) {
-    // What stands at the end is a sum of all that is before it.
-    if ((await bytes.look(hashBytes + 8)).length < hashBytes + 8) return;
+    // The file ends with a checksum.
+    if ((await bytes.peek(hashBytes + 8)).length < hashBytes + 8) return;
     const head = await bytes.take(8);
     const size = head.readUInt32BE(4);
-    if (head.toString('latin1', 0, 4) !== 'link') await bytes.leaveOut(size);
+    if (head.toString('latin1', 0, 4) !== 'link') await bytes.skipBytes(size);
     else {
       const shared = await bytes.take(hashBytes);
       if (shared.some((byte) => byte !== 0)) found.shared = shared.toString('hex');
-      await bytes.leaveOut(size - hashBytes);
+      await bytes.skipBytes(size - hashBytes);
     }
   }
 }
 
-/** A file that is read in its order. */
-interface Bytes {
-  /** At least so many, unless the file ends before. They stay. */
-  look(count: number): Promise<Buffer>;
+/** Reads a file from start to end. */
+interface ByteReader {
+  /** Returns at least this many bytes without consuming them, fewer only at the end of the file. */
+  peek(count: number): Promise<Buffer>;
   drop(count: number): void;
   take(count: number): Promise<Buffer>;
-  leaveOut(count: number): Promise<void>;
+  skipBytes(count: number): Promise<void>;
 }
 
-function createBytes(file: FileHandle, spend: (bytes: number) => void): Bytes {
-  let held: Buffer = Buffer.alloc(0);
+function createByteReader(file: FileHandle, spend: (bytes: number) => void): ByteReader {
+  let buffered: Buffer = Buffer.alloc(0);
   let position = 0;
 
-  async function look(count: number): Promise<Buffer> {
-    while (held.length < count) {
+  async function peek(count: number): Promise<Buffer> {
+    while (buffered.length < count) {
       const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(chunkBytes), 0, chunkBytes, position);
       if (bytesRead === 0) break;
       spend(bytesRead);
       position += bytesRead;
-      held = Buffer.concat([held, buffer.subarray(0, bytesRead)]);
+      buffered = Buffer.concat([buffered, buffer.subarray(0, bytesRead)]);
     }
-    return held;
+    return buffered;
   }
 
   function drop(count: number): void {
-    if (count > held.length) throw notUnderstood();
-    held = held.subarray(count);
+    if (count > buffered.length) throw unreadableIndexError();
+    buffered = buffered.subarray(count);
   }
 
   return {
-    look,
+    peek,
     drop,
     async take(count) {
-      const taken = (await look(count)).subarray(0, count);
+      const taken = (await peek(count)).subarray(0, count);
       drop(count);
       return taken;
     },
-    async leaveOut(count) {
-      if (count < 0) throw notUnderstood();
-      const inHand = Math.min(count, held.length);
+    async skipBytes(count) {
+      if (count < 0) throw unreadableIndexError();
+      const inHand = Math.min(count, buffered.length);
       drop(inHand);
       position += count - inHand;
     },
   };
 }
 
-/** Undefined where there is none. */
-async function openPlain(path: string): Promise<FileHandle | undefined> {
+/** Undefined if there is no such file. */
+async function openPlainFile(path: string): Promise<FileHandle | undefined> {
   let file: FileHandle;
   try {
-    // One that another program holds, or that is a pipe, would keep us waiting for ever.
+    // A pipe, or a file that another program holds, would block for ever.
     file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-    throw notUnderstood(error);
+    throw unreadableIndexError(error);
   }
   if ((await file.stat()).isFile()) return file;
   await file.close();
-  throw notUnderstood();
+  throw unreadableIndexError();
 }
 
-function notUnderstood(cause?: unknown): OrdersUnknown {
-  return new OrdersUnknown('has an index that cannot be read or understood', cause);
+function unreadableIndexError(cause?: unknown): GitConfigError {
+  return new GitConfigError('has an index that cannot be read or understood', cause);
 }

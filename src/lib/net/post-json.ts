@@ -1,21 +1,21 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 
-export type Posted =
+type PostResult =
   | { readonly taken: true }
-  /** Without a status there was no answer. */
+  /** Without a status there was no response. */
   | { readonly taken: false; readonly why: string; readonly status?: number };
 
-const patienceMs = 10_000;
-const letGoMs = 1000;
+const timeoutMs = 10_000;
+const drainMs = 1000;
 
-/** One attempt. Redirects are answers like any other that is not a yes: nothing follows them. */
+/** Sends one POST request. Redirects are not followed; they count as refusals. */
 export function postJson(
   url: URL,
   headers: Readonly<Record<string, string>>,
   body: string,
   signal: AbortSignal,
-): Promise<Posted> {
+): Promise<PostResult> {
   return new Promise((resolve) => {
     const bytes = Buffer.from(body);
     const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
@@ -24,16 +24,16 @@ export function postJson(
       signal,
       headers: { ...headers, 'content-type': 'application/json', 'content-length': bytes.length },
     });
-    const late = setTimeout(() => request.destroy(new Error('no answer in time')), patienceMs);
-    const settle = (posted: Posted) => {
+    const late = setTimeout(() => request.destroy(new Error('no answer in time')), timeoutMs);
+    const settle = (posted: PostResult) => {
       clearTimeout(late);
       resolve(posted);
     };
     request.on('response', (response) => {
       const { statusCode = 0 } = response;
-      // What it has to say beside is not wanted; a short word is let go by, so that it is not cut off while speaking.
+      // The body is not needed. A short one is drained, so that the server is not cut off while it sends.
       response.on('error', () => {}).resume();
-      const cut = setTimeout(() => response.destroy(), letGoMs).unref();
+      const cut = setTimeout(() => response.destroy(), drainMs).unref();
       response.once('close', () => clearTimeout(cut));
       const taken = statusCode >= 200 && statusCode < 300;
       settle(taken ? { taken } : { taken, why: `status ${statusCode}`, status: statusCode });
@@ -41,7 +41,7 @@ export function postJson(
     request.on('error', (error: NodeJS.ErrnoException) =>
       settle({ taken: false, why: error.code ?? (signal.aborted ? 'broken off' : error.message) }),
     );
-    // A switch to another protocol ends a request without a response and without an error. After either this does nothing.
+    // An upgrade ends a request without a response or an error. After either of these, this does nothing.
     request.on('close', () => settle({ taken: false, why: 'no answer' }));
     request.end(bytes);
   });

@@ -1,25 +1,24 @@
-import { originalsOf } from '../fs/copied-names.ts';
-import { redactStructured } from './redact-structured.ts';
-import { redactXml } from './redact-xml.ts';
-import { isSecretName, longestLine, redactedMark, withoutSecrets } from './without-secrets.ts';
+import { findOriginalNames } from '../text/name-patterns.ts';
+import { isSecretName, maxLineLength, redactedMark, redactLine } from './redact-line.ts';
+import { redactStructured, redactXml } from './redact-structured.ts';
 
-export { redactedMark } from './without-secrets.ts';
+export { redactedMark } from './redact-line.ts';
 
-type Redact = (text: string) => string;
+type RedactText = (text: string) => string;
 
-/** Folders of agents and editors: what they keep in JSON, TOML or YAML is settings. */
-const foldersOfSettings: ReadonlySet<string> = new Set(
+/** Folders of agents and editors. Their JSON, TOML and YAML files are settings. */
+const settingsFolders: ReadonlySet<string> = new Set(
   ['agents', 'amazonq', 'claude', 'clinerules', 'codex', 'continue', 'cursor', 'gemini', 'junie', 'kilocode', 'kiro']
     .concat('opencode', 'qwen', 'roo', 'windsurf', 'vscode', 'idea', 'zed', 'devcontainer', 'mise')
     .concat('agent', 'amp', 'augment', 'cline', 'factory', 'fleet', 'openhands', 'theia', 'trae', 'vim')
     .map((name) => `.${name}`),
 );
 
-const byName: readonly (readonly [RegExp, Redact])[] = [
+const fileNameRules: readonly (readonly [RegExp, RedactText])[] = [
   [/^\.npmrc$/, redactNpmrc],
   [/^\.yarnrc/, redactYarnrc],
   [/^\.git(?:config|modules)$/, redactGitConfig],
-  [/^\.git-credentials$/, showNothing],
+  [/^\.git-credentials$/, redactAll],
   [/^(?:\.mcp\.json|opencode\.jsonc?|\.?crush\.json|\.devcontainer\.json)$/, redactJson],
   [/^\.?mise(?:\.[^/]*)?\.toml$/, redactToml],
   [/^\.aider\.(?:conf|model\.settings)\.yml$/, redactYarnrc],
@@ -28,12 +27,14 @@ const byName: readonly (readonly [RegExp, Redact])[] = [
   [/^nuget\.config$/, redactXml],
   [/^\.(?:flaskenv|renviron|corepack\.env)$/, redactVariables],
 ];
-const inGit: readonly (readonly [RegExp, Redact])[] = [[/^config(?:\.worktree)?(?:\.lock)?$/, redactGitConfig]];
-const inFolder: Readonly<Record<string, readonly (readonly [RegExp, Redact])[]>> = {
-  '.git': [[/^credentials$/, showNothing]],
+const gitFolderRules: readonly (readonly [RegExp, RedactText])[] = [
+  [/^config(?:\.worktree)?(?:\.lock)?$/, redactGitConfig],
+];
+const folderRules: Readonly<Record<string, readonly (readonly [RegExp, RedactText])[]>> = {
+  '.git': [[/^credentials$/, redactAll]],
   '.cargo': [
     [/^config(?:\.toml)?$/, redactToml],
-    [/^credentials(?:\.toml)?$/, showNothing],
+    [/^credentials(?:\.toml)?$/, redactAll],
   ],
   '.config': [[/^mise\.toml$/, redactToml]],
   '.bundle': [[/^config$/, redactBundle]],
@@ -42,7 +43,7 @@ const inFolder: Readonly<Record<string, readonly (readonly [RegExp, Redact])[]>>
   '.idea': [[/\.(?:xml|iml)$/, redactXml]],
   '.mvn': [[/\.xml$/, redactXml]],
 };
-const ofAgents: readonly (readonly [RegExp, Redact])[] = [
+const agentFileRules: readonly (readonly [RegExp, RedactText])[] = [
   [/\.jsonc?$/, redactJson],
   [/\.toml$/, redactToml],
   [/\.ya?ml$/, redactYarnrc],
@@ -50,35 +51,35 @@ const ofAgents: readonly (readonly [RegExp, Redact])[] = [
 const mayBeSettings = /^[._]|^(?:config|credentials|crush|opencode|mise|hgrc|nuget)|\.(?:jsonc?|toml|ya?ml|xml|iml)$/;
 
 /**
- * How a settings file that may hold credentials is shown, by the names that lead to it; undefined where it is shown as it
- * is. These files are worth reading for what else they say; one of nothing but credentials is shown as an empty one. A copy
- * is shown as what it is a copy of.
+ * Finds the function that redacts a settings file, by the names of its path; undefined if the file is shown as it is.
+ * Settings files are worth reading for their other content; a file of credentials only is shown as empty. A copy is
+ * redacted like its original.
  */
-export function redactionFor(names: readonly string[]): Redact | undefined {
+export function findRedaction(names: readonly string[]): RedactText | undefined {
   const last = (names.at(-1) ?? '').toLowerCase();
-  const candidates = [last, ...originalsOf(last)].filter((name) => mayBeSettings.test(name));
+  const candidates = [last, ...findOriginalNames(last)].filter((name) => mayBeSettings.test(name));
   if (candidates.length === 0) return undefined;
   const above = names.slice(0, -1).map((name) => name.toLowerCase());
   const rules = [
-    ...byName,
-    ...(above.includes('.git') ? inGit : []),
-    ...(inFolder[above.at(-1) ?? ''] ?? []),
-    ...(above.includes('.idea') ? (inFolder['.idea'] ?? []) : []),
-    ...(above.some((name) => foldersOfSettings.has(name)) ? ofAgents : []),
+    ...fileNameRules,
+    ...(above.includes('.git') ? gitFolderRules : []),
+    ...(folderRules[above.at(-1) ?? ''] ?? []),
+    ...(above.includes('.idea') ? (folderRules['.idea'] ?? []) : []),
+    ...(above.some((name) => settingsFolders.has(name)) ? agentFileRules : []),
   ];
   return rules.find(([name]) => candidates.some((each) => name.test(each)))?.[1];
 }
 
-/** The same for bytes. What is no text is shown as nothing. */
-export function redactBytes(content: Uint8Array, redact: Redact): Buffer {
+/** Redacts bytes. Binary content is shown as empty. */
+export function redactBytes(content: Uint8Array, redact: RedactText): Buffer {
   const text = Buffer.from(content).toString('latin1');
   return Buffer.from(text.includes('\0') ? '' : redact(text), 'latin1');
 }
 
-/** Keys of npm's settings, without the registry that may stand before them. */
+/** Keys of npm's settings, without the registry before them. */
 const npmSecret = /(?:auth|authtoken|password|username|email|token|secret|key|keyfile|cert|certfile|otp)$/i;
 const yarnSecret = /(?:auth|authtoken|authident|password|username|email|token|ident|secret|key|cert|filepath)$/i;
-/** Values in which git keeps what proves who somebody is, by how their last name ends. */
+/** Keys of git's configuration that hold credentials, by the end of their last name. */
 const gitSecret =
   /^(?:helper|username|smtpuser|key)$|(?:extraheader|password|passwd|passphrase|pass|token|secret|cookie|credentials?|(?:api|access|private|secret|auth)-?key)$/i;
 
@@ -90,94 +91,94 @@ function redactToml(text: string): string {
   return redactStructured(text, 'toml');
 }
 
-function showNothing(): string {
+function redactAll(): string {
   return '';
 }
 
-/** Comments too: what is put aside for a while is a secret all the same. */
+/** Redacts comments too: a setting that is commented out still holds its secret. */
 function redactNpmrc(text: string): string {
-  return byLine(text, (line) => {
-    if (line.length > longestLine) return redactedMark;
+  return mapLines(text, (line) => {
+    if (line.length > maxLineLength) return redactedMark;
     const start = line.slice(0, line.indexOf('=') + 1);
-    const name = unquoted(start.slice(0, -1).trim())
+    const name = stripQuotes(start.slice(0, -1).trim())
       .replace(/\[\]$/, '')
       .replace(/^.*[:/]/, '');
-    return npmSecret.test(name) ? `${start} ${redactedMark}` : withoutSecrets(line);
+    return npmSecret.test(name) ? `${start} ${redactedMark}` : redactLine(line);
   });
 }
 
-/** The old form has a blank between key and value, the new one is YAML. A value may go on for several lines. */
+/** Redacts `.yarnrc`: `key value` lines, or YAML. A value may span several lines. */
 function redactYarnrc(text: string): string {
   let above: number | undefined;
-  return byLine(text, (line) => {
+  return mapLines(text, (line) => {
     const depth = line.search(/\S/);
-    if (above !== undefined && depth > above) return ' '.repeat(Math.min(depth, longestLine)) + redactedMark;
+    if (above !== undefined && depth > above) return ' '.repeat(Math.min(depth, maxLineLength)) + redactedMark;
     if (depth < 0) return line;
-    above = line.length > longestLine ? depth : undefined;
+    above = line.length > maxLineLength ? depth : undefined;
     if (above !== undefined) return redactedMark;
     const [indent = ''] = /^[\s#]*(?:- )?/.exec(line) ?? [];
     const [, key = '', sign = ''] =
       /^("[^"]*"|'[^']*'|[^\s"']+?)(\s*:(?=\s|$)|\s+)/.exec(line.slice(indent.length)) ?? [];
-    const name = unquoted(key).replace(/^.*[:/]/, '');
-    if (sign === '' || !yarnSecret.test(name)) return withoutSecrets(withoutInlineSecrets(line));
+    const name = stripQuotes(key).replace(/^.*[:/]/, '');
+    if (sign === '' || !yarnSecret.test(name)) return redactLine(redactInlineYaml(line));
     above = depth;
     return `${indent}${key}${sign.trimEnd()} ${redactedMark}`;
   });
 }
 
-/** YAML within one line: `{ npmAuthToken: x }`. */
-function withoutInlineSecrets(line: string): string {
+/** Redacts YAML within one line: `{ npmAuthToken: x }`. */
+function redactInlineYaml(line: string): string {
   const value = /((?:npmAuth(?:Token|Ident)|password|token)["']?\s*:\s*)("[^"]*"|'[^']*'|[^\s,}]+)/gi;
   return line.replace(value, `$1${redactedMark}`);
 }
 
-/** A value that ends in a backslash goes on in the next line, and its secret may be anywhere in it. */
+/** Redacts git configuration. A value, and so a secret, may go on in the next line after a backslash. */
 function redactGitConfig(text: string): string {
   let goesOn = false;
-  return byLine(text, (line) => {
+  return mapLines(text, (line) => {
     const wasOn = goesOn;
     goesOn = /(?:^|[^\\])(?:\\\\)*\\$/.test(line);
-    if (wasOn || line.length > longestLine) return redactedMark;
+    if (wasOn || line.length > maxLineLength) return redactedMark;
     const [, section = '', rest = ''] = /^(\s*\[(?:[^"\]]|"(?:[^"\\]|\\.)*")*\])(.*)$/.exec(line) ?? ['', '', line];
     const [, key = '', sign = ''] = /^([\s;#]*[A-Za-z][\w-]*)(\s*=\s*)/.exec(rest) ?? [];
     const isSecret = goesOn || (sign !== '' && gitSecret.test(key.replace(/^[\s;#]+/, '')));
-    return withoutSecrets(section) + (isSecret ? key + sign + redactedMark : withoutSecrets(rest));
+    return redactLine(section) + (isSecret ? key + sign + redactedMark : redactLine(rest));
   });
 }
 
-/** Mercurial's form: keys may have dots, and a value goes on in lines that begin with a blank. */
+/** Redacts Mercurial's format: keys may contain dots, and a value goes on in lines that begin with a blank. */
 function redactIni(text: string): string {
   let isSecret = false;
-  return byLine(text, (line) => {
-    if (line.length > longestLine) return redactedMark;
+  return mapLines(text, (line) => {
+    if (line.length > maxLineLength) return redactedMark;
     if (/^\s+\S/.test(line) && isSecret) return ` ${redactedMark}`;
     const [, key = '', sign = ''] = /^([\s;#%]*[^\s=:;#%[][^=:]*)([=:]\s*)/.exec(line) ?? [];
     isSecret = sign !== '' && gitSecret.test(key.trim().replace(/^.*\./s, ''));
-    return isSecret ? key + sign + redactedMark : withoutSecrets(line);
+    return isSecret ? key + sign + redactedMark : redactLine(line);
   });
 }
 
-/** Variables as a shell would set them. */
+/** Redacts variables in shell syntax. */
 function redactVariables(text: string): string {
-  return byLine(text, (line) => {
-    if (line.length > longestLine) return redactedMark;
+  return mapLines(text, (line) => {
+    if (line.length > maxLineLength) return redactedMark;
     const [start = '', name = ''] = /^[\s#]*(?:export\s+)?([\w.-]+)\s*=\s*/.exec(line) ?? [];
-    return isSecretName(name) ? start + redactedMark : withoutSecrets(line);
+    return isSecretName(name) ? start + redactedMark : redactLine(line);
   });
 }
 
-/** A host, with underlines for its dots, is the name of what proves who somebody is there. */
+/** Redacts Bundler's settings: a host name with underscores for dots is the key of its credentials. */
 function redactBundle(text: string): string {
-  return byLine(text, (line) => {
-    if (line.length > longestLine) return redactedMark;
+  return mapLines(text, (line) => {
+    if (line.length > maxLineLength) return redactedMark;
     const [start = '', name = ''] = /^[\s#]*(BUNDLE_[^\s:]+):\s*/.exec(line) ?? [];
     const isHost = name.includes('__') && !/^BUNDLE_(?:BUILD|LOCAL|MIRROR)__/.test(name);
-    return isHost || isSecretName(name) ? start + redactedMark : withoutSecrets(line);
+    return isHost || isSecretName(name) ? start + redactedMark : redactLine(line);
   });
 }
 
-function byLine(text: string, change: (line: string) => string): string {
+function mapLines(text: string, change: (line: string) => string): string {
   return text.replace(/[^\r\n]+/g, change);
 }
 
-const unquoted = (text: string): string => text.replace(/^(["'])(.*)\1$/, '$2');
+const stripQuotes = (text: string): string => text.replace(/^(["'])(.*)\1$/, '$2');

@@ -1,6 +1,5 @@
-import { type Found, findText, type Strategy } from './find-text.ts';
-import { fromLf, lineEndingOf, toLf } from './line-endings.ts';
-import type { Match } from './match.ts';
+import { type FoundText, findText, type Strategy, type TextMatch } from './find-text.ts';
+import { detectLineEnding, fromLf, toLf } from './line-endings.ts';
 
 export interface TextEdit {
   readonly oldText: string;
@@ -16,24 +15,24 @@ export type EditOutcome =
   | { readonly kind: 'too-many' }
   | { readonly kind: 'too-large' };
 
-/** More than can be told apart are only counted up to here. */
-export const mostPlaces = 1000;
-const mostReplacements = 100_000;
+/** Matches of an ambiguous edit are counted up to this number. */
+export const maxReportedMatches = 1000;
+const maxReplacements = 100_000;
 
 /**
- * One text for another, literally. `lines` are those on which the matches begin, in the text as it was. A text that would
- * become longer than `most` is not made: a long one in a hundred thousand places is more than there is memory.
+ * Replaces one text by another, literally. `lines` are the lines of the original on which matches begin. A result
+ * longer than `maxLength` is not built: a long text in a hundred thousand places would exceed the memory.
  */
-export function applyEdit(text: string, edit: TextEdit, most = Number.POSITIVE_INFINITY): EditOutcome {
+export function applyEdit(text: string, edit: TextEdit, maxLength = Number.POSITIVE_INFINITY): EditOutcome {
   if (edit.oldText === '') {
     if (text !== '') return { kind: 'not-empty' };
     return { kind: 'applied', text: edit.newText, strategy: 'exact', lines: [1] };
   }
-  const found = findText(text, edit.oldText, edit.replaceAll ? mostReplacements + 1 : mostPlaces);
+  const found = findText(text, edit.oldText, edit.replaceAll ? maxReplacements + 1 : maxReportedMatches);
   if (found === undefined) return { kind: 'missing' };
-  if (found.matches.length > mostReplacements) return { kind: 'too-many' };
-  const matches = edit.replaceAll ? apart(found.matches) : found.matches;
-  const places = locate(text, matches);
+  if (found.matches.length > maxReplacements) return { kind: 'too-many' };
+  const matches = edit.replaceAll ? dropOverlaps(found.matches) : found.matches;
+  const places = locateMatches(text, matches);
   const lines = places.map(({ line }) => line);
   if (!edit.replaceAll && matches.length > 1) return { kind: 'ambiguous', lines };
 
@@ -41,10 +40,10 @@ export function applyEdit(text: string, edit: TextEdit, most = Number.POSITIVE_I
   let from = 0;
   let length = text.length;
   for (const [i, match] of matches.entries()) {
-    const fitted = inPlace(edit, found, match, places[i]?.ending ?? '\n');
+    const fitted = fitReplacement(edit, found, match, places[i]?.ending ?? '\n');
     if (fitted === undefined) return { kind: 'missing' };
     length += fitted.length - (match.end - match.start);
-    if (length > most && fitted.length > match.end - match.start) return { kind: 'too-large' };
+    if (length > maxLength && fitted.length > match.end - match.start) return { kind: 'too-large' };
     pieces.push(text.slice(from, match.start), fitted);
     from = match.end;
   }
@@ -52,14 +51,14 @@ export function applyEdit(text: string, edit: TextEdit, most = Number.POSITIVE_I
   return { kind: 'applied', text: pieces.join(''), strategy: found.strategy, lines };
 }
 
-/** As whoever wrote the edit would have written it had they seen the file to the letter; undefined where it cannot be. */
-function inPlace(
+/** Adapts the new text to line ending and indentation of its place; undefined if the indentation does not fit. */
+function fitReplacement(
   { oldText, newText }: TextEdit,
-  { strategy }: Found,
-  match: Match,
+  { strategy }: FoundText,
+  match: TextMatch,
   ending: string,
 ): string | undefined {
-  // Whoever writes carriage returns, and is right about them, means each as it stands.
+  // An exact match with carriage returns means them as they are.
   if (strategy === 'exact' && (oldText.includes('\r') || newText.includes('\r'))) return newText;
   let text = toLf(newText);
   if (match.withoutBreak && text.endsWith('\n')) text = text.slice(0, -1);
@@ -72,7 +71,7 @@ function inPlace(
   return fromLf(text, ending);
 }
 
-function apart(matches: readonly Match[]): Match[] {
+function dropOverlaps(matches: readonly TextMatch[]): TextMatch[] {
   let free = 0;
   return matches.filter(({ start, end }) => {
     if (start < free) return false;
@@ -81,8 +80,8 @@ function apart(matches: readonly Match[]): Match[] {
   });
 }
 
-/** On which line each begins, and how lines end there: in it, else after it, else before it. */
-function locate(text: string, matches: readonly Match[]): { line: number; ending: string }[] {
+/** Finds the line of each match and the line ending there: that of its line, else of the line before. */
+function locateMatches(text: string, matches: readonly TextMatch[]): { line: number; ending: string }[] {
   let line = 1;
   let before = -1;
   let next = text.indexOf('\n');
@@ -96,7 +95,7 @@ function locate(text: string, matches: readonly Match[]): { line: number; ending
   });
 }
 
-/** Another whole content for a text keeps how its lines end, unless it says itself how they do. */
+/** Replaces the whole content but keeps the line endings, unless the new content has its own. */
 export function replaceWhole(before: string, content: string): string {
-  return lineEndingOf(before) === 'crlf' && !content.includes('\r') ? fromLf(content, '\r\n') : content;
+  return detectLineEnding(before) === 'crlf' && !content.includes('\r') ? fromLf(content, '\r\n') : content;
 }

@@ -1,20 +1,19 @@
-/** How the characters of a text file are written down, as far as a mark at its beginning says; else it is UTF-8. */
-export type EncodingName = 'utf-8' | 'utf-16le' | 'utf-16be' | 'utf-32le' | 'utf-32be';
+/** The encoding of a text file by its byte order mark; UTF-8 without one. */
+type EncodingName = 'utf-8' | 'utf-16le' | 'utf-16be' | 'utf-32le' | 'utf-32be';
 
 export interface Encoding {
   readonly name: EncodingName;
-  /** The byte order mark; empty when there is none. */
+  /** The byte order mark; empty if there is none. */
   readonly mark: Uint8Array;
-  /** Bytes of the smallest unit. */
+  /** Bytes of a code unit. */
   readonly width: 1 | 2 | 4;
 }
 
-const plain: Encoding = { name: 'utf-8', mark: Uint8Array.of(), width: 1 };
-
+const plainUtf8: Encoding = { name: 'utf-8', mark: Uint8Array.of(), width: 1 };
 const markedUtf8: Encoding = { name: 'utf-8', mark: Uint8Array.of(0xef, 0xbb, 0xbf), width: 1 };
 
-/** UTF-32 first: its mark begins like that of UTF-16. */
-const marked: readonly Encoding[] = [
+/** UTF-32 comes first: its mark begins like that of UTF-16. */
+const markedEncodings: readonly Encoding[] = [
   { name: 'utf-32le', mark: Uint8Array.of(0xff, 0xfe, 0, 0), width: 4 },
   { name: 'utf-32be', mark: Uint8Array.of(0, 0, 0xfe, 0xff), width: 4 },
   markedUtf8,
@@ -22,21 +21,21 @@ const marked: readonly Encoding[] = [
   { name: 'utf-16be', mark: Uint8Array.of(0xfe, 0xff), width: 2 },
 ];
 
-/** How much of the beginning of a file is needed to tell text from anything else. */
+/** Bytes at the start of a file that are needed to tell text from binary content. */
 export const headBytes = 8192;
 
-/** Undefined for what is no text: without a mark, text has no zero bytes. */
-export function encodingOf(head: Uint8Array): Encoding | undefined {
-  const found = marked.find(({ mark }) => mark.every((byte, i) => head[i] === byte));
+/** Detects the encoding. Undefined for binary content: text without a mark has no zero bytes. */
+export function detectEncoding(head: Uint8Array): Encoding | undefined {
+  const found = markedEncodings.find(({ mark }) => mark.every((byte, i) => head[i] === byte));
   if (found !== undefined) return found;
-  return head.subarray(0, headBytes).includes(0) ? undefined : plain;
+  return head.subarray(0, headBytes).includes(0) ? undefined : plainUtf8;
 }
 
-/** Undefined when the bytes are not what the encoding allows: whatever is shown can be written again as it was. */
-export function decode(bytes: Uint8Array, { name }: Encoding): string | undefined {
+/** Decodes bytes. Undefined if they are invalid, so that every text shown can be written back unchanged. */
+export function decodeText(bytes: Uint8Array, { name }: Encoding): string | undefined {
   try {
-    if (name === 'utf-32le' || name === 'utf-32be') return decodeWide(bytes, name === 'utf-32le');
-    const swapped = name === 'utf-16be' ? swap16(bytes) : bytes;
+    if (name === 'utf-32le' || name === 'utf-32be') return decodeUtf32(bytes, name === 'utf-32le');
+    const swapped = name === 'utf-16be' ? swapBytes(bytes) : bytes;
     const decoder = new TextDecoder(name === 'utf-8' ? 'utf-8' : 'utf-16le', { fatal: true, ignoreBOM: true });
     return decoder.decode(swapped);
   } catch {
@@ -44,46 +43,43 @@ export function decode(bytes: Uint8Array, { name }: Encoding): string | undefine
   }
 }
 
-export function encode(text: string, { name, mark }: Encoding): Uint8Array {
+export function encodeText(text: string, { name, mark }: Encoding): Uint8Array {
   const body =
     name === 'utf-8'
       ? Buffer.from(text)
       : name === 'utf-16le'
         ? Buffer.from(text, 'utf16le')
         : name === 'utf-16be'
-          ? swap16(Buffer.from(text, 'utf16le'))
-          : encodeWide(text, name === 'utf-32le');
+          ? swapBytes(Buffer.from(text, 'utf16le'))
+          : encodeUtf32(text, name === 'utf-32le');
   return mark.length === 0 ? body : Buffer.concat([mark, body]);
 }
 
-/** The text of a whole file, its mark left out; undefined for what is no text. */
+/** Decodes a whole file without its mark; undefined for binary content. */
 export function decodeFile(bytes: Uint8Array): { text: string; encoding: Encoding } | undefined {
-  const encoding = encodingOf(bytes);
+  const encoding = detectEncoding(bytes);
   if (encoding === undefined) return undefined;
-  const text = decode(bytes.subarray(encoding.mark.length), encoding);
+  const text = decodeText(bytes.subarray(encoding.mark.length), encoding);
   return text === undefined ? undefined : { text, encoding };
 }
 
-/**
- * A text that begins with a mark of its own, and the encoding it goes into: the mark is written once, and the file is
- * told to have one.
- */
-export function withMark(text: string, encoding: Encoding): { text: string; encoding: Encoding } {
+/** Removes the mark at the start of a text and returns an encoding that has one, so that it is written once. */
+export function splitByteOrderMark(text: string, encoding: Encoding): { text: string; encoding: Encoding } {
   if (!text.startsWith('\ufeff')) return { text, encoding };
   return { text: text.slice(1), encoding: encoding.mark.length > 0 ? encoding : markedUtf8 };
 }
 
-/** Half a character cannot be written in any encoding. */
-export function isWhole(text: string): boolean {
+/** Whether a text has no lone surrogate, which no encoding can write. */
+export function isWellFormedText(text: string): boolean {
   return !/\p{Surrogate}/u.test(text);
 }
 
-function swap16(bytes: Uint8Array): Uint8Array {
+function swapBytes(bytes: Uint8Array): Uint8Array {
   if (bytes.length % 2 !== 0) throw new RangeError('half a unit');
   return Buffer.from(bytes).swap16();
 }
 
-function decodeWide(bytes: Uint8Array, little: boolean): string {
+function decodeUtf32(bytes: Uint8Array, little: boolean): string {
   if (bytes.length % 4 !== 0) throw new RangeError('part of a unit');
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const units = Buffer.alloc(bytes.length);
@@ -97,7 +93,7 @@ function decodeWide(bytes: Uint8Array, little: boolean): string {
   return units.toString('utf16le', 0, length);
 }
 
-function encodeWide(text: string, little: boolean): Uint8Array {
+function encodeUtf32(text: string, little: boolean): Uint8Array {
   const bytes = new Uint8Array(text.length * 4);
   const view = new DataView(bytes.buffer);
   let length = 0;

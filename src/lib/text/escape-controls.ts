@@ -1,4 +1,4 @@
-/** Text from outside must not move a terminal's cursor, hide itself or forge lines. */
+/** Escapes invisible characters: text from outside must not move a cursor, hide itself or forge lines. */
 export function escapeControls(text: string): string {
   return text.replace(
     /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,

@@ -1,6 +1,6 @@
 /**
- * One spelling for all that some file system takes for the same name: case, composed or not, wide or narrow, with
- * characters that nobody sees.
+ * Folds a name to one spelling for all that some file system treats as equal: letter case, composed or decomposed, wide
+ * or narrow, with invisible characters.
  */
 export function foldName(text: string): string {
   if (/^[\x20-\x7e]*$/.test(text)) return text.toLowerCase();

@@ -1,4 +1,4 @@
-/** Lines `[start, end)` of the one text that stand in place of lines `[from, to)` of the other. */
+/** Lines `[start, end)` of the new text that replace lines `[from, to)` of the old one. */
 export interface Hunk {
   readonly from: number;
   readonly to: number;
@@ -6,38 +6,38 @@ export interface Hunk {
   readonly end: number;
 }
 
-/** Beyond this many differing lines the search for the shortest way costs more than it tells. */
-const mostSteps = 1500;
-/** Each step may look at every line, so there are fewer where there are very many. */
-const mostWork = 20_000_000;
+/** Beyond this many differing lines the search for the shortest diff costs more than it is worth. */
+const maxSteps = 1500;
+/** Each step may visit every line, so very long texts get fewer steps. */
+const maxWork = 20_000_000;
 
-/** Each line with its line break, so that a last one without differs from one with. */
-export function linesOf(text: string): string[] {
+/** Splits a text into lines with their line breaks, so that a last line without one differs. */
+export function splitLines(text: string): string[] {
   return text === '' ? [] : (text.match(/[^\n]*\n|[^\n]+$/g) as string[]);
 }
 
-/** Where two texts differ, in order, by as few lines as can be (Myers); where all differs too much, in one piece. */
-export function differences(old: readonly string[], fresh: readonly string[]): Hunk[] {
+/** Finds the shortest list of differences, in order (Myers). If the texts differ too much, returns one hunk. */
+export function diffLines(old: readonly string[], fresh: readonly string[]): Hunk[] {
   let head = 0;
   while (head < old.length && head < fresh.length && old[head] === fresh[head]) head++;
   let tail = 0;
-  const most = Math.min(old.length, fresh.length) - head;
-  while (tail < most && old[old.length - 1 - tail] === fresh[fresh.length - 1 - tail]) tail++;
+  const limit = Math.min(old.length, fresh.length) - head;
+  while (tail < limit && old[old.length - 1 - tail] === fresh[fresh.length - 1 - tail]) tail++;
   const [from, to] = [head, old.length - tail];
   const [start, end] = [head, fresh.length - tail];
   if (from === to && start === end) return [];
   if (from === to || start === end) return [{ from, to, start, end }];
-  const path = shortestPath(numbered(old.slice(from, to), fresh.slice(start, end)));
-  return path === undefined ? [{ from, to, start, end }] : hunksOf(path, from, start);
+  const path = findShortestPath(numberLines(old.slice(from, to), fresh.slice(start, end)));
+  return path === undefined ? [{ from, to, start, end }] : toHunks(path, from, start);
 }
 
-interface Numbered {
+interface NumberedLines {
   readonly a: Int32Array;
   readonly b: Int32Array;
 }
 
-/** Equal lines get equal numbers, which compare faster than long texts. */
-function numbered(old: readonly string[], fresh: readonly string[]): Numbered {
+/** Gives equal lines equal numbers, which compare faster than long texts. */
+function numberLines(old: readonly string[], fresh: readonly string[]): NumberedLines {
   const numbers = new Map<string, number>();
   const number = (line: string): number => {
     const known = numbers.get(line) ?? numbers.size;
@@ -47,57 +47,57 @@ function numbered(old: readonly string[], fresh: readonly string[]): Numbered {
   return { a: Int32Array.from(old, number), b: Int32Array.from(fresh, number) };
 }
 
-type Step = readonly [x: number, y: number];
+type PathStep = readonly [x: number, y: number];
 
-/** The corners of the way from one text to the other, last one first; undefined when it is too long. */
-function shortestPath({ a, b }: Numbered): Step[] | undefined {
+/** Finds the corners of the shortest edit path, last one first; undefined if it is too long. */
+function findShortestPath({ a, b }: NumberedLines): PathStep[] | undefined {
   const [n, m] = [a.length, b.length];
-  const limit = Math.min(n + m, mostSteps, Math.floor(mostWork / (n + m)));
+  const limit = Math.min(n + m, maxSteps, Math.floor(maxWork / (n + m)));
   const reach = new Int32Array(2 * limit + 3);
   const offset = limit + 1;
   const trace: Int32Array[] = [];
   for (let d = 0; d <= limit; d++) {
     for (let k = -d; k <= d; k += 2) {
-      const down = k === -d || (k !== d && at(reach, offset + k - 1) < at(reach, offset + k + 1));
-      let x = down ? at(reach, offset + k + 1) : at(reach, offset + k - 1) + 1;
+      const down = k === -d || (k !== d && valueAt(reach, offset + k - 1) < valueAt(reach, offset + k + 1));
+      let x = down ? valueAt(reach, offset + k + 1) : valueAt(reach, offset + k - 1) + 1;
       let y = x - k;
       while (x < n && y < m && a[x] === b[y]) {
         x++;
         y++;
       }
       reach[offset + k] = x;
-      if (x >= n && y >= m) return back(trace, d, n, m);
+      if (x >= n && y >= m) return tracePath(trace, d, n, m);
     }
     trace.push(reach.slice(offset - d - 1, offset + d + 2));
   }
   return undefined;
 }
 
-function back(trace: readonly Int32Array[], steps: number, n: number, m: number): Step[] {
-  const path: Step[] = [[n, m]];
+function tracePath(trace: readonly Int32Array[], steps: number, n: number, m: number): PathStep[] {
+  const path: PathStep[] = [[n, m]];
   let [x, y] = [n, m];
   for (let d = steps; d > 0; d--) {
     const reach = trace[d - 1] as Int32Array;
-    const reached = (k: number): number => at(reach, k + d);
+    const reached = (k: number): number => valueAt(reach, k + d);
     const k = x - y;
     const down = k === -d || (k !== d && reached(k - 1) < reached(k + 1));
     const before = down ? k + 1 : k - 1;
     x = reached(before);
     y = x - before;
-    // Where the single step of this round was made, and where it began.
+    // Where the single step of this round ended, and where it began.
     path.push(down ? [x, y + 1] : [x + 1, y], [x, y]);
   }
   return path;
 }
 
-function at(array: Int32Array, index: number): number {
+function valueAt(array: Int32Array, index: number): number {
   return array[index] ?? -1;
 }
 
-function hunksOf(path: readonly Step[], from: number, start: number): Hunk[] {
+function toHunks(path: readonly PathStep[], from: number, start: number): Hunk[] {
   const hunks: { from: number; to: number; start: number; end: number }[] = [];
   for (let i = path.length - 1; i > 0; i -= 2) {
-    const [[x, y], [toX, toY]] = [path[i] as Step, path[i - 1] as Step];
+    const [[x, y], [toX, toY]] = [path[i] as PathStep, path[i - 1] as PathStep];
     const last = hunks.at(-1);
     if (last !== undefined && last.to === from + x && last.end === start + y) {
       last.to = from + toX;
@@ -105,4 +105,56 @@ function hunksOf(path: readonly Step[], from: number, start: number): Hunk[] {
     } else hunks.push({ from: from + x, to: from + toX, start: start + y, end: start + toY });
   }
   return hunks;
+}
+
+/** Merges two changed versions of a text; undefined if both changed the same or adjacent lines differently. */
+export function mergeLines(base: string, ours: string, theirs: string): string | undefined {
+  const [old, one, other] = [splitLines(base), splitLines(ours), splitLines(theirs)];
+  const [mine, yours] = [diffLines(old, one), diffLines(old, other)];
+  // Collects slices, not lines: a file may have more lines than a call can have arguments.
+  const merged: string[][] = [];
+  let [i, j, done] = [0, 0, 0];
+  while (i < mine.length || j < yours.length) {
+    const [first, last] = [i, j];
+    let [from, to] = [Number.POSITIVE_INFINITY, -1];
+    // Overlapping and adjacent hunks form one region.
+    for (;;) {
+      const next = [mine[i], yours[j]].filter((hunk) => hunk !== undefined && (to === -1 || hunk.from <= to)) as Hunk[];
+      const hunk = next.sort((a, b) => a.from - b.from)[0];
+      if (hunk === undefined) break;
+      from = Math.min(from, hunk.from);
+      to = Math.max(to, hunk.to);
+      if (hunk === mine[i]) i++;
+      else j++;
+    }
+    merged.push(old.slice(done, from));
+    done = to;
+    const a = takeRegion(one, mine.slice(first, i), from, to, countShift(mine, first));
+    const b = takeRegion(other, yours.slice(last, j), from, to, countShift(yours, last));
+    if (last === j) merged.push(a);
+    else if (first === i) merged.push(b);
+    else if (a.join('') === b.join('')) merged.push(a);
+    else return undefined;
+  }
+  merged.push(old.slice(done));
+  return merged.flat().join('');
+}
+
+/** Returns how far lines are shifted in the new text before this hunk. */
+function countShift(hunks: readonly Hunk[], index: number): number {
+  const before = hunks[index - 1];
+  return before === undefined ? 0 : before.end - before.to;
+}
+
+/** Returns the lines that replace `[from, to)` of the old text. */
+function takeRegion(
+  lines: readonly string[],
+  hunks: readonly Hunk[],
+  from: number,
+  to: number,
+  shift: number,
+): string[] {
+  const last = hunks.at(-1);
+  const after = last === undefined ? shift : last.end - last.to;
+  return lines.slice(from + shift, to + after);
 }

@@ -1,17 +1,17 @@
-const images: readonly { readonly type: string; readonly fits: (head: Buffer) => boolean }[] = [
-  { type: 'image/png', fits: (head) => begins(head, '\x89PNG\r\n\x1a\n') },
-  { type: 'image/jpeg', fits: (head) => begins(head, '\xff\xd8\xff') },
-  { type: 'image/gif', fits: (head) => begins(head, 'GIF87a') || begins(head, 'GIF89a') },
-  { type: 'image/webp', fits: (head) => begins(head, 'RIFF') && head.toString('latin1', 8, 12) === 'WEBP' },
+const imageTypes: readonly { readonly type: string; readonly fits: (head: Buffer) => boolean }[] = [
+  { type: 'image/png', fits: (head) => hasPrefix(head, '\x89PNG\r\n\x1a\n') },
+  { type: 'image/jpeg', fits: (head) => hasPrefix(head, '\xff\xd8\xff') },
+  { type: 'image/gif', fits: (head) => hasPrefix(head, 'GIF87a') || hasPrefix(head, 'GIF89a') },
+  { type: 'image/webp', fits: (head) => hasPrefix(head, 'RIFF') && head.toString('latin1', 8, 12) === 'WEBP' },
 ];
 
-/** Images that models can look at, told by how they begin: names say little. */
-export function imageType(head: Uint8Array): string | undefined {
+/** Detects images that models can read by their first bytes, since names are unreliable. */
+export function detectImageType(head: Uint8Array): string | undefined {
   const bytes = Buffer.from(head.buffer, head.byteOffset, Math.min(head.byteLength, 16));
-  return images.find(({ fits }) => fits(bytes))?.type;
+  return imageTypes.find(({ fits }) => fits(bytes))?.type;
 }
 
-const others: readonly (readonly [string, string])[] = [
+const binaryTypes: readonly (readonly [string, string])[] = [
   ['%PDF-', 'application/pdf'],
   ['PK\x03\x04', 'application/zip'],
   ['\x1f\x8b', 'application/gzip'],
@@ -20,7 +20,7 @@ const others: readonly (readonly [string, string])[] = [
   ['SQLite format 3\0', 'application/vnd.sqlite3'],
 ];
 
-const byEnding: ReadonlyMap<string, string> = new Map([
+const textTypes: ReadonlyMap<string, string> = new Map([
   ['css', 'text/css'],
   ['csv', 'text/csv'],
   ['html', 'text/html'],
@@ -37,12 +37,16 @@ const byEnding: ReadonlyMap<string, string> = new Map([
   ['yml', 'application/yaml'],
 ]);
 
-export function mediaType(name: string, head: Uint8Array, isText: boolean): string {
-  if (isText) return byEnding.get(/\.([^./]+)$/.exec(name)?.[1]?.toLowerCase() ?? '') ?? 'text/plain';
+export function detectMediaType(name: string, head: Uint8Array, isText: boolean): string {
+  if (isText) return textTypes.get(/\.([^./]+)$/.exec(name)?.[1]?.toLowerCase() ?? '') ?? 'text/plain';
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
-  return imageType(head) ?? others.find(([beginning]) => begins(bytes, beginning))?.[1] ?? 'application/octet-stream';
+  return (
+    detectImageType(head) ??
+    binaryTypes.find(([beginning]) => hasPrefix(bytes, beginning))?.[1] ??
+    'application/octet-stream'
+  );
 }
 
-function begins(bytes: Buffer, beginning: string): boolean {
+function hasPrefix(bytes: Buffer, beginning: string): boolean {
   return bytes.toString('latin1', 0, beginning.length) === beginning;
 }

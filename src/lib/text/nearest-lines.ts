@@ -1,86 +1,86 @@
-export interface NearLine {
+interface NearLine {
   readonly line: number;
-  /** What the file has there, and what was sought instead, from a little before where they part. */
+  /** The text of the file and the sought text, from shortly before the first difference. */
   readonly has: string;
   readonly sought: string;
 }
 
-const mostWanted = 200;
-/** How much of a text is looked at. */
-export const mostCharacters = 1_000_000;
-const longest = 200;
-const shownLength = 100;
-const likeEnough = 0.6;
+const maxSoughtLines = 200;
+/** Length of the part of a text that is searched. */
+export const maxSearchedCharacters = 1_000_000;
+const maxLineLength = 200;
+const maxExcerptLength = 100;
+const minSimilarity = 0.6;
 
 /**
- * Where in a text something like the sought lines is. Only a hint for a person or a model, so it is bounded rather than
- * complete: it looks at the first megabyte, at the first lines sought, and at the beginnings of lines.
+ * Finds lines similar to the sought ones. It is only a hint for a person or a model, so it is bounded rather than
+ * complete: it reads the first megabyte, the first sought lines, and the beginnings of lines.
  */
-export function nearestLines(text: string, sought: string, most = 3): NearLine[] {
-  const lines = text.slice(0, mostCharacters).split('\n');
-  const wanted = sought.split('\n', mostWanted);
-  const byVotes = votedPlaces(lines, wanted, most);
-  const places = byVotes.length > 0 ? byVotes : similarPlaces(lines, wanted, most);
-  return places.map((first) => firstDifference(lines, wanted, first));
+export function findNearestLines(text: string, sought: string, limit = 3): NearLine[] {
+  const lines = text.slice(0, maxSearchedCharacters).split('\n');
+  const wanted = sought.split('\n', maxSoughtLines);
+  const byVotes = findByVotes(lines, wanted, limit);
+  const places = byVotes.length > 0 ? byVotes : findBySimilarity(lines, wanted, limit);
+  return places.map((first) => findFirstDifference(lines, wanted, first));
 }
 
-/** Lines that are the same but for blanks around them speak for the place where the whole would begin. */
-function votedPlaces(lines: readonly string[], wanted: readonly string[], most: number): number[] {
+/** Finds places by votes: a line that equals a sought one, but for blanks, votes for where the whole would begin. */
+function findByVotes(lines: readonly string[], wanted: readonly string[], limit: number): number[] {
   const indexOf = new Map<string, number>();
   wanted.forEach((line, i) => {
-    const core = coreOf(line);
+    const core = trimLine(line);
     if (core.length > 3 && !indexOf.has(core)) indexOf.set(core, i);
   });
   const votes = new Map<number, number>();
   lines.forEach((line, i) => {
-    const at = indexOf.get(coreOf(line));
-    if (at !== undefined) votes.set(i - at, (votes.get(i - at) ?? 0) + coreOf(line).length);
+    const at = indexOf.get(trimLine(line));
+    if (at !== undefined) votes.set(i - at, (votes.get(i - at) ?? 0) + trimLine(line).length);
   });
-  return best(votes, most).filter((place) => place >= 0);
+  return pickBest(votes, limit).filter((place) => place >= 0);
 }
 
-/** Failing that, lines that share most pairs of letters with the longest one sought. */
-function similarPlaces(lines: readonly string[], wanted: readonly string[], most: number): number[] {
-  const cores = wanted.map(coreOf);
-  const longestOne = cores.reduce((a, b) => (b.length > a.length ? b : a), '');
-  const at = cores.indexOf(longestOne);
-  if (longestOne.length < 4) return [];
-  const pairs = pairsOf(longestOne);
+/** Finds lines that share most letter pairs with the longest sought one. */
+function findBySimilarity(lines: readonly string[], wanted: readonly string[], limit: number): number[] {
+  const cores = wanted.map(trimLine);
+  const anchor = cores.reduce((a, b) => (b.length > a.length ? b : a), '');
+  const at = cores.indexOf(anchor);
+  if (anchor.length < 4) return [];
+  const pairs = collectLetterPairs(anchor);
   const scores = new Map<number, number>();
   lines.forEach((line, i) => {
-    const core = coreOf(line);
-    if (core.length < longestOne.length / 2 || core.length > longestOne.length * 2) return;
-    const others = pairsOf(core);
+    const core = trimLine(line);
+    if (core.length < anchor.length / 2 || core.length > anchor.length * 2) return;
+    const others = collectLetterPairs(core);
     let shared = 0;
     for (const pair of others) if (pairs.has(pair)) shared++;
     const score = (2 * shared) / (pairs.size + others.size);
-    if (score >= likeEnough && i >= at) scores.set(i - at, score);
+    if (score >= minSimilarity && i >= at) scores.set(i - at, score);
   });
-  return best(scores, most);
+  return pickBest(scores, limit);
 }
 
-function coreOf(line: string): string {
-  return line.slice(0, longest).trim();
+function trimLine(line: string): string {
+  return line.slice(0, maxLineLength).trim();
 }
 
-function pairsOf(text: string): Set<number> {
+function collectLetterPairs(text: string): Set<number> {
   const pairs = new Set<number>();
   for (let i = 1; i < text.length; i++) pairs.add(text.charCodeAt(i - 1) * 65_536 + text.charCodeAt(i));
   return pairs;
 }
 
-function best(scores: ReadonlyMap<number, number>, most: number): number[] {
+function pickBest(scores: ReadonlyMap<number, number>, limit: number): number[] {
   const top: [number, number][] = [];
   for (const entry of scores) {
-    if (top.length === most && entry[1] <= (top.at(-1) as [number, number])[1]) continue;
+    if (top.length === limit && entry[1] <= (top.at(-1) as [number, number])[1]) continue;
     top.push(entry);
     top.sort((a, b) => b[1] - a[1] || a[0] - b[0]);
-    if (top.length > most) top.pop();
+    if (top.length > limit) top.pop();
   }
   return top.map(([place]) => place);
 }
 
-function firstDifference(lines: readonly string[], wanted: readonly string[], first: number): NearLine {
+function findFirstDifference(lines: readonly string[], wanted: readonly string[], first: number): NearLine {
   const differs = wanted.findIndex((line, i) => {
     const there = lines[first + i];
     // The sought text may begin and end within a line.
@@ -92,11 +92,11 @@ function firstDifference(lines: readonly string[], wanted: readonly string[], fi
   const sought = wanted[at] ?? '';
   let same = 0;
   while (same < has.length && has[same] === sought[same]) same++;
-  const from = same > shownLength / 2 ? same - 20 : 0;
-  return { line: first + at + 1, has: part(has, from), sought: part(sought, from) };
+  const from = same > maxExcerptLength / 2 ? same - 20 : 0;
+  return { line: first + at + 1, has: excerptLine(has, from), sought: excerptLine(sought, from) };
 }
 
-function part(line: string, from: number): string {
-  const end = from + shownLength;
+function excerptLine(line: string, from: number): string {
+  const end = from + maxExcerptLength;
   return `${from > 0 ? '…' : ''}${line.slice(from, end)}${line.length > end ? '…' : ''}`;
 }

@@ -1,44 +1,45 @@
-import { differences, type Hunk, linesOf } from './line-diff.ts';
+import { diffLines, type Hunk, splitLines } from './line-diff.ts';
 import { countLines } from './line-endings.ts';
 
-export interface Hunks {
-  /** The hunks, as `git apply` and `patch` take them; without the lines that name the files. */
+interface UnifiedHunks {
+  /** The hunks, as `git apply` and `patch` read them, without the lines that name the files. */
   readonly text: string;
   readonly added: number;
   readonly removed: number;
 }
 
-export interface Diff extends Omit<Hunks, 'text'> {
-  /** Null where it would be longer than is of use to anybody. */
+interface TextDiff extends Omit<UnifiedHunks, 'text'> {
+  /** Null if it would be too long to be useful. */
   readonly text: string | null;
 }
 
-const context = 3;
-/** Beyond these the part that differs is only counted. */
-const mostCompared = 1_000_000;
-const mostLines = 100_000;
-const mostShown = 262_144;
+const contextLines = 3;
+/** Beyond these limits lines are only counted. */
+const maxComparedCharacters = 1_000_000;
+const maxLines = 100_000;
+const maxDiffLength = 262_144;
 
-/** What became of a file, with its name, for somebody who looks at it now. */
-export function shownDiff(path: string, before: string, after: string): Diff {
+/** Formats the change of a file, with its name, for display. */
+export function formatFileDiff(path: string, before: string, after: string): TextDiff {
   if (before === after) return { text: '', added: 0, removed: 0 };
-  const { old, fresh, skipped } = between(before, after);
+  const { old, fresh, skipped } = trimCommonLines(before, after);
   const [added, removed] = [countLines(fresh), countLines(old)];
-  if (old.length + fresh.length > mostCompared || added + removed > mostLines) return { text: null, added, removed };
-  const { text, ...counted } = hunksOf(old, fresh, skipped);
-  const whole = `--- ${quotedName(`a/${path}`)}\n+++ ${quotedName(`b/${path}`)}\n${text}`;
-  return { text: whole.length > mostShown ? null : whole, ...counted };
+  if (old.length + fresh.length > maxComparedCharacters || added + removed > maxLines)
+    return { text: null, added, removed };
+  const { text, ...counted } = formatHunks(old, fresh, skipped);
+  const whole = `--- ${quoteFileName(`a/${path}`)}\n+++ ${quoteFileName(`b/${path}`)}\n${text}`;
+  return { text: whole.length > maxDiffLength ? null : whole, ...counted };
 }
 
-export function unifiedDiff(before: string, after: string): Hunks {
-  const { old, fresh, skipped } = between(before, after);
-  return hunksOf(old, fresh, skipped);
+export function formatUnifiedDiff(before: string, after: string): UnifiedHunks {
+  const { old, fresh, skipped } = trimCommonLines(before, after);
+  return formatHunks(old, fresh, skipped);
 }
 
-/** The parts between what both begin and end with, whole lines: of large files they are mostly small. */
-function between(before: string, after: string) {
-  const head = alikeAtStart(before, after);
-  const tail = alikeAtEnd(before, after, head);
+/** Removes the common whole lines at both ends: in large files, changes are mostly small. */
+function trimCommonLines(before: string, after: string) {
+  const head = countCommonStart(before, after);
+  const tail = countCommonEnd(before, after, head);
   return {
     old: before.slice(head, before.length - tail),
     fresh: after.slice(head, after.length - tail),
@@ -46,90 +47,94 @@ function between(before: string, after: string) {
   };
 }
 
-function hunksOf(before: string, after: string, skipped: number): Hunks {
-  const [old, fresh] = [linesOf(before), linesOf(after)];
-  const hunks = differences(old, fresh);
+function formatHunks(before: string, after: string, skipped: number): UnifiedHunks {
+  const [old, fresh] = [splitLines(before), splitLines(after)];
+  const hunks = diffLines(old, fresh);
   const added = hunks.reduce((sum, { start, end }) => sum + end - start, 0);
   const removed = hunks.reduce((sum, { from, to }) => sum + to - from, 0);
-  const text = grouped(hunks).map((group) => oneGroup(old, fresh, group, skipped));
+  const text = groupHunks(hunks).map((group) => formatGroup(old, fresh, group, skipped));
   return { text: text.join(''), added, removed };
 }
 
-/** Hunks whose context would overlap are shown together. */
-function grouped(hunks: readonly Hunk[]): Hunk[][] {
+/** Groups hunks whose context would overlap. */
+function groupHunks(hunks: readonly Hunk[]): Hunk[][] {
   const groups: Hunk[][] = [];
   for (const hunk of hunks) {
     const before = groups.at(-1)?.at(-1);
-    if (before !== undefined && hunk.from - before.to <= 2 * context) groups.at(-1)?.push(hunk);
+    if (before !== undefined && hunk.from - before.to <= 2 * contextLines) groups.at(-1)?.push(hunk);
     else groups.push([hunk]);
   }
   return groups;
 }
 
-function oneGroup(old: readonly string[], fresh: readonly string[], hunks: readonly Hunk[], skipped: number): string {
+function formatGroup(
+  old: readonly string[],
+  fresh: readonly string[],
+  hunks: readonly Hunk[],
+  skipped: number,
+): string {
   const [first, last] = [hunks[0] as Hunk, hunks.at(-1) as Hunk];
-  const lead = Math.min(context, first.from);
-  const trail = Math.min(context, old.length - last.to);
+  const lead = Math.min(contextLines, first.from);
+  const trail = Math.min(contextLines, old.length - last.to);
   const lines: string[] = [];
-  const say = (sign: string, from: readonly string[], start: number, end: number): void => {
+  const addLines = (sign: string, from: readonly string[], start: number, end: number): void => {
     for (const line of from.slice(start, end)) {
       lines.push(line.endsWith('\n') ? sign + line : `${sign}${line}\n\\ No newline at end of file\n`);
     }
   };
   let done = first.from - lead;
   for (const { from, to, start, end } of hunks) {
-    say(' ', old, done, from);
-    say('-', old, from, to);
-    say('+', fresh, start, end);
+    addLines(' ', old, done, from);
+    addLines('-', old, from, to);
+    addLines('+', fresh, start, end);
     done = to;
   }
-  say(' ', old, done, last.to + trail);
-  const before = range('-', skipped + first.from - lead, skipped + last.to + trail);
-  const after = range('+', skipped + first.start - lead, skipped + last.end + trail);
+  addLines(' ', old, done, last.to + trail);
+  const before = formatRange('-', skipped + first.from - lead, skipped + last.to + trail);
+  const after = formatRange('+', skipped + first.start - lead, skipped + last.end + trail);
   return `@@ ${before} ${after} @@\n${lines.join('')}`;
 }
 
-/** Counted from one, except where there are none. */
-function range(sign: string, start: number, end: number): string {
+/** Formats a range of lines, counted from one unless it is empty. */
+function formatRange(sign: string, start: number, end: number): string {
   const count = end - start;
   const first = count === 0 ? start : start + 1;
   return count === 1 ? `${sign}${first}` : `${sign}${first},${count}`;
 }
 
 const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\t': '\\t', '\r': '\\r', '"': '\\"', '\\': '\\\\' };
+/** Characters that end a line, are invisible, or change the text direction. */
+const unsafeCharacter = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}"\\]/u;
 
-/** What ends a line, cannot be seen, or turns the direction of what follows. */
-const mistakable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}"\\]/u;
-
-/** As git writes names in which something could be mistaken. */
-export function quotedName(name: string): string {
-  if (!mistakable.test(name)) return name;
-  const escaped = name.replace(new RegExp(mistakable, 'gu'), (character) => {
+/** Quotes a file name as git does, if it has such characters. */
+export function quoteFileName(name: string): string {
+  if (!unsafeCharacter.test(name)) return name;
+  const escaped = name.replace(new RegExp(unsafeCharacter, 'gu'), (character) => {
     const bytes = [...Buffer.from(character)].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`);
     return escapes[character] ?? bytes.join('');
   });
   return `"${escaped}"`;
 }
 
-/** Without the lines that are shown around a difference. */
-function alikeAtStart(a: string, b: string): number {
-  const most = Math.min(a.length, b.length);
+/** Returns the length of the common start, without the context lines before the first difference. */
+function countCommonStart(a: string, b: string): number {
+  const limit = Math.min(a.length, b.length);
   let same = 0;
-  while (same < most && a.charCodeAt(same) === b.charCodeAt(same)) same++;
+  while (same < limit && a.charCodeAt(same) === b.charCodeAt(same)) same++;
   let start = same;
-  for (let lines = 0; lines <= context && start > 0; lines++) {
+  for (let lines = 0; lines <= contextLines && start > 0; lines++) {
     const last = start - (lines === 0 ? 1 : 2);
     start = last < 0 ? 0 : a.lastIndexOf('\n', last) + 1;
   }
   return start;
 }
 
-function alikeAtEnd(a: string, b: string, head: number): number {
-  const most = Math.min(a.length, b.length) - head;
+function countCommonEnd(a: string, b: string, head: number): number {
+  const limit = Math.min(a.length, b.length) - head;
   let same = 0;
-  while (same < most && a.charCodeAt(a.length - 1 - same) === b.charCodeAt(b.length - 1 - same)) same++;
+  while (same < limit && a.charCodeAt(a.length - 1 - same) === b.charCodeAt(b.length - 1 - same)) same++;
   let end = a.length - same;
-  for (let lines = 0; lines <= context && end < a.length; lines++) {
+  for (let lines = 0; lines <= contextLines && end < a.length; lines++) {
     const found = a.indexOf('\n', end);
     end = found === -1 ? a.length : found + 1;
   }

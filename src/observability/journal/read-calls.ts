@@ -1,9 +1,9 @@
 import { open } from 'node:fs/promises';
 
-/** An exchange as the journal has it. */
+/** An exchange as the journal recorded it. */
 export interface RecordedCall {
   readonly at: string;
-  /** Its correlation id. */
+  /** The correlation id. */
   readonly id: string;
   readonly server: string;
   readonly method: string;
@@ -22,40 +22,40 @@ export interface RecordedCall {
 
 export interface CallsPage {
   readonly calls: readonly RecordedCall[];
-  /** Where to go on with older ones; null when there are none left. A page may be empty and not the last. */
+  /** The cursor for older calls; null if there are none left. A page may be empty and not the last. */
   readonly next: string | null;
 }
 
-export interface CallsWanted {
+export interface CallsQuery {
   readonly limit: number;
-  /** `next` of the page before. */
+  /** `next` of the previous page. */
   readonly before?: string | undefined;
 }
 
-const shown = [
+const callFields = [
   ...['id', 'server', 'method', 'name', 'outcome', 'rule', 'entrance', 'era', 'workspaceId', 'cached', 'traceId'],
   ...['ms', 'bytesIn', 'bytesOut'],
 ];
 const pieceBytes = 65_536;
-/** A journal may be larger than anybody wants to wait for: so much of it is looked through for one page. */
-const mostBytes = 16 << 20;
-/** No entry is so long; a file that holds one is not ours to understand. */
-const longestLine = 1 << 20;
+/** Limit of bytes that are searched for one page: a journal may be very large. */
+const maxPageBytes = 16 << 20;
+/** No entry is so long; a file with a longer line is not one of ours. */
+const maxLineBytes = 1 << 20;
 const newLine = 10;
 
-/** The calls of a session, the newest first, read from the end of the file. */
+/** Reads the calls of a session, newest first, from the end of the file. */
 export async function readCalls(
   file: string,
   sessionId: string,
-  { limit, before }: CallsWanted,
-  most = mostBytes,
+  { limit, before }: CallsQuery,
+  limitBytes = maxPageBytes,
 ): Promise<CallsPage> {
   const handle = await open(file, 'r');
   try {
     const { size } = await handle.stat();
     let end = Math.min(before === undefined ? size : Number(before), size);
-    const stop = Math.max(0, end - most);
-    // Lines are looked at as bytes: one session's are few among many, and only those are read.
+    const stop = Math.max(0, end - limitBytes);
+    // Lines are compared as bytes: those of one session are few, and only they are parsed.
     const mark = Buffer.from(`"sessionId":${JSON.stringify(sessionId)}`);
     const calls: RecordedCall[] = [];
     let rest: Buffer = Buffer.alloc(0);
@@ -66,39 +66,39 @@ export async function readCalls(
       if (bytesRead < piece.length) break;
       const text = Buffer.concat([piece, rest]);
       let lineEnd = text.length;
-      // Where a line begins is known once the end of the one before it is seen, or the file's own beginning.
+      // The start of a line is known once the end of the previous line, or the start of the file, is seen.
       for (;;) {
         const cut = lineEnd === 0 ? -1 : text.lastIndexOf(newLine, lineEnd - 1);
         if (cut === -1 && from > 0) break;
-        const call = callIn(text.subarray(cut + 1, lineEnd), mark, sessionId);
+        const call = parseCall(text.subarray(cut + 1, lineEnd), mark, sessionId);
         if (call !== undefined) calls.push(call);
-        if (calls.length === limit) return { calls, next: cursorAt(from + cut + 1) };
+        if (calls.length === limit) return { calls, next: createCursor(from + cut + 1) };
         if (cut === -1) break;
         lineEnd = cut;
       }
-      rest = from === 0 || lineEnd > longestLine ? Buffer.alloc(0) : Buffer.from(text.subarray(0, lineEnd));
+      rest = from === 0 || lineEnd > maxLineBytes ? Buffer.alloc(0) : Buffer.from(text.subarray(0, lineEnd));
       end = from;
     }
-    return { calls, next: cursorAt(end + rest.length) };
+    return { calls, next: createCursor(end + rest.length) };
   } finally {
     await handle.close();
   }
 }
 
-/** All that lies before this place is still to be looked at. */
-function cursorAt(place: number): string | null {
-  return place === 0 ? null : String(place);
+/** Creates the cursor of a position. Everything before it is still to be searched. */
+function createCursor(offset: number): string | null {
+  return offset === 0 ? null : String(offset);
 }
 
-function callIn(line: Buffer, mark: Buffer, sessionId: string): RecordedCall | undefined {
+function parseCall(line: Buffer, mark: Buffer, sessionId: string): RecordedCall | undefined {
   if (line.indexOf(mark) === -1) return undefined;
   try {
     const entry = JSON.parse(line.toString('utf8')) as Readonly<Record<string, unknown>>;
     if (entry['kind'] !== 'call' || entry['sessionId'] !== sessionId) return undefined;
-    const facts = shown.filter((name) => entry[name] !== undefined).map((name) => [name, entry[name]]);
-    return { at: entry['time'], ...Object.fromEntries(facts) } as RecordedCall;
+    const fields = callFields.filter((name) => entry[name] !== undefined).map((name) => [name, entry[name]]);
+    return { at: entry['time'], ...Object.fromEntries(fields) } as RecordedCall;
   } catch {
-    // Cut off by a crash.
+    // The line was cut off by a crash.
     return undefined;
   }
 }

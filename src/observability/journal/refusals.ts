@@ -1,6 +1,6 @@
 import type { Journal } from './journal.ts';
 
-/** What was refused at an entrance, before it became a call. */
+/** The kinds of refusals at an entrance, before a request became a call. */
 export type RefusalEvent =
   | 'credential'
   | 'admin'
@@ -20,8 +20,8 @@ export type RefusalEvent =
   | 'login'
   | 'call';
 
-/** One refusal. Whoever is known by a credential is named; of everybody else there is the address. */
-export interface Refusal {
+/** One refusal. A caller with a credential is named; for any other there is the address. */
+export interface EntranceRefusal {
   readonly event: RefusalEvent;
   readonly entrance: 'http' | 'stdio' | 'control';
   readonly status?: number | undefined;
@@ -36,20 +36,20 @@ export interface Refusal {
   readonly keyId?: string | undefined;
 }
 
-/** A call, or another request, that was refused before it was counted. */
-export function refusedCall(
-  { sessionId, userId, keyId }: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>,
-  entrance: Refusal['entrance'],
+/** Creates the refusal of a call, or another request, before it was counted. */
+export function createCallRefusal(
+  { sessionId, userId, keyId }: Pick<EntranceRefusal, 'sessionId' | 'userId' | 'keyId'>,
+  entrance: EntranceRefusal['entrance'],
   code: string,
-): Refusal {
+): EntranceRefusal {
   return { event: 'call', entrance, code, sessionId, userId, keyId };
 }
 
-export interface Refusals {
-  record(refusal: Refusal): void;
-  /** Whether there is a line for it, which somebody else writes; else it is counted. */
-  admit(refusal: Refusal): boolean;
-  /** Writes how many were left out so far. */
+export interface RefusalJournal {
+  record(refusal: EntranceRefusal): void;
+  /** Whether the refusal gets a line, which the caller writes; otherwise it is counted. */
+  admit(refusal: EntranceRefusal): boolean;
+  /** Writes how many lines were omitted so far. */
   close(): void;
 }
 
@@ -58,30 +58,30 @@ interface Bucket {
   at: number;
 }
 
-interface LeftOut {
-  readonly refusal: Refusal;
+interface OmittedRefusals {
+  readonly refusal: EntranceRefusal;
   further: number;
 }
 
 const burst = 10;
 const everyMs = 10_000;
-/** Strangers share this one as well: whoever has many addresses gets no more lines. */
+/** Bucket of all callers without a credential: more addresses give no more lines. */
 const strangersBurst = 50;
 const strangersEveryMs = 500;
 const maxBuckets = 1000;
-const maxText = 200;
+const maxTextLength = 200;
 
 /**
- * Every refusal counts, and not each has a line: whoever is refused decides how often, and must not fill the disk. Of
- * one kind and one caller there are ten lines, then one every ten seconds. What is left out is told as a number.
+ * Creates the journal of refusals. Each refusal counts, but not each gets a line, since callers could fill the disk.
+ * One kind and one caller get ten lines, then one every ten seconds. The number of omitted lines is recorded.
  */
-export function createRefusals(journal: Pick<Journal, 'record'>, now = () => performance.now()): Refusals {
+export function createRefusalJournal(journal: Pick<Journal, 'record'>, now = () => performance.now()): RefusalJournal {
   const buckets = new Map<string, Bucket>();
-  const leftOut = new Map<string, LeftOut>();
+  const omitted = new Map<string, OmittedRefusals>();
   const strangers: Bucket = { lines: strangersBurst, at: now() };
   let timer: NodeJS.Timeout | undefined;
 
-  function bucketOf(key: string): Bucket {
+  function findBucket(key: string): Bucket {
     const known = buckets.get(key);
     if (known !== undefined) return known;
     if (buckets.size >= maxBuckets) buckets.delete(buckets.keys().next().value as string);
@@ -90,17 +90,17 @@ export function createRefusals(journal: Pick<Journal, 'record'>, now = () => per
     return fresh;
   }
 
-  function hasRoom(bucket: Bucket, most: number, every: number): boolean {
+  function hasRoom(bucket: Bucket, maxLines: number, every: number): boolean {
     const gained = Math.floor((now() - bucket.at) / every);
     if (gained > 0) {
-      bucket.lines = Math.min(most, bucket.lines + gained);
+      bucket.lines = Math.min(maxLines, bucket.lines + gained);
       bucket.at += gained * every;
     }
     return bucket.lines > 0;
   }
 
   function mayWrite(key: string, isStranger: boolean): boolean {
-    const own = bucketOf(key);
+    const own = findBucket(key);
     if (!hasRoom(own, burst, everyMs)) return false;
     if (isStranger && !hasRoom(strangers, strangersBurst, strangersEveryMs)) return false;
     own.lines--;
@@ -108,47 +108,47 @@ export function createRefusals(journal: Pick<Journal, 'record'>, now = () => per
     return true;
   }
 
-  function admit(refusal: Refusal): boolean {
+  function admit(refusal: EntranceRefusal): boolean {
     const { event, code, address } = refusal;
     const who = refusal.sessionId ?? refusal.userId ?? refusal.by;
-    // Of calls, each code has lines of its own: one that is refused often must not hide another.
+    // Each code of calls has lines of its own: a frequent one must not hide another.
     const what = event === 'call' ? `call ${code}` : event;
     if (mayWrite(`${what} ${who ?? address}`, who === undefined)) return true;
-    leaveOut(`${what} ${who}`, refusal);
+    countOmitted(`${what} ${who}`, refusal);
     return false;
   }
 
-  /** What is left out of strangers is told together, whatever their addresses. */
-  function leaveOut(key: string, refusal: Refusal): void {
-    const known = leftOut.get(key);
+  /** Counts an omitted line. Those of strangers are counted together, whatever their addresses. */
+  function countOmitted(key: string, refusal: EntranceRefusal): void {
+    const known = omitted.get(key);
     if (known !== undefined) known.further++;
-    else leftOut.set(key, { refusal, further: 1 });
-    timer ??= setTimeout(tell, everyMs).unref();
+    else omitted.set(key, { refusal, further: 1 });
+    timer ??= setTimeout(writeCounts, everyMs).unref();
   }
 
-  function tell(): void {
+  function writeCounts(): void {
     clearTimeout(timer);
     timer = undefined;
-    for (const { refusal, further } of leftOut.values()) {
+    for (const { refusal, further } of omitted.values()) {
       const { event, entrance, by, sessionId, userId, keyId } = refusal;
       const code = event === 'call' ? refusal.code : undefined;
       journal.record({ kind: 'refusal', event, entrance, code, by, sessionId, userId, keyId, further });
     }
-    leftOut.clear();
+    omitted.clear();
   }
 
   return {
     record(refusal) {
       const { detail, path, method } = refusal;
       if (!admit(refusal)) return;
-      const texts = { detail: shorten(detail), method: shorten(method), path: shorten(path) };
+      const texts = { detail: shortenText(detail), method: shortenText(method), path: shortenText(path) };
       journal.record({ kind: 'refusal', ...refusal, ...texts });
     },
     admit,
-    close: tell,
+    close: writeCounts,
   };
 }
 
-function shorten(text: string | undefined): string | undefined {
-  return text === undefined || text.length <= maxText ? text : `${text.slice(0, maxText)}…`;
+function shortenText(text: string | undefined): string | undefined {
+  return text === undefined || text.length <= maxTextLength ? text : `${text.slice(0, maxTextLength)}…`;
 }

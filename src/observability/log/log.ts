@@ -1,14 +1,11 @@
-/** What a line is built from. Names in use, and what becomes of their values, are in docs/reference/logs.md. */
+/** The fields of a log line. Names in use, and the treatment of their values, are in docs/reference/logs.md. */
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/**
- * Words for whoever runs Ambit. `event` is the same few words each time; all that differs from one time to the next is
- * a field, so that it can be shortened, scrubbed and searched for.
- */
+/** The log for operators. `event` is constant; all that varies is a field, to be shortened, scrubbed and found. */
 export interface Log {
   info(event: string, fields?: LogFields): void;
   warn(event: string, fields?: LogFields): void;
-  /** What only helps to find a fault; without it such lines are not even made. */
+  /** Lines that only help to find a bug. Undefined if they are off, so that they are not even built. */
   debug?(event: string, fields?: LogFields): void;
 }
 

@@ -1,16 +1,38 @@
-import { jsonLine, textLine } from './line.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { Log, LogFields, LogFormat, LogLevel } from './log.ts';
-import { safeLog } from './safe-log.ts';
+import { createSafeLog } from './safe-log.ts';
 
-/** One line each, to stderr; stdout belongs to data. */
-export function stderrLog(level: LogLevel = 'info', format: LogFormat = 'text'): Log {
-  const sayAt = (at: LogLevel) => (event: string, fields?: LogFields) => {
-    const line = format === 'json' ? jsonLine(new Date(), at, event, fields) : `ambit: ${textLine(event, fields)}`;
+/** Creates a log that writes one line per event to stderr; stdout is for data. */
+export function createStderrLog(level: LogLevel = 'info', format: LogFormat = 'text'): Log {
+  const createWriter = (at: LogLevel) => (event: string, fields?: LogFields) => {
+    const line =
+      format === 'json' ? formatJsonLine(new Date(), at, event, fields) : `ambit: ${formatTextLine(event, fields)}`;
     process.stderr.write(`${line}\n`);
   };
-  return safeLog({
-    info: level === 'warn' ? () => {} : sayAt('info'),
-    warn: sayAt('warn'),
-    ...(level === 'debug' ? { debug: sayAt('debug') } : {}),
+  return createSafeLog({
+    info: level === 'warn' ? () => {} : createWriter('info'),
+    warn: createWriter('warn'),
+    ...(level === 'debug' ? { debug: createWriter('debug') } : {}),
   });
+}
+
+/** Formats `context injected: server=notes session=1a2b3c4d`; a value with a blank or a quote is quoted. */
+export function formatTextLine(event: string, fields: LogFields = {}): string {
+  const parts = Object.entries(fields).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${typeof value === 'string' ? quoteIfNeeded(value) : value}`],
+  );
+  return escapeControls(parts.length === 0 ? event : `${event}: ${parts.join(' ')}`);
+}
+
+function quoteIfNeeded(value: string): string {
+  return /^[^\s"'=]+$/.test(value) ? value : JSON.stringify(value);
+}
+
+/** Formats one JSON object. A field cannot replace the real time, level or event. */
+export function formatJsonLine(time: Date, level: LogLevel, event: string, fields: LogFields = {}): string {
+  return escapeControls(JSON.stringify({ ...fields, time: time.toISOString(), level, event }, listFieldOrder(fields)));
+}
+
+function listFieldOrder(fields: LogFields): string[] {
+  return ['time', 'level', 'event', ...Object.keys(fields)];
 }

@@ -1,37 +1,43 @@
-import { beyond, counters, gauges, histograms, observe } from './instruments.ts';
-import { createSessionCalls } from './session-calls.ts';
-import { type AnyFamily, textOf } from './text-format.ts';
+import {
+  type AnyMetricFamily,
+  createCounters,
+  createGauges,
+  createHistograms,
+  formatMetrics,
+  observeValue,
+  overflowLabel,
+} from './instruments.ts';
 
 export type QuotaScope = 'session' | 'user' | 'workspace';
 
 /**
- * What is counted. Labels have few values, all of them known beforehand: never an id, a user, a tool that an agent has
+ * The metrics of the gateway. Labels have few values, all known beforehand: never an id, a user, a tool that an agent
  * named, or a server that is not configured.
  */
 export interface Metrics {
   sessionOpened(trustLevel: string): void;
   sessionEnded(sessionId: string, reason: string, seconds: number): void;
-  /** One exchange that is over. `sessionId` joins the tool calls of a session, and is not shown. */
+  /** One finished exchange. `sessionId` joins the tool calls of a session, and is not exported. */
   called(server: string, method: string, outcome: string, seconds: number, sessionId: string | undefined): void;
-  /** A request that told its server nothing about the session. */
-  toldNothing(server: string): void;
-  cacheLooked(server: string, found: boolean): void;
+  /** A request that gave its server no context about the session. */
+  contextNotSent(server: string): void;
+  cacheLookedUp(server: string, found: boolean): void;
   quotaRefused(scope: QuotaScope): void;
   processSpawned(server: string): void;
-  /** It took this long until it could be called; `again` when the one before it had ended by itself. */
+  /** The time until it could be called; `again` if the previous process had ended by itself. */
   processReady(server: string, seconds: number, again: boolean): void;
   processFailed(server: string): void;
   processEnded(server: string): void;
   httpRefused(status: number): void;
   /** Spans that reached their collector, or never will. */
   spans(result: 'sent' | 'dropped', count: number): void;
-  /** All of it, for Prometheus. */
+  /** Formats all metrics for Prometheus. */
   text(): Promise<string>;
 }
 
-export interface MetricsOptions {
+interface MetricsOptions {
   isServer(name: string): boolean;
-  /** Asked when somebody reads. */
+  /** Called when the metrics are read. */
   liveSessions(): number | Promise<number>;
 }
 
@@ -62,44 +68,44 @@ const methods = new Set([
 ]);
 
 export function createMetrics(options: MetricsOptions): Metrics {
-  const opened = counters('ambit_sessions_opened_total', 'Sessions opened here, by trust level.', 'trust');
-  const live = gauges('ambit_sessions_live', 'Sessions that are live now.');
-  const ended = counters('ambit_sessions_ended_total', 'Sessions that ended here, and why.', 'reason');
-  const lives = histograms('ambit_session_duration_seconds', 'How long sessions lived.', lifeSeconds);
-  const perSession = histograms('ambit_session_calls', 'Tool calls of a session here, when it ends.', callCounts);
-  const calls = counters('ambit_calls_total', 'Exchanges, and how they ended.', 'server', 'method', 'outcome');
-  const durations = histograms('ambit_call_duration_seconds', 'How long exchanges took.', callSeconds, 'server');
-  const untold = counters(
+  const opened = createCounters('ambit_sessions_opened_total', 'Sessions opened here, by trust level.', 'trust');
+  const live = createGauges('ambit_sessions_live', 'Sessions that are live now.');
+  const ended = createCounters('ambit_sessions_ended_total', 'Sessions that ended here, and why.', 'reason');
+  const lives = createHistograms('ambit_session_duration_seconds', 'How long sessions lived.', lifeSeconds);
+  const perSession = createHistograms('ambit_session_calls', 'Tool calls of a session here, when it ends.', callCounts);
+  const calls = createCounters('ambit_calls_total', 'Exchanges, and how they ended.', 'server', 'method', 'outcome');
+  const durations = createHistograms('ambit_call_duration_seconds', 'How long exchanges took.', callSeconds, 'server');
+  const withoutContext = createCounters(
     'ambit_calls_without_context_total',
     'Requests that told their server nothing about the session.',
     'server',
   );
-  const cache = counters('ambit_cache_lookups_total', 'Looks into the result cache.', 'server', 'result');
-  const quotas = counters('ambit_quota_refusals_total', 'Calls refused by a quota, and whose it was.', 'scope');
-  const spawned = counters('ambit_process_starts_total', 'Server processes started.', 'server');
-  const restarts = counters(
+  const cache = createCounters('ambit_cache_lookups_total', 'Looks into the result cache.', 'server', 'result');
+  const quotas = createCounters('ambit_quota_refusals_total', 'Calls refused by a quota, and whose it was.', 'scope');
+  const spawned = createCounters('ambit_process_starts_total', 'Server processes started.', 'server');
+  const restarts = createCounters(
     'ambit_process_restarts_total',
     'Server processes started again after they had ended by themselves.',
     'server',
   );
-  const failed = counters(
+  const failed = createCounters(
     'ambit_process_start_failures_total',
     'Starts after which nothing could be called.',
     'server',
   );
-  const starts = histograms(
+  const starts = createHistograms(
     'ambit_process_start_seconds',
     'From the start of a server process until it could be called.',
     startSeconds,
     'server',
   );
-  const processes = gauges('ambit_processes_live', 'Server processes that are there now.', 'server');
-  const refused = counters('ambit_http_refusals_total', 'HTTP requests answered with 400 or above.', 'status');
-  const spans = counters('ambit_spans_total', 'Spans sent to the collector, and those it never got.', 'result');
-  const memory = gauges('process_resident_memory_bytes', 'Memory of the gateway itself.');
-  const cpu = counters('process_cpu_seconds_total', 'Processor time of the gateway itself.');
-  const since = gauges('process_start_time_seconds', 'When the gateway was started, in seconds since 1970.');
-  const all: AnyFamily[] = [
+  const processes = createGauges('ambit_processes_live', 'Server processes that are there now.', 'server');
+  const refused = createCounters('ambit_http_refusals_total', 'HTTP requests answered with 400 or above.', 'status');
+  const spans = createCounters('ambit_spans_total', 'Spans sent to the collector, and those it never got.', 'result');
+  const memory = createGauges('process_resident_memory_bytes', 'Memory of the gateway itself.');
+  const cpu = createCounters('process_cpu_seconds_total', 'Processor time of the gateway itself.');
+  const since = createGauges('process_start_time_seconds', 'When the gateway was started, in seconds since 1970.');
+  const all: AnyMetricFamily[] = [
     opened,
     live,
     ended,
@@ -107,7 +113,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     perSession,
     calls,
     durations,
-    untold,
+    withoutContext,
     cache,
     quotas,
     spawned,
@@ -121,7 +127,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     cpu,
     since,
   ];
-  // What has not happened yet is zero and not absent: only then can a first time be seen.
+  // Counters start at zero instead of absent, so that a first event shows as a change.
   for (const trust of ['direct', 'sandboxed']) opened.of(trust);
   for (const reason of ['ended', 'expired', 'evicted', 'closed', 'revoked']) ended.of(reason);
   for (const scope of ['session', 'user', 'workspace']) quotas.of(scope);
@@ -129,10 +135,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
   perSession.of();
   since.of().value = Math.round(Date.now() / 1000 - process.uptime());
 
-  const ofSession = createSessionCalls();
-  /** What a client asks for may be anything; every other server here comes from the configuration. */
-  const known = (server: string): string => (server === '*' || options.isServer(server) ? server : beyond);
-  const methodLabel = (method: string): string => (methods.has(method) ? method : beyond);
+  const sessionCalls = createSessionCallCounter();
+  /** A client may name any server; other servers come from the configuration. */
+  const serverLabel = (server: string): string => (server === '*' || options.isServer(server) ? server : overflowLabel);
+  const methodLabel = (method: string): string => (methods.has(method) ? method : overflowLabel);
 
   return {
     sessionOpened(trustLevel) {
@@ -140,19 +146,19 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     sessionEnded(sessionId, reason, seconds) {
       ended.of(reason).value++;
-      observe(lives, lives.of(), Math.max(0, seconds));
-      observe(perSession, perSession.of(), ofSession.take(sessionId));
+      observeValue(lives, lives.of(), Math.max(0, seconds));
+      observeValue(perSession, perSession.of(), sessionCalls.take(sessionId));
     },
     called(server, method, outcome, seconds, sessionId) {
-      const label = known(server);
+      const label = serverLabel(server);
       calls.of(label, methodLabel(method), outcome).value++;
-      observe(durations, durations.of(label), seconds);
-      if (sessionId !== undefined && method === 'tools/call') ofSession.add(sessionId);
+      observeValue(durations, durations.of(label), seconds);
+      if (sessionId !== undefined && method === 'tools/call') sessionCalls.add(sessionId);
     },
-    toldNothing(server) {
-      untold.of(server).value++;
+    contextNotSent(server) {
+      withoutContext.of(server).value++;
     },
-    cacheLooked(server, found) {
+    cacheLookedUp(server, found) {
       cache.of(server, found ? 'hit' : 'miss').value++;
     },
     quotaRefused(scope) {
@@ -163,7 +169,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       processes.of(server).value++;
     },
     processReady(server, seconds, again) {
-      observe(starts, starts.of(server), seconds);
+      observeValue(starts, starts.of(server), seconds);
       if (again) restarts.of(server).value++;
     },
     processFailed(server) {
@@ -183,7 +189,37 @@ export function createMetrics(options: MetricsOptions): Metrics {
       memory.of().value = process.memoryUsage.rss();
       const { user, system } = process.cpuUsage();
       cpu.of().value = (user + system) / 1e6;
-      return textOf(all);
+      return formatMetrics(all);
+    },
+  };
+}
+
+/** Counts the tool calls of each session until it ends. */
+interface SessionCallCounter {
+  add(sessionId: string): void;
+  /** Returns the count and forgets it. */
+  take(sessionId: string): number;
+}
+
+/** Limit of counted sessions: those that end elsewhere are never removed, so the oldest make room. */
+export const maxSessions = 100_000;
+
+export function createSessionCallCounter(): SessionCallCounter {
+  const calls = new Map<string, { count: number }>();
+  return {
+    add(sessionId) {
+      const known = calls.get(sessionId);
+      if (known !== undefined) {
+        known.count++;
+        return;
+      }
+      if (calls.size >= maxSessions) calls.delete(calls.keys().next().value as string);
+      calls.set(sessionId, { count: 1 });
+    },
+    take(sessionId) {
+      const count = calls.get(sessionId)?.count ?? 0;
+      calls.delete(sessionId);
+      return count;
     },
   };
 }

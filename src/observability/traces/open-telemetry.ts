@@ -1,21 +1,21 @@
 import type { Log } from '../log/log.ts';
 import { createExporter, type ExporterOptions } from './exporter.ts';
-import { otlpSettings, type TelemetryConfig } from './otlp-settings.ts';
+import { readOtlpSettings, type TelemetryConfig } from './otlp-settings.ts';
 import { createTracer, type Tracer } from './tracer.ts';
 
-export interface Telemetry {
+interface Telemetry {
   readonly tracer: Tracer;
   close(): Promise<void>;
 }
 
-/** Spans of each exchange, where somebody wants them. */
+/** Opens the export of spans, if the configuration or the environment asks for it. */
 export function openTelemetry(
   config: TelemetryConfig,
   env: NodeJS.ProcessEnv | undefined,
   log: Log,
   count: ExporterOptions['count'],
 ): Telemetry | undefined {
-  const settings = otlpSettings(config, env);
+  const settings = readOtlpSettings(config, env);
   if (settings === undefined) return undefined;
   const exporter = createExporter({ settings, log, count });
   return { tracer: createTracer(exporter.add, settings.sampleRatio), close: exporter.close };

@@ -1,8 +1,8 @@
-/** Where spans go, and which. */
+/** Settings of the export of spans. */
 export interface OtlpSettings {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** Of the traces that start here; whoever calls decides about its own. */
+  /** Ratio of recorded traces among those that start here; callers decide about their own. */
   readonly sampleRatio: number;
   readonly serviceName: string;
 }
@@ -19,19 +19,19 @@ const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
- * The environment comes before the file, as everywhere, under the names that OpenTelemetry gives these things. Each place
- * brings its own headers: a key that was meant for one collector does not go to another.
+ * Reads the settings. The environment precedes the file, with the names that OpenTelemetry defines. Each source has its
+ * own headers: a key for one collector must not go to another.
  */
-export function otlpSettings(config: TelemetryConfig, env: NodeJS.ProcessEnv = {}): OtlpSettings | undefined {
+export function readOtlpSettings(config: TelemetryConfig, env: NodeJS.ProcessEnv = {}): OtlpSettings | undefined {
   if (env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true') return undefined;
   const common = { sampleRatio: config.sampleRatio, serviceName: env['OTEL_SERVICE_NAME'] || 'ambit' };
   const whole = readUrl(env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']);
-  const named = whole ?? withTracesPath(readUrl(env['OTEL_EXPORTER_OTLP_ENDPOINT']));
+  const named = whole ?? addTracesPath(readUrl(env['OTEL_EXPORTER_OTLP_ENDPOINT']));
   if (named !== undefined) {
     const headers = env['OTEL_EXPORTER_OTLP_TRACES_HEADERS'] ?? env['OTEL_EXPORTER_OTLP_HEADERS'];
     return { url: named, headers: readHeaders(headers), ...common };
   }
-  const url = withTracesPath(readUrl(config.otlpUrl));
+  const url = addTracesPath(readUrl(config.otlpUrl));
   return url === undefined ? undefined : { url, headers: config.headers, ...common };
 }
 
@@ -41,27 +41,27 @@ function readUrl(text: string | undefined): URL | undefined {
   return /^https?:$/.test(url.protocol) ? url : undefined;
 }
 
-/** What is named is the collector; whoever wrote the whole address meant that. */
-function withTracesPath(url: URL | undefined): URL | undefined {
+/** Adds the path, unless the URL already has it. */
+function addTracesPath(url: URL | undefined): URL | undefined {
   if (url === undefined || url.pathname.endsWith(tracesPath)) return url;
   const whole = new URL(url);
   whole.pathname = `${url.pathname.replace(/\/$/, '')}${tracesPath}`;
   return whole;
 }
 
-/** `name=value,name=value`, with what is special in a value written as in an address. */
+/** Reads `name=value,name=value`, with percent-encoded values. */
 function readHeaders(text = ''): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const pair of text.split(',')) {
     const at = pair.indexOf('=');
     const name = pair.slice(0, Math.max(at, 0)).trim();
-    const value = decoded(pair.slice(at + 1).trim());
+    const value = decodeHeader(pair.slice(at + 1).trim());
     if (headerName.test(name) && headerValue.test(value)) headers[name] = value;
   }
   return headers;
 }
 
-function decoded(text: string): string {
+function decodeHeader(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

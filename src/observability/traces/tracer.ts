@@ -1,64 +1,64 @@
 import { randomBytes } from 'node:crypto';
-import { startTrace, type Trace, withUpstreamSpan } from '../../protocol/trace.ts';
-import { scrub, shortIds } from '../log/scrub.ts';
-import type { Span } from './span.ts';
+import { addUpstreamSpan, startTrace, type Trace } from '../../protocol/trace.ts';
+import { scrubSecrets, shortenIds } from '../log/scrub.ts';
+import type { Span } from './exporter.ts';
 
-/** One exchange that is over, as far as others may know of it. */
-export interface Told {
+/** One finished exchange, as far as others may see it. */
+interface TracedExchange {
   readonly trace: Trace;
   readonly entrance: 'http' | 'stdio';
   readonly server: string;
   readonly method: string;
-  /** Of a tool, a prompt or a resource. */
+  /** Name of a tool or a prompt, or URI of a resource. */
   readonly name: string | undefined;
   readonly requestId: string | undefined;
   readonly sessionId: string | undefined;
   readonly correlationId: string;
   readonly rule: string | undefined;
   readonly cached: boolean;
-  /** A code of ours, the number of an error of JSON-RPC, or `tool_error` where a result says that it is none. */
+  /** A code of ours, the number of a JSON-RPC error, or `tool_error` if the result of a tool is an error. */
   readonly errorType: string | undefined;
-  /** On the clock of `performance.now()`. */
+  /** Times of `performance.now()`. */
   readonly from: number;
   readonly until: number;
-  /** Not there where nobody was asked. */
+  /** Undefined if no upstream was asked. */
   readonly upstream: { readonly server: string; readonly from: number; readonly until: number } | undefined;
 }
 
-/** Decides which exchanges are told as spans, and makes them. */
+/** Decides which exchanges become spans, and creates them. */
 export interface Tracer {
-  /** The trace an exchange is part of from here on; `asks` where an upstream may be asked. */
+  /** Returns the trace of an exchange; `asks` if an upstream may be asked. */
   begin(given: Trace | undefined, asks: boolean): Trace;
-  end(exchange: Told): void;
+  end(exchange: TracedExchange): void;
 }
 
-const longest = 128;
+const maxAttributeLength = 128;
 
 export function createTracer(add: (span: Span) => void, sampleRatio: number): Tracer {
   return {
     begin(given, asks) {
-      const trace = given ?? startTrace(...newTrace(sampleRatio));
-      return asks && trace.sampled ? withUpstreamSpan(trace) : trace;
+      const trace = given ?? startTrace(...chooseTraceId(sampleRatio));
+      return asks && trace.sampled ? addUpstreamSpan(trace) : trace;
     },
 
-    end(told) {
-      const { trace, upstream } = told;
+    end(exchange) {
+      const { trace, upstream } = exchange;
       if (!trace.sampled) return;
       const { traceId, spanId, parentId, upstreamSpanId } = trace;
-      // Taken now, so that both spans stand on the clock of the others, whatever happened to it since the start.
+      // Computed now, so that both spans agree with other clocks even if the system time was changed.
       const epoch = Date.now() - performance.now();
-      const failed = told.errorType !== undefined;
-      const attributes = attributesOf(told);
-      const times = { from: epoch + told.from, until: epoch + told.until };
-      const name = spanName(attributes);
+      const failed = exchange.errorType !== undefined;
+      const attributes = createAttributes(exchange);
+      const times = { from: epoch + exchange.from, until: epoch + exchange.until };
+      const name = formatSpanName(attributes);
       add({ traceId, spanId, parentId, name, kind: 'server', ...times, failed, attributes });
       if (upstream === undefined || upstreamSpanId === undefined) return;
-      const asked = askedOf(attributes, upstream.server);
+      const asked = createUpstreamAttributes(attributes, upstream.server);
       add({
         traceId,
         spanId: upstreamSpanId,
         parentId: spanId,
-        name: spanName(asked),
+        name: formatSpanName(asked),
         kind: 'client',
         from: epoch + upstream.from,
         until: epoch + upstream.until,
@@ -69,41 +69,41 @@ export function createTracer(add: (span: Span) => void, sampleRatio: number): Tr
   };
 }
 
-/** A new id, and whether it is told. The id itself decides, so that everybody who knows the ratio decides alike. */
-function newTrace(sampleRatio: number): [traceId: string, sampled: boolean] {
+/** Chooses a trace id. The id itself decides whether it is recorded, so all with the same ratio agree. */
+function chooseTraceId(sampleRatio: number): [traceId: string, sampled: boolean] {
   const traceId = randomBytes(16).toString('hex');
   return [traceId, Number.parseInt(traceId.slice(-13), 16) / 2 ** 52 < sampleRatio];
 }
 
-type Attributes = Record<string, string | boolean | undefined>;
+type SpanAttributes = Record<string, string | boolean | undefined>;
 
 const toolName = 'gen_ai.tool.name';
 const promptName = 'gen_ai.prompt.name';
 
-/** By the conventions of OpenTelemetry for MCP. Addresses of resources are left out: they may hold anything. */
-function attributesOf(told: Told): Attributes {
-  const { method, name, errorType } = told;
+/** Creates the attributes of OpenTelemetry's conventions for MCP. URIs are left out: they may contain anything. */
+function createAttributes(exchange: TracedExchange): SpanAttributes {
+  const { method, name, errorType } = exchange;
   const isTool = method === 'tools/call';
   return {
-    'mcp.method.name': shown(method),
-    'mcp.session.id': told.sessionId?.slice(0, 8),
+    'mcp.method.name': scrubAttribute(method),
+    'mcp.session.id': exchange.sessionId?.slice(0, 8),
     'gen_ai.operation.name': isTool ? 'execute_tool' : undefined,
-    [toolName]: isTool ? shown(name) : undefined,
-    [promptName]: method === 'prompts/get' ? shown(name) : undefined,
+    [toolName]: isTool ? scrubAttribute(name) : undefined,
+    [promptName]: method === 'prompts/get' ? scrubAttribute(name) : undefined,
     'rpc.system': 'jsonrpc',
-    'jsonrpc.request.id': shown(told.requestId?.replace(/^"|"$/g, '')),
+    'jsonrpc.request.id': scrubAttribute(exchange.requestId?.replace(/^"|"$/g, '')),
     'rpc.response.status_code': errorType !== undefined && /^-?\d+$/.test(errorType) ? errorType : undefined,
     'error.type': errorType,
-    'network.transport': told.entrance === 'http' ? 'tcp' : 'pipe',
-    'ambit.server': shown(told.server),
-    'ambit.correlation.id': told.correlationId.slice(0, 8),
-    'ambit.rule': shown(told.rule),
-    'ambit.cached': told.cached || undefined,
+    'network.transport': exchange.entrance === 'http' ? 'tcp' : 'pipe',
+    'ambit.server': scrubAttribute(exchange.server),
+    'ambit.correlation.id': exchange.correlationId.slice(0, 8),
+    'ambit.rule': scrubAttribute(exchange.rule),
+    'ambit.cached': exchange.cached || undefined,
   };
 }
 
-/** What one server was asked; how its answer came to the client does not concern it. */
-function askedOf(attributes: Attributes, server: string): Attributes {
+/** Creates the attributes of the request to one server; how the answer reached the client is left out. */
+function createUpstreamAttributes(attributes: SpanAttributes, server: string): SpanAttributes {
   const { 'network.transport': _ours, 'jsonrpc.request.id': _theirs, 'ambit.rule': _rule, ...same } = attributes;
   const name = attributes[toolName];
   const prefix = `${server}__`;
@@ -111,13 +111,13 @@ function askedOf(attributes: Attributes, server: string): Attributes {
   return { ...same, [toolName]: own, 'ambit.server': server };
 }
 
-function spanName(attributes: Attributes): string {
+function formatSpanName(attributes: SpanAttributes): string {
   const target = attributes[toolName] ?? attributes[promptName];
   const method = String(attributes['mcp.method.name']);
   return target === undefined ? method : `${method} ${target}`;
 }
 
-/** Clients choose these words: they are scrubbed like those of a log, and cut. */
-function shown(text: string | undefined): string | undefined {
-  return text === undefined ? undefined : shortIds(scrub(text)).slice(0, longest);
+/** Scrubs and cuts a text that a client chose, as in a log. */
+function scrubAttribute(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : shortenIds(scrubSecrets(text)).slice(0, maxAttributeLength);
 }

@@ -1,55 +1,55 @@
 import { foldName } from '../../lib/text/fold-name.ts';
 
-/** What most keys consist of: no reader drops any of these characters. */
-const plain = /^[\x21-\x7e]*$/;
-const unseen = /[\p{Cc}\p{Cf}\p{Cs}]/gu;
+/** Characters of most keys: no reader drops any of them. */
+const plainKey = /^[\x21-\x7e]*$/;
+const invisibleCharacters = /[\p{Cc}\p{Cf}\p{Cs}]/gu;
 const fromControlOn = /\p{Cc}.*$/su;
 
 /**
- * A key as the most forgiving reader takes it. Some match names whatever their case, by Unicode's rules, where "ſ" is an
- * s and the kelvin sign a k; some drop what nobody sees, or trim.
+ * Folds a key as the most lenient reader does. Some ignore letter case by Unicode's rules, where "ſ" is an s and the
+ * kelvin sign a k; some drop invisible characters, or trim.
  */
 export function foldKey(key: string): string {
-  return plain.test(key) ? key.toLowerCase() : foldName(key.replace(unseen, '')).trim();
+  return plainKey.test(key) ? key.toLowerCase() : foldName(key.replace(invisibleCharacters, '')).trim();
 }
 
-/** Finds the one of these folded names that some reader may take a key for. Some readers end a key at a control character. */
-export function readingIn(key: string, names: { has(name: string): boolean }): string | undefined {
-  if (plain.test(key)) {
+/** Finds the folded name that some reader may take a key for. Some readers end a key at a control character. */
+export function findReading(key: string, names: { has(name: string): boolean }): string | undefined {
+  if (plainKey.test(key)) {
     const lower = key.toLowerCase();
     return names.has(lower) ? lower : undefined;
   }
   const folded = foldKey(key);
   if (names.has(folded)) return folded;
-  const ended = endedKey(key);
+  const ended = cutAtControl(key);
   return ended !== undefined && names.has(ended) ? ended : undefined;
 }
 
 /** Whether some reader may take a key for this folded name. */
 export function readsAs(key: string, name: string): boolean {
-  return foldKey(key) === name || endedKey(key) === name;
+  return foldKey(key) === name || cutAtControl(key) === name;
 }
 
-/** Whether two of these keys are one to some reader. */
-export function haveTwins(keys: readonly string[]): boolean {
+/** Whether some reader takes two of these keys for the same. */
+export function hasTwinKeys(keys: readonly string[]): boolean {
   const seen = new Set<string>();
   for (const key of keys) {
     const folded = foldKey(key);
-    const ended = endedKey(key) ?? folded;
+    const ended = cutAtControl(key) ?? folded;
     if (seen.has(folded) || seen.has(ended)) return true;
     seen.add(folded).add(ended);
   }
   return false;
 }
 
-/** Whether a key has characters that some reader drops, ends at or replaces: no name of the protocol has one. */
+/** Whether a key has characters that some reader drops, stops at or replaces. No name of the protocol has one. */
 export function isOddKey(key: string): boolean {
-  return !plain.test(key);
+  return !plainKey.test(key);
 }
 
-/** What is left where a key ends at its first control character; undefined when it has none. White space is no end. */
-function endedKey(key: string): string | undefined {
-  if (plain.test(key)) return undefined;
+/** Cuts a key at its first control character; undefined if it has none. White space at the ends is trimmed first. */
+function cutAtControl(key: string): string | undefined {
+  if (plainKey.test(key)) return undefined;
   const ended = key.trim().replace(fromControlOn, '');
   return ended.length === key.length ? undefined : foldKey(ended);
 }

@@ -1,69 +1,68 @@
 import { isUtf8 } from 'node:buffer';
-import { PlainFault } from '../plain-fault.ts';
-import { knownWord } from './known-words.ts';
+import { StacklessError } from '../protocol-error.ts';
+import { internString } from './intern-string.ts';
 
 /**
- * A strict JSON scanner over bytes. It checks the whole text but builds nothing except the places of the members
- * it was asked for, so that a message can be read, edited and passed on without being parsed and printed again:
- * large integers, key order, escapes and spacing stay as they were sent.
+ * A strict JSON scanner over bytes. It checks the whole text but records only the positions of the members that it was
+ * asked for. A message can so be read, edited and passed on without parsing and printing it: large integers, key order,
+ * escapes and spacing stay as sent.
  */
 
-/** Which objects to look into: `{ params: { _meta: {} } }` records the members of params and of params._meta. */
-export interface Plan {
-  readonly [key: string]: Plan;
+/** The objects to look into: `{ params: { _meta: {} } }` records the members of params and of params._meta. */
+export interface ScanPlan {
+  readonly [key: string]: ScanPlan;
 }
 
-export interface Member {
+export interface JsonMember {
   readonly key: string;
   readonly keyStart: number;
   /** The value's bytes are [start, end). */
   readonly start: number;
   readonly end: number;
-  /** Present when the plan names this member and its value is an object. */
-  readonly shape: Shape | undefined;
+  /** Set if the plan names this member and its value is an object. */
+  readonly shape: ObjectShape | undefined;
 }
 
-export interface Shape {
+export interface ObjectShape {
   readonly start: number;
   readonly end: number;
-  readonly members: readonly Member[];
+  readonly members: readonly JsonMember[];
 }
 
-export class ScanFault extends PlainFault {
+export class ScanError extends StacklessError {
   constructor(what: string, at: number) {
     super(`${what} at byte ${at}`);
-    this.name = 'ScanFault';
+    this.name = 'ScanError';
   }
 }
 
-/** The text may be valid JSON, but to look at all of it would hold up everybody else. */
-export class DensityFault extends ScanFault {}
+/** The text may be valid JSON, but scanning all of it would block everybody else. */
+export class DensityError extends ScanError {}
 
 export const maxDepth = 512;
-/** Values in one text, members not counted by their keys: what a scan costs goes by these, not by bytes. */
+/** Limit of values in one text; keys do not count. Values, not bytes, determine the cost of a scan. */
 export const maxValues = 1 << 20;
-/** Keys of one object, wherever it lies, unless fewer are allowed. */
+/** Limit of keys of one object at any depth, unless fewer are allowed. */
 export const maxKeys = 50_000;
-/** Of the text that is scanned. Nothing is called in between that could scan another. */
+/** State of the current scan. A scan is synchronous, so there is only one at a time. */
 let valuesAllowed = maxValues;
 let valuesLeft = maxValues;
 
-function allowValues(most = maxValues): void {
-  valuesAllowed = most;
-  valuesLeft = most;
+function resetValueLimit(limit = maxValues): void {
+  valuesAllowed = limit;
+  valuesLeft = limit;
 }
 
-/** How much one text may hold beside that. */
+/** Limits of one text. */
 export interface ScanLimits {
   readonly maxKeys: number;
   readonly maxValues?: number;
 }
 
-const usualLimits: ScanLimits = { maxKeys };
-/** For a part of a text that was scanned as a whole: a second look finds nothing that the first did not. */
+const defaultLimits: ScanLimits = { maxKeys };
+/** Used for a part of a text that was scanned already. */
 const noLimits: ScanLimits = { maxKeys: Infinity };
-const noPlan: Plan = Object.freeze(Object.create(null) as Plan);
-
+const noPlan: ScanPlan = Object.freeze(Object.create(null) as ScanPlan);
 const quote = 0x22;
 const backslash = 0x5c;
 const comma = 0x2c;
@@ -73,65 +72,65 @@ const closeBrace = 0x7d;
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
-/** The one JSON object that `bytes` holds, nothing before or after it but white space. */
-export function scanObject(bytes: Buffer, plan: Plan = noPlan, limits: ScanLimits = usualLimits): Shape {
-  if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
+/** Scans the one JSON object in `bytes`, with nothing but white space around it. */
+export function scanObject(bytes: Buffer, plan: ScanPlan = noPlan, limits: ScanLimits = defaultLimits): ObjectShape {
+  if (!isUtf8(bytes)) throw new ScanError('not UTF-8', 0);
   const start = skipSpace(bytes, 0);
-  if (bytes[start] !== openBrace) throw new ScanFault('expected an object', start);
-  allowValues(limits.maxValues);
+  if (bytes[start] !== openBrace) throw new ScanError('expected an object', start);
+  resetValueLimit(limits.maxValues);
   const shape = readObject(bytes, start, plan, 1, limits);
   const rest = skipSpace(bytes, shape.end);
-  if (rest !== bytes.length) throw new ScanFault('unexpected text after the object', rest);
+  if (rest !== bytes.length) throw new ScanError('unexpected text after the object', rest);
   return shape;
 }
 
-/** The same for what a server says in a list: undefined where it is no object, or one that is not looked into. */
-export function scanEntry(bytes: Buffer): Shape | undefined {
+/** Scans an entry of a server's list: undefined if it is no object, or exceeds the limits. */
+export function scanEntry(bytes: Buffer): ObjectShape | undefined {
   try {
     return scanObject(bytes);
   } catch (error) {
-    if (error instanceof ScanFault) return undefined;
+    if (error instanceof ScanError) return undefined;
     throw error;
   }
 }
 
-/** The elements of the one JSON array that `bytes` holds, as their own slices. */
-export function scanArray(bytes: Buffer, maxElements: number, mostValues = maxValues): Buffer[] {
-  if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
+/** Scans the one JSON array in `bytes` and returns its elements as slices. */
+export function scanArray(bytes: Buffer, maxElements: number, valueLimit = maxValues): Buffer[] {
+  if (!isUtf8(bytes)) throw new ScanError('not UTF-8', 0);
   const open = skipSpace(bytes, 0);
-  if (bytes[open] !== openBracket) throw new ScanFault('expected an array', open);
+  if (bytes[open] !== openBracket) throw new ScanError('expected an array', open);
   const elements: Buffer[] = [];
-  allowValues(mostValues);
+  resetValueLimit(valueLimit);
   let at = skipSpace(bytes, open + 1);
   if (bytes[at] === closeBracket) return elements;
   for (;;) {
     const end = skipValue(bytes, at, 1);
     elements.push(bytes.subarray(at, end));
-    if (elements.length > maxElements) throw new ScanFault('too many elements', at);
+    if (elements.length > maxElements) throw new ScanError('too many elements', at);
     at = skipSpace(bytes, end);
     if (bytes[at] === closeBracket) break;
-    if (bytes[at] !== comma) throw new ScanFault('expected "," or "]"', at);
+    if (bytes[at] !== comma) throw new ScanError('expected "," or "]"', at);
     at = skipSpace(bytes, at + 1);
   }
   const rest = skipSpace(bytes, at + 1);
-  if (rest !== bytes.length) throw new ScanFault('unexpected text after the array', rest);
+  if (rest !== bytes.length) throw new ScanError('unexpected text after the array', rest);
   return elements;
 }
 
-/** Looks into an object value that lies inside bytes already scanned. */
-export function shapeAt(bytes: Buffer, member: Member, plan: Plan = noPlan): Shape | undefined {
+/** Reads an object value inside bytes that were scanned already. */
+export function readShape(bytes: Buffer, member: JsonMember, plan: ScanPlan = noPlan): ObjectShape | undefined {
   if (member.shape !== undefined && plan === noPlan) return member.shape;
-  allowValues();
+  resetValueLimit();
   return bytes[member.start] === openBrace ? readObject(bytes, member.start, plan, 1, noLimits) : undefined;
 }
 
-/** The spans of an array value's elements, the first `most` of them, inside bytes already scanned. */
-export function elementsAt(bytes: Buffer, member: Member, most = Infinity): { start: number; end: number }[] {
+/** Returns the spans of the first `limit` elements of an array, inside bytes that were scanned already. */
+export function readElements(bytes: Buffer, member: JsonMember, limit = Infinity): { start: number; end: number }[] {
   const spans: { start: number; end: number }[] = [];
   if (bytes[member.start] !== openBracket) return spans;
-  allowValues();
+  resetValueLimit();
   let at = skipSpace(bytes, member.start + 1);
-  while (bytes[at] !== closeBracket && spans.length < most) {
+  while (bytes[at] !== closeBracket && spans.length < limit) {
     const end = skipValue(bytes, at, 1);
     spans.push({ start: at, end });
     at = skipSpace(bytes, end);
@@ -140,38 +139,38 @@ export function elementsAt(bytes: Buffer, member: Member, most = Infinity): { st
   return spans;
 }
 
-/** Whether an array value has no element, inside bytes already scanned. */
-export function isEmptyList(bytes: Buffer, list: Member): boolean {
+/** Whether an array is empty, inside bytes that were scanned already. */
+export function isEmptyArray(bytes: Buffer, list: JsonMember): boolean {
   return bytes[skipSpace(bytes, list.start + 1)] === closeBracket;
 }
 
-export function memberOf(shape: Shape | undefined, key: string): Member | undefined {
+export function findMember(shape: ObjectShape | undefined, key: string): JsonMember | undefined {
   if (shape === undefined) return undefined;
   for (const member of shape.members) if (member.key === key) return member;
   return undefined;
 }
 
-function readObject(bytes: Buffer, open: number, plan: Plan, depth: number, limits: ScanLimits): Shape {
-  if (depth > maxDepth) throw new ScanFault('nested too deeply', open);
-  const members: Member[] = [];
+function readObject(bytes: Buffer, open: number, plan: ScanPlan, depth: number, limits: ScanLimits): ObjectShape {
+  if (depth > maxDepth) throw new ScanError('nested too deeply', open);
+  const members: JsonMember[] = [];
   let at = skipSpace(bytes, open + 1);
   if (bytes[at] === closeBrace) return { start: open, end: at + 1, members };
   for (;;) {
-    if (bytes[at] !== quote) throw new ScanFault('expected a key', at);
+    if (bytes[at] !== quote) throw new ScanError('expected a key', at);
     const keyStart = at;
     const keyEnd = skipString(bytes, at);
     const key = decodeString(bytes, keyStart, keyEnd);
     at = skipSpace(bytes, keyEnd);
-    if (bytes[at] !== colon) throw new ScanFault('expected ":"', at);
+    if (bytes[at] !== colon) throw new ScanError('expected ":"', at);
     const start = skipSpace(bytes, at + 1);
     const inner = bytes[start] === openBrace && Object.hasOwn(plan, key) ? plan[key] : undefined;
     const shape = inner === undefined ? undefined : readObject(bytes, start, inner, depth + 1, limits);
     const end = shape === undefined ? skipValue(bytes, start, depth, limits.maxKeys) : shape.end;
     members.push({ key, keyStart, start, end, shape });
-    if (members.length > limits.maxKeys) throw tooManyKeys(limits.maxKeys, keyStart);
+    if (members.length > limits.maxKeys) throw tooManyKeysError(limits.maxKeys, keyStart);
     at = skipSpace(bytes, end);
     if (bytes[at] === closeBrace) return { start: open, end: at + 1, members };
-    if (bytes[at] !== comma) throw new ScanFault('expected "," or "}"', at);
+    if (bytes[at] !== comma) throw new ScanError('expected "," or "}"', at);
     at = skipSpace(bytes, at + 1);
   }
 }
@@ -185,8 +184,8 @@ function skipSpace(bytes: Buffer, at: number): number {
   }
 }
 
-// One loop with its own stack of brackets: hostile nesting costs an error, never our call stack. Nothing is called in
-// between that could need the stack too, so there is one for all.
+// One loop with its own stack of brackets: hostile nesting costs an error, never our call stack. A scan is synchronous,
+// so all share one stack.
 const brackets = new Uint8Array(maxDepth + 1);
 const keyCounts = new Uint32Array(maxDepth + 1);
 
@@ -198,9 +197,9 @@ function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinit
   let at = from;
   for (;;) {
     const byte = bytes[at];
-    if (--valuesLeft < 0) throw new DensityFault(`more than ${valuesAllowed} values`, at);
+    if (--valuesLeft < 0) throw new DensityError(`more than ${valuesAllowed} values`, at);
     if (byte === openBrace || byte === openBracket) {
-      if (open + depth >= maxDepth) throw new ScanFault('nested too deeply', at);
+      if (open + depth >= maxDepth) throw new ScanError('nested too deeply', at);
       const close = byte + 2;
       at = skipSpace(bytes, at + 1);
       if (bytes[at] !== close) {
@@ -222,12 +221,12 @@ function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinit
         at++;
         continue;
       }
-      if (bytes[at] !== comma) throw new ScanFault(`expected "," or "${String.fromCharCode(close)}"`, at);
+      if (bytes[at] !== comma) throw new ScanError(`expected "," or "${String.fromCharCode(close)}"`, at);
       at = skipSpace(bytes, at + 1);
       if (close === closeBrace) {
         at = skipKey(bytes, at);
         const keys = (keyCounts[open - 1] as number) + 1;
-        if (keys > maxKeys) throw tooManyKeys(maxKeys, at);
+        if (keys > maxKeys) throw tooManyKeysError(maxKeys, at);
         keyCounts[open - 1] = keys;
       }
       break;
@@ -235,14 +234,14 @@ function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinit
   }
 }
 
-function tooManyKeys(maxKeys: number, at: number): DensityFault {
-  return new DensityFault(`an object with more than ${maxKeys} keys`, at);
+function tooManyKeysError(maxKeys: number, at: number): DensityError {
+  return new DensityError(`an object with more than ${maxKeys} keys`, at);
 }
 
 function skipKey(bytes: Buffer, from: number): number {
-  if (bytes[from] !== quote) throw new ScanFault('expected a key', from);
+  if (bytes[from] !== quote) throw new ScanError('expected a key', from);
   const at = skipSpace(bytes, skipString(bytes, from));
-  if (bytes[at] !== colon) throw new ScanFault('expected ":"', at);
+  if (bytes[at] !== colon) throw new ScanError('expected ":"', at);
   return skipSpace(bytes, at + 1);
 }
 
@@ -253,16 +252,16 @@ function skipString(bytes: Buffer, from: number): number {
     const byte = bytes[i] as number;
     if (byte === quote) return i + 1;
     if (byte === backslash) i = skipEscape(bytes, i);
-    else if (byte < 0x20) throw new ScanFault('control character in a string', i);
+    else if (byte < 0x20) throw new ScanError('control character in a string', i);
     else i++;
   }
-  throw new ScanFault('unterminated string', from);
+  throw new ScanError('unterminated string', from);
 }
 
 function skipEscape(bytes: Buffer, at: number): number {
   const byte = bytes[at + 1];
   if (byte === 0x75) {
-    for (let i = at + 2; i < at + 6; i++) if (!isHex(bytes[i])) throw new ScanFault('bad escape', at);
+    for (let i = at + 2; i < at + 6; i++) if (!isHex(bytes[i])) throw new ScanError('bad escape', at);
     return at + 6;
   }
   // " \ / b f n r t
@@ -278,7 +277,7 @@ function skipEscape(bytes: Buffer, at: number): number {
   ) {
     return at + 2;
   }
-  throw new ScanFault('bad escape', at);
+  throw new ScanError('bad escape', at);
 }
 
 function isHex(byte: number | undefined): boolean {
@@ -305,7 +304,7 @@ function skipScalar(bytes: Buffer, at: number): number {
 
 function skipWord(bytes: Buffer, at: number, word: string): number {
   for (let i = 0; i < word.length; i++) {
-    if (bytes[at + i] !== word.charCodeAt(i)) throw new ScanFault('unexpected text', at);
+    if (bytes[at + i] !== word.charCodeAt(i)) throw new ScanError('unexpected text', at);
   }
   return at + word.length;
 }
@@ -313,26 +312,26 @@ function skipWord(bytes: Buffer, at: number, word: string): number {
 function skipNumber(bytes: Buffer, from: number): number {
   let at = from;
   if (bytes[at] === 0x2d) at++;
-  if (!isDigit(bytes[at])) throw new ScanFault(at >= bytes.length ? 'unexpected end' : 'unexpected text', from);
+  if (!isDigit(bytes[at])) throw new ScanError(at >= bytes.length ? 'unexpected end' : 'unexpected text', from);
   if (bytes[at] === 0x30) at++;
   else while (isDigit(bytes[at])) at++;
   if (bytes[at] === 0x2e) {
     at++;
-    if (!isDigit(bytes[at])) throw new ScanFault('bad number', from);
+    if (!isDigit(bytes[at])) throw new ScanError('bad number', from);
     while (isDigit(bytes[at])) at++;
   }
   if (bytes[at] === 0x65 || bytes[at] === 0x45) {
     at++;
     if (bytes[at] === 0x2b || bytes[at] === 0x2d) at++;
-    if (!isDigit(bytes[at])) throw new ScanFault('bad number', from);
+    if (!isDigit(bytes[at])) throw new ScanError('bad number', from);
     while (isDigit(bytes[at])) at++;
   }
   return at;
 }
 
-// Keys are short: reading them byte by byte beats a call into the decoder, which only odd keys need.
+// Keys are short: reading them byte by byte is faster than the decoder, which only unusual keys need.
 function decodeString(bytes: Buffer, start: number, end: number): string {
-  const known = knownWord(bytes, start + 1, end - 1);
+  const known = internString(bytes, start + 1, end - 1);
   if (known !== undefined) return known;
   const inside = bytes.toString('latin1', start + 1, end - 1);
   for (let i = 0; i < inside.length; i++) {
@@ -342,13 +341,13 @@ function decodeString(bytes: Buffer, start: number, end: number): string {
   return inside;
 }
 
-/** The string a member holds, or undefined when it holds something else. */
-export function stringAt(bytes: Buffer, member: Member | undefined): string | undefined {
+/** Reads the string value of a member; undefined if it holds something else. */
+export function readStringValue(bytes: Buffer, member: JsonMember | undefined): string | undefined {
   if (member === undefined || bytes[member.start] !== quote) return undefined;
   return decodeString(bytes, member.start, member.end);
 }
 
-/** The value's own text, as it was sent. */
-export function rawAt(bytes: Buffer, member: { readonly start: number; readonly end: number }): string {
+/** Returns the raw text of a value, as it was sent. */
+export function readRawValue(bytes: Buffer, member: { readonly start: number; readonly end: number }): string {
   return bytes.toString('utf8', member.start, member.end);
 }

@@ -1,22 +1,21 @@
 import type { Readable } from 'node:stream';
-import { createEnds, createPieces, type Ends, endBytes } from './line-pieces.ts';
-import { createTurns } from './turns.ts';
+import { createLineEnds, createPieceBuffer, keptEndBytes, type LineEnds } from './line-buffer.ts';
 
-export interface LineOptions {
-  /** The longest line delivered, its line end not counted. */
+interface LineOptions {
+  /** Limit of a line, without its line end. */
   readonly maxBytes: number;
-  /** A line without its line end. It may share memory with its neighbours: copy what is kept for long. */
+  /** Gets a line without its line end. It may share memory with its neighbours: copy it to keep it. */
   onLine(line: Buffer): void;
-  /** A line over maxBytes has been discarded; its first and last 1024 bytes, which may overlap. */
+  /** Called for a discarded line over maxBytes, with its first and last 1024 bytes, which may overlap. */
   onTooLong(head: Buffer, tail: Buffer): void;
-  /** A line has grown over four times maxBytes; called once for it, and onTooLong is not. */
+  /** Called once when a line grows over four times maxBytes; onTooLong is then not called. */
   onRunaway(): void;
-  /** The stream is over and everything has been delivered. */
+  /** Called when the stream has ended and everything was delivered. */
   onEnd?(): void;
 }
 
 export interface LineReader {
-  /** No further line is delivered until resume, not even those that have already arrived. */
+  /** Stops the delivery of lines until resume, also of those that have arrived. */
   pause(): void;
   resume(): void;
 }
@@ -25,59 +24,59 @@ const newline = 10;
 const carriageReturn = 13;
 
 /**
- * Splits a stream into lines, skipping empty ones. Memory stays bounded whatever arrives, and so does the time that a
- * flood of lines takes from others: it is looked at bit by bit, each in a turn of its own.
+ * Splits a stream into lines, skipping empty ones. Memory stays bounded whatever arrives. A flood of lines is processed
+ * in parts, each in a turn of the event loop, so that others are served.
  */
 export function readLines(stream: Readable, options: LineOptions): LineReader {
   const { maxBytes } = options;
   const runawayBytes = 4 * maxBytes;
   const waiting: Buffer[] = [];
-  const opening = createPieces();
-  // Of the line whose newline has not come: how long it is, and its two ends once it is too long to keep.
-  let held = 0;
-  let ends: Ends | undefined;
-  let ranAway = false;
-  let paused = false;
-  let working = false;
-  let over: 'no' | 'ended' | 'closed' | 'told' = 'no';
-  const turns = createTurns(goOn);
+  const opening = createPieceBuffer();
+  // Length of the unfinished line, and its two ends once it is too long to keep.
+  let heldBytes = 0;
+  let ends: LineEnds | undefined;
+  let isRunaway = false;
+  let isPaused = false;
+  let isWorking = false;
+  let over: 'no' | 'ended' | 'closed' | 'reported' = 'no';
+  const budget = createTurnBudget(continueReading);
 
-  function hold(piece: Buffer): void {
-    held += piece.length;
+  function holdPiece(piece: Buffer): void {
+    heldBytes += piece.length;
     // One byte more may be the carriage return of a line that just fits.
-    if (ends === undefined && held <= maxBytes + 1) {
+    if (ends === undefined && heldBytes <= maxBytes + 1) {
       opening.add(piece);
       return;
     }
     if (ends === undefined) {
-      ends = createEnds();
+      ends = createLineEnds();
       for (const earlier of opening.take()) ends.add(earlier);
     }
     ends.add(piece);
-    if (!ranAway && held > runawayBytes + 1) {
-      ranAway = true;
+    if (!isRunaway && heldBytes > runawayBytes + 1) {
+      isRunaway = true;
       options.onRunaway();
     }
   }
 
-  function deliver(line: Buffer): void {
+  function deliverLine(line: Buffer): void {
     const length = line.length;
     if (length === 0) return;
     if (length <= maxBytes) options.onLine(line);
     else if (length > runawayBytes) options.onRunaway();
-    else options.onTooLong(line.subarray(0, endBytes), line.subarray(Math.max(0, length - endBytes)));
+    else options.onTooLong(line.subarray(0, keptEndBytes), line.subarray(Math.max(0, length - keptEndBytes)));
   }
 
   function finishHeld(): void {
-    const length = held;
+    const length = heldBytes;
     const cut = ends;
-    const wasRunaway = ranAway;
-    held = 0;
+    const wasRunaway = isRunaway;
+    heldBytes = 0;
     ends = undefined;
-    ranAway = false;
+    isRunaway = false;
     if (cut === undefined) {
       const line = Buffer.concat(opening.take(), length);
-      deliver(line[length - 1] === carriageReturn ? line.subarray(0, -1) : line);
+      deliverLine(line[length - 1] === carriageReturn ? line.subarray(0, -1) : line);
       return;
     }
     if (wasRunaway) return;
@@ -86,28 +85,28 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     else options.onTooLong(cut.head(content), cut.tail(content));
   }
 
-  /** What has arrived of a stream that is over is bounded. It is delivered at once, before anybody is told the end. */
+  /** After the end of the stream the remaining data is bounded, and is delivered at once before onEnd. */
   function mustWait(): boolean {
-    return paused || (over === 'no' && turns.isOver());
+    return isPaused || (over === 'no' && budget.isSpent());
   }
 
-  /** What is left of the chunk when a line made the reader pause, or was the last of its turn. */
-  function split(chunk: Buffer): Buffer | undefined {
+  /** Splits a chunk and returns the rest if a line paused the reader or used up its share. */
+  function splitChunk(chunk: Buffer): Buffer | undefined {
     let from = 0;
     while (from < chunk.length) {
       const at = chunk.indexOf(newline, from);
       if (at === -1) {
-        hold(from === 0 ? chunk : chunk.subarray(from));
+        holdPiece(from === 0 ? chunk : chunk.subarray(from));
         return undefined;
       }
-      if (held === 0) {
+      if (heldBytes === 0) {
         const end = at > from && chunk[at - 1] === carriageReturn ? at - 1 : at;
-        turns.spend(end - from);
-        deliver(chunk.subarray(from, end));
+        budget.spend(end - from);
+        deliverLine(chunk.subarray(from, end));
       } else {
-        if (at > from) hold(chunk.subarray(from, at));
-        // Nobody reads a line that is too long.
-        turns.spend(ends === undefined ? held : 0);
+        if (at > from) holdPiece(chunk.subarray(from, at));
+        // A line that is too long is not processed.
+        budget.spend(ends === undefined ? heldBytes : 0);
         finishHeld();
       }
       from = at + 1;
@@ -116,54 +115,91 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     return undefined;
   }
 
-  function work(): void {
-    if (working) return;
-    working = true;
+  function processWaiting(): void {
+    if (isWorking) return;
+    isWorking = true;
     try {
       while (!mustWait()) {
         const chunk = waiting.shift();
         if (chunk === undefined) break;
-        const rest = split(chunk);
+        const rest = splitChunk(chunk);
         if (rest !== undefined) waiting.unshift(rest);
       }
-      if (over === 'ended' && !paused && held > 0) finishHeld();
-      if ((over === 'ended' || over === 'closed') && !paused) {
-        over = 'told';
+      if (over === 'ended' && !isPaused && heldBytes > 0) finishHeld();
+      if ((over === 'ended' || over === 'closed') && !isPaused) {
+        over = 'reported';
         options.onEnd?.();
       }
     } finally {
-      working = false;
+      isWorking = false;
     }
   }
 
-  function goOn(): void {
-    work();
+  function continueReading(): void {
+    processWaiting();
     if (!mustWait() && over === 'no') stream.resume();
   }
 
   stream.on('data', (chunk: Buffer) => {
     waiting.push(chunk);
-    // Node sets a child's streams flowing again when the child exits, paused or not.
+    // Node resumes the streams of a child when it exits, paused or not.
     if (mustWait()) stream.pause();
-    else work();
+    else processWaiting();
   });
   stream.on('end', () => {
     if (over === 'no') over = 'ended';
-    work();
+    processWaiting();
   });
   stream.on('close', () => {
     if (over === 'no') over = 'closed';
-    work();
+    processWaiting();
   });
 
   return {
     pause() {
-      paused = true;
+      isPaused = true;
       stream.pause();
     },
     resume() {
-      paused = false;
-      goOn();
+      isPaused = false;
+      continueReading();
     },
+  };
+}
+
+/** Share of one sender before the event loop serves others. */
+export const linesPerTurn = 64;
+const bytesPerTurn = 256 * 1024;
+
+/** The share of one sender in a turn of the event loop. */
+interface TurnBudget {
+  /** Counts one more line as processed. */
+  spend(bytes: number): void;
+  /** True from the moment the share is used up until `continueReading` is called. */
+  isSpent(): boolean;
+}
+
+/** Grants one sender its share, and calls `continueReading` in the next turn. */
+export function createTurnBudget(continueReading: () => void): TurnBudget {
+  let lines = 0;
+  let bytes = 0;
+  let isSpent = false;
+
+  function startNextTurn(): void {
+    lines = 0;
+    bytes = 0;
+    isSpent = false;
+    continueReading();
+  }
+
+  return {
+    spend(size) {
+      bytes += size;
+      if (++lines < linesPerTurn && bytes < bytesPerTurn) return;
+      if (isSpent) return;
+      isSpent = true;
+      setImmediate(startNextTurn);
+    },
+    isSpent: () => isSpent,
   };
 }

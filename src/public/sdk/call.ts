@@ -1,13 +1,13 @@
-export type Headers =
+export type CallHeaders =
   | { get(name: string): string | null }
   | Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** A call described by hand, for servers that are built without the official SDK. */
+/** A call described by the author, for servers that are built without the official SDK. */
 export interface CallDetails {
   /** The `_meta` of the request. */
   readonly meta?: unknown;
   /** The headers of the HTTP request; leave them out over stdio. */
-  readonly headers?: Headers | undefined;
+  readonly headers?: CallHeaders | undefined;
   /** The JSON-RPC method; `tools/call` when only a name is given. */
   readonly method?: string | undefined;
   /** The tool, prompt or resource that is called. */
@@ -40,27 +40,27 @@ export interface ContextV2 {
 
 export type CallSource = ExtraV1 | ContextV2 | CallDetails;
 
-export interface Call {
+export interface IncomingCall {
   readonly meta: unknown;
-  readonly headers: Headers | undefined;
+  readonly headers: CallHeaders | undefined;
   readonly transport: 'stdio' | 'http';
   readonly method: string | undefined;
   readonly name: string | undefined;
   readonly arguments: unknown;
-  /** Something that is one and the same object for as long as this one message is handled. */
+  /** An object that stays the same while this one message is handled. */
   readonly carrier: object | undefined;
   readonly id: string | number | undefined;
 }
 
-/** What is known besides the source: the request's own words, where they were seen. */
+/** The members of the request that are known besides the source. */
 export type KnownCall = Pick<CallDetails, 'method' | 'name' | 'arguments' | 'transport'>;
 
 const contextKey = 'ambit/context';
 
-export function callOf(source: CallSource, known: KnownCall = {}): Call {
-  const seen = isV2(source) ? fromV2(source) : isV1(source) ? fromV1(source) : fromDetails(source);
+export function toIncomingCall(source: CallSource, known: KnownCall = {}): IncomingCall {
+  const seen = isV2(source) ? readV2Call(source) : isV1(source) ? readV1Call(source) : readCallDetails(source);
   const name = known.name ?? seen.name;
-  const said = contextIn(seen.meta);
+  const context = readMetaContext(seen.meta);
   return {
     meta: seen.meta,
     headers: seen.headers,
@@ -69,13 +69,13 @@ export function callOf(source: CallSource, known: KnownCall = {}): Call {
     method: known.method ?? seen.method ?? (name === undefined ? undefined : 'tools/call'),
     arguments: 'arguments' in known ? known.arguments : seen.arguments,
     // An SDK may run a handler again for one message, with a new `ctx` around the same parsed values.
-    carrier: seen.id !== undefined && isObject(said) ? said : seen.carrier,
+    carrier: seen.id !== undefined && isObject(context) ? context : seen.carrier,
     id: seen.id,
   };
 }
 
-/** `_meta["ambit/context"]`, in exactly this spelling. */
-export function contextIn(meta: unknown): unknown {
+/** Reads `_meta["ambit/context"]`, in exactly this spelling. */
+export function readMetaContext(meta: unknown): unknown {
   return isObject(meta) && Object.hasOwn(meta, contextKey) ? meta[contextKey] : undefined;
 }
 
@@ -91,7 +91,7 @@ function isV1(source: CallSource): source is ExtraV1 {
   return 'signal' in source && 'requestId' in source;
 }
 
-function fromV2({ mcpReq, http, sessionId }: ContextV2): Call {
+function readV2Call({ mcpReq, http, sessionId }: ContextV2): IncomingCall {
   const overHttp = http !== undefined || sessionId !== undefined;
   return {
     meta: mcpReq._meta,
@@ -105,7 +105,7 @@ function fromV2({ mcpReq, http, sessionId }: ContextV2): Call {
   };
 }
 
-function fromV1({ _meta, requestInfo, sessionId, requestId, signal }: ExtraV1): Call {
+function readV1Call({ _meta, requestInfo, sessionId, requestId, signal }: ExtraV1): IncomingCall {
   const overHttp = requestInfo !== undefined || sessionId !== undefined;
   return {
     meta: _meta,
@@ -119,7 +119,7 @@ function fromV1({ _meta, requestInfo, sessionId, requestId, signal }: ExtraV1): 
   };
 }
 
-function fromDetails(details: CallDetails): Call {
+function readCallDetails(details: CallDetails): IncomingCall {
   return {
     meta: details.meta,
     headers: details.headers,
@@ -127,7 +127,7 @@ function fromDetails(details: CallDetails): Call {
     method: details.method,
     name: details.name,
     arguments: details.arguments,
-    // Given by hand, each description is a call of its own.
+    // Each description by the author is a call of its own.
     carrier: undefined,
     id: undefined,
   };

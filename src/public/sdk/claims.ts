@@ -1,10 +1,13 @@
 import type { ActingSession } from '../../rules/session-base.ts';
-import { isObject } from './call.ts';
-import { trustLevelOf } from './context.ts';
-import { Refusal } from './refusal.ts';
+import { type IncomingCall, isObject } from './call.ts';
+import { digestArguments } from './canonical-arguments.ts';
+import { parseTrustLevel, quoteValue, refuseContext } from './context.ts';
 
-/** What a token says, each member of the kind it has to be. */
-export interface Claims extends Omit<ActingSession, 'id'> {
+/** The longest lifetime Ambit gives a token. */
+const maxLifetimeSeconds = 60;
+
+/** The claims of a token, with the type of each member checked. */
+export interface TokenClaims extends Omit<ActingSession, 'id'> {
   readonly issuer: string;
   readonly audience: string;
   /** Seconds since 1970, as in the token. */
@@ -21,55 +24,123 @@ export interface Claims extends Omit<ActingSession, 'id'> {
   readonly argumentsRaw: boolean;
 }
 
-type Members = Readonly<Record<string, unknown>>;
+type JsonMembers = Readonly<Record<string, unknown>>;
 
-export function readClaims(token: Members): Claims {
-  const facts = isObject(token['tctx']) ? token['tctx'] : invalid('tctx');
+export function readClaims(token: JsonMembers): TokenClaims {
+  const facts = isObject(token['tctx']) ? token['tctx'] : throwInvalidClaim('tctx');
   const actor = token['act'];
-  if (actor !== undefined && actor !== null && !isObject(actor)) invalid('act');
-  for (const name of ['txn', 'req_wl', 'scope']) text(token, name);
+  if (actor !== undefined && actor !== null && !isObject(actor)) throwInvalidClaim('act');
+  for (const name of ['txn', 'req_wl', 'scope']) readText(token, name);
   return {
-    issuer: text(token, 'iss'),
-    audience: text(token, 'aud'),
-    issuedAt: seconds(token, 'iat'),
-    expiresAt: seconds(token, 'exp'),
-    id: text(token, 'jti'),
-    userId: text(token, 'sub'),
-    agentId: isObject(actor) ? optional(actor, 'sub', 'act.sub') : undefined,
-    sessionId: text(facts, 'sessionId'),
-    correlationId: text(facts, 'correlationId'),
-    workspaceId: optional(facts, 'workspaceId'),
-    trustLevel: trustLevelOf(facts['trustLevel']) ?? invalid('tctx.trustLevel'),
-    permissions: permissionsOf(facts['permissions']),
-    method: text(facts, 'method'),
-    name: optional(facts, 'name'),
-    argumentsDigest: optional(facts, 'argsSha256'),
+    issuer: readText(token, 'iss'),
+    audience: readText(token, 'aud'),
+    issuedAt: readSeconds(token, 'iat'),
+    expiresAt: readSeconds(token, 'exp'),
+    id: readText(token, 'jti'),
+    userId: readText(token, 'sub'),
+    agentId: isObject(actor) ? readOptionalText(actor, 'sub', 'act.sub') : undefined,
+    sessionId: readText(facts, 'sessionId'),
+    correlationId: readText(facts, 'correlationId'),
+    workspaceId: readOptionalText(facts, 'workspaceId'),
+    trustLevel: parseTrustLevel(facts['trustLevel']) ?? throwInvalidClaim('tctx.trustLevel'),
+    permissions: readPermissions(facts['permissions']),
+    method: readText(facts, 'method'),
+    name: readOptionalText(facts, 'name'),
+    argumentsDigest: readOptionalText(facts, 'argsSha256'),
     argumentsRaw: facts['argsRaw'] === true,
   };
 }
 
-function text(members: Members, name: string): string {
+function readText(members: JsonMembers, name: string): string {
   const value = members[name];
-  return typeof value === 'string' && value !== '' ? value : invalid(name);
+  return typeof value === 'string' && value !== '' ? value : throwInvalidClaim(name);
 }
 
-function optional(members: Members, name: string, shown = name): string | undefined {
+function readOptionalText(members: JsonMembers, name: string, shown = name): string | undefined {
   const value = members[name];
   if (value === undefined || value === null || value === '') return undefined;
-  return typeof value === 'string' ? value : invalid(shown);
+  return typeof value === 'string' ? value : throwInvalidClaim(shown);
 }
 
-function seconds(members: Members, name: string): number {
+function readSeconds(members: JsonMembers, name: string): number {
   const value = members[name];
-  return typeof value === 'number' && Number.isFinite(value) ? value : invalid(name);
+  return typeof value === 'number' && Number.isFinite(value) ? value : throwInvalidClaim(name);
 }
 
-function permissionsOf(value: unknown): readonly string[] {
+function readPermissions(value: unknown): readonly string[] {
   if (value === undefined || value === null) return [];
-  const list = Array.isArray(value) ? value : invalid('tctx.permissions');
-  return list.every((item) => typeof item === 'string') ? (list as string[]) : invalid('tctx.permissions');
+  const list = Array.isArray(value) ? value : throwInvalidClaim('tctx.permissions');
+  return list.every((item) => typeof item === 'string') ? (list as string[]) : throwInvalidClaim('tctx.permissions');
 }
 
-function invalid(name: string): never {
-  throw new Refusal('CLAIMS_INVALID', `The claim "${name}" of the token is missing or of the wrong kind.`);
+function throwInvalidClaim(name: string): never {
+  refuseContext('CLAIMS_INVALID', `The claim "${name}" of the token is missing or of the wrong kind.`);
+}
+
+export function checkTimes(claims: TokenClaims, now: number, skew: number): void {
+  const { issuedAt, expiresAt } = claims;
+  const life = expiresAt - issuedAt;
+  // Each condition is written so that NaN fails it.
+  if (!(life > 0 && life <= maxLifetimeSeconds)) {
+    refuseContext('TOKEN_LIFETIME', `The token lives for ${life} seconds; at most ${maxLifetimeSeconds} are accepted.`);
+  }
+  if (!(issuedAt <= now / 1000 + skew)) {
+    refuseContext('TOKEN_NOT_YET_VALID', 'The token comes from the future: compare the clocks of the two machines.');
+  }
+  if (!(expiresAt > now / 1000 - skew)) refuseContext('TOKEN_EXPIRED', 'The token has expired.');
+}
+
+/** Checks the audience; `expected` is undefined if this server was not told its own name. */
+export function checkAudience(claims: TokenClaims, expected: readonly string[] | undefined, call: IncomingCall): void {
+  const { audience } = claims;
+  if (expected === undefined && call.transport === 'http') {
+    refuseContext(
+      'AUDIENCE_UNKNOWN',
+      'This server does not know who it is: give the option "audience" or set AMBIT_AUDIENCE to its address as Ambit has it.',
+    );
+  }
+  // Only the process that started this one can write to its pipe, so any stdio server name may be ours.
+  const meant = expected?.some((name) => isSameAudience(name, audience)) ?? /^ambit:server:./.test(audience);
+  if (!meant)
+    refuseContext('AUDIENCE_MISMATCH', `The token is meant for ${quoteValue(audience)}, not for this server.`);
+}
+
+function isSameAudience(one: string, other: string): boolean {
+  return (
+    one === other ||
+    (/^https?:/i.test(one) && URL.canParse(one) && URL.canParse(other) && new URL(one).href === new URL(other).href)
+  );
+}
+
+/** Checks that the token was made for this very request. */
+export function checkBinding(claims: TokenClaims, call: IncomingCall): void {
+  if (call.method === undefined) {
+    refuseContext(
+      'CALL_UNKNOWN',
+      'It is not known which call this is: use secureServer() or withSession(), or give method, name and arguments.',
+    );
+  }
+  if (claims.method !== call.method) {
+    refuseContext(
+      'METHOD_MISMATCH',
+      `The token is for ${quoteValue(claims.method)}, the call is ${quoteValue(call.method)}.`,
+    );
+  }
+  const isTool = call.method === 'tools/call';
+  if (isTool && call.name === undefined) {
+    refuseContext('CALL_UNKNOWN', 'It is not known which tool this is: give its name.');
+  }
+  if (claims.name === undefined ? isTool : claims.name !== call.name) {
+    refuseContext(
+      'NAME_MISMATCH',
+      `The token is for ${quoteValue(claims.name)}, the call is for ${quoteValue(call.name)}.`,
+    );
+  }
+  if (claims.argumentsRaw) return;
+  if (claims.argumentsDigest === undefined ? isTool : claims.argumentsDigest !== digestArguments(call.arguments)) {
+    refuseContext(
+      'ARGUMENTS_MISMATCH',
+      'The token is for other arguments. Where the schema of the tool fills in defaults or drops members, use secureServer(), which sees the arguments as they came.',
+    );
+  }
 }

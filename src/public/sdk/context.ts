@@ -2,9 +2,19 @@ import type { ActingSession } from '../../rules/session-base.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
 import { noState, type SessionState } from './session-state.ts';
 
+/** The error of a context that is not valid. Callers of the SDK never see it: they get an absent context. */
+export class ContextError extends Error {
+  readonly code: ContextProblem;
+
+  constructor(code: ContextProblem, reason: string) {
+    super(reason);
+    this.code = code;
+  }
+}
+
 export type { TrustLevel };
 
-/** Why a call has no context that holds. `NO_CONTEXT` means that nothing was sent; all others, that what was sent failed. */
+/** The reason why a call has no valid context. `NO_CONTEXT` means that none was sent; all others, that it was refused. */
 export type ContextProblem =
   | 'NO_CONTEXT'
   | 'CONTEXT_MALFORMED'
@@ -31,27 +41,27 @@ export type ContextProblem =
   | 'TOKEN_REPLAYED'
   | 'REPLAYS_UNKNOWN';
 
-interface Facts extends Pick<ActingSession, 'agentId' | 'workspaceId' | 'permissions'> {
-  /** Where the workspace lies, as this process sees it. Known over stdio only. */
+interface ContextBase extends Pick<ActingSession, 'agentId' | 'workspaceId' | 'permissions'> {
+  /** The path of the workspace as this process sees it. Known over stdio only. */
   readonly workspacePath: string | undefined;
-  /** What the calls of this session keep; only inside `withSessions()` of `ambit/server`. Not shown when it is printed. */
+  /** State that the calls of this session share, only inside `withSessions()` of `ambit/server`. Not printed with the context. */
   readonly state: SessionState;
 }
 
-/** Signed by Ambit, for this server, for this very call. Times are milliseconds since 1970. */
-export interface VerifiedContext extends Facts, Pick<ActingSession, 'userId' | 'trustLevel'> {
+/** A context signed by Ambit for this server and this very call. Times are milliseconds since 1970. */
+export interface VerifiedContext extends ContextBase, Pick<ActingSession, 'userId' | 'trustLevel'> {
   readonly status: 'verified';
   readonly sessionId: string;
   readonly correlationId: string;
   readonly issuedAt: number;
   readonly expiresAt: number;
-  /** Set where the plain object beside the token said otherwise; what is signed holds. */
+  /** Set if the plain object beside the token said otherwise. The signed values are used. */
   readonly reason: string | undefined;
   readonly code: undefined;
 }
 
-/** From the environment: what the orchestrator said when it started this process, true for all of its calls. */
-export interface InheritedContext extends Facts {
+/** A context from the environment: set by the orchestrator that started this process, valid for all of its calls. */
+export interface InheritedContext extends ContextBase {
   readonly status: 'inherited';
   readonly sessionId: string | undefined;
   /** Known inside `withSessions()` only. */
@@ -65,7 +75,7 @@ export interface InheritedContext extends Facts {
 }
 
 /** A session of the server's own, opened by `withSessions()` where there is no Ambit in front. */
-export interface OwnContext extends Facts, Pick<ActingSession, 'userId' | 'trustLevel'> {
+export interface OwnContext extends ContextBase, Pick<ActingSession, 'userId' | 'trustLevel'> {
   readonly status: 'own';
   readonly sessionId: string;
   readonly correlationId: string;
@@ -75,8 +85,8 @@ export interface OwnContext extends Facts, Pick<ActingSession, 'userId' | 'trust
   readonly code: undefined;
 }
 
-/** Nothing that could be relied on. `reason` is for people, `code` for programs. */
-export interface AbsentContext extends Facts {
+/** No valid context. `reason` is for people, `code` for programs. */
+export interface AbsentContext extends ContextBase {
   readonly status: 'absent';
   readonly sessionId: undefined;
   readonly correlationId: undefined;
@@ -88,17 +98,17 @@ export interface AbsentContext extends Facts {
   readonly code: ContextProblem;
 }
 
-/** What a tool knows about the session that calls it, and how far that can be relied on. */
+/** The session that calls a tool; `status` says how reliable it is. */
 export type SessionContext = VerifiedContext | InheritedContext | OwnContext | AbsentContext;
 
-/** Handlers of one process share these objects with nobody, and nobody can write to them. */
-export function frozen<C extends SessionContext>(facts: Omit<C, 'state'>, state: SessionState = noState): C {
+/** Freezes a context, so that no handler can change what another one reads. */
+export function freezeContext<C extends SessionContext>(facts: Omit<C, 'state'>, state: SessionState = noState): C {
   Object.freeze(facts.permissions);
   return Object.freeze(Object.defineProperty(facts, 'state', { value: state })) as C;
 }
 
-export function absent(code: ContextProblem, reason: string): AbsentContext {
-  return frozen<AbsentContext>({
+export function createAbsentContext(code: ContextProblem, reason: string): AbsentContext {
+  return freezeContext<AbsentContext>({
     status: 'absent',
     sessionId: undefined,
     correlationId: undefined,
@@ -115,11 +125,21 @@ export function absent(code: ContextProblem, reason: string): AbsentContext {
   });
 }
 
-/** Set where something was presented and did not hold, which is not the same as a server that runs without Ambit. */
-export function refusedBecause(context: SessionContext): string | undefined {
+/** The reason if a context was sent and refused; undefined if none was sent. */
+export function findRefusalReason(context: SessionContext): string | undefined {
   return context.status === 'absent' && context.code !== 'NO_CONTEXT' ? context.reason : undefined;
 }
 
-export function trustLevelOf(value: unknown): TrustLevel | undefined {
+export function parseTrustLevel(value: unknown): TrustLevel | undefined {
   return value === 'direct' || value === 'sandboxed' ? value : undefined;
+}
+
+export function refuseContext(code: ContextProblem, reason: string): never {
+  throw new ContextError(code, reason);
+}
+
+/** Quotes a value from outside, short and on one line, for an error text. */
+export function quoteValue(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'nothing';
+  return text.length > 80 ? `${text.slice(0, 76)}…"` : text;
 }

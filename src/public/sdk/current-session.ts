@@ -1,23 +1,75 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Call } from './call.ts';
-import type { SessionContext } from './context.ts';
-import { inheritedContext } from './environment.ts';
-import type { SessionError } from './session-error.ts';
+import type { IncomingCall } from './call.ts';
+import {
+  createAbsentContext,
+  freezeContext,
+  type InheritedContext,
+  parseTrustLevel,
+  type SessionContext,
+} from './context.ts';
+import { SessionError, type SessionErrorCode } from './session-error.ts';
 
-export interface Handling {
-  readonly call: Call;
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The environment as it was when this module was loaded. Variables that a program sets later, for example from a `.env`
+ * file of a project, do not come from whoever started it.
+ */
+export const startEnvironment: Environment = Object.freeze(
+  Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith('AMBIT_'))),
+);
+
+export interface ActiveCall {
+  readonly call: IncomingCall;
   readonly context: SessionContext;
-  /** What this call was refused for, so that the answer can carry its code. */
+  /** The reason why this call was refused, so that the answer can carry its code. */
   refusal?: SessionError;
 }
 
-/** Entered only by `run`: a context that was left behind would belong to the next call. */
-export const store = new AsyncLocalStorage<Handling>();
+/** The call being handled. Only `run` enters it: a context left behind would leak into the next call. */
+export const activeCall = new AsyncLocalStorage<ActiveCall>();
 
 /**
- * The session of the call under way, in whatever it awaits too. Outside of `secureServer()` and `withSession()` it is
- * what the environment says.
+ * The session of the current call, also in code that it awaits. Outside of `secureServer()` and `withSession()` it comes
+ * from the environment.
  */
 export function currentSession(): SessionContext {
-  return store.getStore()?.context ?? inheritedContext();
+  return activeCall.getStore()?.context ?? readInheritedContext();
+}
+
+/** Reads the context that the orchestrator set when it started this process. */
+export function readInheritedContext(env: Environment = startEnvironment): SessionContext {
+  const readVariable = (name: string) => env[`AMBIT_${name}`] || undefined;
+  const context = {
+    status: 'inherited' as const,
+    sessionId: readVariable('SESSION_ID'),
+    correlationId: undefined,
+    userId: readVariable('USER_ID'),
+    agentId: readVariable('AGENT_ID'),
+    workspaceId: readVariable('WORKSPACE_ID'),
+    workspacePath: readVariable('WORKSPACE_PATH'),
+    trustLevel: parseTrustLevel(env.AMBIT_TRUST_LEVEL),
+    permissions: [],
+    issuedAt: undefined,
+    expiresAt: undefined,
+    reason: undefined,
+    code: undefined,
+  };
+  const { sessionId, userId, agentId, workspaceId, trustLevel } = context;
+  const found = sessionId ?? userId ?? agentId ?? workspaceId ?? trustLevel;
+  if (found === undefined) {
+    const reason = env.AMBIT_JWKS
+      ? 'The call carries no context, and this process serves no one session.'
+      : 'This server was started without Ambit.';
+    return createAbsentContext('NO_CONTEXT', reason);
+  }
+  return freezeContext<InheritedContext>(context);
+}
+
+/** Creates an error and records it with the current call, so that the answer can carry its code. */
+export function recordRefusal(code: SessionErrorCode, what: string, hint: string): SessionError {
+  const error = new SessionError(code, what, hint);
+  const active = activeCall.getStore();
+  if (active !== undefined) active.refusal = error;
+  return error;
 }

@@ -9,13 +9,16 @@ export type {
   VerifiedContext,
 } from './context.ts';
 export { currentSession } from './current-session.ts';
+export {
+  type ResolvedWorkspace,
+  requirePermission,
+  requireTrust,
+  resolveWorkspace,
+  type WorkspaceQuestion,
+} from './guards.ts';
 export type { KeySource } from './keys.ts';
-export type { ContextOptions } from './options.ts';
-export { type ReadOptions, readContext } from './read-context.ts';
+export { type ContextOptions, type ReadOptions, readContext } from './read-context.ts';
 export { createReplayMemory, type ReplayMemory } from './replay-memory.ts';
-export { requirePermission, requireTrust } from './require.ts';
-export { type ResolvedWorkspace, resolveWorkspace, type WorkspaceQuestion } from './resolve-workspace.ts';
-export { secureServer } from './secure-server.ts';
 export {
   type ErrorResult,
   isSessionError,
@@ -24,5 +27,5 @@ export {
   toErrorResult,
 } from './session-error.ts';
 export type { JsonValue, SessionState, StateEntry, StateWrite } from './session-state.ts';
-export { type HandlerOptions, withSession } from './with-session.ts';
+export { type HandlerOptions, secureServer, withSession } from './with-session.ts';
 export type { SecurableServer } from './wrap-handlers.ts';

@@ -1,57 +1,63 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { createRemoteJWKSet } from 'jose';
-import { type KeySet, parseKeySet, readKeySet } from './key-set.ts';
-import { Refusal } from './refusal.ts';
+import { calculateJwkThumbprint, createRemoteJWKSet, importJWK } from 'jose';
+import { isObject } from './call.ts';
+import { ContextError, refuseContext } from './context.ts';
+
+type Key = Awaited<ReturnType<typeof importJWK>>;
+
+/** Public keys by `kid`. */
+type KeySet = ReadonlyMap<string, Key>;
+
+const maxKeys = 32;
 
 /** A JWKS as an object, as text, as the path of a file (`/…` or `file:…`), or as an http(s) address. */
 export type KeySource = string | { readonly keys: readonly object[] };
 
-type Key = KeySet extends ReadonlyMap<string, infer K> ? K : never;
 type FindKey = (kid: string) => Promise<Key | undefined>;
 
-/** An unknown kid may be a new key; asking again at each forged one would be a way to keep us busy. */
-const betweenReads = { file: 1_000, address: 15_000 };
-const afterFailure = 1_000;
-/** After this long a key that was withdrawn is gone even if nobody used a new one. */
-const maxAge = 60_000;
+/** An unknown kid may be a new key. The pause keeps forged ones from causing a read each. */
+const minMsBetweenReads = { file: 1_000, address: 15_000 };
+const retryAfterFailureMs = 1_000;
+/** The longest time that a withdrawn key is still accepted. */
+const maxAgeMs = 60_000;
 
-const byText = new Map<string, FindKey>();
-const byObject = new WeakMap<object, FindKey>();
+const findersByText = new Map<string, FindKey>();
+const findersByObject = new WeakMap<object, FindKey>();
 const maxSources = 64;
 
-/** Key sets are kept per process: servers are often built anew for each request. */
-export function keysFrom(source: KeySource): FindKey {
+/** Returns the key finder of a source. Finders are cached per process: servers are often built anew for each request. */
+export function getKeyFinder(source: KeySource): FindKey {
   if (typeof source !== 'string') {
-    const known = byObject.get(source) ?? fixed(() => readKeySet(source));
-    byObject.set(source, known);
+    const known = findersByObject.get(source) ?? createFixedFinder(() => readKeySet(source));
+    findersByObject.set(source, known);
     return known;
   }
-  const known = byText.get(source) ?? open(source.trim());
-  if (byText.size >= maxSources && !byText.has(source)) byText.clear();
-  byText.set(source, known);
+  const known = findersByText.get(source) ?? createTextFinder(source.trim());
+  if (findersByText.size >= maxSources && !findersByText.has(source)) findersByText.clear();
+  findersByText.set(source, known);
   return known;
 }
 
-function open(source: string): FindKey {
-  if (source.startsWith('/') || source.startsWith('file:')) return fromFile(source);
-  if (/^https?:\/\//i.test(source)) return fromAddress(source);
-  const newer = newerKeysOf(source);
-  const given = fixed(() => parseKeySet(source));
+function createTextFinder(source: string): FindKey {
+  if (source.startsWith('/') || source.startsWith('file:')) return createFileFinder(source);
+  if (/^https?:\/\//i.test(source)) return createUrlFinder(source);
+  const newer = findNewerKeys(source);
+  const given = createFixedFinder(() => parseKeySet(source));
   return newer === undefined ? given : async (kid) => (await given(kid)) ?? (await newer(kid).catch(() => undefined));
 }
 
-/** Ambit puts beside the keys where a process that outlives them finds the next. */
-function newerKeysOf(text: string): FindKey | undefined {
+/** Finds newer keys: Ambit writes beside the keys the path of the next ones, for processes that outlive them. */
+function findNewerKeys(text: string): FindKey | undefined {
   try {
     const source = (JSON.parse(text) as { readonly source?: unknown }).source;
-    return typeof source === 'string' && source.startsWith('/') ? fromFile(source) : undefined;
+    return typeof source === 'string' && source.startsWith('/') ? createFileFinder(source) : undefined;
   } catch {
     return undefined;
   }
 }
 
-function fixed(read: () => Promise<KeySet>): FindKey {
+function createFixedFinder(read: () => Promise<KeySet>): FindKey {
   let reading: Promise<KeySet> | undefined;
   return async (kid) => {
     reading ??= read();
@@ -59,24 +65,24 @@ function fixed(read: () => Promise<KeySet>): FindKey {
   };
 }
 
-function fromFile(source: string): FindKey {
-  return rereading(async () => {
+function createFileFinder(source: string): FindKey {
+  return createRereadingFinder(async () => {
     const path = source.startsWith('file:') ? fileURLToPath(source) : source;
     return parseKeySet(await readFile(path, 'utf8'));
-  }, betweenReads.file);
+  }, minMsBetweenReads.file);
 }
 
-function fromAddress(source: string): FindKey {
+function createUrlFinder(source: string): FindKey {
   const remote = URL.canParse(source) ? createRemoteJWKSet(new URL(source)) : undefined;
-  return rereading(async () => {
-    if (remote === undefined) throw new Refusal('KEYS_UNUSABLE', 'The address of the keys is not one.');
+  return createRereadingFinder(async () => {
+    if (remote === undefined) refuseContext('KEYS_UNUSABLE', 'The address of the keys is not one.');
     await remote.reload();
     return readKeySet(remote.jwks());
-  }, betweenReads.address);
+  }, minMsBetweenReads.address);
 }
 
-/** Reads when there is nothing yet, when what there is has become old, and for a kid that it does not hold. */
-function rereading(read: () => Promise<KeySet>, pause: number): FindKey {
+/** Reads the keys when there are none yet, when they are old, and for an unknown kid. */
+function createRereadingFinder(read: () => Promise<KeySet>, pause: number): FindKey {
   let keys: KeySet | undefined;
   let problem: unknown;
   let readAt = Number.NEGATIVE_INFINITY;
@@ -88,26 +94,58 @@ function rereading(read: () => Promise<KeySet>, pause: number): FindKey {
       keys = await read();
       problem = undefined;
     } catch (error) {
-      // A file that is being replaced, an address that is away for a moment: what was known goes on holding.
+      // The known keys stay valid while a file is being replaced or an address cannot be reached.
       problem = error;
     }
   }
 
   return async (kid) => {
     const age = () => performance.now() - readAt;
-    const wanted = age() > maxAge || (!keys?.has(kid) && age() > (problem === undefined ? pause : afterFailure));
+    const wanted =
+      age() > maxAgeMs || (!keys?.has(kid) && age() > (problem === undefined ? pause : retryAfterFailureMs));
     if (wanted)
       reading ??= refresh().finally(() => {
         reading = undefined;
       });
     await reading;
-    if (keys === undefined) throw unusable(problem);
+    if (keys === undefined) throw toContextError(problem);
     return keys.get(kid);
   };
 }
 
-function unusable(problem: unknown): Refusal {
-  if (problem instanceof Refusal) return problem;
+function toContextError(problem: unknown): ContextError {
+  if (problem instanceof ContextError) return problem;
   const why = problem instanceof Error ? ((problem as NodeJS.ErrnoException).code ?? problem.message) : String(problem);
-  return new Refusal('KEYS_UNUSABLE', `The keys could not be read (${why}).`);
+  return new ContextError('KEYS_UNUSABLE', `The keys could not be read (${why}).`);
+}
+
+/** Reads the public Ed25519 keys of a JWKS. Other keys cannot have signed a context. */
+async function readKeySet(jwks: unknown): Promise<KeySet> {
+  const listed = isObject(jwks) ? jwks['keys'] : undefined;
+  if (!Array.isArray(listed)) refuseContext('KEYS_UNUSABLE', 'The keys are not a JWKS: {"keys": […]} is expected.');
+  const keys = new Map<string, Key>();
+  for (const jwk of listed.slice(0, maxKeys)) {
+    if (!isObject(jwk) || jwk['kty'] !== 'OKP' || jwk['crv'] !== 'Ed25519' || typeof jwk['x'] !== 'string') continue;
+    if (jwk['use'] !== undefined && jwk['use'] !== 'sig') continue;
+    // Only the public half is read, even if a private key was put there by mistake.
+    const publicKey = { kty: 'OKP', crv: 'Ed25519', x: jwk['x'] };
+    try {
+      const kid = typeof jwk['kid'] === 'string' ? jwk['kid'] : await calculateJwkThumbprint(publicKey);
+      if (!keys.has(kid)) keys.set(kid, await importJWK(publicKey, 'EdDSA'));
+    } catch {
+      // A key that cannot be read verifies nothing; the others still may.
+    }
+  }
+  if (keys.size === 0) refuseContext('KEYS_UNUSABLE', 'The keys hold no Ed25519 public key.');
+  return keys;
+}
+
+async function parseKeySet(text: string): Promise<KeySet> {
+  let jwks: unknown;
+  try {
+    jwks = JSON.parse(text);
+  } catch {
+    refuseContext('KEYS_UNUSABLE', 'The keys are not JSON, nor a path that starts with "/", nor an http(s) address.');
+  }
+  return readKeySet(jwks);
 }

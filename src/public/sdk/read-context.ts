@@ -1,33 +1,69 @@
-import { type Call, type CallSource, callOf, contextIn, type Headers, isObject, type KnownCall } from './call.ts';
-import { checkAudience, checkBinding, checkTimes } from './check-claims.ts';
-import { type Claims, readClaims } from './claims.ts';
-import { absent, frozen, type SessionContext, type VerifiedContext } from './context.ts';
-import { store } from './current-session.ts';
-import { inheritedContext, startEnvironment } from './environment.ts';
-import type { ContextOptions } from './options.ts';
-import { Refusal } from './refusal.ts';
-import { refuseReplay } from './refuse-replay.ts';
-import { verifiedClaims } from './verify-signature.ts';
+import {
+  type CallHeaders,
+  type CallSource,
+  type IncomingCall,
+  isObject,
+  type KnownCall,
+  readMetaContext,
+  toIncomingCall,
+} from './call.ts';
+import { checkAudience, checkBinding, checkTimes, readClaims, type TokenClaims } from './claims.ts';
+import {
+  ContextError,
+  createAbsentContext,
+  freezeContext,
+  refuseContext,
+  type SessionContext,
+  type VerifiedContext,
+} from './context.ts';
+import { activeCall, type Environment, readInheritedContext, startEnvironment } from './current-session.ts';
+import type { KeySource } from './keys.ts';
+import { assertNotReplayed, type ReplayMemory } from './replay-memory.ts';
+import { verifyToken } from './verify-signature.ts';
 
-/** What else is known about the call, where the handler's last argument does not tell. */
+export interface ContextOptions {
+  /**
+   * The name of this server. Required over HTTP: its address exactly as in Ambit's configuration. Over stdio
+   * `ambit:server:<name>`; any name of that form is accepted if neither this nor `AMBIT_AUDIENCE` is given.
+   */
+  readonly audience?: string | readonly string[] | undefined;
+  /** The accepted issuer; by default any whose key is among the keys. */
+  readonly issuer?: string | undefined;
+  /** The keys to verify with; by default `jwksUri`, else `AMBIT_JWKS`. */
+  readonly keys?: KeySource | undefined;
+  /** The address of the keys: the gateway's `/.well-known/jwks.json`. */
+  readonly jwksUri?: string | undefined;
+  /** The accepted difference between clocks. Default 5 seconds. */
+  readonly clockSkewSeconds?: number | undefined;
+  /** The memory of used tokens; by default in this process. */
+  readonly replays?: ReplayMemory | undefined;
+  /** Set `http` for a network transport that shows no headers: the environment is then not the caller's. */
+  readonly transport?: 'stdio' | 'http' | undefined;
+  /** Replaces the environment this process was started with. */
+  readonly env?: Environment | undefined;
+  /** Milliseconds since 1970; for tests. */
+  readonly now?: (() => number) | undefined;
+}
+
+/** The method, name and arguments of the call, if the last argument of the handler does not have them. */
 export interface ReadOptions extends ContextOptions, Pick<KnownCall, 'method' | 'name' | 'arguments'> {}
 
 /**
- * The context of a call: `_meta["ambit/context"]`, else the header `Txn-Token`, else, over stdio, the environment.
- * It never throws. What was sent and does not hold gives `absent` with the reason, never the environment instead.
+ * Reads the context of a call: `_meta["ambit/context"]`, else the header `Txn-Token`, else, over stdio, the environment.
+ * It never throws. A context that was sent and is not valid gives `absent` with the reason, never the environment.
  */
 export async function readContext(source?: CallSource, options?: ReadOptions): Promise<SessionContext> {
-  const around = store.getStore();
-  if (source === undefined) return around?.context ?? inheritedContext(options?.env);
-  let call = callOf(source, options);
-  if (around !== undefined && around.call.carrier !== undefined && around.call.carrier === call.carrier) {
-    if (options === undefined) return around.context;
-    call = { ...call, ...callWords(around.call), ...callWords(options) };
+  const outer = activeCall.getStore();
+  if (source === undefined) return outer?.context ?? readInheritedContext(options?.env);
+  let call = toIncomingCall(source, options);
+  if (outer !== undefined && outer.call.carrier !== undefined && outer.call.carrier === call.carrier) {
+    if (options === undefined) return outer.context;
+    call = { ...call, ...pickKnownCall(outer.call), ...pickKnownCall(options) };
   }
-  return readCall(call, options);
+  return readCallContext(call, options);
 }
 
-function callWords({ method, name, arguments: given }: KnownCall): Partial<Call> {
+function pickKnownCall({ method, name, arguments: given }: KnownCall): Partial<IncomingCall> {
   return {
     ...(method === undefined ? {} : { method }),
     ...(name === undefined ? {} : { name }),
@@ -35,45 +71,50 @@ function callWords({ method, name, arguments: given }: KnownCall): Partial<Call>
   };
 }
 
-export async function readCall(call: Call, options: ContextOptions = {}): Promise<SessionContext> {
+export async function readCallContext(call: IncomingCall, options: ContextOptions = {}): Promise<SessionContext> {
   try {
-    const plain = contextIn(call.meta);
-    const token = plain === undefined ? tokenInHeaders(call.headers) : tokenBeside(plain);
-    if (token !== undefined) return await verify(token, plain, call, options);
+    const plain = readMetaContext(call.meta);
+    const token = plain === undefined ? readHeaderToken(call.headers) : readMetaToken(plain);
+    if (token !== undefined) return await verifyContext(token, plain, call, options);
   } catch (error) {
-    if (error instanceof Refusal) return absent(error.code, error.message);
-    return absent('CONTEXT_MALFORMED', 'The context could not be read.');
+    if (error instanceof ContextError) return createAbsentContext(error.code, error.message);
+    return createAbsentContext('CONTEXT_MALFORMED', 'The context could not be read.');
   }
-  // The environment of an HTTP server says who started it, not who calls it.
+  // The environment of an HTTP server describes who started it, not who calls it.
   if (call.transport === 'http')
-    return absent('NO_CONTEXT', 'The call carries no context: it did not come through Ambit.');
-  return inheritedContext(options.env);
+    return createAbsentContext('NO_CONTEXT', 'The call carries no context: it did not come through Ambit.');
+  return readInheritedContext(options.env);
 }
 
-async function verify(token: string, plain: unknown, call: Call, options: ContextOptions): Promise<VerifiedContext> {
+async function verifyContext(
+  token: string,
+  plain: unknown,
+  call: IncomingCall,
+  options: ContextOptions,
+): Promise<VerifiedContext> {
   const env = options.env ?? startEnvironment;
   const keys = options.keys ?? options.jwksUri ?? (env.AMBIT_JWKS || undefined);
   if (keys === undefined) {
-    throw new Refusal(
+    refuseContext(
       'KEYS_MISSING',
       'There are no keys to verify the context with: set AMBIT_JWKS, or give "jwksUri" or "keys".',
     );
   }
   const now = options.now?.() ?? Date.now();
   const skew = options.clockSkewSeconds ?? 5;
-  const claims = readClaims(await verifiedClaims(token, keys));
+  const claims = readClaims(await verifyToken(token, keys));
   if (options.issuer !== undefined && claims.issuer !== options.issuer) {
-    throw new Refusal('ISSUER_MISMATCH', 'The token was not issued by the gateway this server expects.');
+    refuseContext('ISSUER_MISMATCH', 'The token was not issued by the gateway this server expects.');
   }
   const audience = options.audience ?? (env.AMBIT_AUDIENCE || undefined);
   checkAudience(claims, typeof audience === 'string' ? [audience] : audience, call);
   checkTimes(claims, now, skew);
   checkBinding(claims, call);
-  await refuseReplay(claims, call, { now, until: (claims.expiresAt + skew) * 1000, memory: options.replays });
-  return contextOf(claims, plain, call);
+  await assertNotReplayed(claims, call, { now, until: (claims.expiresAt + skew) * 1000, memory: options.replays });
+  return createVerifiedContext(claims, plain, call);
 }
 
-function contextOf(claims: Claims, plain: unknown, call: Call): VerifiedContext {
+function createVerifiedContext(claims: TokenClaims, plain: unknown, call: IncomingCall): VerifiedContext {
   const { sessionId, correlationId, userId, agentId, workspaceId, trustLevel, permissions } = claims;
   const beside = isObject(plain) ? plain : {};
   const path = beside['workspacePath'];
@@ -81,10 +122,10 @@ function contextOf(claims: Claims, plain: unknown, call: Call): VerifiedContext 
   const overruled = Object.entries(signed).filter(
     ([name, value]) => name in beside && (beside[name] || undefined) !== value,
   );
-  return frozen<VerifiedContext>({
+  return freezeContext<VerifiedContext>({
     status: 'verified',
     ...signed,
-    // The path is not signed. Over stdio it came through the same pipe as the process itself; over HTTP it is hearsay.
+    // The path is not signed. Over stdio only the process that started this one can have sent it; over HTTP anyone can.
     workspacePath: call.transport === 'stdio' && typeof path === 'string' && path !== '' ? path : undefined,
     permissions: [...permissions],
     issuedAt: claims.issuedAt * 1000,
@@ -97,22 +138,22 @@ function contextOf(claims: Claims, plain: unknown, call: Call): VerifiedContext 
   });
 }
 
-function tokenBeside(plain: unknown): string {
-  if (!isObject(plain)) throw new Refusal('CONTEXT_MALFORMED', '_meta["ambit/context"] is not an object.');
+function readMetaToken(plain: unknown): string {
+  if (!isObject(plain)) refuseContext('CONTEXT_MALFORMED', '_meta["ambit/context"] is not an object.');
   const token = plain['token'];
   if (token === undefined)
-    throw new Refusal('TOKEN_MISSING', '_meta["ambit/context"] holds no token, so anyone may have written it.');
-  if (typeof token !== 'string') throw new Refusal('TOKEN_MALFORMED', 'The token is not a string.');
+    refuseContext('TOKEN_MISSING', '_meta["ambit/context"] holds no token, so anyone may have written it.');
+  if (typeof token !== 'string') refuseContext('TOKEN_MALFORMED', 'The token is not a string.');
   return token;
 }
 
-function tokenInHeaders(headers: Headers | undefined): string | undefined {
+function readHeaderToken(headers: CallHeaders | undefined): string | undefined {
   if (headers === undefined) return undefined;
   if (typeof headers['get'] === 'function')
     return (headers as { get(name: string): string | null }).get('txn-token') ?? undefined;
   const found = Object.entries(headers)
     .filter(([name]) => name.toLowerCase() === 'txn-token')
     .flatMap(([, value]) => value ?? []) as string[];
-  if (found.length > 1) throw new Refusal('TOKEN_MALFORMED', 'The header Txn-Token came more than once.');
+  if (found.length > 1) refuseContext('TOKEN_MALFORMED', 'The header Txn-Token came more than once.');
   return found[0];
 }

@@ -1,21 +1,37 @@
+import type { IncomingCall } from './call.ts';
+import type { TokenClaims } from './claims.ts';
+import { refuseContext } from './context.ts';
+
+/** The memory of this process: servers are often built anew for each request. */
+const replays = createReplayMemory();
+
+/** One message may be read twice, by a wrapper and by the handler in it; that is no replay. */
+const usesByMessage = new WeakMap<object, Set<string>>();
+
+interface TokenUse {
+  readonly now: number;
+  readonly until: number;
+  readonly memory: ReplayMemory | undefined;
+}
+
 /**
- * Which tokens have been used. Give your own where several processes answer for one audience, over a store they share:
- * a token is good once in all of them, not once in each.
+ * A memory of used tokens. Give your own, over a shared store, if several processes serve one audience: a token is valid
+ * once in all of them, not once in each.
  */
 export interface ReplayMemory {
-  /** Whether the id is new. It has to be kept until that moment (milliseconds since 1970). */
+  /** Says whether the id is new, and keeps it until that time (milliseconds since 1970). */
   remember(id: string, until: number, now: number): 'new' | 'seen' | 'full' | Promise<'new' | 'seen' | 'full'>;
 }
 
 /**
- * Ids are kept until their tokens have expired. When the memory is full of live ones, further tokens are refused:
- * to forget one would allow it a second time.
+ * Creates a memory that keeps ids until their tokens have expired. When it is full, further tokens are refused: a
+ * forgotten token could be used again.
  */
 export function createReplayMemory(limit = 250_000): ReplayMemory {
   const seen = new Map<string, number>();
 
   function forgetExpired(now: number): void {
-    // Tokens live equally long, so the order of arrival is nearly that of expiry.
+    // All tokens have the same lifetime, so the order of arrival is nearly the order of expiry.
     for (const [id, until] of seen) {
       if (until > now) break;
       seen.delete(id);
@@ -33,4 +49,33 @@ export function createReplayMemory(limit = 250_000): ReplayMemory {
       return 'new';
     },
   };
+}
+
+/** Throws if the token was used before. This check comes last: a token refused for another reason counts as unused. */
+export async function assertNotReplayed(
+  claims: TokenClaims,
+  call: IncomingCall,
+  { now, until, memory = replays }: TokenUse,
+): Promise<void> {
+  const id = `${claims.issuer} ${claims.id}`;
+  const use = `${typeof call.id} ${call.id} ${id}`;
+  if (call.carrier !== undefined && usesByMessage.get(call.carrier)?.has(use)) return;
+  const answer = await rememberOrFail(memory, id, until, now);
+  if (answer === 'seen') refuseContext('TOKEN_REPLAYED', 'The token has been used before; each is good for one call.');
+  if (answer !== 'new') {
+    refuseContext(
+      'REPLAYS_UNKNOWN',
+      'Whether the token has been used before cannot be told now; try again in a minute.',
+    );
+  }
+  if (call.carrier !== undefined)
+    usesByMessage.set(call.carrier, (usesByMessage.get(call.carrier) ?? new Set()).add(use));
+}
+
+async function rememberOrFail(memory: ReplayMemory, id: string, until: number, now: number): Promise<unknown> {
+  try {
+    return await memory.remember(id, until, now);
+  } catch {
+    return 'failed';
+  }
 }

@@ -14,7 +14,7 @@ export type SessionErrorCode =
 
 const brand = Symbol.for('ambit.session-error');
 
-/** A refusal in words a model can act on: `CODE: what, why, what to do`. Thrown in a tool, it becomes an error result. */
+/** A refusal that a model can act on: `CODE: what, why, what to do`. Thrown in a tool, it becomes an error result. */
 export class SessionError extends Error {
   readonly [brand] = true;
   readonly code: SessionErrorCode;

@@ -1,6 +1,7 @@
+import type { JsonValue } from '../../stores/record.ts';
 import { SessionError } from './session-error.ts';
 
-export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
+export type { JsonValue };
 
 export interface StateEntry {
   readonly value: JsonValue;
@@ -17,20 +18,20 @@ export interface StateWrite {
   readonly ttlSeconds?: number | undefined;
 }
 
-/** What the calls of a session keep for the next ones. It ends with the session, and no other session can reach it. */
+/** State that the calls of a session keep for later ones. It ends with the session, and no other session can read it. */
 export interface SessionState {
   get(key: string): Promise<StateEntry | undefined>;
-  /** The version it has now. */
+  /** Returns the new version. */
   set(key: string, value: JsonValue, options?: StateWrite): Promise<number>;
-  /** Reads, changes and writes, again for as long as another call was faster. `change` must have no effects of its own. */
+  /** Reads, changes and writes, and repeats if another call was faster. `change` must have no side effects. */
   update(
     key: string,
     change: (value: JsonValue | undefined) => JsonValue,
     options?: Pick<StateWrite, 'ttlSeconds'>,
   ): Promise<Pick<StateEntry, 'value' | 'version'>>;
-  /** False when there was none. */
+  /** Returns false if there was none. */
   delete(key: string, options?: Pick<StateWrite, 'expectedVersion'>): Promise<boolean>;
-  /** Keys in the order of their characters. `next`, given as `after`, goes on where the page ends. */
+  /** Lists keys in the order of their characters. Give `next` as `after` to get the next page. */
   list(options?: {
     readonly prefix?: string | undefined;
     readonly after?: string | undefined;
@@ -38,7 +39,7 @@ export interface SessionState {
   }): Promise<{ readonly keys: readonly string[]; readonly next: string | null }>;
 }
 
-async function unavailable(): Promise<never> {
+async function throwUnavailable(): Promise<never> {
   throw new SessionError(
     'STATE_UNAVAILABLE',
     'this call keeps no state.',
@@ -46,11 +47,11 @@ async function unavailable(): Promise<never> {
   );
 }
 
-/** Everywhere but inside `withSessions()`: nothing is kept, and nothing pretends to be. */
+/** The state outside of `withSessions()`: every method throws. */
 export const noState: SessionState = Object.freeze({
-  get: unavailable,
-  set: unavailable,
-  update: unavailable,
-  delete: unavailable,
-  list: unavailable,
+  get: throwUnavailable,
+  set: throwUnavailable,
+  update: throwUnavailable,
+  delete: throwUnavailable,
+  list: throwUnavailable,
 });

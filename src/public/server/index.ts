@@ -1,3 +1,4 @@
+export type { SessionEndReason as EndReason, SessionView } from '../../sessions/session.ts';
 export type {
   AuthInfo,
   CallerPrincipal,
@@ -7,6 +8,5 @@ export type {
   PrincipalOf,
   ServerSessionsOptions,
 } from './options.ts';
-export { createServerSessions, type ServerSessions } from './server-sessions.ts';
-export type { EndReason, SessionFacts, SessionView } from './shown-session.ts';
-export { withSessions } from './with-sessions.ts';
+export { createServerSessions, type ServerSessions, withSessions } from './server-sessions.ts';
+export type { SessionFacts } from './session-layer.ts';

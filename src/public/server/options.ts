@@ -1,10 +1,10 @@
 import type { ActingSession, Optional } from '../../rules/session-base.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
-import type { Quotas } from '../../sessions/grant-size.ts';
+import type { Quotas } from '../../sessions/quotas.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import type { ContextOptions } from '../sdk/options.ts';
+import type { ContextOptions } from '../sdk/read-context.ts';
 
-/** What the SDK hands on about the credential of an HTTP request; the server in front of it has verified it. */
+/** The credential of an HTTP request as the SDK passes it on; the server in front of it has verified it. */
 export interface AuthInfo {
   readonly token: string;
   readonly clientId: string;
@@ -13,60 +13,60 @@ export interface AuthInfo {
   readonly extra?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A user, and how far calls with this credential may go; or a session, by the token it was opened with. */
+/** A user and the bounds of calls with this credential; or a session, by the token it was opened with. */
 export type CallerPrincipal =
   | {
       readonly userId: string;
       readonly agentId?: string | undefined;
       readonly workspaceId?: string | undefined;
-      /** At most this; a session that was opened with less keeps less. Sandboxed unless told. */
+      /** The upper bound; a session that was opened with less keeps less. Default: sandboxed. */
       readonly trustLevel?: TrustLevel | undefined;
-      /** As `trustLevel`. None unless told. */
+      /** An upper bound like `trustLevel`. Default: none. */
       readonly permissions?: readonly string[] | undefined;
     }
   | { readonly sessionToken: string };
 
-/** Who is calling, by what was verified about the request; undefined for nobody, which is refused. */
+/** Finds the caller from the verified credential; a call without a caller (undefined) is refused. */
 export type PrincipalOf = (
   auth: AuthInfo | undefined,
 ) => CallerPrincipal | undefined | Promise<CallerPrincipal | undefined>;
 
-/** What the options leave open, the environment says (`AMBIT_SESSION_…`, `AMBIT_USER_ID`, `AMBIT_AGENT_ID`). */
+/** Options that are left out come from the environment (`AMBIT_SESSION_…`, `AMBIT_USER_ID`, `AMBIT_AGENT_ID`). */
 export interface OwnOptions {
-  /** Any store of `ambit/stores`; whoever opened it closes it. */
+  /** Any store of `ambit/stores`. The caller who opened it closes it. */
   readonly store?: SessionStore | Promise<SessionStore> | undefined;
   /** A folder for a store of its own, in SQLite. Without it and without `store`, sessions are kept in memory. */
   readonly storeDir?: string | undefined;
-  /** A session ends after this long without a call. 3600 unless told. */
+  /** A session ends after this long without a call. Default 3600. */
   readonly ttlSeconds?: number | undefined;
-  /** A session ends after this long, used or not. 86400 unless told. */
+  /** A session ends after this long, used or not. Default 86400. */
   readonly maxLifetimeSeconds?: number | undefined;
-  /** How many are kept in memory at most. 1000 unless told. */
+  /** The number of sessions kept in memory. Default 1000. */
   readonly maxSessions?: number | undefined;
-  /** Most live sessions of one user. 200 unless told. */
+  /** The number of live sessions of one user. Default 200. */
   readonly maxPerUser?: number | undefined;
-  /** None unless told. */
+  /** Default: none. */
   readonly quotas?: Quotas | undefined;
   /** Names session and correlation id in `_meta["ambit/session"]` of results. */
   readonly includeMeta?: boolean | undefined;
   /** Offers `session_info`, `session_list`, `session_end`, `session_state_*` and, with `governance`, `session_context` beside the server's own tools. */
   readonly tools?: boolean | undefined;
-  /** Policies and objectives that the first result of each session begins with; Ambit's own, where it stands in front. */
+  /** Policies and objectives that begin the first result of each session. Behind Ambit, its own are used instead. */
   readonly governance?: GivenGovernance | undefined;
-  /** Of sessions on stdio, where whoever starts the server is who calls it. */
+  /** The identity of sessions over stdio, where the caller is whoever started the server. */
   readonly local?: LocalSessions | undefined;
-  /** How contexts are verified where Ambit stands in front: audience and keys, over HTTP. */
+  /** The verification of contexts behind Ambit: audience and keys, over HTTP. */
   readonly context?: ContextOptions | undefined;
 }
 
-/** Beside what `ambit policy` and `ambit objective` have written into the same store. */
+/** Added to the policies and objectives that `ambit policy` and `ambit objective` have written into the same store. */
 export interface GivenGovernance {
   readonly policies?: readonly {
     readonly name: string;
     readonly text: string;
-    /** `org` unless told. */
+    /** Default `org`. */
     readonly scope?: string | undefined;
-    /** `prepend` unless told. */
+    /** Default `prepend`. */
     readonly mode?: 'prepend' | 'append' | undefined;
     readonly locked?: boolean | undefined;
   }[];
@@ -77,6 +77,6 @@ export interface GivenGovernance {
 export interface LocalSessions extends Optional<Omit<ActingSession, 'id' | 'workspaceId'>> {}
 
 export interface ServerSessionsOptions extends OwnOptions {
-  /** Over HTTP without Ambit in front. Without it such calls are refused. */
+  /** Finds the caller over HTTP without Ambit in front. Without this option such calls are refused. */
   readonly principal?: PrincipalOf | undefined;
 }

@@ -1,65 +1,80 @@
 import { AmbitError } from '../../errors.ts';
-import { checkMetadata } from '../../sessions/check-metadata.ts';
-import { checkPermissions } from '../../sessions/check-permissions.ts';
-import { isGivenId } from '../../sessions/given-id.ts';
-import type { Narrowing, SessionDraft } from '../../sessions/session.ts';
-import type { Around } from '../sdk/wrap-handlers.ts';
-import { aroundCalls } from './around-calls.ts';
-import { closeAtExit } from './close-at-exit.ts';
-import { createEvents, type OpenHouse, openHouse } from './open-house.ts';
-import type { ServerSessionsOptions } from './options.ts';
-import { settingsOf } from './settings.ts';
-import { type EndReason, type SessionFacts, type SessionView, shownRecord } from './shown-session.ts';
+import { checkMetadata, checkPermissions } from '../../sessions/check-draft.ts';
+import type { Restriction, SessionDraft, SessionEndReason, SessionView } from '../../sessions/session.ts';
+import { isSuppliedId, sessionViewOf } from '../../sessions/session.ts';
+import type { SessionRecord } from '../../stores/record.ts';
+import { type HandlerWrapper, type SecurableServer, wrapHandlers } from '../sdk/wrap-handlers.ts';
+import { isGatewaySession, toPublicId } from './gateway-sessions.ts';
+import type { OwnOptions, ServerSessionsOptions } from './options.ts';
+import { wrapInSessions } from './run-in-session.ts';
+import { createSessionEvents, type OpenSessionLayer, openSessionLayer, type SessionFacts } from './session-layer.ts';
+import { readSettings } from './settings.ts';
 
-/** The sessions of a server, for as many instances of it as there are. */
+/** The sessions of a server, shared by all of its instances. */
 export interface ServerSessions {
-  /** Opens one before its first call; its token is shown only here. */
+  /** Opens a session before its first call. The token is returned only here. */
   open(draft?: Omit<SessionDraft, 'servers'>): Promise<SessionView & { readonly token: string }>;
-  /** Live ones, the oldest first. */
+  /** Lists live sessions, the oldest first. */
   list(filter?: { readonly userId?: string }): Promise<SessionView[]>;
-  /** Calls under way are answered at once; false when there was no such session. */
+  /** Ends a session and answers its running calls at once; false if there was no such session. */
   end(id: string): Promise<boolean>;
-  /** Makes it narrower, for good. */
-  restrict(id: string, change: Omit<Narrowing, 'servers'>): Promise<SessionView>;
-  /** Each gives back what stops it. */
+  /** Restricts a session, for good. */
+  restrict(id: string, change: Omit<Restriction, 'servers'>): Promise<SessionView>;
+  /** Each returns a function that removes the listener. */
   onOpened(listener: (session: SessionFacts) => void): () => void;
-  onEnded(listener: (session: SessionFacts, reason: EndReason) => void): () => void;
+  onEnded(listener: (session: SessionFacts, reason: SessionEndReason) => void): () => void;
   onRestricted(listener: (session: SessionFacts) => void): () => void;
-  /** Ends what was opened for this process only, and lets go of the store. Calls are refused from then on. */
+  /** Ends the sessions of this process and releases the store. Later calls are refused. */
   close(): Promise<void>;
 }
 
-export interface Layer extends ServerSessions {
-  readonly around: Around;
+/** Sessions that `withSessions()` can attach to a server. */
+interface AttachableSessions extends ServerSessions {
+  readonly wrapper: HandlerWrapper;
   readonly transport: 'stdio' | 'http' | undefined;
 }
 
-const layers = new WeakSet<object>();
+const attachables = new WeakSet<object>();
 
-export function isLayer(given: object): given is Layer {
-  return layers.has(given);
-}
-
-/** Sessions for a server over HTTP, or wherever they are to be watched and closed: made once, given to each `withSessions()`. */
+/** Creates the sessions of a server over HTTP, or sessions to watch and close. Pass them to each `withSessions()`. */
 export function createServerSessions(options: ServerSessionsOptions = {}): ServerSessions {
-  return createLayer(options, true);
+  return createAttachable(options, true);
 }
 
-export function createLayer(options: ServerSessionsOptions, servesHttp: boolean): Layer {
-  const settings = settingsOf(options);
-  const events = createEvents();
-  // Said with the first call, which may come later than the failure.
-  if (options.store instanceof Promise) options.store.catch(() => {});
-  let opening: Promise<OpenHouse> | undefined;
-  let closing: Promise<void> | undefined;
-  let forget = () => {};
+/**
+ * Makes every tool call run inside a session, behind Ambit or alone. It covers handlers that are registered later, so
+ * call it right after the server was created. Without a second argument all servers of this process share their sessions,
+ * as the environment says. Over HTTP pass the result of `createServerSessions()`.
+ */
+export function withSessions<S extends SecurableServer>(server: S, given?: ServerSessions | OwnOptions): S {
+  const attachable = toAttachable(given);
+  return wrapHandlers(server, { calledAs: 'withSessions', transport: attachable.transport }, attachable.wrapper);
+}
 
-  function house(): Promise<OpenHouse> {
+let processSessions: AttachableSessions | undefined;
+
+function toAttachable(given: ServerSessions | OwnOptions | undefined): AttachableSessions {
+  if (given !== undefined && attachables.has(given)) return given as AttachableSessions;
+  if (given !== undefined) return createAttachable(given as OwnOptions, false);
+  processSessions ??= createAttachable({}, true);
+  return processSessions;
+}
+
+function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): AttachableSessions {
+  const settings = readSettings(options);
+  const events = createSessionEvents();
+  // The first call reports the failure, and may come later than it.
+  if (options.store instanceof Promise) options.store.catch(() => {});
+  let opening: Promise<OpenSessionLayer> | undefined;
+  let closing: Promise<void> | undefined;
+  let cancelCloseAtExit = () => {};
+
+  function openLayer(): Promise<OpenSessionLayer> {
     if (closing !== undefined) throw new AmbitError('SESSION_ENDED', { what: 'The server is shutting down.' });
     // A store that cannot be opened now may be there for the next call.
-    opening ??= openHouse(options, settings, events).then(
+    opening ??= openSessionLayer(options, settings, events).then(
       (opened) => {
-        forget = closeAtExit(layer.close);
+        cancelCloseAtExit = closeAtExit(attachable.close);
         return opened;
       },
       (error: unknown) => {
@@ -70,18 +85,18 @@ export function createLayer(options: ServerSessionsOptions, servesHttp: boolean)
     return opening;
   }
 
-  /** By the id that is known outside. */
-  async function found(id: string): Promise<string> {
-    const { store } = await house();
-    const records = isGivenId(id) ? [...(await store.find(id)), ...(await store.find(`ambit:${id}`))] : [];
-    const record = records.find((each) => shownRecord(each).id === id);
+  /** Finds the id in the store by the id that callers know. */
+  async function findId(id: string): Promise<string> {
+    const { store } = await openLayer();
+    const records = isSuppliedId(id) ? [...(await store.find(id)), ...(await store.find(`ambit:${id}`))] : [];
+    const record = records.find((each) => toPublicView(each).id === id);
     if (record === undefined) throw new AmbitError('SESSION_NOT_FOUND');
     return record.id;
   }
 
-  const layer: Layer = {
-    around: aroundCalls({
-      house: async () => house(),
+  const attachable: AttachableSessions = {
+    wrapper: wrapInSessions({
+      openLayer: async () => openLayer(),
       context: options.context ?? {},
       servesHttp,
       offersTools: options.tools === true,
@@ -90,26 +105,26 @@ export function createLayer(options: ServerSessionsOptions, servesHttp: boolean)
     transport: options.context?.transport,
 
     async open(draft = {}) {
-      const { sessions } = await house();
-      const { record, token } = await sessions.create(checked(draft, settings));
-      return { ...shownRecord(record), token };
+      const { sessions } = await openLayer();
+      const { record, token } = await sessions.create(checkDraft(draft, settings));
+      return { ...toPublicView(record), token };
     },
 
     async list(filter = {}) {
-      const { sessions } = await house();
+      const { sessions } = await openLayer();
       const views: SessionView[] = [];
       for (let after: string | null | undefined; after !== null; ) {
         const page = await sessions.list(filter, { limit: 1000, ...(after === undefined ? {} : { after }) });
-        views.push(...page.sessions.map(shownRecord));
+        views.push(...page.sessions.map(toPublicView));
         after = page.next;
       }
       return views;
     },
 
     async end(id) {
-      const { sessions } = await house();
+      const { sessions } = await openLayer();
       try {
-        return await sessions.end(await found(id));
+        return await sessions.end(await findId(id));
       } catch (error) {
         if (error instanceof AmbitError && error.code === 'SESSION_NOT_FOUND') return false;
         throw error;
@@ -117,12 +132,12 @@ export function createLayer(options: ServerSessionsOptions, servesHttp: boolean)
     },
 
     async restrict(id, change) {
-      const { sessions, store } = await house();
-      const own = await found(id);
-      await sessions.restrict(own, change);
-      const record = await store.get(own);
+      const { sessions, store } = await openLayer();
+      const storedId = await findId(id);
+      await sessions.restrict(storedId, change);
+      const record = await store.get(storedId);
       if (record === undefined) throw new AmbitError('SESSION_NOT_FOUND');
-      return shownRecord(record);
+      return toPublicView(record);
     },
 
     onOpened: events.opened.add,
@@ -132,32 +147,53 @@ export function createLayer(options: ServerSessionsOptions, servesHttp: boolean)
     close() {
       closing ??= (async () => {
         const opened = await opening?.catch(() => undefined);
-        forget();
+        cancelCloseAtExit();
         await opened?.close();
       })();
       return closing;
     },
   };
-  layers.add(layer);
-  return layer;
+  attachables.add(attachable);
+  return attachable;
 }
 
-const fixedName = /^[a-z]+:/;
+function toPublicView(record: SessionRecord): SessionView {
+  const view = sessionViewOf(record);
+  const named = { id: view.id, name: view.name ?? undefined };
+  return { ...view, id: toPublicId(named), name: isGatewaySession(named) ? null : view.name };
+}
 
-function checked(draft: Omit<SessionDraft, 'servers'>, { local, bounds }: ReturnType<typeof settingsOf>) {
+const maxMetadataBytes = 10_240;
+const reservedName = /^[a-z]+:/;
+
+function checkDraft(draft: Omit<SessionDraft, 'servers'>, { local, bounds }: ReturnType<typeof readSettings>) {
   const { id, name, ttlSeconds } = draft;
-  if (id !== undefined && !isGivenId(id)) {
+  if (id !== undefined && !isSuppliedId(id)) {
     throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
   }
-  if (name !== undefined && fixedName.test(name)) {
+  if (name !== undefined && reservedName.test(name)) {
     throw new AmbitError('REQUEST_INVALID', { what: 'The name of a session does not begin with a word and ":".' });
   }
   if (ttlSeconds !== undefined && ttlSeconds > bounds.maxLifetimeSeconds) {
     throw new AmbitError('REQUEST_INVALID', { what: `The ttl is at most ${bounds.maxLifetimeSeconds} s.` });
   }
-  checkMetadata(draft.metadata, mostMetadataBytes);
+  checkMetadata(draft.metadata, maxMetadataBytes);
   const { trustLevel = local.trustLevel, userId = local.userId } = draft;
   return { ...draft, userId, trustLevel, permissions: checkPermissions(draft.permissions ?? []) };
 }
 
-const mostMetadataBytes = 10_240;
+const closersAtExit = new Set<() => Promise<void>>();
+
+/** Closes sessions with the process, also if the author of the server forgets to. */
+function closeAtExit(close: () => Promise<void>): () => void {
+  if (closersAtExit.size === 0) process.once('beforeExit', closeAllAtExit);
+  closersAtExit.add(close);
+  return () => {
+    closersAtExit.delete(close);
+    if (closersAtExit.size === 0) process.off('beforeExit', closeAllAtExit);
+  };
+}
+
+function closeAllAtExit(): void {
+  for (const close of [...closersAtExit]) void close();
+}

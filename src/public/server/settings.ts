@@ -1,25 +1,24 @@
 import { AmbitError } from '../../errors.ts';
 import { localUser } from '../../identity/principal.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
-import { checkPermissions } from '../../sessions/check-permissions.ts';
-import { readNamed } from '../../sessions/named-by-environment.ts';
+import { checkPermissions } from '../../sessions/check-draft.ts';
+import { readSessionVariables } from '../../sessions/session-environment.ts';
 import type { SessionBounds } from '../../sessions/sessions.ts';
-import { type Environment, startEnvironment } from '../sdk/environment.ts';
+import { startEnvironment } from '../sdk/current-session.ts';
 import type { ServerSessionsOptions } from './options.ts';
 
-/** What holds for this server: the options, else the environment, else what is usual. */
-export interface Settings {
-  readonly env: Environment;
+/** The settings of this server: from the options, else from the environment, else the defaults. */
+export interface ServerSettings {
   readonly bounds: SessionBounds;
   readonly includeMeta: boolean;
   readonly storeDir: string | undefined;
-  /** Ambit started this process; its environment is Ambit's word. */
+  /** Ambit started this process, so the environment comes from Ambit. */
   readonly startedByAmbit: boolean;
-  /** The session that whoever started this process named. */
+  /** The session that the environment of this process names. */
   readonly named: {
     readonly id: string | undefined;
     readonly token: string | undefined;
-    /** Whose it has to be, where they said that too. */
+    /** The user it has to belong to, if given. */
     readonly userId: string | undefined;
   };
   readonly local: {
@@ -30,9 +29,9 @@ export interface Settings {
   };
 }
 
-export function settingsOf(options: ServerSessionsOptions): Settings {
+export function readSettings(options: ServerSessionsOptions): ServerSettings {
   const env = options.context?.env ?? startEnvironment;
-  const named = readNamed(env, (what) => new AmbitError('CONFIG_INVALID', { what: `${what}.` }));
+  const named = readSessionVariables(env, (what) => new AmbitError('CONFIG_INVALID', { what: `${what}.` }));
   const { local = {}, maxLifetimeSeconds = 86_400 } = options;
   const ttlSeconds = options.ttlSeconds ?? named.draft.ttlSeconds ?? Math.min(3600, maxLifetimeSeconds);
   if (ttlSeconds > maxLifetimeSeconds) {
@@ -48,7 +47,6 @@ export function settingsOf(options: ServerSessionsOptions): Settings {
     }
   }
   return {
-    env,
     bounds: { ttlSeconds, maxLifetimeSeconds, maxSessions, maxPerUser },
     includeMeta: options.includeMeta ?? named.includeMeta ?? false,
     storeDir: options.storeDir ?? named.storeDir,

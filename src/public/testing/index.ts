@@ -5,8 +5,8 @@ import type { ConfigInput } from '../../config/schema/schema.ts';
 import { createGateway, type EmbeddedGateway } from '../create-gateway.ts';
 
 /**
- * A gateway for tests: in memory but for a temporary folder that goes with it. Sessions are direct unless they ask
- * otherwise, and warnings are kept silent.
+ * Creates a gateway for tests. It keeps everything in memory and in a temporary folder that is removed when it closes.
+ * Sessions are direct by default, and warnings are not logged.
  */
 export async function createTestGateway(config: Omit<ConfigInput, 'version'>): Promise<EmbeddedGateway> {
   const dataDir = await mkdtemp(join(tmpdir(), 'ambit-gateway-'));

@@ -1,91 +1,83 @@
 import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import type { Confinement } from '../common/confinement.ts';
-import { lookUpTool } from '../common/look-up.ts';
-import { makePrivateFolder } from '../common/private-folder.ts';
-import { removeGroupsOf } from '../limits/group-list.ts';
+import type { Confinement, Mount } from '../common/confinement.ts';
+import { findTool } from '../common/find-program.ts';
+import { bwrapFailed, bwrapMissing, refuseVolume, sandboxUnavailable } from '../common/sandbox-errors.ts';
+import { addEgressProxy } from '../egress/add-egress-proxy.ts';
+import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
-import type { Limits } from '../limits/limits.ts';
-import { superviseBounded } from '../limits/supervise-bounded.ts';
-import type { StartedChild } from '../processes/spawn-watched.ts';
-import { supervise } from '../processes/supervise.ts';
-import { createWatchdog } from '../processes/watchdog.ts';
-import type { Warden } from '../reaper/warden.ts';
-import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
-import { type Device, ownDevices } from './devices.ts';
-import { sandboxEnvironment } from './environment.ts';
-import { boundsWithGuards } from './guard/guard-spots.ts';
-import { inheritedDescriptors } from './inherited.ts';
-import { holdMounts } from './mounts.ts';
-import { lacking, probeScript, readProbe } from './probe.ts';
-import { cannotStart, missing, refuseVolume, unavailable } from './remedy.ts';
-import { isFiltered, seccompFilter } from './seccomp.ts';
+import { createWatchdog, superviseBounded } from '../limits/supervise-bounded.ts';
+import { ensurePrivateFolder, type StartedChild, superviseChild } from '../processes/supervise.ts';
+import type { Reaper } from '../reaper/reaper.ts';
+import type { EndTiming, ProbeResult, ProcessLaunch, SandboxRunner } from '../runner.ts';
+import { type DeviceFile, makeDeviceFiles, sandboxEnvironment } from './bwrap-arguments.ts';
+import { withMountChecks } from './guard/watch-mount-points.ts';
+import { pinMounts } from './mounts.ts';
+import { createProbe, listMissingProtections, probeScript, readProbe, readProbeOutput } from './probe.ts';
+import { hasSeccompFilter, seccompFilter } from './seccomp-filter.ts';
 import { type ServerFiles, serverFiles } from './server-files.ts';
-import { spawnSandbox } from './spawn-sandbox.ts';
-import { showRulesOf } from './what-may-be-shown.ts';
-import { withWayOut } from './with-way-out.ts';
+import { findInheritedDescriptors, spawnSandbox } from './spawn-sandbox.ts';
+import { visibilityRulesOf } from './visibility-filter.ts';
 
 export interface BwrapRunnerOptions {
-  readonly warden: Warden;
-  /** The instance's folder, where the warden finds the folders of processes. */
+  readonly reaper: Reaper;
+  /** The instance's folder, in which the reaper finds the folders of processes. */
   readonly tmpRoot: string;
   readonly timing?: EndTiming;
-  /** Where bwrap and the programs of servers are looked for. */
+  /** The PATH on which bwrap and the programs of servers are found. */
   readonly searchPath?: () => string | undefined;
   readonly limiter?: Limiter;
 }
 
 const probeLimitMs = 10_000;
-const probeLimits: Limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
-/** Folders in the instance's own, which several runners may share. */
-let made = 0;
+/** Counts folders in the instance's own, which several runners may share. */
+let folderCount = 0;
 
 /** Starts processes inside bubblewrap, or not at all. */
 export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
-  const { warden, tmpRoot, timing = { closeMs: 1000, termMs: 1000 } } = options;
+  const { reaper, tmpRoot, timing = { closeMs: 1000, termMs: 1000 } } = options;
   const searchPath = options.searchPath ?? (() => process.env['PATH']);
   const watchdog = createWatchdog();
   const limiter = options.limiter ?? createLimiter();
   let inherited: readonly number[] | undefined;
-  let probed: { readonly bwrap: string; readonly result: Promise<Probed> } | undefined;
-  let devices: Promise<readonly Device[]> | undefined;
+  let probed: { readonly bwrap: string; readonly result: Promise<ProbeResult> } | undefined;
+  let devices: Promise<readonly DeviceFile[]> | undefined;
 
   function findBwrap(): string {
-    const bwrap = process.platform === 'linux' ? lookUpTool('bwrap', searchPath()) : undefined;
-    if (bwrap === undefined) throw missing();
+    const bwrap = process.platform === 'linux' ? findTool('bwrap', searchPath()) : undefined;
+    if (bwrap === undefined) throw bwrapMissing();
     return bwrap;
   }
 
-  async function spawn(
-    launch: Launch,
+  async function spawnServer(
+    launch: ProcessLaunch,
     confinement: Confinement,
     files: ServerFiles & { readonly before?: readonly string[] },
-  ): Promise<{ child: StartedChild; bounds: Bounds; clearAway: () => void }> {
+  ): Promise<{ child: StartedChild; bounds: Bounds; removePlaceholders: () => void }> {
     const bwrap = findBwrap();
-    if (!isFiltered(process.arch))
-      throw unavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
+    if (!hasSeccompFilter(process.arch))
+      throw sandboxUnavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
     const { memoryMb: keptBy } = await limiter.inForce();
     const seccomp = seccompFilter(process.arch, keptBy !== 'watchdog');
-    inherited ??= inheritedDescriptors();
-    await warden.start();
-    devices ??= ownDevices(join(tmpRoot, `devices-${++made}`));
+    inherited ??= findInheritedDescriptors();
+    await reaper.start();
+    devices ??= makeDeviceFiles(join(tmpRoot, `devices-${++folderCount}`));
     const own = await devices;
-    await makePrivateFolder(launch.tmpDir);
+    await ensurePrivateFolder(launch.tmpDir);
     let bounds: Bounds | undefined;
     try {
       bounds = await limiter.bound(confinement.limits, launch.tmpDir, launch.owner);
-      const mounts = await holdMounts(confinement, files, launch.tmpDir);
+      const mounts = await pinMounts(confinement, files, launch.tmpDir);
       try {
         const child = await spawnSandbox(
           {
             bwrap,
             program: [...(files.before ?? []), files.program, ...launch.args] as [string, ...string[]],
             bounds,
-            lastLook: launch.lastLook,
+            beforeSpawn: launch.beforeSpawn,
             env: sandboxEnvironment(launch.env, files.searched),
-            workFolder: confinement.workFolder ?? confinement.home.inside,
+            workFolder: confinement.workFolder ?? confinement.home.target,
             devices: own,
             mounts,
             seccomp,
@@ -93,17 +85,21 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
             inherited,
             tmpDir: launch.tmpDir,
           },
-          warden,
+          reaper,
         );
-        return { child, bounds: boundsWithGuards(bounds, mounts.watched), clearAway: mounts.clearAway };
+        return {
+          child,
+          bounds: withMountChecks(bounds, mounts.watched),
+          removePlaceholders: mounts.removePlaceholders,
+        };
       } catch (error) {
-        mounts.clearAway();
+        mounts.removePlaceholders();
         throw error;
       } finally {
         mounts.release();
       }
     } catch (error) {
-      await removeGroupsOf(tmpRoot, basename(launch.tmpDir));
+      await removeCgroupsOf(tmpRoot, basename(launch.tmpDir));
       bounds?.release();
       await removeFolder(launch.tmpDir);
       throw error;
@@ -111,38 +107,32 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   }
 
   async function release(pid: number, tmpDir: string, bounds: Bounds): Promise<void> {
-    await warden.release(pid, tmpDir);
+    await reaper.release(pid, tmpDir);
     bounds.release();
   }
 
-  async function lookInside(): Promise<Probed> {
-    const tmpDir = join(tmpRoot, `probe-${process.pid}-${++made}`);
-    await makePrivateFolder(tmpDir);
-    const home = { real: realpathSync.native(tmpDir), inside: '/probe' };
-    const confinement = { home, readable: [], writable: [], hidden: [], limits: probeLimits };
-    const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
-    const launch = { command: '/bin/sh', args: ['-c', probeScript], env: {}, cwd: tmpDir, tmpDir };
-    const { child, bounds } = await spawn(launch, confinement, files);
-    const running = supervise(child, timing, () => void release(child.pid, tmpDir, bounds));
-    const limit = setTimeout(() => void running.end(), probeLimitMs).unref();
-    running.stdin.end();
-    const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
-    clearTimeout(limit);
-    const enforced = readProbe(said);
-    if (enforced === undefined) throw cannotStart(complaints);
-    const lacks = lacking(enforced);
+  async function probeSandbox(): Promise<ProbeResult> {
+    const tmpDir = join(tmpRoot, `probe-${process.pid}-${++folderCount}`);
+    await ensurePrivateFolder(tmpDir);
+    const home: Mount = { source: realpathSync.native(tmpDir), target: '/probe' };
+    const { child, bounds } = await spawnServer(...createProbe(probeScript, tmpDir, home));
+    const running = superviseChild(child, timing, () => void release(child.pid, tmpDir, bounds));
+    const [output, errors] = await readProbeOutput(running, probeLimitMs);
+    const enforced = readProbe(output);
+    if (enforced === undefined) throw bwrapFailed(errors);
+    const lacks = listMissingProtections(enforced);
     if (lacks.length > 0)
-      throw unavailable(
+      throw sandboxUnavailable(
         `bwrap starts, but this does not hold inside: ${lacks.join(', ')}`,
         'Install bubblewrap 0.8 or newer.',
       );
     return { enforced: { ...enforced }, limits: await limiter.inForce() };
   }
 
-  async function probe(): Promise<Probed> {
+  async function probe(): Promise<ProbeResult> {
     const bwrap = findBwrap();
     if (probed?.bwrap === bwrap) return probed.result;
-    const result = lookInside();
+    const result = probeSandbox();
     probed = { bwrap, result };
     result.catch(() => {
       probed = undefined;
@@ -162,10 +152,10 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         command: launch.command,
         args: launch.args,
         searchPath: launch.env['PATH'] ?? searchPath(),
-        ...showRulesOf(confinement),
+        ...visibilityRulesOf(confinement),
       });
-      const { child, bounds, clearAway } = await spawn(...withWayOut(launch, confinement, files));
-      const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(clearAway);
+      const { child, bounds, removePlaceholders } = await spawnServer(...addEgressProxy(launch, confinement, files));
+      const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(removePlaceholders);
       return superviseBounded(child, { bounds, limits: confinement.limits, watchdog, timing, onGone });
     },
   };

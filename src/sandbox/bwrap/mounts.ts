@@ -1,179 +1,182 @@
 import { realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Confinement, Shown } from '../common/confinement.ts';
-import { machineSettings } from '../common/machine-settings.ts';
-import type { Guarded } from './guard/collect-guarded.ts';
-import { executedLater } from './guard/executed-later.ts';
-import { type GuardSpot, spotOf, type Watched } from './guard/guard-spots.ts';
-import { lookAt } from './guard/guarded-entries.ts';
-import { giveUpNames, type Placeholder } from './guard/placeholders.ts';
-import type { GuardedFolder } from './guard/watch-names.ts';
-import { lookWithin, type Pinned, pin, release } from './pinned.ts';
-import type { Link, Traced } from './trace.ts';
-import { isInside, isSystem } from './what-may-be-shown.ts';
+import type { Confinement, Mount } from '../common/confinement.ts';
+import { findMachineCredentials } from '../common/machine-credentials.ts';
+import { statIfReadable } from './guard/find-protected-names.ts';
+import type { ProtectedPaths } from './guard/mount-collector.ts';
+import { type Placeholder, releasePlaceholders } from './guard/placeholders.ts';
+import { protectConfigFiles } from './guard/protect-config-files.ts';
+import { type MountMark, markMountPoint, type WatchedFolder, type WatchedPaths } from './guard/watch-mount-points.ts';
+import { type PinnedPath, pinPath, releasePins, statChild } from './pinned-path.ts';
+import { isInside, isSystemPath, type LinkCopy, type VisiblePaths } from './visibility-filter.ts';
 
 export interface Mounts {
-  /** Those above others first. */
-  readonly places: readonly Mount[];
-  readonly links: readonly Link[];
-  readonly guarded: Guarded;
-  /** What has to stay as it is while they are there. */
-  readonly watched: Watched;
-  /** Lets go of what was held for the mounting. */
+  /** Outer mounts come first. */
+  readonly entries: readonly PinnedMount[];
+  readonly links: readonly LinkCopy[];
+  readonly guarded: ProtectedPaths;
+  /** Paths that must stay unchanged while the mounts exist. */
+  readonly watched: WatchedPaths;
+  /** Closes the descriptors that were held for mounting. */
   release(): void;
-  /** Removes what was put in the place of missing names, once no process needs the mounts any more. */
-  clearAway(): void;
+  /** Removes the placeholders of missing names, once no process needs the mounts any more. */
+  removePlaceholders(): void;
 }
 
-export interface Mount {
-  readonly what: Pinned;
+export interface PinnedMount {
+  readonly pinned: PinnedPath;
   readonly writable: boolean;
 }
 
-interface Place {
-  readonly shown: Shown;
+interface WantedMount {
+  readonly mount: Mount;
   readonly writable: boolean;
 }
 
-const ofTheKernel = ['/proc', '/sys', '/dev'];
+const kernelFolders = ['/proc', '/sys', '/dev'];
 
 /**
- * What is put into the sandbox beside the system, each held by a handle. Throws when something is no longer there. Where
- * the system inside is another one, nothing of this one is there by itself. Files that are shown in place of others are
- * written to the folder for copies.
+ * Pins everything that is mounted beside the system, each by a descriptor. Throws when something is missing.
+ * `hasSystem` is false where the system inside is not this machine's. Redacted copies are written to the folder
+ * `copies`.
  */
-export async function holdMounts(
+export async function pinMounts(
   confinement: Confinement,
-  server: Traced,
+  server: VisiblePaths,
   copies: string,
   hasSystem = true,
 ): Promise<Mounts> {
   const { home, volume, readable, writable } = confinement;
   const homes = volume === undefined ? [home] : [];
-  const wanted: Place[] = [
-    ...homes.map((shown) => ({ shown, writable: true })),
-    ...writable.map((shown) => ({ shown, writable: true })),
-    ...[...readable, ...server.shown].map((shown) => ({ shown, writable: false })),
+  const wanted: WantedMount[] = [
+    ...homes.map((mount) => ({ mount, writable: true })),
+    ...writable.map((mount) => ({ mount, writable: true })),
+    ...[...readable, ...server.shown].map((mount) => ({ mount, writable: false })),
   ];
-  const held: Pinned[] = [];
+  const held: PinnedPath[] = [];
   const placeholders: Placeholder[] = [];
-  const kept: Pinned[] = [];
-  const readOnly: Pinned[] = [];
-  const spots: GuardSpot[] = [];
-  const folders: GuardedFolder[] = [];
+  const kept: PinnedPath[] = [];
+  const readOnly: PinnedPath[] = [];
+  const mountPoints: MountMark[] = [];
+  const folders: WatchedFolder[] = [];
   let copied = 0;
-  const showCopy = (content: Buffer, inside: string): Pinned => {
+  const writeCopy = (content: Buffer, inside: string): PinnedPath => {
     const real = join(realpathSync.native(copies), `shown-${++copied}`);
     writeFileSync(real, content, { flag: 'wx', mode: 0o644 });
-    return pin({ real, inside });
+    return pinPath({ source: real, target: inside });
   };
-  const hold = (shown: Shown): Pinned => {
-    if (ofTheKernel.some((folder) => isInside(shown.real, folder) || isInside(shown.inside, folder))) {
-      throw new Error(`A sandbox has this for itself, and is not shown another's: ${shown.inside}`);
+  const pinMount = (mount: Mount): PinnedPath => {
+    if (kernelFolders.some((folder) => isInside(mount.source, folder) || isInside(mount.target, folder))) {
+      throw new Error(`A sandbox has this for itself, and is not shown another's: ${mount.target}`);
     }
-    const pinned = pin(shown);
+    const pinned = pinPath(mount);
     held.push(pinned);
     return pinned;
   };
   try {
-    const places = needed(wanted, hasSystem).map(({ shown, writable }) => ({ what: hold(shown), writable }));
-    const own = homes.map((shown) => places.find(({ what }) => what.inside === shown.inside)?.what ?? hold(shown));
-    const open = places.flatMap(({ what, writable }) => (writable && !own.includes(what) ? [what] : []));
+    const entries = dropRedundantMounts(wanted, hasSystem).map(({ mount, writable }) => ({
+      pinned: pinMount(mount),
+      writable,
+    }));
+    const own = homes.map(
+      (mount) => entries.find(({ pinned }) => pinned.target === mount.target)?.pinned ?? pinMount(mount),
+    );
+    const open = entries.flatMap(({ pinned, writable }) => (writable && !own.includes(pinned) ? [pinned] : []));
     const guards = confinement.frozen ? [] : [...own, ...open].filter(({ stats }) => stats.isDirectory());
     for (const folder of guards) {
-      const found = await executedLater(folder, showCopy);
+      const found = await protectConfigFiles(folder, writeCopy);
       held.push(...found.kept, ...found.readOnly);
       placeholders.push(...found.placeholders);
       kept.push(...found.kept);
       readOnly.push(...found.readOnly);
-      spots.push(...found.spots);
+      mountPoints.push(...found.mountPoints);
       folders.push(...found.folders);
     }
-    readOnly.push(...(confinement.frozen ?? []).map(hold));
-    const masks = masksOf([...(confinement.masked ?? []), ...machineSettings()], places, hasSystem);
-    const empty = masks.map(({ inside }) => showCopy(Buffer.alloc(0), inside));
+    readOnly.push(...(confinement.frozen ?? []).map(pinMount));
+    const masks = findMasks([...(confinement.masked ?? []), ...findMachineCredentials()], entries, hasSystem);
+    const empty = masks.map(({ inside }) => writeCopy(Buffer.alloc(0), inside));
     held.push(...empty);
-    spots.push(...masks.map(({ spot }) => spot));
-    const isMasked = ({ inside }: Pinned) => masks.some((mask) => mask.inside === inside);
+    mountPoints.push(...masks.map(({ mark }) => mark));
+    const isMasked = ({ target }: PinnedPath) => masks.some((mask) => mask.inside === target);
     return {
-      places,
-      links: missingLinks(server.links, places),
+      entries,
+      links: findMissingLinks(server.links, entries),
       guarded: { kept, readOnly: [...readOnly.filter((each) => !isMasked(each)), ...empty] },
-      watched: { spots, folders },
-      release: () => release(held),
-      clearAway: () => giveUpNames(placeholders),
+      watched: { mountPoints, folders },
+      release: () => releasePins(held),
+      removePlaceholders: () => releasePlaceholders(placeholders),
     };
   } catch (error) {
-    release(held);
-    giveUpNames(placeholders);
+    releasePins(held);
+    releasePlaceholders(placeholders);
     throw error;
   }
 }
 
-interface Mask {
+interface MaskedFile {
   readonly inside: string;
-  readonly spot: GuardSpot;
+  readonly mark: MountMark;
 }
 
-/** Where files that are masked would be seen. One that is shown by itself was named by the operator, and is seen. */
-function masksOf(files: readonly string[], places: readonly Mount[], hasSystem: boolean): Mask[] {
-  const inPlaces = places.flatMap(({ what }) =>
+/** Finds the masked files that would be visible. A file that the operator mounts by its own path stays visible. */
+function findMasks(files: readonly string[], entries: readonly PinnedMount[], hasSystem: boolean): MaskedFile[] {
+  const inEntries = entries.flatMap(({ pinned }) =>
     files.flatMap((real) => {
-      if (real === what.real || !isInside(real, what.real)) return [];
-      const path = real.slice(what.real.length).replace(/^\//, '');
-      const stats = lookWithin(what, path);
-      return stats?.isFile() ? [{ inside: join(what.inside, path), spot: spotOf({ real, stats }) }] : [];
+      if (real === pinned.source || !isInside(real, pinned.source)) return [];
+      const path = real.slice(pinned.source.length).replace(/^\//, '');
+      const stats = statChild(pinned, path);
+      return stats?.isFile() ? [{ inside: join(pinned.target, path), mark: markMountPoint(real, stats) }] : [];
     }),
   );
-  const isNamed = (real: string) => places.some(({ what }) => what.real === real);
+  const isNamed = (real: string) => entries.some(({ pinned }) => pinned.source === real);
   const inSystem = files.flatMap((real) => {
-    const stats = hasSystem && isSystem(real) && !isNamed(real) ? lookAt(real) : undefined;
-    return stats?.isFile() ? [{ inside: real, spot: spotOf({ real, stats }) }] : [];
+    const stats = hasSystem && isSystemPath(real) && !isNamed(real) ? statIfReadable(real) : undefined;
+    return stats?.isFile() ? [{ inside: real, mark: markMountPoint(real, stats) }] : [];
   });
-  return [...new Map([...inSystem, ...inPlaces].map((mask) => [mask.inside, mask])).values()];
+  return [...new Map([...inSystem, ...inEntries].map((mask) => [mask.inside, mask])).values()];
 }
 
-/** Everything that is mounted, each after what it lies in. */
-export function inOrder({ places, guarded }: Pick<Mounts, 'places' | 'guarded'>): Mount[] {
+/** Returns all mounts, each after the one it lies in. */
+export function mountsInOrder({ entries, guarded }: Pick<Mounts, 'entries' | 'guarded'>): PinnedMount[] {
   const all = [
-    ...places,
-    ...guarded.kept.map((what) => ({ what, writable: true })),
-    ...guarded.readOnly.map((what) => ({ what, writable: false })),
+    ...entries,
+    ...guarded.kept.map((pinned) => ({ pinned, writable: true })),
+    ...guarded.readOnly.map((pinned) => ({ pinned, writable: false })),
   ];
-  const depth = ({ what }: Mount) => what.inside.split('/').length;
+  const depth = ({ pinned }: PinnedMount) => pinned.target.split('/').length;
   return all.sort((one, other) => depth(one) - depth(other));
 }
 
-/** What lies in a folder that is shown is there already. */
-function missingLinks(links: readonly Link[], places: Mounts['places']): Link[] {
+/** Drops links that lie in a mounted folder: they are there already. */
+function findMissingLinks(links: readonly LinkCopy[], entries: Mounts['entries']): LinkCopy[] {
   const unique = new Map(links.map((link) => [link.inside, link]));
-  return [...unique.values()].filter(({ inside }) => !places.some(({ what }) => isInside(inside, what.inside)));
+  return [...unique.values()].filter(({ inside }) => !entries.some(({ pinned }) => isInside(inside, pinned.target)));
 }
 
-/** Without those that lie in another one and give no more than it does. */
-function needed(wanted: readonly Place[], hasSystem: boolean): Place[] {
-  const places = [...wanted].sort((one, other) => depthOf(one) - depthOf(other) || rank(one) - rank(other));
-  const kept: Place[] = [];
-  for (const place of places) {
-    const above = kept.findLast(({ shown }) => isInside(place.shown.inside, shown.inside));
+/** Drops mounts that lie in another one and grant no more than it does. */
+function dropRedundantMounts(wanted: readonly WantedMount[], hasSystem: boolean): WantedMount[] {
+  const entries = [...wanted].sort((one, other) => depthOf(one) - depthOf(other) || rank(one) - rank(other));
+  const kept: WantedMount[] = [];
+  for (const candidate of entries) {
+    const above = kept.findLast(({ mount }) => isInside(candidate.mount.target, mount.target));
     const given =
       above !== undefined
-        ? leadsTo(above, place) && (above.writable || !place.writable)
-        : hasSystem && systemGives(place);
-    if (!given) kept.push(place);
+        ? isReachedThrough(above, candidate) && (above.writable || !candidate.writable)
+        : hasSystem && isGivenBySystem(candidate);
+    if (!given) kept.push(candidate);
   }
   return kept;
 }
 
-const rank = ({ writable }: Place): number => (writable ? 0 : 1);
-const depthOf = ({ shown }: Place): number => shown.inside.split('/').length;
+const rank = ({ writable }: WantedMount): number => (writable ? 0 : 1);
+const depthOf = ({ mount }: WantedMount): number => mount.target.split('/').length;
 
-/** A link inside what is shown leads to the right place by itself; nothing can be put upon it. */
-function leadsTo(above: Place, { shown }: Place): boolean {
-  const direct = above.shown.real + shown.inside.slice(above.shown.inside.length);
-  return direct === shown.real || shown.inside !== shown.real;
+/** A link inside a mounted folder leads to the right target by itself, and nothing can be mounted on it. */
+function isReachedThrough(above: WantedMount, { mount }: WantedMount): boolean {
+  const direct = above.mount.source + mount.target.slice(above.mount.target.length);
+  return direct === mount.source || mount.target !== mount.source;
 }
 
-function systemGives({ shown, writable }: Place): boolean {
-  return !writable && isSystem(shown.inside);
+function isGivenBySystem({ mount, writable }: WantedMount): boolean {
+  return !writable && isSystemPath(mount.target);
 }

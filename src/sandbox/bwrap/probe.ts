@@ -1,7 +1,11 @@
 import { readlinkSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import type { Confinement, Mount } from '../common/confinement.ts';
+import type { ProcessLaunch, RunningProcess } from '../runner.ts';
+import type { ServerFiles } from './server-files.ts';
 
-/** What was seen from inside a sandbox that was started for this. */
-export interface Enforced {
+/** The protections that a test run inside a sandbox has seen. */
+export interface EnforcedProtections {
   readonly noCapabilities: boolean;
   readonly noNewPrivileges: boolean;
   readonly seccomp: boolean;
@@ -14,9 +18,10 @@ export interface Enforced {
   readonly readOnlySystem: boolean;
 }
 
+const probeLimits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
 const namespaceKinds = ['ipc', 'net', 'pid', 'user', 'uts'] as const;
 
-/** Prints what it finds. It reads only `/proc`, so a shell and two small programs are all it needs. */
+/** Prints its findings. It reads only `/proc`, so a shell and two small programs are enough. */
 export const probeScript = [
   'cat /proc/self/status /proc/net/dev',
   'echo "first: $(cat /proc/1/comm)"',
@@ -25,11 +30,29 @@ export const probeScript = [
   'echo finished',
 ].join('\n');
 
-export function readProbe(said: string): Enforced | undefined {
+/** The launch of a shell that runs a probe script, with nothing but its home. */
+export function createProbe(script: string, tmpDir: string, home: Mount): [ProcessLaunch, Confinement, ServerFiles] {
+  return [
+    { command: '/bin/sh', args: ['-c', script], env: {}, cwd: tmpDir, tmpDir },
+    { home, readable: [], writable: [], hidden: [], limits: probeLimits },
+    { program: '/bin/sh', shown: [], links: [], searched: [] },
+  ];
+}
+
+/** Runs a probe to its end, or to the time limit, and returns its output and its errors. */
+export async function readProbeOutput(running: RunningProcess, limitMs: number): Promise<[string, string]> {
+  const limit = setTimeout(() => void running.end(), limitMs).unref();
+  running.stdin.end();
+  const [output, errors] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
+  clearTimeout(limit);
+  return [output, errors];
+}
+
+export function readProbe(said: string): EnforcedProtections | undefined {
   if (!/^finished$/m.test(said)) return undefined;
   const status = (name: string) => new RegExp(`^${name}:[ \\t]*(\\S+)$`, 'm').exec(said)?.[1];
   const interfaces = [...said.matchAll(/^[ \t]*([^\s:|]+):(?:[ \t]+\d+){16}$/gm)].map(([, name]) => name);
-  const isApart = (kind: (typeof namespaceKinds)[number]) => {
+  const hasOwnNamespace = (kind: (typeof namespaceKinds)[number]) => {
     const inside = status(kind);
     return inside !== undefined && inside !== readlinkSync(`/proc/self/ns/${kind}`);
   };
@@ -37,16 +60,16 @@ export function readProbe(said: string): Enforced | undefined {
     noCapabilities: [status('CapEff'), status('CapPrm'), status('CapBnd')].every((set) => /^0+$/.test(set ?? '')),
     noNewPrivileges: status('NoNewPrivs') === '1',
     seccomp: status('Seccomp') === '2',
-    noNetwork: isApart('net') && interfaces.every((name) => name === 'lo'),
-    ownProcesses: isApart('pid') && status('first') === 'bwrap',
-    ownIpc: isApart('ipc'),
-    ownHostname: isApart('uts'),
-    ownUsers: isApart('user'),
+    noNetwork: hasOwnNamespace('net') && interfaces.every((name) => name === 'lo'),
+    ownProcesses: hasOwnNamespace('pid') && status('first') === 'bwrap',
+    ownIpc: hasOwnNamespace('ipc'),
+    ownHostname: hasOwnNamespace('uts'),
+    ownUsers: hasOwnNamespace('user'),
     readOnlySystem: !/^system: writable$/m.test(said),
   };
 }
 
-/** The names of what should hold and does not. */
-export function lacking(enforced: object): string[] {
+/** Lists the protections that do not hold. */
+export function listMissingProtections(enforced: object): string[] {
   return Object.entries(enforced).flatMap(([name, holds]) => (holds ? [] : [name]));
 }

@@ -1,102 +1,124 @@
-import { existsSync, realpathSync, statSync } from 'node:fs';
-import { basename, dirname, isAbsolute, join, sep } from 'node:path';
+import { closeSync, constants, existsSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
+import { basename, delimiter, dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import type { Shown } from '../common/confinement.ts';
-import { isProgram, lookUp } from '../common/look-up.ts';
-import { type Interpreter, interpreterOf } from './interpreter.ts';
-import { nothing, type Traced, together } from './trace.ts';
+import type { Mount } from '../common/confinement.ts';
+import { findProgramOnPath, isProgram } from '../common/find-program.ts';
 import {
-  createGate,
-  type Followed,
-  type Gate,
+  createFilter,
   isInside,
   isLanguageRuntime,
-  isSystem,
+  isSystemPath,
+  listAncestors,
+  mergePaths,
+  noPaths,
   packageMarks,
   pythonMark,
-  type ShowRules,
-  upwards,
-} from './what-may-be-shown.ts';
+  type ResolvedVisiblePath,
+  type VisibilityFilter,
+  type VisibilityRules,
+  type VisiblePaths,
+} from './visibility-filter.ts';
 
-export interface ServerFiles extends Traced {
-  /** The program, by the name it is started under. */
+/** The number of bytes that the kernel reads. It takes a longer line for none. */
+const maxLineBytes = 256;
+
+/** The first bytes of programs that are no scripts. */
+const binaryMagics = ['7f454c46', 'cffaedfe', 'cafebabe'];
+
+interface InterpreterQuery {
   readonly program: string;
-  /** Folders of programs that the sandbox's own PATH does not have. */
+  readonly searchPath: string | undefined;
+  /** The visible files of the program itself: its package, its environment. */
+  readonly own: readonly string[];
+  readonly filter: VisibilityFilter;
+}
+
+interface Interpreter {
+  readonly path: string;
+  /** Whether the operator chose its folder by PATH. */
+  readonly isSearched: boolean;
+}
+
+export interface ServerFiles extends VisiblePaths {
+  /** The program, by the name under which it is started. */
+  readonly program: string;
+  /** Folders of programs that are not on the sandbox's own PATH. */
   readonly searched: readonly string[];
 }
 
-export interface Wanted extends ShowRules {
+interface ServerFilesRequest extends VisibilityRules {
   readonly command: string;
   readonly args: readonly string[];
   readonly searchPath: string | undefined;
 }
 
-/** What the folder above a runtime's `bin` holds when all of it belongs to that runtime. */
+/** Entries beside `bin` that show that the whole folder belongs to a runtime. */
 const runtimeMarks = ['pyvenv.cfg', 'conda-meta', 'include/node'];
 
 /**
- * What a server needs to be seen to run at all: its program, the program's interpreter, its own file or package. The operator
- * names the program and the file. Everything else follows from files that a stranger may have made, so the gate decides.
+ * Finds the files a server needs to run at all: its program, the program's interpreter, its own file or package. The
+ * operator names the program and the file. Everything else follows from files that a stranger may have made, so the
+ * filter decides.
  */
-export function serverFiles(wanted: Wanted): ServerFiles {
+export function serverFiles(wanted: ServerFilesRequest): ServerFiles {
   const { command, searchPath } = wanted;
-  const program = command.includes('/') ? named(command) : lookUp(command, searchPath);
+  const program = command.includes('/') ? findNamedProgram(command) : findProgramOnPath(command, searchPath);
   if (program === undefined) throw new Error(`There is no program "${command}" to start.`);
-  const gate = createGate(wanted);
-  const script = scriptIn(wanted.args);
-  const ofProgram = [...runtimeOf(program, gate), ...packageOf(program, gate)];
-  const own = together(ofProgram).shown.map(({ real }) => real);
-  const interpreter = interpreterOf({ program, searchPath, own, gate });
-  const { shown, links } = together([
+  const filter = createFilter(wanted);
+  const script = findScript(wanted.args);
+  const ofProgram = [...findRuntimeFolders(program, filter), ...findPackageFiles(program, filter)];
+  const own = mergePaths(ofProgram).shown.map(({ source }) => source);
+  const interpreter = findInterpreter({ program, searchPath, own, filter });
+  const { shown, links } = mergePaths([
     ...ofProgram,
-    ...(interpreter === undefined ? [] : filesOf(interpreter, gate)),
-    ...(script === undefined ? [] : packageOf(script, gate)),
+    ...(interpreter === undefined ? [] : findInterpreterFiles(interpreter, filter)),
+    ...(script === undefined ? [] : findPackageFiles(script, filter)),
   ]);
   const folders = [program, ...(interpreter === undefined ? [] : [interpreter.path])].map((path) => dirname(path));
   return {
     program,
-    shown: shown.filter(({ inside }) => !isSystem(inside)),
-    links: links.filter(({ inside }) => !isSystem(inside)),
-    searched: [...new Set(folders)].filter((folder) => !isSystem(folder)),
+    shown: shown.filter(({ target }) => !isSystemPath(target)),
+    links: links.filter(({ inside }) => !isSystemPath(inside)),
+    searched: [...new Set(folders)].filter((folder) => !isSystemPath(folder)),
   };
 }
 
-/** What a runtime needs to be seen, beside the system. */
-export function runtimeFiles(program: string, hidden: readonly string[]): Traced {
-  const gate = createGate({ hidden });
-  return together([gate.follow(program) ?? nothing, ...runtimeOf(program, gate)]);
+/** Finds the files a runtime needs beside the system. */
+export function runtimeFiles(program: string, hidden: readonly string[]): VisiblePaths {
+  const filter = createFilter({ hidden });
+  return mergePaths([filter.resolvePath(program) ?? noPaths, ...findRuntimeFolders(program, filter)]);
 }
 
-/** The same for a program that is not this machine's: only the file it is given, with the package that belongs to it. */
-export function scriptFiles({ command, args, ...rules }: Omit<Wanted, 'searchPath'>): ServerFiles {
-  const script = scriptIn(args);
-  const { shown: all, links } = together(script === undefined ? [] : packageOf(script, createGate(rules)));
-  const shown = all.filter(({ real }) => !isSystem(real));
-  // No link can be made in somebody else's image: what is shown behind it is shown in its place, and no more than that.
+/** Finds the files of a server in a container image: only the script it is given, with the package of the script. */
+export function scriptFiles({ command, args, ...rules }: Omit<ServerFilesRequest, 'searchPath'>): ServerFiles {
+  const script = findScript(args);
+  const { shown: all, links } = mergePaths(script === undefined ? [] : findPackageFiles(script, createFilter(rules)));
+  const shown = all.filter(({ source }) => !isSystemPath(source));
+  // No link can be made in somebody else's image, so its target is mounted under the name of the link.
   const instead = links.flatMap(({ inside }) => {
-    const target = realpath(inside);
-    return target === undefined ? [] : shown.flatMap((each) => behindLink(each, inside, target));
+    const target = resolveRealPath(inside);
+    return target === undefined ? [] : shown.flatMap((each) => mountBehindLink(each, inside, target));
   });
   return { program: command, shown: [...shown, ...instead], links: [], searched: [] };
 }
 
-function behindLink({ real }: Shown, link: string, target: string): Shown[] {
-  if (isInside(target, real)) return [{ real: target, inside: link }];
-  return isInside(real, target) ? [{ real, inside: link + real.slice(target.length) }] : [];
+function mountBehindLink({ source }: Mount, link: string, target: string): Mount[] {
+  if (isInside(target, source)) return [{ source: target, target: link }];
+  return isInside(source, target) ? [{ source: source, target: link + source.slice(target.length) }] : [];
 }
 
-function scriptIn(args: readonly string[]): string | undefined {
+function findScript(args: readonly string[]): string | undefined {
   return args.find((arg) => isAbsolute(arg) && isFile(arg));
 }
 
-function named(path: string): string | undefined {
+function findNamedProgram(path: string): string | undefined {
   return isAbsolute(path) && isProgram(path) ? path : undefined;
 }
 
-/** What the operator names is shown, or the server does not start. */
-function followNamed(path: string, gate: Gate): Followed {
-  const followed = gate.follow(path);
-  if (followed !== undefined && gate.mayShowFile(followed.real)) return followed;
+/** Resolves a path that the operator names. It is shown, or the server does not start. */
+function resolveNamed(path: string, filter: VisibilityFilter): ResolvedVisiblePath {
+  const followed = filter.resolvePath(path);
+  if (followed !== undefined && filter.canShowFile(followed.real)) return followed;
   const why =
     followed === undefined
       ? 'it leads through a link that sessions can rewrite, or that leaves its project'
@@ -107,58 +129,58 @@ function followNamed(path: string, gate: Gate): Followed {
   });
 }
 
-/** The folder of a runtime, under the name that is used and where it really lies. */
-function runtimeOf(path: string, gate: Gate): Traced[] {
-  return [path, realpath(path) ?? path].flatMap((each) => {
+/** Finds the folder of a runtime, by the given path and by its real path. */
+function findRuntimeFolders(path: string, filter: VisibilityFilter): VisiblePaths[] {
+  return [path, resolveRealPath(path) ?? path].flatMap((each) => {
     const prefix = dirname(dirname(each));
     const marks = [...runtimeMarks, pythonMark(each)];
     const isRuntime = basename(dirname(each)) === 'bin' && marks.some((mark) => existsSync(join(prefix, mark)));
-    const followed = isRuntime ? gate.follow(prefix) : undefined;
-    return followed !== undefined && gate.mayShowFolder(followed.real) ? [followed] : [];
+    const followed = isRuntime ? filter.resolvePath(prefix) : undefined;
+    return followed !== undefined && filter.canShowFolder(followed.real) ? [followed] : [];
   });
 }
 
-function filesOf({ path, isSearched }: Interpreter, gate: Gate): Traced[] {
-  const followed = gate.follow(path);
+function findInterpreterFiles({ path, isSearched }: Interpreter, filter: VisibilityFilter): VisiblePaths[] {
+  const followed = filter.resolvePath(path);
   if (followed === undefined) return [];
   const whole = isSearched ? path : isLanguageRuntime(followed.real) ? followed.real : undefined;
-  return [followed, ...(whole === undefined ? [] : runtimeOf(whole, gate))];
+  return [followed, ...(whole === undefined ? [] : findRuntimeFolders(whole, filter))];
 }
 
-/** A file that the operator names and the package it belongs to, with the modules it finds by walking upwards. */
-function packageOf(path: string, gate: Gate): Traced[] {
-  const file = followNamed(path, gate);
+/** Finds a file that the operator names and its package, with the modules in the folders above. */
+function findPackageFiles(path: string, filter: VisibilityFilter): VisiblePaths[] {
+  const file = resolveNamed(path, filter);
   const { real } = file;
-  if (isSystem(real) || isLanguageRuntime(real)) return [file];
+  if (isSystemPath(real) || isLanguageRuntime(real)) return [file];
   const names = real.split(sep);
   const modules = names
     .flatMap((name, index) => (name === 'node_modules' ? [names.slice(0, index + 1).join(sep)] : []))
-    .find(gate.mayShowModules);
-  if (modules !== undefined) return [file, itself(modules), manifest(dirname(modules), gate)];
-  const fetched = gate.fetchedFolder(real);
-  const above = upwards(dirname(real)).filter((folder) => fetched === undefined || isInside(folder, fetched));
+    .find(filter.canShowModules);
+  if (modules !== undefined) return [file, showPath(modules), findManifest(dirname(modules), filter)];
+  const fetched = filter.fetchedFolder(real);
+  const above = listAncestors(dirname(real)).filter((folder) => fetched === undefined || isInside(folder, fetched));
   const home = above.find((folder) => packageMarks.some((mark) => isFile(join(folder, mark))));
   if (home === undefined) return [file];
-  // Where the package is too much to be shown, the folder of the file may still be its own.
-  const own = [home, dirname(real)].find(gate.mayShowFolder);
+  // If the package is too wide to be shown, the folder of the file may still be its own.
+  const own = [home, dirname(real)].find(filter.canShowFolder);
   const installed = above.filter((folder) => isInside(home, folder)).map((folder) => join(folder, 'node_modules'));
   return [
     file,
-    own === undefined ? nothing : itself(own),
-    manifest(home, gate),
-    ...installed.filter(gate.mayShowModules).map(itself),
+    own === undefined ? noPaths : showPath(own),
+    findManifest(home, filter),
+    ...installed.filter(filter.canShowModules).map(showPath),
   ];
 }
 
-/** It says which kind of modules the files beside it are. */
-function manifest(folder: string, gate: Gate): Traced {
+/** The manifest says which kind of modules the files beside it are. */
+function findManifest(folder: string, filter: VisibilityFilter): VisiblePaths {
   const path = join(folder, 'package.json');
-  return gate.mayShowFile(path) ? itself(path) : nothing;
+  return filter.canShowFile(path) ? showPath(path) : noPaths;
 }
 
-const itself = (real: string): Traced => ({ shown: [{ real, inside: real }], links: [] });
+const showPath = (real: string): VisiblePaths => ({ shown: [{ source: real, target: real }], links: [] });
 
-function realpath(path: string): string | undefined {
+function resolveRealPath(path: string): string | undefined {
   try {
     return realpathSync.native(path);
   } catch {
@@ -168,4 +190,66 @@ function realpath(path: string): string | undefined {
 
 function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+/**
+ * Finds the interpreter in the first line of a program. A stranger may have written the line, so only these are
+ * accepted: a name on PATH, a program of the system, Ambit's own Node, something of the package itself, or the runtime
+ * of a language.
+ */
+function findInterpreter({ program, searchPath, own, filter }: InterpreterQuery): Interpreter | undefined {
+  const [, path, argument] = /^#![ \t]*(\S+)(?:[ \t]+(?:-S[ \t]+)?(\S+))?/.exec(readFirstLine(program)) ?? [];
+  if (path === undefined || !isAbsolute(path)) return undefined;
+  const isEnv = basename(path) === 'env' && isSystemPath(resolve(path)) && argument !== undefined;
+  const named = isEnv ? findOnPath(argument, searchPath) : resolve(path);
+  if (named === undefined || !isProgram(named)) return undefined;
+  const real = filter.resolvePath(named)?.real;
+  if (real === undefined || !filter.canShowFile(real)) return undefined;
+  const isSearched = isEnv || isOnPath(named, searchPath);
+  const isOwn = (file: string) => own.some((folder) => isInside(file, folder));
+  const isSeen = (file: string) => filter.isGranted(file) || isOwn(file);
+  if (isSeen(real)) return isSearched || isSeen(named) ? found(named) : undefined;
+  if (!isBinary(real)) return undefined;
+  const ownNode = filter.resolvePath(process.execPath)?.real;
+  const mayName = isOwn(named) || filter.fetchedFolder(program) === undefined;
+  if (isSearched || real === ownNode || (mayName && isLanguageRuntime(real))) return found(named);
+  return undefined;
+
+  function found(path: string): Interpreter {
+    return { path, isSearched };
+  }
+}
+
+function findOnPath(name: string, searchPath: string | undefined): string | undefined {
+  return name.includes('/') ? undefined : findProgramOnPath(name, searchPath);
+}
+
+function isOnPath(path: string, searchPath = ''): boolean {
+  return searchPath.split(delimiter).some((folder) => isAbsolute(folder) && resolve(folder) === dirname(path));
+}
+
+/** Empty when the line is longer than what is read. */
+function readFirstLine(path: string): string {
+  const head = readFirstBytes(path, maxLineBytes);
+  const end = head.indexOf('\n');
+  if (end === -1 && head.length === maxLineBytes) return '';
+  return head.toString('utf8', 0, end === -1 ? head.length : end);
+}
+
+function isBinary(path: string): boolean {
+  return binaryMagics.includes(readFirstBytes(path, 4).toString('hex'));
+}
+
+function readFirstBytes(path: string, most: number): Buffer {
+  const head = Buffer.alloc(most);
+  try {
+    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      return head.subarray(0, readSync(descriptor, head, 0, most, 0));
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch {
+    return Buffer.alloc(0);
+  }
 }

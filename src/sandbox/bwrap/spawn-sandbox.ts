@@ -1,54 +1,54 @@
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { noteWriter, withWritersPaused } from '../common/writers.ts';
+import { bwrapFailed, writersNotPaused } from '../common/sandbox-errors.ts';
 import type { Bounds } from '../limits/limiter.ts';
-import { NotPaused } from '../processes/pause-processes.ts';
-import { type StartedChild, spawnWatched } from '../processes/spawn-watched.ts';
-import type { Warden } from '../reaper/warden.ts';
-import { assertWaysClear, foldersMountedUpon } from './clear-ways.ts';
-import type { Device } from './devices.ts';
-import { inOrder, type Mounts } from './mounts.ts';
-import { group, hosts, passwd, profileArguments } from './profile.ts';
-import { cannotStart, neighboursRun } from './remedy.ts';
-import { assertShownTruly, parseMounts } from './shown-truly.ts';
+import { NotPausedError, registerWriter, withWritersPaused } from '../processes/pause-writers.ts';
+import { type StartedChild, spawnTracked } from '../processes/supervise.ts';
+import type { Reaper } from '../reaper/reaper.ts';
+import { bwrapArguments, type DeviceFile, groupFile, hostsFile, passwdFile } from './bwrap-arguments.ts';
+import { type Mounts, mountsInOrder } from './mounts.ts';
+import { assertMountPointsClear, findMountFolders, parseMountInfo, verifyMounts } from './verify-mounts.ts';
 
-export interface Sandboxed {
+const closeOnExec = 0o2000000;
+
+interface SandboxSpawn {
   readonly bwrap: string;
-  /** With its arguments. */
+  /** The program with its arguments. */
   readonly program: readonly [string, ...string[]];
   readonly bounds: Bounds;
-  readonly lastLook: (() => void) | undefined;
+  readonly beforeSpawn: (() => void) | undefined;
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
-  readonly devices: readonly Device[];
+  readonly devices: readonly DeviceFile[];
   readonly mounts: Mounts;
   readonly seccomp: Buffer;
-  /** The most that its own `/tmp` may hold, which lies in memory. */
+  /** The size of its own `/tmp`, which lies in memory. */
   readonly tmpBytes: number;
-  /** Descriptors that must not come along. */
+  /** Descriptors that must not be inherited. */
   readonly inherited: readonly number[];
   readonly tmpDir: string;
 }
 
-const numbers = { args: 3, seccomp: 4, passwd: 5, group: 6, hosts: 7, block: 8, info: 9 } as const;
-const firstHeld = 10;
-const lastWordsMs = 500;
-const lookAgainMs = 1;
-/** Against hanging. */
+const descriptorNumbers = { args: 3, seccomp: 4, passwd: 5, group: 6, hosts: 7, block: 8, info: 9 } as const;
+const firstMountDescriptor = 10;
+const stderrWaitMs = 500;
+const pollMs = 1;
+/** A limit against hanging. */
 const setUpLimitMs = 30_000;
 
 /**
- * Starts bwrap with an empty environment and hands it everything over descriptors: its command line can be read inside
- * and by every user of the machine. It gets its arguments only once the warden knows it, and can do nothing before.
+ * Starts bwrap with an empty environment and passes everything over descriptors: every user of the machine, and the
+ * program inside, can read its command line. Bwrap gets its arguments only once the reaper tracks it, and can do
+ * nothing before.
  */
-export async function spawnSandbox(wanted: Sandboxed, warden: Warden): Promise<StartedChild> {
+export async function spawnSandbox(wanted: SandboxSpawn, reaper: Reaper): Promise<StartedChild> {
   const { mounts } = wanted;
-  const held = inOrder(mounts).map(({ what }) => what.descriptor);
-  const stdio: ('pipe' | 'ignore' | number)[] = [...Array<'pipe'>(firstHeld).fill('pipe'), ...held];
+  const held = mountsInOrder(mounts).map(({ pinned }) => pinned.descriptor);
+  const stdio: ('pipe' | 'ignore' | number)[] = [...Array<'pipe'>(firstMountDescriptor).fill('pipe'), ...held];
   const nothing = openSync('/dev/null', 'r');
   try {
     for (const number of wanted.inherited) {
@@ -56,85 +56,85 @@ export async function spawnSandbox(wanted: Sandboxed, warden: Warden): Promise<S
       if (stdio[number] === 'ignore') stdio[number] = nothing;
     }
     const { bounds, tmpDir } = wanted;
-    const started = bounds.outside(wanted.bwrap, [
-      ...['--args', String(numbers.args), '--'],
-      ...bounds.inside(wanted.program),
+    const started = bounds.wrapOutside(wanted.bwrap, [
+      ...['--args', String(descriptorNumbers.args), '--'],
+      ...bounds.wrapInside(wanted.program),
     ]);
-    const child = await spawnWatched({ ...started, cwd: '/', stdio, tmpDir }, warden);
-    await orEnd(child, wanted, warden, async () => {
-      await admit(child, wanted);
-      await setUp(child, wanted, (descriptor) => firstHeld + held.indexOf(descriptor));
-      wanted.lastLook?.();
+    const child = await spawnTracked({ ...started, cwd: '/', stdio, tmpDir }, reaper);
+    await killOnFailure(child, wanted, reaper, async () => {
+      await admitChild(child, wanted);
+      await setUpMounts(child, wanted, (descriptor) => firstMountDescriptor + held.indexOf(descriptor));
+      wanted.beforeSpawn?.();
     });
-    handOver(child, numbers.block, 'go');
+    writeToChild(child, descriptorNumbers.block, 'go');
     return child;
   } finally {
     closeSync(nothing);
   }
 }
 
-async function admit(child: StartedChild, wanted: Sandboxed): Promise<void> {
+async function admitChild(child: StartedChild, wanted: SandboxSpawn): Promise<void> {
   await wanted.bounds.admit(child.pid);
-  if (hasLeft(child)) throw new Error('The sandbox was ended as it started.');
-  wanted.lastLook?.();
+  if (hasExited(child)) throw new Error('The sandbox was ended as it started.');
+  wanted.beforeSpawn?.();
 }
 
 /**
- * Lets bwrap mount everything, and looks at what came of it. Other servers could move folders meanwhile, and so lead bwrap
- * elsewhere: those that may write there stand still. Its own program counts as one of them before it runs.
+ * Lets bwrap mount everything, and verifies the mounts. Other servers could move folders meanwhile and so mislead
+ * bwrap, so those that may write there are paused. The new program counts as a writer before it runs.
  */
-async function setUp(child: StartedChild, wanted: Sandboxed, numberOf: (held: number) => number): Promise<void> {
+async function setUpMounts(child: StartedChild, wanted: SandboxSpawn, numberOf: (fd: number) => number): Promise<void> {
   const { mounts } = wanted;
-  const writable = mounts.places.flatMap(({ what, writable }) => (writable ? [what.real] : []));
-  await withWritersPaused({ mountedUpon: foldersMountedUpon(mounts), writable }, async () => {
-    assertWaysClear(mounts);
-    handOver(child, numbers.seccomp, wanted.seccomp);
-    handOver(child, numbers.passwd, passwd);
-    handOver(child, numbers.group, group);
-    handOver(child, numbers.hosts, hosts);
-    const profile = profileArguments({ ...wanted, numberOf, read: numbers });
-    handOver(child, numbers.args, profile.map((argument) => `${argument}\0`).join(''));
-    assertShownTruly(await setUpProcess(child), mounts);
-    child.once('exit', noteWriter(child.pid, writable));
+  const writable = mounts.entries.flatMap(({ pinned, writable }) => (writable ? [pinned.source] : []));
+  await withWritersPaused({ mountFolders: findMountFolders(mounts), writable }, async () => {
+    assertMountPointsClear(mounts);
+    writeToChild(child, descriptorNumbers.seccomp, wanted.seccomp);
+    writeToChild(child, descriptorNumbers.passwd, passwdFile);
+    writeToChild(child, descriptorNumbers.group, groupFile);
+    writeToChild(child, descriptorNumbers.hosts, hostsFile);
+    const profile = bwrapArguments({ ...wanted, numberOf, read: descriptorNumbers });
+    writeToChild(child, descriptorNumbers.args, profile.map((argument) => `${argument}\0`).join(''));
+    verifyMounts(await waitForSetUp(child), mounts);
+    child.once('exit', registerWriter(child.pid, writable));
   }).catch((error) => {
-    throw error instanceof NotPaused ? neighboursRun(error) : error;
+    throw error instanceof NotPausedError ? writersNotPaused(error) : error;
   });
 }
 
-/** The process that becomes the server, once bwrap has mounted everything for it. */
-async function setUpProcess(child: StartedChild): Promise<number> {
-  const said = await text((child.stdio as readonly unknown[])[numbers.info] as Readable);
+/** Waits until bwrap has mounted everything. Returns the process that becomes the server. */
+async function waitForSetUp(child: StartedChild): Promise<number> {
+  const said = await text((child.stdio as readonly unknown[])[descriptorNumbers.info] as Readable);
   const pid = Number(/"child-pid":\s*(\d+)/.exec(said)?.[1]);
   const deadline = performance.now() + setUpLimitMs;
-  while (pid > 1 && !hasLeft(child) && performance.now() < deadline) {
+  while (pid > 1 && !hasExited(child) && performance.now() < deadline) {
     if (await isSetUp(pid)) return pid;
-    await delay(lookAgainMs);
+    await delay(pollMs);
   }
-  throw cannotStart('');
+  throw bwrapFailed('');
 }
 
-/** While bwrap is at work, it has the sandbox and the machine side by side, as folders of a root of its own. */
+/** Whether bwrap has finished: meanwhile it has the sandbox and the machine as two folders of its own root. */
 async function isSetUp(pid: number): Promise<boolean> {
-  const mounts = parseMounts(await readFile(`/proc/${pid}/mountinfo`, 'utf8').catch(() => ''));
-  const root = mounts.find(({ place }) => place === '/');
-  const atWork = mounts.some(({ place }) => /^\/(newroot|oldroot)(\/|$)/.test(place));
-  return root !== undefined && root.device !== ownRoot() && !atWork;
+  const mounts = parseMountInfo(await readFile(`/proc/${pid}/mountinfo`, 'utf8').catch(() => ''));
+  const root = mounts.find(({ mountPoint }) => mountPoint === '/');
+  const atWork = mounts.some(({ mountPoint }) => /^\/(newroot|oldroot)(\/|$)/.test(mountPoint));
+  return root !== undefined && root.device !== readOwnRootDevice() && !atWork;
 }
 
-const ownRoot = (): string | undefined =>
-  parseMounts(readFileSync('/proc/self/mountinfo', 'utf8')).find(({ place }) => place === '/')?.device;
+const readOwnRootDevice = (): string | undefined =>
+  parseMountInfo(readFileSync('/proc/self/mountinfo', 'utf8')).find(({ mountPoint }) => mountPoint === '/')?.device;
 
-const hasLeft = ({ exitCode, signalCode }: StartedChild): boolean => exitCode !== null || signalCode !== null;
+const hasExited = ({ exitCode, signalCode }: StartedChild): boolean => exitCode !== null || signalCode !== null;
 
-/** What cannot be bounded, may not start after all, or is not what it should be, does not get to its program. */
-async function orEnd(
+/** Kills a process that cannot be limited, may not start after all, or has wrong mounts, before its program runs. */
+async function killOnFailure(
   child: StartedChild,
-  { tmpDir }: Sandboxed,
-  warden: Warden,
+  { tmpDir }: SandboxSpawn,
+  reaper: Reaper,
   start: () => Promise<void>,
 ): Promise<void> {
   const left = once(child, 'exit');
-  // Of a child that leaves, Node throws away what nobody listens for.
+  // Node discards the output of an ended child that nobody listens for.
   const listening = () => {};
   child.stderr.on('readable', listening);
   try {
@@ -143,16 +143,35 @@ async function orEnd(
   } catch (error) {
     child.kill('SIGKILL');
     const [code] = await left;
-    await warden.release(child.pid, tmpDir);
-    // Who waits for us does not leave by itself, unless it cannot do what it is there for.
+    await reaper.release(child.pid, tmpDir);
+    // A child that waits for Ambit exits by itself only when it has failed.
     if (code === null) throw error;
-    throw cannotStart(code === 0 ? '' : await Promise.race([text(child.stderr), delay(lastWordsMs, '')]));
+    throw bwrapFailed(code === 0 ? '' : await Promise.race([text(child.stderr), delay(stderrWaitMs, '')]));
   }
 }
 
-function handOver(child: StartedChild, number: number, content: Buffer | string): void {
+function writeToChild(child: StartedChild, number: number, content: Buffer | string): void {
   const pipe = (child.stdio as readonly unknown[])[number] as Writable;
-  // It may have left already; then its exit tells.
+  // The child may have ended already; then its exit code reports it.
   pipe.on('error', () => {});
   pipe.end(content);
+}
+
+/**
+ * Finds descriptors that Ambit itself inherited. Node closes its own on exec, but not these, and bwrap would pass them
+ * on into the sandbox.
+ */
+export function findInheritedDescriptors(): number[] {
+  const found: number[] = [];
+  for (const name of readdirSync('/proc/self/fd')) {
+    const descriptor = Number(name);
+    if (descriptor <= 2) continue;
+    try {
+      const flags = /flags:\s*([0-7]+)/.exec(readFileSync(`/proc/self/fdinfo/${name}`, 'latin1'))?.[1] ?? '';
+      if ((Number.parseInt(flags, 8) & closeOnExec) === 0) found.push(descriptor);
+    } catch {
+      // The descriptor of the listing itself.
+    }
+  }
+  return found;
 }

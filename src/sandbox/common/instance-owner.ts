@@ -1,9 +1,9 @@
 import { constants } from 'node:fs';
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startTimeOf } from '../processes/process-table.ts';
+import { readStartTime } from '../processes/process-table.ts';
 
-/** The Ambit process an instance's folder belongs to; `start` is 0 where start times cannot be known. */
+/** The Ambit process that owns an instance's folder; `start` is 0 where start times are unknown. */
 export interface InstanceOwner {
   readonly pid: number;
   readonly start: number;
@@ -12,14 +12,14 @@ export interface InstanceOwner {
 export const ownerFile = 'owner';
 
 export function thisProcess(): InstanceOwner {
-  return { pid: process.pid, start: startTimeOf(process.pid) ?? 0 };
+  return { pid: process.pid, start: readStartTime(process.pid) ?? 0 };
 }
 
 export async function writeOwner(root: string, owner: InstanceOwner): Promise<void> {
   await writeFile(join(root, ownerFile), `${owner.pid} ${owner.start}\n`, { flag: 'wx', mode: 0o600 });
 }
 
-/** Undefined when there is no such file or it is not one we wrote. */
+/** Undefined for a missing file, or one that Ambit did not write. */
 export async function readOwner(root: string): Promise<InstanceOwner | undefined> {
   try {
     const file = await open(join(root, ownerFile), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -35,15 +35,15 @@ export async function readOwner(root: string): Promise<InstanceOwner | undefined
   }
 }
 
-/** A folder is removed as a whole only by its owner's name: a root given by mistake is never emptied. */
+/** Only the owner of a folder removes it as a whole: a wrong root is never emptied. */
 export async function isOwnedBy(root: string, owner: InstanceOwner): Promise<boolean> {
   const found = await readOwner(root);
   return found?.pid === owner.pid && found.start === owner.start;
 }
 
-/** Errs towards alive, since the folder of a live instance must not be touched. */
+/** Answers true in doubt, since the folder of a live instance must not be touched. */
 export function isOwnerAlive(owner: InstanceOwner): boolean {
-  const start = startTimeOf(owner.pid);
+  const start = readStartTime(owner.pid);
   if (start !== undefined && owner.start !== 0) return start === owner.start;
   try {
     process.kill(owner.pid, 0);

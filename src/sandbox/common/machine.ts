@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 
-/** What decides which remedy helps here. */
+/** The facts about this machine that decide which remedy helps. */
 export interface Machine {
   readonly platform: NodeJS.Platform;
   readonly isRoot: boolean;
@@ -10,13 +10,13 @@ export interface Machine {
   readonly noUserNamespacesLeft: boolean;
   readonly isContainer: boolean;
   readonly hasSystemd: boolean;
-  /** Which version of control groups bounds memory here. */
+  /** The version of control groups that limits memory here. */
   readonly cgroups: 1 | 2 | undefined;
-  /** How packages are installed, without the name of one. */
+  /** The command that installs a package, without the package. */
   readonly install: string | undefined;
 }
 
-const tools = {
+const installCommands = {
   'apt-get': 'apt-get install -y',
   dnf: 'dnf install -y',
   pacman: 'pacman -S --noconfirm',
@@ -24,14 +24,16 @@ const tools = {
   apk: 'apk add',
 };
 
-export function thisMachine(): Machine {
-  const tool = Object.entries(tools).find(([name]) => ['/usr/bin', '/sbin'].some((at) => existsSync(`${at}/${name}`)));
+export function inspectMachine(): Machine {
+  const tool = Object.entries(installCommands).find(([name]) =>
+    ['/usr/bin', '/sbin'].some((at) => existsSync(`${at}/${name}`)),
+  );
   return {
     platform: process.platform,
     isRoot: process.getuid?.() === 0,
-    appArmorRestricts: read('/proc/sys/kernel/apparmor_restrict_unprivileged_userns') === '1',
-    userNamespacesOff: read('/proc/sys/kernel/unprivileged_userns_clone') === '0',
-    noUserNamespacesLeft: read('/proc/sys/user/max_user_namespaces') === '0',
+    appArmorRestricts: readText('/proc/sys/kernel/apparmor_restrict_unprivileged_userns') === '1',
+    userNamespacesOff: readText('/proc/sys/kernel/unprivileged_userns_clone') === '0',
+    noUserNamespacesLeft: readText('/proc/sys/user/max_user_namespaces') === '0',
     isContainer:
       existsSync('/.dockerenv') || existsSync('/run/.containerenv') || process.env['container'] !== undefined,
     hasSystemd: existsSync('/run/systemd/system'),
@@ -40,8 +42,8 @@ export function thisMachine(): Machine {
   };
 }
 
-/** As root: who is not has to ask for it. */
-export function installing({ install, isRoot }: Machine, name: string): string {
+/** The command that installs a package, with sudo where it is needed. */
+export function installCommand({ install, isRoot }: Machine, name: string): string {
   return install === undefined ? `Install the package ${name}` : `${asRoot(`${install} ${name}`, isRoot)}`;
 }
 
@@ -49,7 +51,7 @@ export function asRoot(command: string, isRoot: boolean): string {
   return isRoot ? command : `sudo ${command}`;
 }
 
-function read(path: string): string | undefined {
+function readText(path: string): string | undefined {
   try {
     return readFileSync(path, 'latin1').trim();
   } catch {

@@ -2,23 +2,23 @@ import { lstat, mkdtemp, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { makePrivateFolder } from '../../lib/fs/private-files.ts';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import { removeAllContainers } from '../container/container-list.ts';
-import { removeAllGroups } from '../limits/group-list.ts';
+import { removeAllContainers } from '../container/container-notes.ts';
+import { removeAllCgroups } from '../limits/cgroup-notes.ts';
 import { killUntilGone } from '../processes/process-family.ts';
 import { readProcess } from '../processes/process-table.ts';
 import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
 
 export interface Leftovers {
-  /** Folders of instances that had died, now gone. */
+  /** The removed folders of dead instances. */
   readonly removed: readonly string[];
-  /** Processes of theirs that were still running. */
+  /** The number of their processes that were still running. */
   readonly killed: number;
 }
 
-/** A folder this young without an owner may be one that is just being made. */
-const ownerlessMs = 60_000;
+/** A younger folder without an owner may be in the making. */
+const ownerlessGraceMs = 60_000;
 
-/** Makes the folder of this instance, with the file that says whose it is. Nobody else may look into either folder. */
+/** Makes the folder of this instance, with the file that names its owner. Nobody else may read either folder. */
 export async function createTmpRoot(tmpParent: string): Promise<string> {
   const parent = resolve(tmpParent);
   makePrivateFolder(parent);
@@ -30,7 +30,7 @@ export async function createTmpRoot(tmpParent: string): Promise<string> {
   return root;
 }
 
-/** Ends and removes what instances left behind whose warden died too. To be called at start. */
+/** Ends processes and removes folders of instances whose reaper died too. Runs at start. */
 export async function sweepLeftovers(tmpParent: string): Promise<Leftovers> {
   const parent = resolve(tmpParent);
   const abandoned: string[] = [];
@@ -49,7 +49,7 @@ export async function sweepLeftovers(tmpParent: string): Promise<Leftovers> {
   };
   const killed = await killUntilGone(family, { emptyRounds: 2, pauseMs: 10, limitMs: 2000 });
   await Promise.all(abandoned.map((root) => removeAllContainers(root)));
-  await Promise.all(abandoned.map((root) => removeAllGroups(root)));
+  await Promise.all(abandoned.map((root) => removeAllCgroups(root)));
   const gone = await Promise.all(abandoned.map((root) => removeFolder(root)));
   return { removed: abandoned.filter((_, index) => gone[index]), killed };
 }
@@ -58,5 +58,5 @@ async function isAbandoned(root: string): Promise<boolean> {
   const owner = await readOwner(root);
   if (owner !== undefined) return !isOwnerAlive(owner);
   const stat = await lstat(root).catch(() => undefined);
-  return stat !== undefined && Date.now() - stat.mtimeMs > ownerlessMs;
+  return stat !== undefined && Date.now() - stat.mtimeMs > ownerlessGraceMs;
 }

@@ -1,38 +1,37 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { inOrder, type Mounts } from '../bwrap/mounts.ts';
-import { user } from '../bwrap/profile.ts';
-import type { Limits } from '../limits/limits.ts';
-import type { Account } from './account.ts';
+import { sandboxUser } from '../bwrap/bwrap-arguments.ts';
+import { type Mounts, mountsInOrder } from '../bwrap/mounts.ts';
+import type { ResourceLimits } from '../limits/limits.ts';
+import { parseHardLimit } from '../limits/rlimits.ts';
 import type { Engine } from './engine.ts';
+import type { ContainerUser } from './local-image.ts';
 
-export interface Wanted {
+interface ContainerRequest {
   readonly name: string;
   readonly image: string;
-  /** The image is ours, made of this machine's system; else it has programs and variables of its own. */
+  /** Whether the image is our own, made of this machine's system; others have their own programs and variables. */
   readonly isLocal: boolean;
   readonly program: readonly [string, ...string[]];
-  readonly account: Account;
+  readonly account: ContainerUser;
   readonly labels: readonly string[];
-  readonly limits: Limits;
-  /** Whether the engine is to keep the limits; where it cannot, the watchdog does. */
+  readonly limits: ResourceLimits;
+  /** Whether the engine enforces the limits; otherwise the watchdog does. */
   readonly limitsByEngine: boolean;
   readonly seccompFile: string;
   readonly envFile: string;
   readonly system: readonly string[];
-  readonly mounts: Pick<Mounts, 'places' | 'guarded'>;
+  readonly mounts: Pick<Mounts, 'entries' | 'guarded'>;
   readonly workFolder: string;
-  /** Mounted upon the working folder. */
+  /** A volume that is mounted at the working folder. */
   readonly volume?: string | undefined;
 }
 
 const tmpMb = 64;
 const homeMb = 16;
 
-/**
- * How a container is asked for. The environment comes in a file: a command line can be read by every user of the machine.
- */
-export function createArguments(engine: Engine, wanted: Wanted): string[] {
+/** The arguments that create a container. The environment comes in a file: every user can read a command line. */
+export function createArguments(engine: Engine, wanted: ContainerRequest): string[] {
   const { mounts, account, program } = wanted;
   const [entry, ...args] = program;
   if (entry.startsWith('[')) throw new Error(`An engine would take this for a list: ${entry}`);
@@ -41,47 +40,44 @@ export function createArguments(engine: Engine, wanted: Wanted): string[] {
     ...wanted.labels.flatMap((label) => ['--label', label]),
     ...['--network', 'none', '--ipc', 'none', '--hostname', 'sandbox', '--read-only', '--cap-drop', 'ALL'],
     ...['--security-opt', 'no-new-privileges', '--security-opt', `seccomp=${wanted.seccompFile}`],
-    // Labels would keep it from what is mounted, or would have to be written to people's files.
+    // SELinux labels would block the mounts, or would have to be written to people's files.
     ...['--security-opt', 'label=disable', '--user', `${account.uid}:${account.gid}`],
     ...['--tmpfs', `/tmp:rw,exec,nosuid,nodev,mode=1777,size=${tmpMb}m`],
-    ...['--tmpfs', `${user.home}:rw,exec,nosuid,nodev,mode=1777,size=${homeMb}m`],
+    ...['--tmpfs', `${sandboxUser.home}:rw,exec,nosuid,nodev,mode=1777,size=${homeMb}m`],
     ...limitArguments(wanted.limits, wanted.limitsByEngine),
-    ...wanted.system.flatMap((path) => mount(path, path, false)),
-    ...inOrder(mounts).flatMap(({ what, writable }) => mount(what.real, what.inside, writable)),
-    ...(wanted.volume === undefined ? [] : volumeMount(wanted.volume, wanted.workFolder)),
+    ...wanted.system.flatMap((path) => mountArguments(path, path, false)),
+    ...mountsInOrder(mounts).flatMap(({ pinned, writable }) => mountArguments(pinned.source, pinned.target, writable)),
+    ...(wanted.volume === undefined ? [] : volumeArguments(wanted.volume, wanted.workFolder)),
     ...['--log-driver', 'none', '--no-healthcheck', '--workdir', wanted.workFolder, '--env-file', wanted.envFile],
     ...(engine.kind === 'podman' ? podmanArguments(wanted) : []),
     ...['--entrypoint', entry, wanted.image, ...args],
   ];
 }
 
-/** What podman would add by itself: folders that can be written, variables of the host, its own variables. */
-function podmanArguments({ isLocal }: Wanted): string[] {
+/** Switches off podman's additions: writable folders, variables of the host, its own variables. */
+function podmanArguments({ isLocal }: ContainerRequest): string[] {
   return [
     ...['--read-only-tmpfs=false', '--image-volume', 'ignore', '--no-hosts', '--http-proxy=false'],
-    ...['--security-opt', `mask=${masked.join(':')}`],
+    ...['--security-opt', `mask=${maskedPaths.join(':')}`],
     ...(isLocal ? ['--unsetenv-all'] : ['--unsetenv', 'container', '--unsetenv', 'TERM']),
   ];
 }
 
-/** Tells of the machine and of others on it, or could be written by root even without any capability. */
-const masked = ['/sys', '/proc/cmdline', '/proc/key-users', '/proc/kmsg', '/proc/mtrr', '/proc/pressure'].concat(
+/** Paths that reveal the machine and other users, or that root could write even without capabilities. */
+const maskedPaths = ['/sys', '/proc/cmdline', '/proc/key-users', '/proc/kmsg', '/proc/mtrr', '/proc/pressure'].concat(
   ...['/proc/slabinfo', '/proc/vmallocinfo'],
 );
 
-function limitArguments(limits: Limits, byEngine: boolean): string[] {
+function limitArguments(limits: ResourceLimits, byEngine: boolean): string[] {
   const own = readFileSync('/proc/self/limits', 'latin1');
-  const most = (name: string, wanted: number) => {
-    const hard = new RegExp(`^${name}\\s+\\S+\\s+(\\d+)`, 'm').exec(own)?.[1];
-    return Math.min(wanted, hard === undefined ? Number.POSITIVE_INFINITY : Number(hard));
-  };
+  const capAtHardLimit = (name: string, wanted: number) => Math.min(wanted, parseHardLimit(own, name));
   const ulimit = (name: string, value: number) => ['--ulimit', `${name}=${value}:${value}`];
   return [
     ...ulimit('core', 0),
-    ...ulimit('nofile', most('Max open files', limits.openFiles)),
-    ...ulimit('fsize', most('Max file size', limits.fileMb * 1024 * 1024)),
-    // Unless told, engines ask for more than Ambit may have. It bounds all processes of the account together.
-    ...ulimit('nproc', most('Max processes', 1 << 14)),
+    ...ulimit('nofile', capAtHardLimit('Max open files', limits.openFiles)),
+    ...ulimit('fsize', capAtHardLimit('Max file size', limits.fileMb * 1024 * 1024)),
+    // By default, engines ask for more than Ambit may have. It limits all processes of the account together.
+    ...ulimit('nproc', capAtHardLimit('Max processes', 1 << 14)),
     ...(byEngine
       ? [
           ...['--memory', `${limits.memoryMb}m`, '--memory-swap', `${limits.memoryMb}m`],
@@ -91,8 +87,8 @@ function limitArguments(limits: Limits, byEngine: boolean): string[] {
   ];
 }
 
-/** Below what is read-only, nothing else that is mounted there comes along: it would stay writable. */
-function mount(from: string, to: string, writable: boolean): string[] {
+/** A read-only mount leaves out mounts below it: they would stay writable. */
+function mountArguments(from: string, to: string, writable: boolean): string[] {
   for (const path of [from, to]) {
     if (/[,"\n\r]/.test(path)) throw new Error(`Containers cannot be shown a path with a comma or a quote: ${path}`);
   }
@@ -103,16 +99,16 @@ function mount(from: string, to: string, writable: boolean): string[] {
 const volumeName = /^ambit-[a-z0-9][a-z0-9._-]{0,100}$/;
 
 /**
- * Engines make it when there is none of that name. Unlike a container it is meant to stay: what lies in it is somebody's
- * work, so nothing here ever removes one.
+ * Mounts a volume. Engines make a missing one. Unlike a container it stays: it holds somebody's work, so nothing here
+ * ever removes one.
  */
-function volumeMount(name: string, to: string): string[] {
+function volumeArguments(name: string, to: string): string[] {
   if (!volumeName.test(name)) throw new Error(`Not the name of a volume of Ambit: ${name}`);
   return ['--mount', `type=volume,source=${name},destination=${to}`];
 }
 
-/** One line for each variable. Throws for what a line cannot hold. */
-export function environmentLines(env: Readonly<Record<string, string>>): string {
+/** Writes one line for each variable. Throws for a value that a line cannot hold. */
+export function formatEnvironment(env: Readonly<Record<string, string>>): string {
   return Object.entries(env)
     .map(([name, value]) => {
       if (/[\n\r\0]/.test(value) || !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(name))

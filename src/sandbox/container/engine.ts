@@ -1,21 +1,21 @@
 import { execFile } from 'node:child_process';
-import { lookUpTool } from '../common/look-up.ts';
+import { findTool } from '../common/find-program.ts';
 
 /** A program that runs containers. */
 export interface Engine {
   readonly kind: 'podman' | 'docker';
   readonly path: string;
-  /** What it is started with, and nothing else. */
+  /** The whole environment of the engine. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-export interface Said {
+interface EngineOutput {
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Where an engine finds its own things; what servers are told never lies here. */
-const needed = [
+/** Variables by which an engine finds its own files. They never hold the environment of servers. */
+const passedVariables = [
   'PATH',
   'HOME',
   'XDG_RUNTIME_DIR',
@@ -28,44 +28,48 @@ const needed = [
   'DOCKER_CONTEXT',
   'DOCKER_CONFIG',
 ] as const;
-const limitMs = 30_000;
+const timeLimitMs = 30_000;
 
-/** In the order in which they are tried. */
+/** Finds the engines, in the order in which they are tried. */
 export function findEngines(searchPath: string | undefined, host: NodeJS.ProcessEnv = process.env): Engine[] {
   if (process.platform !== 'linux') return [];
   const env: Record<string, string> = {};
-  for (const name of needed) {
+  for (const name of passedVariables) {
     const value = host[name];
     if (value !== undefined && value !== '') env[name] = value;
   }
   return (['podman', 'docker'] as const).flatMap((kind) => {
-    const path = lookUpTool(kind, searchPath);
+    const path = findTool(kind, searchPath);
     return path === undefined ? [] : [{ kind, path, env }];
   });
 }
 
-/** An engine said no; the message is what it said last. */
-export class EngineRefusal extends Error {}
+/** An engine has failed; the message is its last line. */
+export class EngineError extends Error {}
 
-/** Starts the engine once, for an order it carries out and leaves. */
-export function order(
+/** Runs one command of the engine to its end. */
+export function runEngine(
   engine: Engine,
   args: readonly string[],
-  { input = '', tmpDir, timeoutMs = limitMs }: { input?: string | Buffer; tmpDir?: string; timeoutMs?: number } = {},
-): Promise<Said> {
+  {
+    input = '',
+    tmpDir,
+    timeoutMs = timeLimitMs,
+  }: { input?: string | Buffer; tmpDir?: string; timeoutMs?: number } = {},
+): Promise<EngineOutput> {
   return new Promise((accept, reject) => {
-    // By its TMPDIR the warden knows it for ours.
+    // The reaper recognises our processes by TMPDIR.
     const env = { NODE_V8_COVERAGE: undefined, ...engine.env, ...(tmpDir === undefined ? {} : { TMPDIR: tmpDir }) };
     const options = { env, cwd: '/', timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20 } as const;
     const child = execFile(engine.path, [...args], options, (error, stdout, stderr) => {
       if (error === null) accept({ stdout, stderr });
-      else reject(new EngineRefusal(lastWords(stderr) || error.message, { cause: error }));
+      else reject(new EngineError(lastLine(stderr) || error.message, { cause: error }));
     });
     child.stdin?.on('error', () => {});
     child.stdin?.end(input);
   });
 }
 
-function lastWords(said: string): string {
+function lastLine(said: string): string {
   return said.trim().split('\n').at(-1) ?? '';
 }

@@ -1,15 +1,15 @@
-import { type Enforced, probeScript, readProbe } from '../bwrap/probe.ts';
+import { type EnforcedProtections, probeScript, readProbe } from '../bwrap/probe.ts';
 
 export const markFile = 'mark';
 
-/** As in the other sandbox, with the mark in the working directory and the number the shell has. */
+/** The script of bwrap's probe, with the mark in the working directory and the pid of the shell. */
 export const containerProbeScript = `echo "self: $$"\ncat ${markFile}\n${probeScript}`;
 
 /** A container that root starts has the users of the machine. */
-export type EnforcedInContainer = Omit<Enforced, 'ownUsers'>;
+type ContainerProtections = Omit<EnforcedProtections, 'ownUsers'>;
 
-/** Undefined when it did not run to its end, or on another machine, where what is mounted is not ours. */
-export function readContainerProbe(said: string, mark: string): EnforcedInContainer | undefined {
+/** Undefined when the probe did not finish, or ran on another machine, which does not have our mounts. */
+export function readContainerProbe(said: string, mark: string): ContainerProtections | undefined {
   const enforced = readProbe(said);
   if (enforced === undefined || !said.includes(mark)) return undefined;
   const { ownUsers: _, ...rest } = enforced;

@@ -1,69 +1,67 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { sandboxEnvironment } from '../bwrap/environment.ts';
+import { sandboxEnvironment, sandboxUser, tmpFolder } from '../bwrap/bwrap-arguments.ts';
 import type { Mounts } from '../bwrap/mounts.ts';
-import { tmpFolder, user } from '../bwrap/profile.ts';
 import type { ServerFiles } from '../bwrap/server-files.ts';
-import { assertShownTruly } from '../bwrap/shown-truly.ts';
+import { verifyMounts } from '../bwrap/verify-mounts.ts';
 import type { Confinement } from '../common/confinement.ts';
-import { noteWriter, setUpsOver } from '../common/writers.ts';
 import type { Bounds } from '../limits/limiter.ts';
-import { type StartedChild, spawnWatched } from '../processes/spawn-watched.ts';
-import type { Warden } from '../reaper/warden.ts';
-import type { Launch } from '../runner.ts';
-import { accountInside } from './account.ts';
-import { createArguments, environmentLines } from './create-arguments.ts';
-import { type Engine, EngineRefusal, order } from './engine.ts';
-import { hasImage, localImage, type provideImage, systemMounts } from './local-image.ts';
-import { noImage } from './remedy.ts';
+import { registerWriter, waitForSetups } from '../processes/pause-writers.ts';
+import { type StartedChild, spawnTracked } from '../processes/supervise.ts';
+import type { Reaper } from '../reaper/reaper.ts';
+import type { ProcessLaunch } from '../runner.ts';
+import { imageMissing } from './container-errors.ts';
+import { createArguments, formatEnvironment } from './create-arguments.ts';
+import { type Engine, EngineError, runEngine } from './engine.ts';
+import { buildLocalImage, type ensureImage, hasImage, listSystemMounts, resolveContainerUser } from './local-image.ts';
 
-/** An engine, and how it runs containers on this machine. */
-export interface Manner {
+/** An engine and the way it runs containers on this machine. */
+export interface EngineSetup {
   readonly engine: Engine;
-  /** Given to the engine before the order. */
-  readonly global: readonly string[];
+  /** Flags of the engine that come before the command. */
+  readonly globalFlags: readonly string[];
   readonly limitsByEngine: boolean;
-  /** Whether containers are taken into a group of Ambit's own, which bounds those of one owner together. */
+  /** Whether containers join a control group of Ambit, which limits those of one owner together. */
   readonly joinsGroup: boolean;
 }
 
-export interface StartWanted {
-  readonly manner: Manner;
+export interface StartRequest {
+  readonly setup: EngineSetup;
   readonly name: string;
-  readonly launch: Launch;
+  readonly launch: ProcessLaunch;
   readonly confinement: Confinement;
   readonly files: ServerFiles & { readonly before?: readonly string[] };
   readonly mounts: Mounts;
   readonly labels: readonly string[];
   readonly seccompFile: string;
   readonly bounds: Bounds;
-  /** Sees to it that the engine has an image. */
-  readonly provide: typeof provideImage;
+  /** Makes an image unless the engine has it. */
+  readonly ensureImage: typeof ensureImage;
 }
 
-export interface Started {
+export interface StartedContainer {
   readonly child: StartedChild;
-  /** The first process inside, seen from here. */
+  /** The pid of the first process inside, on the host. */
   readonly first: number;
-  /** The engine said that it keeps no limits. */
+  /** Whether the engine says that it ignores limits. */
   readonly ignoresLimits: boolean;
 }
 
 const pauseMs = 20;
-const startAttempts = 100;
+const maxStartAttempts = 100;
 
-/** Makes the container, looks at what is in it, and lets it run. What fails leaves the container to whoever noted it. */
-export async function startContainer(wanted: StartWanted, warden: Warden): Promise<Started> {
-  const { manner, name, launch, confinement, files } = wanted;
-  const { engine, global } = manner;
+/** Creates the container, verifies its mounts and starts it. After a failure the caller removes it by its note. */
+export async function startContainer(wanted: StartRequest, reaper: Reaper): Promise<StartedContainer> {
+  const { setup, name, launch, confinement, files } = wanted;
+  const { engine, globalFlags } = setup;
   const { image } = confinement;
   const { tmpDir } = launch;
-  const inside = accountInside(engine);
-  if (image !== undefined && !(await hasImage(engine, image))) throw noImage(engine, image);
-  const local = localImage(inside, wanted.mounts.links);
-  if (image === undefined) await wanted.provide(engine, local);
-  // An engine opens it by name, which what Node calls a pipe has not got.
+  const inside = resolveContainerUser(engine);
+  if (image !== undefined && !(await hasImage(engine, image))) throw imageMissing(engine, image);
+  const local = buildLocalImage(inside, wanted.mounts.links);
+  if (image === undefined) await wanted.ensureImage(engine, local);
+  // An engine opens the file by name, so it cannot be a pipe.
   const envFile = join(tmpDir, 'env');
   const args = createArguments(engine, {
     name,
@@ -73,68 +71,79 @@ export async function startContainer(wanted: StartWanted, warden: Warden): Promi
     account: inside,
     labels: wanted.labels,
     limits: confinement.limits,
-    limitsByEngine: manner.limitsByEngine,
+    limitsByEngine: setup.limitsByEngine,
     seccompFile: wanted.seccompFile,
     envFile,
-    system: image === undefined ? systemMounts() : [],
+    system: image === undefined ? listSystemMounts() : [],
     mounts: wanted.mounts,
-    workFolder: confinement.home.inside,
+    workFolder: confinement.home.target,
     volume: confinement.volume,
   });
-  await writeFile(envFile, environmentLines(environmentOf(launch, confinement, files)), { mode: 0o600, flag: 'wx' });
-  const { stderr } = await order(engine, [...global, ...args], { tmpDir }).finally(() => rm(envFile, { force: true }));
+  await writeFile(envFile, formatEnvironment(serverEnvironment(launch, confinement, files)), {
+    mode: 0o600,
+    flag: 'wx',
+  });
+  const { stderr } = await runEngine(engine, [...globalFlags, ...args], { tmpDir }).finally(() =>
+    rm(envFile, { force: true }),
+  );
   const run = async () => {
-    launch.lastLook?.();
-    // Nothing that is written to a server means anything to podman.
+    launch.beforeSpawn?.();
+    // Podman must not read detach keys from the input of a server.
     const plain = engine.kind === 'podman' ? ['--detach-keys', ''] : [];
-    const start = [...global, 'start', ...plain, '--attach', '--interactive', name];
+    const start = [...globalFlags, 'start', ...plain, '--attach', '--interactive', name];
     const env = { ...engine.env, TMPDIR: tmpDir };
-    return spawnWatched({ command: engine.path, args: start, env, cwd: '/', stdio: 'pipe', tmpDir }, warden);
+    return spawnTracked({ command: engine.path, args: start, env, cwd: '/', stdio: 'pipe', tmpDir }, reaper);
   };
   const ignoresLimits = /limits are not supported|limitation discarded/i.test(stderr);
-  const writable = wanted.mounts.places.flatMap(({ what, writable }) => (writable ? [what.real] : []));
+  const writable = wanted.mounts.entries.flatMap(({ pinned, writable }) => (writable ? [pinned.source] : []));
   if (engine.kind === 'podman') {
-    await order(engine, [...global, 'init', name], { tmpDir });
-    const first = await firstProcess(engine, name, tmpDir, 1);
-    assertShownTruly(first, wanted.mounts);
-    // It waits to become the server, and has started nothing yet.
+    await runEngine(engine, [...globalFlags, 'init', name], { tmpDir });
+    const first = await findFirstProcess(engine, name, tmpDir, 1);
+    verifyMounts(first, wanted.mounts);
+    // The process waits to become the server, and has started nothing yet.
     await wanted.bounds.admit(first).catch((error: Error) => {
-      throw new EngineRefusal(`a container cannot be taken into a group: ${error.message}`, { cause: error });
+      throw new EngineError(`a container cannot be taken into a group: ${error.message}`, { cause: error });
     });
-    await setUpsOver(writable);
-    const mayBeGone = noteWriter(first, writable);
+    await waitForSetups(writable);
+    const mayBeGone = registerWriter(first, writable);
     const child = await run();
     child.once('exit', mayBeGone);
     return { child, first, ignoresLimits };
   }
-  // Docker has no state between made and running: what is not as it should be is found a moment later.
+  // Docker has no state between created and running, so wrong mounts are found a moment after the start.
   const child = await run();
   try {
-    const first = await firstProcess(engine, name, tmpDir, startAttempts);
-    assertShownTruly(first, wanted.mounts);
-    child.once('exit', noteWriter(first, writable));
+    const first = await findFirstProcess(engine, name, tmpDir, maxStartAttempts);
+    verifyMounts(first, wanted.mounts);
+    child.once('exit', registerWriter(first, writable));
     await wanted.bounds.admit(first);
     return { child, first, ignoresLimits };
   } catch (error) {
     child.kill('SIGKILL');
-    void warden.release(child.pid, tmpDir);
+    void reaper.release(child.pid, tmpDir);
     throw error;
   }
 }
 
-/** What an image has of its own stays, as far as nothing else is said. */
-function environmentOf(launch: Launch, { image, home }: Confinement, files: ServerFiles): Record<string, string> {
-  const place = { PWD: home.inside };
-  if (image === undefined) return { ...place, ...sandboxEnvironment(launch.env, files.searched) };
-  return { ...place, HOME: user.home, LANG: 'C.UTF-8', ...launch.env, TMPDIR: tmpFolder };
+/** The environment in a container. Variables of an image stay unless they are set here. */
+function serverEnvironment(
+  launch: ProcessLaunch,
+  { image, home }: Confinement,
+  files: ServerFiles,
+): Record<string, string> {
+  const workFolder = { PWD: home.target };
+  if (image === undefined) return { ...workFolder, ...sandboxEnvironment(launch.env, files.searched) };
+  return { ...workFolder, HOME: sandboxUser.home, LANG: 'C.UTF-8', ...launch.env, TMPDIR: tmpFolder };
 }
 
-async function firstProcess(engine: Engine, name: string, tmpDir: string, attempts: number): Promise<number> {
+async function findFirstProcess(engine: Engine, name: string, tmpDir: string, attempts: number): Promise<number> {
   for (let attempt = 1; ; attempt++) {
-    const { stdout } = await order(engine, ['container', 'inspect', '--format', '{{.State.Pid}}', name], { tmpDir });
+    const { stdout } = await runEngine(engine, ['container', 'inspect', '--format', '{{.State.Pid}}', name], {
+      tmpDir,
+    });
     const pid = Number(stdout.trim());
     if (pid > 1) return pid;
-    if (attempt === attempts) throw new EngineRefusal('the container did not come to life');
+    if (attempt === attempts) throw new EngineError('the container did not come to life');
     await delay(pauseMs);
   }
 }

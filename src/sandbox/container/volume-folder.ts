@@ -1,5 +1,5 @@
 /**
- * Where a volume is mounted. The image of this machine has this folder, and whoever the programs run as owns it: docker
- * gives a new volume to the owner of the folder it is first mounted upon.
+ * The folder at which a volume is mounted. The local image has this folder, and the user of the programs owns it:
+ * docker gives a new volume to the owner of the folder it is first mounted on.
  */
 export const volumeFolder = '/workspace';

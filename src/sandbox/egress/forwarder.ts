@@ -5,8 +5,8 @@ import { constants } from 'node:os';
 import { pipeline } from 'node:stream';
 
 /**
- * A program of its own, inside a sandbox: few clients can be told to use a socket that is a file, so it listens on the
- * sandbox's own loopback and passes on what comes. It decides nothing. When it listens, it starts the server.
+ * A separate program inside a sandbox. Few clients can use a Unix socket as their proxy, so it listens on the loopback
+ * of the sandbox and forwards connections to the socket. It decides nothing. Once it listens, it starts the server.
  */
 const [socket = '', port = '', program = '', ...args] = process.argv.slice(2);
 
@@ -22,7 +22,7 @@ listening.listen(Number(port), '127.0.0.1', () => {
     throw error;
   });
   child.on('exit', (code, signal) => process.exit(signal === null ? (code ?? 1) : 128 + constants.signals[signal]));
-  // They are the server's: when it closes them, they are closed.
+  // Both belong to the server: when it closes them, they are closed.
   closeSync(0);
   closeSync(1);
 });

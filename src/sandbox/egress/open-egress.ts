@@ -4,84 +4,86 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type Duplex, pipeline } from 'node:stream';
-import { type HostAndPort, readHostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
-import { createAllowList } from './allow-list.ts';
-import { dial } from './dial.ts';
-import { dialThroughProxy } from './dial-through-proxy.ts';
-import { createWayfinder, type Resolve } from './find-way.ts';
+import { formatHostAndPort, type HostAndPort, parseHostAndPort } from '../../lib/net/host-and-port.ts';
+import type { ResolveHost } from '../../lib/net/resolve-host.ts';
+import { createAllowList, createConnectCheck } from './connect-allowed.ts';
+import { connectThroughProxy, connectToAny } from './open-connection.ts';
 import { relayRequest } from './relay-request.ts';
 
-export interface EgressOptions {
+interface EgressOptions {
   /** Entries of the form `host:port`. */
   readonly allowed: readonly string[];
-  /** Nobody else can look into it; the socket goes when it goes, at the latest. */
+  /** A private folder for the socket, which is removed with it at the latest. */
   readonly folder: string;
-  readonly onRefused: (refusal: Refusal) => void;
-  readonly resolve?: Resolve;
+  readonly onRefused: (refusal: EgressRefusal) => void;
+  readonly resolve?: ResolveHost;
   readonly ownAddresses?: () => readonly string[];
-  /** What is listed may lead to an address that is not public. */
+  /** Whether listed hosts may lead to an address that is not public. */
   readonly allowPrivate?: boolean;
-  /** The proxy of the user for a host, where there is one. It resolves the name. */
+  /** The user's proxy for a host, if any. It resolves the name. */
   readonly proxyFor?: (wanted: HostAndPort) => URL | undefined;
 }
 
-export interface Refusal {
-  /** Host and port as they were asked for, as far as they can be read. */
+export interface EgressRefusal {
+  /** The requested host and port, as far as they can be parsed. */
   readonly to: string;
   readonly reason: string;
 }
 
 export interface Egress {
-  /** The socket, by its own path. */
+  /** The path of the socket. */
   readonly socket: string;
-  /** How often each place was connected to. */
+  /** The number of connections by host and port. */
   readonly allowed: ReadonlyMap<string, number>;
   close(): Promise<void>;
 }
 
 const socketName = 'egress.sock';
 const limits = { connections: 64, headBytes: 16_384, headMs: 10_000 } as const;
-const mostPlaces = 1000;
-const longestShown = 300;
+const maxTargets = 1000;
+const maxTargetLength = 300;
 
 /**
- * A proxy for one process: what it may reach goes through here, and it has no other way out. It lives in our process,
- * outside; all that is inside is its socket, which no other process is shown.
+ * Opens a proxy for one process, which has no other access to the network. The proxy runs in our process, outside; only
+ * its socket is inside, which no other process sees.
  */
 export async function openEgress(options: EgressOptions): Promise<Egress> {
   const list = createAllowList(options.allowed);
   const isOpen = options.allowPrivate === true ? () => true : list.hasAddress;
-  const wayTo = createWayfinder({ ...list, hasAddress: isOpen }, options.resolve, options.ownAddresses);
+  const connectAllowed = createConnectCheck({ ...list, hasAddress: isOpen }, options.resolve, options.ownAddresses);
   const sockets = new Set<Duplex>();
   const allowed = new Map<string, number>();
   const closing = new AbortController();
 
-  function refuse(to: string, reason: string): Refused {
-    options.onRefused({ to: shown(to), reason });
-    return { status: 403, words: `${shown(to)} is refused: ${reason} (servers.<name>.sandbox.network)` };
+  function refuse(to: string, reason: string): ErrorReply {
+    options.onRefused({ to: sanitizeTarget(to), reason });
+    return { status: 403, message: `${sanitizeTarget(to)} is refused: ${reason} (servers.<name>.sandbox.network)` };
   }
 
-  async function connect(target: string, wanted: HostAndPort | undefined): Promise<Socket | Refused> {
+  async function connectTo(target: string, wanted: HostAndPort | undefined): Promise<Socket | ErrorReply> {
     if (wanted === undefined) return refuse(target, 'not a host and a port');
-    const to = showHostAndPort(wanted);
+    const to = formatHostAndPort(wanted);
     const proxy = list.has(wanted) ? options.proxyFor?.(wanted) : undefined;
-    const way = proxy === undefined ? await wayTo(wanted) : { proxy };
+    const way = proxy === undefined ? await connectAllowed(wanted) : { proxy };
     if ('refused' in way) return refuse(to, way.refused);
-    if ('failed' in way) return { status: 502, words: `${to} cannot be found: ${way.failed}` };
+    if ('failed' in way) return { status: 502, message: `${to} cannot be found: ${way.failed}` };
     try {
       const socket =
         'proxy' in way
-          ? await dialThroughProxy(way.proxy, wanted, closing.signal)
-          : await dial(way.addresses, wanted.port, closing.signal);
-      remember(socket);
-      if (allowed.size < mostPlaces || allowed.has(to)) allowed.set(to, (allowed.get(to) ?? 0) + 1);
+          ? await connectThroughProxy(way.proxy, wanted, closing.signal)
+          : await connectToAny(way.addresses, wanted.port, closing.signal);
+      trackSocket(socket);
+      if (allowed.size < maxTargets || allowed.has(to)) allowed.set(to, (allowed.get(to) ?? 0) + 1);
       return socket;
     } catch (error) {
-      return { status: 502, words: `${to} cannot be reached: ${(error as NodeJS.ErrnoException).code ?? 'no answer'}` };
+      return {
+        status: 502,
+        message: `${to} cannot be reached: ${(error as NodeJS.ErrnoException).code ?? 'no answer'}`,
+      };
     }
   }
 
-  function remember(socket: Duplex): void {
+  function trackSocket(socket: Duplex): void {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
     if (closing.signal.aborted) socket.destroy();
@@ -90,9 +92,9 @@ export async function openEgress(options: EgressOptions): Promise<Egress> {
   async function onConnect(asked: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
     client.on('error', () => {});
     const target = asked.url ?? '';
-    const found = await connect(target, readHostAndPort(target));
-    if ('words' in found) {
-      const { status, words } = found;
+    const found = await connectTo(target, parseHostAndPort(target));
+    if ('message' in found) {
+      const { status, message: words } = found;
       const title = status === 403 ? 'Forbidden' : 'Bad Gateway';
       client.end(`HTTP/1.1 ${status} ${title}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${words}\n`);
       return;
@@ -105,13 +107,13 @@ export async function openEgress(options: EgressOptions): Promise<Egress> {
 
   async function onRequest(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
     const [, authority = '', path = ''] = /^http:\/\/([^/?#\\]*)(.*)$/is.exec(asked.url ?? '') ?? [];
-    const wanted = readHostAndPort(/:\d+$/.test(authority) ? authority : `${authority}:80`);
-    const found = await connect(asked.url ?? '', wanted);
-    if ('words' in found) {
-      answer.writeHead(found.status, { 'Content-Type': 'text/plain', Connection: 'close' }).end(`${found.words}\n`);
+    const wanted = parseHostAndPort(/:\d+$/.test(authority) ? authority : `${authority}:80`);
+    const found = await connectTo(asked.url ?? '', wanted);
+    if ('message' in found) {
+      answer.writeHead(found.status, { 'Content-Type': 'text/plain', Connection: 'close' }).end(`${found.message}\n`);
       return;
     }
-    const own = showHostAndPort(wanted as HostAndPort).replace(/:80$/, '');
+    const own = formatHostAndPort(wanted as HostAndPort).replace(/:80$/, '');
     relayRequest({ asked, answer, socket: found, authority: own, path: path.startsWith('/') ? path : `/${path}` });
   }
 
@@ -122,7 +124,7 @@ export async function openEgress(options: EgressOptions): Promise<Egress> {
     connectionsCheckingInterval: limits.headMs / 2,
   });
   server.maxConnections = limits.connections;
-  server.on('connection', remember);
+  server.on('connection', trackSocket);
   server.on('drop', () => refuse('', `more than ${limits.connections} connections at once`));
   server.on('clientError', (error, client) => {
     const { code } = error as NodeJS.ErrnoException;
@@ -132,7 +134,7 @@ export async function openEgress(options: EgressOptions): Promise<Egress> {
   server.on('connect', (asked, client, head) => void onConnect(asked, client, head).catch(() => client.destroy()));
   server.on('request', (asked, answer) => void onRequest(asked, answer).catch(() => answer.destroy()));
 
-  const address = shortPath(options.folder);
+  const address = openShortPath(options.folder);
   try {
     server.listen({ path: address.path });
     await once(server, 'listening');
@@ -155,18 +157,18 @@ export async function openEgress(options: EgressOptions): Promise<Egress> {
   };
 }
 
-interface Refused {
+interface ErrorReply {
   readonly status: 403 | 502;
-  readonly words: string;
+  readonly message: string;
 }
 
-/** What comes from inside is shown to people: one short line. */
-function shown(target: string): string {
-  return target.replace(/[^\x21-\x7e]/g, '?').slice(0, longestShown);
+/** Reduces text from inside to one short line that is safe to show. */
+function sanitizeTarget(target: string): string {
+  return target.replace(/[^\x21-\x7e]/g, '?').slice(0, maxTargetLength);
 }
 
-/** The address of a socket has room for a hundred bytes, which a data directory can exceed; by a handle it is short. */
-function shortPath(folder: string): { readonly path: string; release(): void } {
+/** Returns a path by a descriptor: a socket address holds about a hundred bytes, which a data directory can exceed. */
+function openShortPath(folder: string): { readonly path: string; release(): void } {
   if (process.platform !== 'linux') return { path: join(folder, socketName), release() {} };
   const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   return { path: `/proc/self/fd/${descriptor}/${socketName}`, release: () => closeSync(descriptor) };

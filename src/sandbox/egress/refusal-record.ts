@@ -1,15 +1,15 @@
-import type { Refusal } from './open-egress.ts';
+import type { EgressRefusal } from './open-egress.ts';
 
-/** A line of the journal; `times` where it stands for more than one refusal. */
-export interface RefusalLine extends Refusal {
+/** A line of the journal; `times` when it counts more than one refusal. */
+export interface RefusalLine extends EgressRefusal {
   readonly times?: number;
 }
 
-export interface RefusalRecord {
-  add(refusal: Refusal): void;
-  /** How many there were. */
+interface RefusalRecord {
+  add(refusal: EgressRefusal): void;
+  /** The number of refusals. */
   readonly count: number;
-  /** Writes what has only been counted so far. */
+  /** Writes the counted refusals. */
   flush(): void;
 }
 
@@ -17,11 +17,11 @@ const windowMs = 1000;
 const linesPerWindow = 20;
 
 /**
- * Each refusal gets into the journal, and nobody fills a disk with them: the first ones of each second have a line of their own, those
- * that repeat one are counted into another, and what is more than that is counted together.
+ * Limits the refusals in the journal, so that nobody fills a disk with them. The first ones of each second get a line
+ * of their own, repeated ones are counted in a second line, and all others are counted together.
  */
 export function createRefusalRecord(write: (line: RefusalLine) => void, now: () => number = Date.now): RefusalRecord {
-  const repeated = new Map<string, { readonly refusal: Refusal; times: number }>();
+  const repeated = new Map<string, { readonly refusal: EgressRefusal; times: number }>();
   let startedAt = 0;
   let others = 0;
   let count = 0;

@@ -2,83 +2,89 @@ import { readFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 import { dirname } from 'node:path';
 import { listProcesses, type ProcessEntry } from '../processes/process-table.ts';
-import { descendantsOf } from '../processes/usage.ts';
-import { type Groups, groupsOfVersion1, groupsOfVersion2 } from './cgroup-groups.ts';
-import { hierarchiesOf } from './cgroup-hierarchies.ts';
-import type { Refusals } from './cgroup-settings.ts';
-import type { InForce, Limits } from './limits.ts';
-import { outOfMemory, overLimit } from './over-limit.ts';
-import type { Below, Group } from './owner-group.ts';
-import { createOwners, type Member, type Owner } from './owners.ts';
-import { countsProcesses, hasRlimits, limited } from './rlimits.ts';
-import { findSystemd, type Slice, type Systemd, type Wrapped } from './systemd.ts';
+import type { Exit } from '../runner.ts';
+import { type Cgroups, findCgroupsV1, findCgroupsV2, parseHierarchies } from './find-cgroups.ts';
+import {
+  createOwners,
+  findDescendants,
+  type LimitMember,
+  type LimitOwner,
+  type ResourceUsage,
+} from './limit-owners.ts';
+import type { EnforcedLimits, ResourceLimits } from './limits.ts';
+import type { KernelRefusals, OwnerCgroup, ProcessCgroup } from './owner-cgroup.ts';
+import { canCountProcesses, hasRlimits, tooLargeFileCode, wrapInRlimits } from './rlimits.ts';
+import { findSystemd, type Slice, type Systemd, type WrappedCommand } from './systemd.ts';
 
-/** Keeps processes within limits by the best means this machine has, which are found out once. */
+/** The exit code that a shell reports for a program that was killed. */
+const killedExitCode = 128 + 9;
+
+/** Enforces limits on processes by the best mechanism of this machine, which is found once. */
 export interface Limiter {
-  inForce(shape?: Shape): Promise<InForce>;
+  inForce(layout?: ProcessLayout): Promise<EnforcedLimits>;
   /**
-   * For one process, before it is there. Processes of one owner share their limits; one without an owner is alone.
-   * Throws when a limit that is said to be in force cannot be set.
+   * Prepares the limits of one process before it starts. Processes of one owner share their limits; one without an
+   * owner is alone. Throws when a limit that should be in force cannot be set.
    */
-  bound(limits: Limits, tmpDir: string, owner: string | undefined, shape?: Shape): Promise<Bounds>;
+  bound(limits: ResourceLimits, tmpDir: string, owner: string | undefined, layout?: ProcessLayout): Promise<Bounds>;
 }
 
-/** What is taken in when a process is. */
-export interface Shape {
-  /** Processes in its group that are not the server's own. */
-  readonly besides: number;
-  /** Of these, how many Ambit finds when it looks. */
-  readonly besidesSeen: number;
-  /** Whether the process that is taken in is the server's own, and not only what it starts. */
+/** The processes around a server when it is put under limits. */
+interface ProcessLayout {
+  /** The number of processes in its group that are not the server's own. */
+  readonly helperCount: number;
+  /** The number of helper processes that Ambit sees in the process table. */
+  readonly visibleHelpers: number;
+  /** Whether the admitted process is the server's own, and not only its parent. */
   readonly isServer: boolean;
-  /** Whether Ambit starts it, so that systemd can be put in front. */
-  readonly isStarted: boolean;
+  /** Whether Ambit starts the process, so that systemd can wrap it. */
+  readonly isOurChild: boolean;
 }
 
-/** bwrap, which starts its first process inside, which starts the server. */
-const bwrapShape: Shape = { besides: 2, besidesSeen: 1, isServer: false, isStarted: true };
-/** The first process inside a container, which an engine starts. */
-export const containerShape: Shape = { besides: 0, besidesSeen: 0, isServer: true, isStarted: false };
+/** Bwrap starts its first process inside, which starts the server. */
+const bwrapLayout: ProcessLayout = { helperCount: 2, visibleHelpers: 1, isServer: false, isOurChild: true };
+/** An engine starts the first process inside a container. */
+export const containerLayout: ProcessLayout = { helperCount: 0, visibleHelpers: 0, isServer: true, isOurChild: false };
 
 export interface Bounds {
-  /** The program inside the sandbox, with what bounds it there. */
-  inside(program: readonly [string, ...string[]]): [string, ...string[]];
-  /** What is started outside, with what bounds that. */
-  outside(command: string, args: readonly string[]): Wrapped;
-  /** Takes the process in, which must have started nothing yet; when this rejects, it must not. */
+  /** Wraps the program inside the sandbox with its limits. */
+  wrapInside(program: readonly [string, ...string[]]): [string, ...string[]];
+  /** Wraps the command that is started outside with its limits. */
+  wrapOutside(command: string, args: readonly string[]): WrappedCommand;
+  /** Puts the process under its limits. It must have started nothing yet, and must not when this rejects. */
   admit(pid: number): Promise<void>;
-  /** Why it has to end now, if it has to. */
+  /** Returns the reason to end the process now, if there is one. */
   check(pid: number, processes: () => readonly ProcessEntry[]): string | undefined;
-  /** Undefined where the kernel keeps no count; asked as soon as the process has left. */
-  refusals(): Refusals | undefined;
-  /** Nothing of the process is left; may be said again. */
+  /** The refusals of the kernel, read right after the exit; undefined where it does not count them. */
+  refusals(): KernelRefusals | undefined;
+  /** Releases the limits once the process is gone; may be called again. */
   release(): void;
 }
 
-export type Keeper = 'cgroup v2' | 'cgroup v1' | 'systemd';
+export type LimitMechanism = 'cgroup v2' | 'cgroup v1' | 'systemd';
 
-const behindOthers = 10;
+const lowPriority = 10;
 
-interface Means {
-  readonly groups: Groups | undefined;
+interface AvailableMechanisms {
+  readonly groups: Cgroups | undefined;
   readonly systemd: Systemd | undefined;
 }
 
-/** What keeps the processes of one owner together; neither where only Ambit looks. */
-interface Kept {
-  readonly group: Group | undefined;
+/** The group or slice of one owner; neither where only the watchdog checks. */
+interface OwnerLimits {
+  readonly group: OwnerCgroup | undefined;
   readonly slice: Slice | undefined;
 }
 
-export function createLimiter(keepers: readonly Keeper[] = ['cgroup v2', 'cgroup v1', 'systemd']): Limiter {
-  const owners = createOwners<Kept>();
-  let found: Promise<Means> | undefined;
-  const means = () => {
-    found ??= findMeans(keepers);
+export function createLimiter(keepers: readonly LimitMechanism[] = ['cgroup v2', 'cgroup v1', 'systemd']): Limiter {
+  const owners = createOwners<OwnerLimits>();
+  let found: Promise<AvailableMechanisms> | undefined;
+  const mechanisms = () => {
+    found ??= findMechanisms(keepers);
     return found;
   };
 
-  function leave(name: string, member: Member, { besides }: Shape): void {
+  function leaveOwner(name: string, member: LimitMember, { helperCount }: ProcessLayout): void {
     const { last, owner } = owners.leave(name, member) ?? {};
     if (owner === undefined) return;
     const { group, slice } = owner.keeper;
@@ -88,23 +94,26 @@ export function createLimiter(keepers: readonly Keeper[] = ['cgroup v2', 'cgroup
       return;
     }
     try {
-      group?.bound(owner.limits(), besides * owner.size);
+      group?.bound(owner.limits(), helperCount * owner.size);
     } catch {
-      // What is there already uses more than the others may together: their wider limit holds on.
+      // The remaining processes use more than their limit together, so the wider limit stays.
     }
   }
 
   return {
-    async inForce({ isStarted } = bwrapShape) {
-      const { groups, systemd } = await means();
-      return inForceBy(groups, isStarted ? systemd : undefined, hasRlimits(), countsProcesses());
+    async inForce({ isOurChild } = bwrapLayout) {
+      const { groups, systemd } = await mechanisms();
+      return describeEnforcement(groups, isOurChild ? systemd : undefined, hasRlimits(), canCountProcesses());
     },
-    async bound(limits, tmpDir, name = tmpDir, shape = bwrapShape) {
-      const { groups, systemd: there } = await means();
-      const systemd = shape.isStarted ? there : undefined;
-      const { besides } = shape;
+    async bound(limits, tmpDir, name = tmpDir, layout = bwrapLayout) {
+      const { groups, systemd: there } = await mechanisms();
+      const systemd = layout.isOurChild ? there : undefined;
+      const { helperCount } = layout;
       let pid: number | undefined;
-      const member: Member = { limits, find: (table) => (pid === undefined ? [] : partsOf(table, pid, shape)) };
+      const member: LimitMember = {
+        limits,
+        find: (table) => (pid === undefined ? [] : findServerProcesses(table, pid, layout)),
+      };
       const tmpRoot = dirname(tmpDir);
       const owner = owners.join(name, member, () => ({
         group: groups?.create(tmpRoot),
@@ -112,65 +121,65 @@ export function createLimiter(keepers: readonly Keeper[] = ['cgroup v2', 'cgroup
       }));
       const { group, slice } = owner.keeper;
       try {
-        group?.bound(owner.limits(), besides * owner.size);
-        await slice?.bound(owner.limits(), besides * owner.size);
+        group?.bound(owner.limits(), helperCount * owner.size);
+        await slice?.bound(owner.limits(), helperCount * owner.size);
         const below = group?.add(tmpDir);
         return {
-          ...boundsOf(limits, owner, below, systemd, shape),
+          ...createBounds(limits, owner, below, systemd, layout),
           async admit(admitted) {
             pid = admitted;
             await below?.join(admitted);
-            if (shape.isStarted && groups?.boundsCpu !== true && systemd === undefined) stepBack(admitted);
+            if (layout.isOurChild && groups?.boundsCpu !== true && systemd === undefined) lowerPriority(admitted);
           },
-          release: () => leave(name, member, shape),
+          release: () => leaveOwner(name, member, layout),
         };
       } catch (error) {
-        leave(name, member, shape);
+        leaveOwner(name, member, layout);
         throw error;
       }
     },
   };
 }
 
-async function findMeans(keepers: readonly Keeper[]): Promise<Means> {
+async function findMechanisms(keepers: readonly LimitMechanism[]): Promise<AvailableMechanisms> {
   const none = { groups: undefined, systemd: undefined };
   if (process.platform !== 'linux') return none;
   const read = (path: string) => readFileSync(path, 'latin1');
-  const trees = hierarchiesOf(read('/proc/self/cgroup'), read('/proc/self/mountinfo'));
+  const trees = parseHierarchies(read('/proc/self/cgroup'), read('/proc/self/mountinfo'));
   const groups =
-    (keepers.includes('cgroup v2') ? groupsOfVersion2(trees, ourProcesses) : undefined) ??
-    (keepers.includes('cgroup v1') ? groupsOfVersion1(trees) : undefined);
+    (keepers.includes('cgroup v2') ? findCgroupsV2(trees, listOwnProcessIds) : undefined) ??
+    (keepers.includes('cgroup v1') ? findCgroupsV1(trees) : undefined);
   if (groups !== undefined) return { ...none, groups };
   return { ...none, systemd: keepers.includes('systemd') ? await findSystemd(process.env) : undefined };
 }
 
-function partsOf(table: readonly ProcessEntry[], pid: number, { isServer }: Shape): ProcessEntry[] {
-  const below = descendantsOf(table, pid);
+function findServerProcesses(table: readonly ProcessEntry[], pid: number, { isServer }: ProcessLayout): ProcessEntry[] {
+  const below = findDescendants(table, pid);
   return isServer ? [...table.filter((entry) => entry.pid === pid), ...below] : below;
 }
 
-function ourProcesses(): ReadonlySet<number> {
-  const below = descendantsOf(
+function listOwnProcessIds(): ReadonlySet<number> {
+  const below = findDescendants(
     listProcesses(() => false),
     process.pid,
   );
   return new Set([process.pid, ...below.map(({ pid }) => pid)]);
 }
 
-/** Who keeps the processes of one owner within each limit, together. */
-export function inForceBy(
-  groups: Pick<Groups, 'version' | 'boundsCpu'> | undefined,
+/** Describes how each limit of one owner is enforced for all its processes together. */
+export function describeEnforcement(
+  groups: Pick<Cgroups, 'version' | 'boundsCpu'> | undefined,
   systemd: Pick<Systemd, 'boundsTogether'> | undefined,
   rlimits: boolean,
   countsProcesses: boolean,
-): InForce {
+): EnforcedLimits {
   const kernel =
     groups !== undefined
       ? (`cgroup v${groups.version}` as const)
       : systemd?.boundsTogether === true
         ? 'systemd'
         : undefined;
-  // Each process by itself, and all of them by Ambit.
+  // The kernel limits each process, and Ambit their sum.
   const each = systemd !== undefined ? 'systemd each' : undefined;
   const eachPids = rlimits && countsProcesses ? 'rlimit each' : 'watchdog';
   const cpus = groups === undefined || groups.boundsCpu ? kernel : undefined;
@@ -184,31 +193,67 @@ export function inForceBy(
   };
 }
 
-/** Ambit may itself stand further back already. */
-function stepBack(pid: number): void {
-  if (getPriority(pid) < behindOthers) setPriority(pid, behindOthers);
+/** Ambit itself may already have a lower priority. */
+function lowerPriority(pid: number): void {
+  if (getPriority(pid) < lowPriority) setPriority(pid, lowPriority);
 }
 
-function boundsOf(
-  limits: Limits,
-  owner: Owner<Kept>,
-  below: Below | undefined,
+function createBounds(
+  limits: ResourceLimits,
+  owner: LimitOwner<OwnerLimits>,
+  below: ProcessCgroup | undefined,
   systemd: Systemd | undefined,
-  { besides, besidesSeen }: Shape,
+  { helperCount, visibleHelpers: visibleHelperCount }: ProcessLayout,
 ): Omit<Bounds, 'admit' | 'release'> {
   const { slice } = owner.keeper;
   const byKernel = below !== undefined || systemd !== undefined;
   return {
-    inside: (program) => (hasRlimits() ? limited(program, limits, !byKernel && countsProcesses()) : [...program]),
-    outside: (command, args) => systemd?.wrap(command, args, limits, besides, slice) ?? { command, args, env: {} },
+    wrapInside: (program) =>
+      hasRlimits() ? wrapInRlimits(program, limits, !byKernel && canCountProcesses()) : [...program],
+    wrapOutside: (command, args) =>
+      systemd?.wrap(command, args, limits, helperCount, slice) ?? { command, args, env: {} },
     check(_, processes) {
-      // Of several processes the kernel may have ended one: what is left is not the server any more.
-      if (below !== undefined) return below.refusals().memory > 0 ? outOfMemory(owner.limits()) : undefined;
-      // The last process may have left since the look began: then there is nothing to bound.
+      // The kernel may have ended one of several processes: then the server is not whole any more.
+      if (below !== undefined) return below.refusals().memory > 0 ? explainOutOfMemory(owner.limits()) : undefined;
+      // The last process may have exited since the check began.
       if (slice !== undefined || owner.size === 0) return undefined;
       const { memoryMb, pids } = owner.usage(processes());
-      return overLimit({ memoryMb, pids: pids - besidesSeen * owner.size }, owner.limits());
+      return explainOverLimit({ memoryMb, pids: pids - visibleHelperCount * owner.size }, owner.limits());
     },
     refusals: () => below?.refusals(),
   };
+}
+
+/** Explains why a process with this usage has to end. */
+export function explainOverLimit(used: ResourceUsage, { memoryMb, pids }: ResourceLimits): string | undefined {
+  if (used.memoryMb > memoryMb) {
+    return `it used ${Math.round(used.memoryMb)} MiB of memory, and sandbox.memoryMb is ${memoryMb}`;
+  }
+  if (used.pids > pids) return `it had ${used.pids} processes and threads, and sandbox.pids is ${pids}`;
+  return undefined;
+}
+
+function explainOutOfMemory({ memoryMb }: ResourceLimits): string {
+  return `it wanted more memory than it was given, and sandbox.memoryMb is ${memoryMb}`;
+}
+
+export function explainTimeUp({ wallSeconds }: ResourceLimits): string {
+  return `it ran as long as it may, and sandbox.wallSeconds is ${wallSeconds}`;
+}
+
+/** Explains why a process exited by itself; undefined when no limit was the reason. */
+export function explainExit(
+  { code }: Exit,
+  refused: KernelRefusals | undefined,
+  limits: ResourceLimits,
+): string | undefined {
+  if ((refused?.memory ?? 0) > 0) return explainOutOfMemory(limits);
+  if (refused === undefined && code === killedExitCode) {
+    return `it was killed, most likely for more memory than there was, and sandbox.memoryMb is ${limits.memoryMb}`;
+  }
+  if (code === tooLargeFileCode) return `it wrote a larger file than it may, and sandbox.fileMb is ${limits.fileMb}`;
+  if (code !== 0 && (refused?.pids ?? 0) > 0) {
+    return `it was refused further processes and threads, and sandbox.pids is ${limits.pids}`;
+  }
+  return undefined;
 }

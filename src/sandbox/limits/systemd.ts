@@ -2,11 +2,11 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { lookUpTool } from '../common/look-up.ts';
-import type { Limits } from './limits.ts';
+import { findTool } from '../common/find-program.ts';
+import type { ResourceLimits } from './limits.ts';
 
-/** A command to be started in place of another. */
-export interface Wrapped {
+/** A command that is started instead of another. */
+export interface WrappedCommand {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -14,53 +14,63 @@ export interface Wrapped {
 
 /** The systemd of this machine, or of this user. */
 export interface Systemd {
-  /** Whether it bounds several processes together; where it does not, it bounds each of them. */
+  /** Whether it limits several processes together, and not only each of them. */
   readonly boundsTogether: boolean;
-  /** Undefined where it bounds each process alone. */
+  /** Undefined where it limits each process alone. */
   createSlice(tmpRoot: string): Slice | undefined;
-  wrap(command: string, args: readonly string[], limits: Limits, besides: number, slice: Slice | undefined): Wrapped;
+  wrap(
+    command: string,
+    args: readonly string[],
+    limits: ResourceLimits,
+    helperCount: number,
+    slice: Slice | undefined,
+  ): WrappedCommand;
 }
 
-/** What systemd calls a group of groups: the processes of one owner. */
+/** A slice of systemd, which groups the processes of one owner. */
 export interface Slice {
   readonly name: string;
   /** Rejects when a limit cannot be set. */
-  bound(limits: Limits, besides: number): Promise<void>;
+  bound(limits: ResourceLimits, helperCount: number): Promise<void>;
   remove(): Promise<void>;
 }
 
-/** The programs of systemd, and what they need to find it. */
-export interface Tools {
+/** The programs of systemd and their environment. */
+interface SystemdTools {
   readonly systemdRun: string;
   readonly busctl: string;
   readonly env: Readonly<Record<string, string>>;
 }
 
 const trialLimitMs = 5000;
-const manager = ['org.freedesktop.systemd1', '/org/freedesktop/systemd1', 'org.freedesktop.systemd1.Manager'] as const;
-let made = 0;
+const managerAddress = [
+  'org.freedesktop.systemd1',
+  '/org/freedesktop/systemd1',
+  'org.freedesktop.systemd1.Manager',
+] as const;
+let sliceCount = 0;
 
 /**
- * Puts a process in a group of its own, in a slice where there is one. It becomes the program itself: same process, same
- * descriptors. What it needs to find systemd is taken away again before.
+ * Starts a process in a scope of its own, in a slice if there is one. systemd-run becomes the program itself: same
+ * process, same descriptors. The variables for systemd are removed before.
  */
-export function wrapped(
-  { systemdRun, env }: Pick<Tools, 'systemdRun' | 'env'>,
-  { memoryMb, pids, cpus }: Limits,
-  besides: number,
+export function wrapInScope(
+  { systemdRun, env }: Pick<SystemdTools, 'systemdRun' | 'env'>,
+  { memoryMb, pids, cpus }: ResourceLimits,
+  helperCount: number,
   slice: string | undefined,
   [command, ...args]: readonly [string, ...string[]],
-): Wrapped {
+): WrappedCommand {
   const properties = [
     `MemoryMax=${memoryMb}M`,
     'MemorySwapMax=0',
-    `TasksMax=${pids + besides}`,
+    `TasksMax=${pids + helperCount}`,
     `CPUQuota=${Math.max(1, Math.round(cpus * 100))}%`,
   ];
   return {
     command: systemdRun,
     args: [
-      ...whose(env),
+      ...userFlag(env),
       ...['--scope', '--quiet', '--collect'],
       ...(slice === undefined ? [] : [`--slice=${slice}`]),
       ...properties.flatMap((property) => ['-p', property]),
@@ -70,77 +80,78 @@ export function wrapped(
   };
 }
 
-/** What makes a slice with limits, or sets others for one that is there. */
+/** The arguments of busctl that make a slice with limits, or change an existing one. */
 export function sliceArguments(
   env: Readonly<Record<string, string>>,
   slice: string,
-  { memoryMb, pids, cpus }: Limits,
-  besides: number,
+  { memoryMb, pids, cpus }: ResourceLimits,
+  helperCount: number,
   isThere: boolean,
 ): string[] {
   const properties = [
     ['MemoryMax', 't', String(memoryMb * 1024 * 1024)],
     ['MemorySwapMax', 't', '0'],
-    ['TasksMax', 't', String(pids + besides)],
+    ['TasksMax', 't', String(pids + helperCount)],
     ['CPUQuotaPerSecUSec', 't', String(Math.max(10_000, Math.round(cpus * 1_000_000)))],
   ];
   const given = [String(properties.length), ...properties.flat()];
   return [
-    ...[...whose(env), 'call', ...manager],
+    ...[...userFlag(env), 'call', ...managerAddress],
     ...(isThere
       ? ['SetUnitProperties', 'sba(sv)', slice, 'true', ...given]
       : ['StartTransientUnit', 'ssa(sv)a(sa(sv))', slice, 'fail', ...given, '0']),
   ];
 }
 
-/** What ends a slice; it takes its settings along. */
-export function stopArguments(env: Readonly<Record<string, string>>, slice: string): string[] {
-  return [...whose(env), 'call', ...manager, 'StopUnit', 'ss', slice, 'replace'];
+/** The arguments of busctl that stop a slice, which removes its settings. */
+export function stopSliceArguments(env: Readonly<Record<string, string>>, slice: string): string[] {
+  return [...userFlag(env), 'call', ...managerAddress, 'StopUnit', 'ss', slice, 'replace'];
 }
 
-const whose = (env: Readonly<Record<string, string>>): string[] =>
+const userFlag = (env: Readonly<Record<string, string>>): string[] =>
   env['XDG_RUNTIME_DIR'] === undefined ? [] : ['--user'];
 
-/** Undefined where there is none, or where it bounds nothing for this user. */
+/** Undefined where there is none, or where it enforces nothing for this user. */
 export async function findSystemd(host: NodeJS.ProcessEnv): Promise<Systemd | undefined> {
-  const systemdRun = lookUpTool('systemd-run', host['PATH']);
-  // Without version 2 of control groups it takes limits from users and does nothing about them.
+  const systemdRun = findTool('systemd-run', host['PATH']);
+  // Without version 2 of control groups, systemd accepts limits from users and ignores them.
   if (
     systemdRun === undefined ||
     !existsSync('/run/systemd/system') ||
     !existsSync('/sys/fs/cgroup/cgroup.controllers')
   )
     return undefined;
-  const env = environmentFor(host, process.getuid?.() === 0);
+  const env = systemdEnvironment(host, process.getuid?.() === 0);
   if (env === undefined) return undefined;
-  const tools = { systemdRun, busctl: lookUpTool('busctl', host['PATH']) ?? '/usr/bin/busctl', env };
+  const tools = { systemdRun, busctl: findTool('busctl', host['PATH']) ?? '/usr/bin/busctl', env };
   try {
-    await run(wrapped(tools, trialLimits, 0, undefined, ['/bin/true']));
+    await runTool(wrapInScope(tools, trialLimits, 0, undefined, ['/bin/true']));
   } catch {
     return undefined;
   }
-  const boundsTogether = await holdsSlices(tools);
+  const boundsTogether = await canUseSlices(tools);
   return {
     boundsTogether,
     createSlice: (tmpRoot) => (boundsTogether ? createSlice(tools, tmpRoot) : undefined),
-    wrap: (command, args, limits, besides, slice) => wrapped(tools, limits, besides, slice?.name, [command, ...args]),
+    wrap: (command, args, limits, helperCount, slice) =>
+      wrapInScope(tools, limits, helperCount, slice?.name, [command, ...args]),
   };
 }
 
 const trialLimits = { memoryMb: 64, pids: 16, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 };
 
-function createSlice(tools: Tools, tmpRoot: string): Slice {
+function createSlice(tools: SystemdTools, tmpRoot: string): Slice {
   const { env, busctl } = tools;
-  // A hyphen would mean a slice within another one.
-  const name = `ambit${basename(tmpRoot).replace(/^instance-|[^A-Za-z0-9]/g, '')}x${++made}.slice`;
+  // A hyphen would mean a nested slice.
+  const name = `ambit${basename(tmpRoot).replace(/^instance-|[^A-Za-z0-9]/g, '')}x${++sliceCount}.slice`;
   let isThere = false;
-  // One after the other: it must be there before it can be changed.
+  // The calls run one after the other: a slice must exist before it can be changed.
   let last: Promise<unknown> = Promise.resolve();
   return {
     name,
-    bound(limits, besides) {
+    bound(limits, helperCount) {
       const next = last.then(async () => {
-        await run({ command: busctl, args: sliceArguments(env, name, limits, besides, isThere), env });
+        await runTool({ command: busctl, args: sliceArguments(env, name, limits, helperCount, isThere), env });
         isThere = true;
       });
       last = next.catch(() => {});
@@ -148,18 +159,18 @@ function createSlice(tools: Tools, tmpRoot: string): Slice {
     },
     async remove() {
       await last;
-      if (isThere) await run({ command: busctl, args: stopArguments(env, name), env }).catch(() => {});
+      if (isThere) await runTool({ command: busctl, args: stopSliceArguments(env, name), env }).catch(() => {});
     },
   };
 }
 
-/** Whether a process in a slice is really bounded by it: asked of the kernel, from inside. */
-async function holdsSlices(tools: Tools): Promise<boolean> {
+/** Whether a slice really limits its processes, as the kernel reports from inside. */
+async function canUseSlices(tools: SystemdTools): Promise<boolean> {
   const slice = createSlice(tools, `trial${process.pid}`);
   const ask = 'cat "/sys/fs/cgroup$(dirname "$(cut -d: -f3- /proc/self/cgroup)")"/memory.max';
   try {
     await slice.bound({ ...trialLimits, memoryMb: 61 }, 0);
-    const said = await run(wrapped(tools, trialLimits, 0, slice.name, ['/bin/sh', '-c', ask]));
+    const said = await runTool(wrapInScope(tools, trialLimits, 0, slice.name, ['/bin/sh', '-c', ask]));
     return Number(said) === 61 * 1024 * 1024;
   } catch {
     return false;
@@ -168,13 +179,13 @@ async function holdsSlices(tools: Tools): Promise<boolean> {
   }
 }
 
-async function run({ command, args, env }: Wrapped): Promise<string> {
+async function runTool({ command, args, env }: WrappedCommand): Promise<string> {
   const { stdout } = await promisify(execFile)(command, args, { env, timeout: trialLimitMs });
   return stdout;
 }
 
-/** What systemd-run needs to find the systemd of this user; undefined where there is none. */
-export function environmentFor(host: NodeJS.ProcessEnv, isRoot: boolean): Record<string, string> | undefined {
+/** The variables by which systemd-run finds the systemd of this user; undefined where there is none. */
+export function systemdEnvironment(host: NodeJS.ProcessEnv, isRoot: boolean): Record<string, string> | undefined {
   if (isRoot) return {};
   const runtime = host['XDG_RUNTIME_DIR'];
   if (runtime === undefined || runtime === '') return undefined;

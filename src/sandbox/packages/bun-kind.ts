@@ -1,33 +1,38 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import { lookUp } from '../common/look-up.ts';
-import { checkBunLock } from './check-bun-lock.ts';
-import { checkTree } from './check-tree.ts';
-import { type NpmSources, npmSources } from './npm-sources.ts';
-import type { HostSide, PackageKind } from './package-kind.ts';
-import { npmProgram } from './package-programs.ts';
-import { cacheFolder, settingsFolder } from './package-sources.ts';
-import { lockBytes, readFetched } from './read-fetched.ts';
+import { findProgramOnPath } from '../common/find-program.ts';
+import { type NpmSources, readNpmSources } from './npm-sources.ts';
+import { type FetchHost, findNpmProgram, type PackageKind } from './package-kind.ts';
+import { cacheFolder, settingsFolder, urlHost } from './package-sources.ts';
+import { assertNoEscape } from './package-tree.ts';
+import { maxLockBytes, readPackageFile } from './read-package-file.ts';
+import { isRegistrySpec, refuseOffender, showWord } from './registry-check.ts';
 
-const manifest = 'package.json';
-const lock = 'bun.lock';
-const always = ['--ignore-scripts', '--no-progress', '--no-summary', '--backend=copyfile', '--linker=hoisted'];
+const versionPattern = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
+
+const hashPattern = /^sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}$/;
+
+const dependencyGroups = ['dependencies', 'optionalDependencies', 'peerDependencies'] as const;
+
+const manifestFile = 'package.json';
+const lockFile = 'bun.lock';
+const fixedFlags = ['--ignore-scripts', '--no-progress', '--no-summary', '--backend=copyfile', '--linker=hoisted'];
 
 export const bunKind: PackageKind<NpmSources> = {
   tool: 'bunx',
   fetcher: 'bun',
-  missing: 'Install Bun, or write it as npx -y PACKAGE.',
-  lockFiles: [manifest, lock],
+  installHint: 'Install Bun, or write it as npx -y PACKAGE.',
+  lockFiles: [manifestFile, lockFile],
 
   findSources(host) {
     refuseBunfig(host.env);
     const { BUN_CONFIG_REGISTRY: registry } = host.env;
     const env = registry === undefined ? host.env : { ...host.env, npm_config_registry: registry };
-    const sources = npmSources(env, lookUp('npm', env['PATH']) ?? host.fetcher);
+    const sources = readNpmSources(env, findProgramOnPath('npm', env['PATH']) ?? host.fetcher);
     return {
       ...sources,
-      // Bun takes a tarball from where the registry says it is.
+      // Bun takes a tarball from the URL in the registry.
       replacedHost: 'never',
       files: { ...sources.files, '.npmrc': sources.files['npmrc'] ?? '' },
       env: {
@@ -41,18 +46,18 @@ export const bunKind: PackageKind<NpmSources> = {
   },
 
   async resolve({ name, wanted }, folder, run) {
-    writeFileSync(join(folder, manifest), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
-    await run(['add', ...always, '--lockfile-only', '--exact', `${name}@${wanted || 'latest'}`], folder);
+    writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+    await run(['add', ...fixedFlags, '--lockfile-only', '--exact', `${name}@${wanted || 'latest'}`], folder);
   },
 
-  checkLock: (folder, sources) => checkBunLock(readFetched(folder, lock, lockBytes), sources),
+  checkLock: (folder, sources) => checkBunLock(readPackageFile(folder, lockFile, maxLockBytes), sources),
 
-  install: (_, folder, run) => run(['install', ...always, '--frozen-lockfile', '--production'], folder),
+  install: (_, folder, run) => run(['install', ...fixedFlags, '--frozen-lockfile', '--production'], folder),
 
-  checkInstalled: (folder) => checkTree(folder),
+  checkInstalled: (folder) => assertNoEscape(folder),
 
-  pinned({ name }, folder) {
-    const text = readFetched(folder, lock, lockBytes);
+  readPin({ name }, folder) {
+    const text = readPackageFile(folder, lockFile, maxLockBytes);
     const line = text.split('\n').find((each) => each.trimStart().startsWith(`"${name}": ["${name}@`)) ?? '';
     const version = line.slice(line.indexOf(`["${name}@`) + `["${name}@`.length).split('"')[0];
     const integrity = /"(sha\d+-[A-Za-z0-9+/=]+)"\],?\s*$/.exec(line)?.[1];
@@ -60,11 +65,11 @@ export const bunKind: PackageKind<NpmSources> = {
     return { name, version, integrity };
   },
 
-  program: npmProgram,
+  findStartCommand: findNpmProgram,
 };
 
-/** Without this, packages would come from the public registry in place of the one that the file names. */
-function refuseBunfig(env: HostSide['env']): void {
+/** Refuses a file that names a registry: otherwise packages would come from the public registry instead. */
+function refuseBunfig(env: FetchHost['env']): void {
   if (env['BUN_CONFIG_REGISTRY'] !== undefined) return;
   const folders = [env['XDG_CONFIG_HOME'], env['HOME']].filter((folder) => folder !== undefined);
   const files = folders.map((folder) => join(folder, '.bunfig.toml')).filter((file) => existsSync(file));
@@ -74,4 +79,38 @@ function refuseBunfig(env: HostSide['env']): void {
     what: 'Nothing can be fetched for bunx: .bunfig.toml says where packages come from.',
     hint: 'Write the registry into ~/.npmrc, where npm and Bun both find it, or write the server as npx -y PACKAGE.',
   });
+}
+
+/** Throws, with the name of the offender, unless each package in the lock file is a registry tarball with its hash. */
+export function checkBunLock(text: string, { hosts }: Pick<NpmSources, 'hosts'>): void {
+  const { packages } = JSON.parse(dropTrailingCommas(text)) as { packages?: Record<string, unknown> };
+  for (const [name, entry] of Object.entries(packages ?? {})) {
+    const [ident, from, info, integrity] = Array.isArray(entry) ? (entry as unknown[]) : [];
+    const found = typeof ident === 'string' ? ident.slice(ident.lastIndexOf('@') + 1) : '';
+    if (!versionPattern.test(found) || typeof from !== 'string' || typeof info !== 'object' || info === null) {
+      refuseOffender(`"${showWord(name)}", which is "${showWord(ident)}" and in no registry`);
+    }
+    if (from !== '' && !(URL.canParse(from) && hosts.includes(urlHost(new URL(from))))) {
+      refuseOffender(`"${showWord(name)}", which comes from ${showWord(from)} and not from ${hosts.join(', ')}`);
+    }
+    if (typeof integrity !== 'string' || !hashPattern.test(integrity)) {
+      refuseOffender(`"${showWord(name)}", of which the registry gives no hash`);
+    }
+    checkDependencies(name, info as Record<string, unknown>);
+  }
+}
+
+function checkDependencies(name: string, info: Readonly<Record<string, unknown>>): void {
+  const optional = new Set([info['optionalPeers']].flat());
+  for (const group of dependencyGroups) {
+    for (const [wanted, spec] of Object.entries((info[group] ?? {}) as object)) {
+      if (isRegistrySpec(spec) || (group === 'peerDependencies' && optional.has(wanted))) continue;
+      refuseOffender(`"${showWord(wanted)}", which "${showWord(name)}" asks for as "${showWord(spec)}"`);
+    }
+  }
+}
+
+/** Bun writes trailing commas, which JSON does not allow. */
+function dropTrailingCommas(text: string): string {
+  return text.replace(/("(?:\\.|[^"\\])*"?)|,(?=\s*[\]}])/gs, (_, quoted?: string) => quoted ?? '');
 }

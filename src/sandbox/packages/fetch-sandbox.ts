@@ -2,51 +2,52 @@ import { realpathSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import { showHostAndPort } from '../../lib/net/host-and-port.ts';
+import { formatHostAndPort } from '../../lib/net/host-and-port.ts';
+import type { Mount } from '../common/confinement.ts';
 import { openEgress } from '../egress/open-egress.ts';
-import type { Limits } from '../limits/limits.ts';
+import type { ResourceLimits } from '../limits/limits.ts';
 import type { SandboxRunner } from '../runner.ts';
 import type { RunTool } from './package-kind.ts';
 import { cacheFolder, type PackageSources, settingsFolder } from './package-sources.ts';
-import { generousBounds, type TreeBounds, watchSize } from './tree-bounds.ts';
+import { defaultBounds, type TreeBounds, watchTree } from './package-tree.ts';
 
-export interface FetchPlace {
+export interface FetchOptions {
   /** The sandbox in which packages are fetched; rejects where there is none. */
   readonly sandbox: () => Promise<SandboxRunner>;
-  /** The instance's folder: what is left in it when Ambit is killed is removed with it. */
+  /** The instance's folder: after a crash, leftovers in it are removed with it. */
   readonly tmpRoot: string;
-  /** Never shown in the sandbox by accident: real paths. */
+  /** Paths that are never shown in the sandbox, as real paths. */
   readonly hidden: readonly string[];
-  /** Where the program finds others, such as the Node it is run by. */
+  /** The PATH on which the tool finds other programs, such as its Node. */
   readonly searchPath: string;
-  /** What a package may take on the disk. */
+  /** The size that a package may have on the disk. */
   readonly bounds?: TreeBounds;
 }
 
 export interface FetchSandbox {
   readonly run: RunTool;
-  /** Where the tool kept its cache and its logs. */
+  /** The folder of the tool's cache and logs. */
   readonly cache: string;
   /** Removes the credentials and the cache. */
   close(): Promise<void>;
 }
 
-const limits: Limits = { memoryMb: 2048, pids: 256, cpus: 2, fileMb: 2048, openFiles: 1024, wallSeconds: 300 };
-const keptBytes = 16_384;
-let made = 0;
+const limits: ResourceLimits = { memoryMb: 2048, pids: 256, cpus: 2, fileMb: 2048, openFiles: 1024, wallSeconds: 300 };
+const maxOutputBytes = 16_384;
+let fetchCount = 0;
 
 /**
- * A sandbox for one fetch. The tool inside sees the folder it fetches into, its own settings and cache, and nothing else of
- * this machine; it reaches the registries and nothing else. The settings and the cache lie outside of the folder, so that no
- * server is ever shown them.
+ * Opens a sandbox for one fetch. The tool inside sees the folder it fetches into, its own settings and cache, and
+ * nothing else of this machine. It reaches only the registries. The settings and the cache lie outside of the folder,
+ * so no server ever sees them.
  */
 export async function openFetchSandbox(
   program: string,
   sources: PackageSources,
-  { sandbox, tmpRoot, hidden, searchPath, bounds = generousBounds }: FetchPlace,
+  { sandbox, tmpRoot, hidden, searchPath, bounds = defaultBounds }: FetchOptions,
 ): Promise<FetchSandbox> {
   const runner = await sandbox();
-  const work = join(tmpRoot, `fetch-${process.pid}-${++made}`);
+  const work = join(tmpRoot, `fetch-${process.pid}-${++fetchCount}`);
   const [settings, cache] = [join(work, 'settings'), join(work, 'cache')];
   await mkdir(settings, { recursive: true, mode: 0o700 });
   await mkdir(cache, { mode: 0o700 });
@@ -60,11 +61,11 @@ export async function openFetchSandbox(
       folder: work,
       allowPrivate: true,
       onRefused: ({ to }) => void (refused.length < 10 && refused.push(to)),
-      proxyFor: (wanted) => sources.proxyFor(showHostAndPort(wanted)),
+      proxyFor: (wanted) => sources.proxyFor(formatHostAndPort(wanted)),
     });
-    const readable = [
-      { real: realpathSync.native(settings), inside: settingsFolder },
-      ...(sources.readable ?? []).map((path) => ({ real: path, inside: path })),
+    const readable: Mount[] = [
+      { source: realpathSync.native(settings), target: settingsFolder },
+      ...(sources.readable ?? []).map((path): Mount => ({ source: path, target: path })),
     ];
     return {
       cache,
@@ -75,24 +76,24 @@ export async function openFetchSandbox(
           args,
           env: { ...sources.env, PATH: searchPath },
           cwd: folder,
-          tmpDir: join(tmpRoot, `fetch-${process.pid}-${++made}`),
+          tmpDir: join(tmpRoot, `fetch-${process.pid}-${++fetchCount}`),
           confinement: {
-            home: { real, inside: real },
+            home: { source: real, target: real },
             readable,
-            writable: [{ real: realpathSync.native(cache), inside: cacheFolder }],
+            writable: [{ source: realpathSync.native(cache), target: cacheFolder }],
             hidden,
             limits,
           },
-          wayOut: { socket: egress.socket, allowed: sources.hosts },
+          egressProxy: { socket: egress.socket, allowed: sources.hosts },
         });
         running.stdin.end();
         let said = '';
         for (const stream of [running.stdout, running.stderr]) {
           stream.on('data', (bytes: Buffer) => {
-            said = (said + bytes.toString('utf8')).slice(-keptBytes);
+            said = (said + bytes.toString('utf8')).slice(-maxOutputBytes);
           });
         }
-        const stopWatching = watchSize([real, cache], bounds, () => void running.end());
+        const stopWatching = watchTree([real, cache], bounds, () => void running.end());
         const { code, signal, reason } = await running.exited;
         const tooLarge = await stopWatching();
         if (tooLarge !== undefined) throw tooLarge;

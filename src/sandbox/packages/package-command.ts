@@ -3,18 +3,18 @@ import { AmbitError } from '../../errors.ts';
 
 export type PackageTool = 'npx' | 'bunx' | 'uvx';
 
-/** A command that names a package to be fetched, rather than a program that is there. */
+/** A command that names a package to fetch, and not an installed program. */
 export interface PackageCommand {
   readonly tool: PackageTool;
-  /** The package, for Python with its extras. */
+  /** The name of the package, for Python with its extras. */
   readonly name: string;
-  /** A version, range or tag; empty where none is said. */
+  /** A version, range or tag; empty without one. */
   readonly wanted: string;
-  /** Which of its programs; undefined where the package has to say. */
+  /** The program of the package; undefined where the package decides. */
   readonly program: string | undefined;
-  /** `--bun`, `--python 3.12`: what it is to be run by. */
+  /** The runtime of the program: `--bun`, `--python 3.12`. */
   readonly runtime: string | undefined;
-  /** For the program. */
+  /** The arguments of the program. */
   readonly args: readonly string[];
 }
 
@@ -24,7 +24,7 @@ const pythonName = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?(?:\[[A-Za-z
 const pythonVersion = /^[0-9A-Za-z][0-9A-Za-z.+!-]{0,99}$/;
 const programName = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,213}$/;
 
-interface Shape {
+interface ToolSyntax {
   readonly quiet: readonly string[];
   /** Flags with a value. */
   readonly package: readonly string[];
@@ -32,7 +32,7 @@ interface Shape {
   readonly example: string;
 }
 
-const shapes: Readonly<Record<PackageTool, Shape>> = {
+const syntax: Readonly<Record<PackageTool, ToolSyntax>> = {
   npx: {
     quiet: ['-y', '--yes', '-q', '--quiet', '--silent'],
     package: ['-p', '--package'],
@@ -53,8 +53,8 @@ const shapes: Readonly<Record<PackageTool, Shape>> = {
   },
 };
 
-/** Others that do the same, and how Ambit takes it. */
-const sameAs: readonly (readonly [words: readonly string[], PackageTool])[] = [
+/** Other commands that do the same, with the tool to use instead. */
+const equivalentCommands: readonly (readonly [words: readonly string[], PackageTool])[] = [
   [['npm', 'exec'], 'npx'],
   [['npm', 'x'], 'npx'],
   [['pnpm', 'dlx'], 'npx'],
@@ -66,25 +66,25 @@ const sameAs: readonly (readonly [words: readonly string[], PackageTool])[] = [
 ];
 const containers = new Set(['docker', 'podman', 'nerdctl']);
 
-/** Undefined where the command is an ordinary program. Throws where it would fetch something that cannot be pinned. */
+/** Undefined for an ordinary program. Throws for a command that would fetch something that cannot be pinned. */
 export function readPackageCommand(command: string, args: readonly string[]): PackageCommand | undefined {
   const called = basename(command);
   if (containers.has(called)) {
-    throw refusal(
+    throw commandRefused(
       `"${called}" starts its server outside of the sandbox`,
       'Name the image itself, with sandbox: { image: … } in place of the command.',
     );
   }
   const words = [called, ...args];
-  const same = sameAs.find(([start]) => start.every((word, index) => words[index] === word));
+  const same = equivalentCommands.find(([start]) => start.every((word, index) => words[index] === word));
   if (same !== undefined) {
-    throw refusal(`"${same[0].join(' ')}" fetches what it starts`, `Write it as ${shapes[same[1]].example}.`);
+    throw commandRefused(`"${same[0].join(' ')}" fetches what it starts`, `Write it as ${syntax[same[1]].example}.`);
   }
-  return Object.hasOwn(shapes, called) ? readWords(called as PackageTool, args) : undefined;
+  return Object.hasOwn(syntax, called) ? readToolArguments(called as PackageTool, args) : undefined;
 }
 
-function readWords(tool: PackageTool, args: readonly string[]): PackageCommand {
-  const shape = shapes[tool];
+function readToolArguments(tool: PackageTool, args: readonly string[]): PackageCommand {
+  const shape = syntax[tool];
   const found = { package: undefined as string | undefined, runtime: undefined as string | undefined };
   let at = 0;
   for (; at < args.length; at++) {
@@ -100,34 +100,34 @@ function readWords(tool: PackageTool, args: readonly string[]): PackageCommand {
     const kind = (['package', 'runtime'] as const).find((each) => shape[each].includes(flag as string));
     const value = rest.length > 0 ? rest.join('=') : args[++at];
     if (kind === undefined || value === undefined || found[kind] !== undefined) {
-      throw refusal(`the flag "${flag}" of ${tool} cannot be used here`, `Write it as ${shape.example}.`);
+      throw commandRefused(`the flag "${flag}" of ${tool} cannot be used here`, `Write it as ${shape.example}.`);
     }
     found[kind] = value;
   }
   const [first, ...rest] = args.slice(at);
   const spec = found.package ?? first;
   if (spec === undefined || first === undefined) {
-    throw refusal(`no package is named after "${tool}"`, `Write it as ${shape.example}.`);
+    throw commandRefused(`no package is named after "${tool}"`, `Write it as ${shape.example}.`);
   }
-  const { name, wanted } = tool === 'uvx' ? readPython(spec) : readNpm(spec, tool);
+  const { name, wanted } = tool === 'uvx' ? readPythonSpec(spec) : readNpmSpec(spec, tool);
   const program = found.package === undefined ? (tool === 'uvx' ? name.replace(/\[.*$/s, '') : undefined) : first;
   if (program !== undefined && !programName.test(program)) {
-    throw refusal(`"${short(program)}" is not the name of a program`, `Write it as ${shape.example}.`);
+    throw commandRefused(`"${shortenText(program)}" is not the name of a program`, `Write it as ${shape.example}.`);
   }
   if (tool === 'uvx' && found.runtime !== undefined && !/^[0-9]+(?:\.[0-9]+){0,2}$/.test(found.runtime)) {
-    throw refusal('--python takes a version here', 'Write it as "--python 3.12".');
+    throw commandRefused('--python takes a version here', 'Write it as "--python 3.12".');
   }
   return { tool, name, wanted, program, runtime: found.runtime, args: rest };
 }
 
-function readNpm(spec: string, tool: PackageTool): { name: string; wanted: string } {
+function readNpmSpec(spec: string, tool: PackageTool): { name: string; wanted: string } {
   const at = spec.indexOf('@', 1);
   const [name, wanted] = at === -1 ? [spec, ''] : [spec.slice(0, at), spec.slice(at + 1)];
   if (npmName.test(name) && (at === -1 || npmVersion.test(wanted))) return { name, wanted };
   throw notAPackage(spec, tool);
 }
 
-function readPython(spec: string): { name: string; wanted: string } {
+function readPythonSpec(spec: string): { name: string; wanted: string } {
   const [, name = '', wanted] = /^(.*?)(?:(?:@|==)(.*))?$/s.exec(spec) ?? [];
   if (pythonName.test(name) && (wanted === undefined || pythonVersion.test(wanted))) {
     return { name, wanted: wanted === undefined || wanted === 'latest' ? '' : wanted };
@@ -136,18 +136,18 @@ function readPython(spec: string): { name: string; wanted: string } {
 }
 
 function notAPackage(spec: string, tool: PackageTool): AmbitError {
-  return refusal(
-    `"${short(spec)}" is not the name of a package in a registry, with or without a version`,
-    `Write it as ${shapes[tool].example}; what lies in a folder or a repository is installed first, and its program named.`,
+  return commandRefused(
+    `"${shortenText(spec)}" is not the name of a package in a registry, with or without a version`,
+    `Write it as ${syntax[tool].example}; what lies in a folder or a repository is installed first, and its program named.`,
   );
 }
 
-function short(text: string): string {
+function shortenText(text: string): string {
   const words = text.replace(/[^\x20-\x7e]/g, '?');
   return words.length > 100 ? `${words.slice(0, 100)}…` : words;
 }
 
-function refusal(why: string, hint: string): AmbitError {
+function commandRefused(why: string, hint: string): AmbitError {
   return new AmbitError('SANDBOX_UNAVAILABLE', {
     what: `This server cannot be started in a sandbox: ${why}.`,
     hint,

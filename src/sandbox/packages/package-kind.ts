@@ -1,49 +1,86 @@
+import { realpathSync } from 'node:fs';
+import { basename, join, relative, sep } from 'node:path';
+import { AmbitError } from '../../errors.ts';
 import type { PackageCommand, PackageTool } from './package-command.ts';
 import type { PackageSources } from './package-sources.ts';
+import { maxManifestBytes, readFileStart, readPackageFile } from './read-package-file.ts';
 
-export interface PackagePin {
+/** Whether the system can start the file by its first line. */
+const isScript = (file: string): boolean => readFileStart(file, 2).toString('latin1') === '#!';
+
+export interface FetchedPin {
   readonly name: string;
   readonly version: string;
-  /** Over what was fetched. */
+  /** The hash of the fetched content. */
   readonly integrity: string;
 }
 
-export interface Started {
+export interface StartCommand {
   readonly command: string;
   readonly args: readonly string[];
 }
 
-/** Runs the program that fetches in its sandbox, where `folder` is all it may write; rejects with what it said. */
+/** Runs the fetching program in its sandbox, where it may write only `folder`; rejects with its output. */
 export type RunTool = (args: readonly string[], folder: string) => Promise<void>;
 
-/** How packages of one kind are fetched without running anything of theirs. */
+/** Fetches packages of one kind without running anything of theirs. */
 export interface PackageKind<Sources extends PackageSources = PackageSources> {
   readonly tool: PackageTool;
   /** The program that fetches. */
   readonly fetcher: string;
-  readonly missing: string;
-  /** Files that say exactly what is fetched, so that it can be fetched again. */
+  readonly installHint: string;
+  /** Files that pin exactly what is fetched, so that it can be fetched again. */
   readonly lockFiles: readonly string[];
-  /** Where the user's own tool takes packages from. `fetcher` is the path of the program. */
-  findSources(host: HostSide, wanted: PackageCommand): Sources | Promise<Sources>;
+  /** Finds the registries that the user's own tool uses. `fetcher` is the path of the program. */
+  findSources(host: FetchHost, wanted: PackageCommand): Sources | Promise<Sources>;
   /** Writes the lock files, and nothing else. */
   resolve(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
   /** Throws when the lock files name anything that does not come from the registries. */
   checkLock(folder: string, sources: Sources): void;
-  /** From the lock files, which have been checked. */
+  /** Installs from the lock files, which have been checked. */
   install(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
-  /** Throws when something else is there after that than the lock files say, or something leads out of the folder. */
+  /** Throws when the installed files differ from the lock files, or lead out of the folder. */
   checkInstalled(folder: string, sources: Sources): Promise<void>;
-  /** What is there after that. Throws when it is not the package. */
-  pinned(wanted: PackageCommand, folder: string): PackagePin;
-  /** What is started in place of the command. */
-  program(wanted: PackageCommand, folder: string): Started;
+  /** Reads the version that was installed. Throws when it is not the package. */
+  readPin(wanted: PackageCommand, folder: string): FetchedPin;
+  /** Finds the program that is started instead of the command. */
+  findStartCommand(wanted: PackageCommand, folder: string): StartCommand;
 }
 
-/** What is known outside of the sandbox. */
-export interface HostSide {
-  /** Without what a project has set. */
+/** The environment outside of the sandbox. */
+export interface FetchHost {
+  /** The environment without the settings of a project. */
   readonly env: NodeJS.ProcessEnv;
   /** The path of the program that fetches. */
   readonly fetcher: string;
+}
+
+/** Finds the program of an npm package: the named one, the only one, or the one with the name of the package. */
+export function findNpmProgram(wanted: PackageCommand, folder: string): StartCommand {
+  const root = realpathSync.native(folder);
+  const home = realpathSync.native(join(root, 'node_modules', wanted.name));
+  const manifest = join(relative(root, home), 'package.json');
+  const { bin } = JSON.parse(readPackageFile(root, manifest, maxManifestBytes)) as { readonly bin?: unknown };
+  const own = wanted.name.replace(/^@[^/]*\//, '');
+  const programs = new Map<string, unknown>(
+    typeof bin === 'string' ? [[own, bin]] : typeof bin === 'object' && bin !== null ? Object.entries(bin) : [],
+  );
+  const [only] = programs.size === 1 ? [...programs.keys()] : [];
+  const chosen = programs.get(wanted.program ?? only ?? own);
+  if (typeof chosen !== 'string') throw programNotFound(wanted, [...programs.keys()]);
+  const file = realpathSync.native(join(home, chosen));
+  if (!file.startsWith(home + sep)) throw programNotFound(wanted, []);
+  const { args } = wanted;
+  if (wanted.runtime === 'bun') return { command: 'bun', args: [file, ...args] };
+  return isScript(file) ? { command: file, args } : { command: 'node', args: [file, ...args] };
+}
+
+export function programNotFound({ name, program, tool }: PackageCommand, there: readonly string[]): AmbitError {
+  const names = there.slice(0, 10).map((each) => basename(each).replace(/[^\w.-]/g, '?'));
+  const which = program === undefined ? 'one program to start' : `a program "${program}"`;
+  const flag = tool === 'uvx' ? '--from' : '--package';
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The package "${name}" does not have ${which}${names.length === 0 ? '' : `; it has ${names.join(', ')}`}.`,
+    hint: `Write it as ${tool} ${flag} ${name} PROGRAM.`,
+  });
 }

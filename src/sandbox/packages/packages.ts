@@ -1,48 +1,55 @@
 import { randomBytes } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { copyFileSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withLongLock } from '../../lib/fs/file-lock.ts';
 import { makePrivateFolder } from '../../lib/fs/private-files.ts';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
-import { sha256 } from '../../lib/json/canonical-json.ts';
-import { lookUp, withoutProjectFolders } from '../common/look-up.ts';
+import { sha256Hex } from '../../lib/json/canonical-json.ts';
+import { findProgramOnPath, withoutProjectFolders } from '../common/find-program.ts';
 import { bunKind } from './bun-kind.ts';
-import { refuseUnresolved } from './failed-resolution.ts';
-import { type FetchPlace, type FetchSandbox, openFetchSandbox } from './fetch-sandbox.ts';
+import { type FetchOptions, type FetchSandbox, openFetchSandbox } from './fetch-sandbox.ts';
 import { npmKind } from './npm-kind.ts';
-import { isSetByProject, withoutNpmSettings } from './npm-settings.ts';
+import { dropNpmSettings, isSetByProject } from './npm-sources.ts';
 import { type PackageCommand, type PackageTool, readPackageCommand } from './package-command.ts';
-import type { PackageKind, PackagePin, Started } from './package-kind.ts';
+import type { FetchedPin, PackageKind, StartCommand } from './package-kind.ts';
 import type { PackageSources } from './package-sources.ts';
-import { OffenderError, showWord } from './refuse-offender.ts';
-import { assertWithin, generousBounds, TooLargeError } from './tree-bounds.ts';
+import { assertTreeSize, defaultBounds, TooLargeError } from './package-tree.ts';
+import { readFileStart } from './read-package-file.ts';
+import { isRegistrySpec, OffenderError, refuseOffender, showWord } from './registry-check.ts';
 import { uvKind } from './uv-kind.ts';
+
+const maxLogBytes = 8 << 20;
+
+/** npm writes one log for each run. */
+const maxLogs = 4;
+
+const fetchMarker = ' silly fetch manifest ';
 
 const kinds = { npx: npmKind, bunx: bunKind, uvx: uvKind } as Readonly<
   Record<PackageTool, PackageKind<PackageSources>>
 >;
-const patienceMs = 600_000;
+const lockTimeoutMs = 600_000;
 
-/** Packages that servers are started from, fetched once and kept as they were then. */
+/** Packages that servers are started from, fetched once and pinned. */
 export interface Packages {
-  /** What to start where a command names a package; the command itself where it does not. */
-  ready(command: string, args: readonly string[]): Promise<Started>;
+  /** Returns the command to start for a package; any other command stays as it is. */
+  ready(command: string, args: readonly string[]): Promise<StartCommand>;
 }
 
-export interface PackagesOptions extends Omit<FetchPlace, 'hidden' | 'searchPath'> {
-  /** Kept from one start of Ambit to the next. */
+interface PackagesOptions extends Omit<FetchOptions, 'hidden' | 'searchPath'> {
+  /** The folder of packages, which survives a restart of Ambit. */
   readonly folder: string;
   readonly env: () => NodeJS.ProcessEnv;
 }
 
-/** Raised when more is checked: what was fetched under older rules is fetched again, from its lock files. */
+/** Increased when more is checked: older packages are then fetched again, from their lock files. */
 const rules = 1;
 
-interface Kept {
-  readonly pin: PackagePin;
-  /** The name of the folder it lies in. */
+interface KeptPackage {
+  readonly pin: FetchedPin;
+  /** The name of its folder. */
   readonly content: string;
   /** The rules it was checked by. */
   readonly rules?: number;
@@ -50,20 +57,20 @@ interface Kept {
 
 export function createPackages(options: PackagesOptions): Packages {
   const underWay = new Map<string, Promise<string>>();
-  // Read before any server is there that could change the file.
-  const ofProject = isSetByProject(options.env());
+  // Read at start, before any server could change the file.
+  const hasProjectSettings = isSetByProject(options.env());
 
-  /** The folder where the package lies, fetched if need be. */
-  async function contentOf(wanted: PackageCommand): Promise<string> {
-    const home = homeOf(options.folder, wanted);
-    const found = keptWhole(home);
+  /** Returns the folder of a package, and fetches it if needed. */
+  async function ensureContent(wanted: PackageCommand): Promise<string> {
+    const home = packageHome(options.folder, wanted);
+    const found = findKeptContent(home);
     if (found !== undefined) return found;
     makePrivateFolder(dirname(home));
-    return withLongLock(home, patienceMs, async () => keptWhole(home) ?? (await bring(wanted, home)));
+    return withLongLock(home, lockTimeoutMs, async () => findKeptContent(home) ?? (await fetchPackage(wanted, home)));
   }
 
-  async function bring(wanted: PackageCommand, home: string): Promise<string> {
-    const before = readKept(home);
+  async function fetchPackage(wanted: PackageCommand, home: string): Promise<string> {
+    const before = readKeptPackage(home);
     const content = `content-${randomBytes(6).toString('hex')}`;
     const folder = join(home, content);
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -74,26 +81,26 @@ export function createPackages(options: PackagesOptions): Packages {
       }
       const { lockFiles } = kinds[wanted.tool];
       if (before === undefined) for (const name of lockFiles) copyFileSync(join(folder, name), join(home, name));
-      writeAtomically(join(home, 'pin.json'), `${JSON.stringify({ pin, content, rules } satisfies Kept)}\n`);
+      writeAtomically(join(home, 'pin.json'), `${JSON.stringify({ pin, content, rules } satisfies KeptPackage)}\n`);
     } catch (error) {
       await removeFolder(folder);
-      throw isAmbitError(error) ? error : failed(wanted, { ...reasonIn(error), cause: error });
+      throw isAmbitError(error) ? error : fetchFailed(wanted, { ...explainFailure(error), cause: error });
     }
-    // What a fetch that was cut short has left.
+    // Leftovers of an interrupted fetch.
     for (const name of readdirSync(home)) {
       if (name.startsWith('content-') && name !== content) await removeFolder(join(home, name));
     }
     return folder;
   }
 
-  /** `locks` is where the lock files lie, once it is settled what the package is. */
-  async function fetchInto(folder: string, wanted: PackageCommand, locks: string | undefined): Promise<PackagePin> {
+  /** `locks` is the folder of the lock files, once the version is pinned. */
+  async function fetchInto(folder: string, wanted: PackageCommand, locks: string | undefined): Promise<FetchedPin> {
     const kind = kinds[wanted.tool];
-    const given = ofProject ? withoutNpmSettings(options.env()) : options.env();
+    const given = hasProjectSettings ? dropNpmSettings(options.env()) : options.env();
     const env = { ...given, PATH: withoutProjectFolders(given['PATH']) };
-    const fetcher = lookUp(kind.fetcher, env['PATH']);
+    const fetcher = findProgramOnPath(kind.fetcher, env['PATH']);
     if (fetcher === undefined) {
-      throw failed(wanted, { why: `"${kind.fetcher}" is not on the PATH of Ambit`, hint: kind.missing });
+      throw fetchFailed(wanted, { why: `"${kind.fetcher}" is not on the PATH of Ambit`, hint: kind.installHint });
     }
     const sources = await kind.findSources({ env, fetcher }, wanted);
     const sandbox = await openFetchSandbox(fetcher, sources, {
@@ -106,9 +113,9 @@ export function createPackages(options: PackagesOptions): Packages {
       else for (const name of kind.lockFiles) copyFileSync(join(locks, name), join(folder, name));
       kind.checkLock(folder, sources);
       await kind.install(wanted, folder, sandbox.run);
-      await assertWithin([folder], options.bounds ?? generousBounds);
+      await assertTreeSize([folder], options.bounds ?? defaultBounds);
       await kind.checkInstalled(folder, sources);
-      return kind.pinned(wanted, folder);
+      return kind.readPin(wanted, folder);
     } finally {
       await sandbox.close();
     }
@@ -118,13 +125,13 @@ export function createPackages(options: PackagesOptions): Packages {
     async ready(command, args) {
       const wanted = readPackageCommand(command, args);
       if (wanted === undefined) return { command, args };
-      const home = homeOf(options.folder, wanted);
+      const home = packageHome(options.folder, wanted);
       let content = underWay.get(home);
       if (content === undefined) {
-        content = contentOf(wanted).finally(() => underWay.delete(home));
+        content = ensureContent(wanted).finally(() => underWay.delete(home));
         underWay.set(home, content);
       }
-      return kinds[wanted.tool].program(wanted, await content);
+      return kinds[wanted.tool].findStartCommand(wanted, await content);
     },
   };
 }
@@ -143,37 +150,37 @@ async function resolveLock(
   }
 }
 
-/** What a package was when it was first fetched; undefined where it was not yet, or where the command names none. */
-export function packagePin(folder: string, command: string, args: readonly string[]): PackagePin | undefined {
+/** Reads the version of a package when it was first fetched; undefined before that, or where the command names none. */
+export function readPackagePin(folder: string, command: string, args: readonly string[]): FetchedPin | undefined {
   try {
     const wanted = readPackageCommand(command, args);
-    return wanted === undefined ? undefined : readKept(homeOf(folder, wanted))?.pin;
+    return wanted === undefined ? undefined : readKeptPackage(packageHome(folder, wanted))?.pin;
   } catch {
     return undefined;
   }
 }
 
-/** One for each thing that can be asked for: `a` and `a@2` may be different versions. */
-function homeOf(folder: string, { tool, name, wanted, runtime }: PackageCommand): string {
+/** The folder of a package. Each specifier has its own: `a` and `a@2` may be different versions. */
+function packageHome(folder: string, { tool, name, wanted, runtime }: PackageCommand): string {
   const readable = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-|-$/g, '')
     .slice(0, 60);
   const python = tool === 'uvx' ? runtime : undefined;
-  return join(folder, `${tool}-${readable}-${sha256(JSON.stringify([tool, name, wanted, python])).slice(0, 16)}`);
+  return join(folder, `${tool}-${readable}-${sha256Hex(JSON.stringify([tool, name, wanted, python])).slice(0, 16)}`);
 }
 
-function readKept(home: string): Kept | undefined {
+function readKeptPackage(home: string): KeptPackage | undefined {
   try {
-    return JSON.parse(readFileSync(join(home, 'pin.json'), 'utf8')) as Kept;
+    return JSON.parse(readFileSync(join(home, 'pin.json'), 'utf8')) as KeptPackage;
   } catch {
     return undefined;
   }
 }
 
-function keptWhole(home: string): string | undefined {
-  const kept = readKept(home);
+function findKeptContent(home: string): string | undefined {
+  const kept = readKeptPackage(home);
   if (kept?.rules !== rules) return undefined;
   const folder = join(home, kept.content);
   return existsSync(folder) ? folder : undefined;
@@ -181,12 +188,12 @@ function keptWhole(home: string): string | undefined {
 
 interface Reason {
   readonly why: string;
-  /** What helps. */
+  /** The remedy. */
   readonly hint?: string;
 }
 
-/** What a tool says is for the operator, in the cause; a caller hears its code. */
-function reasonIn(error: unknown): Reason {
+/** Explains why a fetch failed. The output of the tool is for the operator, in the cause; a caller sees its code. */
+function explainFailure(error: unknown): Reason {
   if (error instanceof OffenderError) {
     return {
       why: `it brings ${error.message}. Only what a registry has is fetched`,
@@ -215,10 +222,49 @@ function reasonIn(error: unknown): Reason {
   return { why: 'the registry could not be asked, or the package needs to be built' };
 }
 
-function failed({ name, wanted }: PackageCommand, { why, hint, cause }: Reason & { cause?: unknown }): AmbitError {
+function fetchFailed({ name, wanted }: PackageCommand, { why, hint, cause }: Reason & { cause?: unknown }): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The package "${wanted === '' ? name : `${name}@${wanted}`}" could not be fetched: ${why}.`,
     ...(hint === undefined ? {} : { hint }),
     cause,
   });
+}
+
+/** Throws, with the name of the offender, if a tool failed because a dependency is in no registry. */
+export function refuseUnresolved(said: string, cache: string): void {
+  const byBun = said.matchAll(/^error: (@?[^@\s]+)@(\S+) failed to resolve$/gm);
+  for (const [, name = '', spec] of [...parseFetches(readNpmLogs(cache)), ...byBun]) {
+    if (!isRegistrySpec(spec)) refuseOffender(`"${showWord(name)}", which is asked for as "${showWord(spec)}"`);
+  }
+  const [, found, asked] = /Package `([^`]+)` was included as a URL dependency.*?`[^`]* @ ([^`]*)`/s.exec(said) ?? [];
+  if (found !== undefined) refuseOffender(`"${showWord(found)}", which is asked for as "${showWord(asked)}"`);
+  const [, builtByUv] = /Wheels are required for `([^`]+)` because building/.exec(said) ?? [];
+  if (builtByUv !== undefined) refuseOffender(`"${showWord(builtByUv)}", which has to be built`);
+  const [, url] = /Unsupported URL Type "[^"]*": (\S+)/.exec(said) ?? [];
+  if (url !== undefined) refuseOffender(`something that is asked for as "${showWord(url)}"`);
+  const [, outside] = /invalid lockfile entry: "([^"]*)" resolves outside/.exec(said) ?? [];
+  if (outside !== undefined) refuseOffender(`"${showWord(outside)}", which lies outside of its folder`);
+  const [, target, name] = /Missing target in lock file: "([^"]*)" is referenced by "([^"]*)"/.exec(said) ?? [];
+  if (name !== undefined) refuseOffender(`"${showWord(name)}", which is a link to "${showWord(target)}"`);
+}
+
+/** Parses npm's log for what it asked the registry for. A stranger chooses the names in it. */
+function parseFetches(log: string): RegExpExecArray[] {
+  return log.split('\n').flatMap((line) => {
+    const at = line.indexOf(fetchMarker);
+    const asked = at === -1 ? null : /^(@?[^@]+)@(.*)$/s.exec(line.slice(at + fetchMarker.length));
+    return asked === null ? [] : [asked];
+  });
+}
+
+/** npm writes a log of its own, with every step. */
+function readNpmLogs(cache: string): string {
+  try {
+    const folder = join(cache, 'logs');
+    if (!lstatSync(folder).isDirectory()) return '';
+    const names = readdirSync(folder).slice(0, maxLogs);
+    return names.map((name) => readFileStart(join(folder, name), maxLogBytes).toString('utf8')).join('\n');
+  } catch {
+    return '';
+  }
 }

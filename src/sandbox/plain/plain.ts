@@ -1,32 +1,48 @@
+import { writeFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { basename, delimiter, isAbsolute, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import { makePrivateFolder } from '../common/private-folder.ts';
-import { startNpxApart } from '../packages/npx-apart.ts';
-import { type StartedChild, spawnWatched } from '../processes/spawn-watched.ts';
-import { supervise } from '../processes/supervise.ts';
-import type { Warden } from '../reaper/warden.ts';
-import type { EndTiming, Launch, Runner } from '../runner.ts';
+import { withoutProjectFolders } from '../common/find-program.ts';
+import { ensurePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
+import type { Reaper } from '../reaper/reaper.ts';
+import type { EndTiming, ProcessLaunch, Runner } from '../runner.ts';
 
-export interface PlainRunnerOptions {
-  readonly warden: Warden;
+/** The parts of a launch that matter for npx. */
+interface NpxStart {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** Private to the process. */
+  readonly tmpDir: string;
+}
+
+/** A folder that only root writes. */
+const neutralFolder = '/';
+
+/** Flags by which the operator asks for something of the workspace, or for another folder. */
+const localFlags = /^(?:\.|file:|~|--no$|--no-install$|--offline$|--prefix|-C$|-w$|--workspace)/;
+
+interface PlainRunnerOptions {
+  readonly reaper: Reaper;
   readonly timing?: EndTiming;
 }
 
 /** Starts a process with the user's own rights: its own session and group, no shell, only the environment given. */
 export function createPlainRunner(options: PlainRunnerOptions): Runner {
-  const { warden, timing = { closeMs: 1000, termMs: 1000 } } = options;
+  const { reaper, timing = { closeMs: 1000, termMs: 1000 } } = options;
   return {
     name: 'plain',
     async start(launch) {
       if (launch.confinement !== undefined) throw new Error('What is confined is never started without a sandbox.');
       if (launch.env['TMPDIR'] !== launch.tmpDir)
         throw new Error('TMPDIR must name the private folder of the process.');
-      // There must be no moment in which a process has no warden.
-      await warden.start();
-      await makePrivateFolder(launch.tmpDir);
+      // A process must never run without the reaper.
+      await reaper.start();
+      await ensurePrivateFolder(launch.tmpDir);
       try {
-        const child = await spawnChild(launch, warden);
-        return supervise(child, timing, () => void warden.release(child.pid, launch.tmpDir));
+        const child = await spawnChild(launch, reaper);
+        return superviseChild(child, timing, () => void reaper.release(child.pid, launch.tmpDir));
       } catch (error) {
         await removeFolder(launch.tmpDir);
         throw error;
@@ -35,22 +51,62 @@ export function createPlainRunner(options: PlainRunnerOptions): Runner {
   };
 }
 
-async function spawnChild(launch: Launch, warden: Warden): Promise<StartedChild> {
-  launch.lastLook?.();
-  const { command, args, env, cwd, tmpDir } = startNpxApart(launch);
+async function spawnChild(launch: ProcessLaunch, reaper: Reaper): Promise<StartedChild> {
+  launch.beforeSpawn?.();
+  const { command, args, env, cwd, tmpDir } = isolateNpx(launch);
   try {
-    return await spawnWatched({ command, args, env, cwd, tmpDir, stdio: 'pipe' }, warden);
+    return await spawnTracked({ command, args, env, cwd, tmpDir, stdio: 'pipe' }, reaper);
   } catch (error) {
-    throw await explain(error as Error, launch);
+    throw await explainSpawnError(error as Error, launch);
   }
 }
 
-/** The kernel says ENOENT both for the program and for its working directory. */
-async function explain(error: Error, launch: Launch): Promise<Error> {
+/** The kernel reports ENOENT for the program and for its working directory. */
+async function explainSpawnError(error: Error, launch: ProcessLaunch): Promise<Error> {
   const { code } = error as NodeJS.ErrnoException;
   if (code !== 'ENOENT' && code !== 'ENOTDIR') return error;
   const cwd = await stat(launch.cwd).catch(() => undefined);
   if (cwd?.isDirectory()) return error;
   const clearer = new Error(`The working directory does not exist: ${launch.cwd}`, { cause: error });
   return Object.assign(clearer, { code });
+}
+
+/**
+ * Starts npx so that the workspace cannot affect what runs. In the workspace npx would prefer its `node_modules`, obey
+ * its `.npmrc` and put its `node_modules/.bin` on PATH, and a sandboxed server may have written all of them. So npx
+ * runs in a folder that only root writes. The shell by which npm starts the server then enters the workspace.
+ */
+export function isolateNpx<Start extends NpxStart>(start: Start): Start {
+  const { command, args, env, cwd, tmpDir } = start;
+  if (basename(command) !== 'npx' || (command.includes('/') && !isAbsolute(command)) || wantsLocalPackage(args))
+    return start;
+  const shell = join(tmpDir, 'enter-workspace');
+  writeFileSync(shell, enterWorkspaceScript(cwd), { flag: 'wx', mode: 0o700 });
+  return {
+    ...start,
+    args: [`--prefix=${neutralFolder}`, `--script-shell=${shell}`, ...args],
+    env: { ...env, PATH: dropRelativeFolders(withoutProjectFolders(env['PATH'])) },
+    cwd: neutralFolder,
+  };
+}
+
+function wantsLocalPackage(args: readonly string[]): boolean {
+  const first = args.findIndex((arg) => !arg.startsWith('-'));
+  return args.slice(0, first === -1 ? args.length : first + 1).some((arg) => localFlags.test(arg));
+}
+
+/** A shell script that enters the workspace. npm's variables about its own folder are wrong there and are dropped. */
+function enterWorkspaceScript(workspace: string): string {
+  const quoted = `'${workspace.replaceAll("'", `'\\''`)}'`;
+  return `#!/bin/sh
+cd -- ${quoted} || exit 126
+INIT_CWD=${quoted}
+export INIT_CWD
+unset npm_config_prefix npm_config_local_prefix npm_config_script_shell
+exec /bin/sh "$@"
+`;
+}
+
+function dropRelativeFolders(searchPath: string): string {
+  return searchPath.split(delimiter).filter(isAbsolute).join(delimiter);
 }

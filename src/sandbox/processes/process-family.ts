@@ -1,31 +1,31 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { listProcesses, type ProcessEntry, startTimeOf, type TaggedProcess } from './process-table.ts';
+import { listProcesses, type ProcessEntry, readStartTime, type TaggedProcess } from './process-table.ts';
 
-/** Between rounds that found something. */
+/** The longest pause between rounds that found something. */
 const maxPauseMs = 50;
 const stopPasses = 10;
 
-/** A process we started, named so that a later process with the same pid is not taken for it. */
-export interface Root {
+/** A process we started. The start time tells it from a later process with the same pid. */
+export interface RootProcess {
   readonly pid: number;
   readonly start: number;
 }
 
-/** What makes a process ours. */
-export interface Family {
-  readonly roots: readonly Root[];
-  /** Whether a TMPDIR is one that only our processes have. */
+/** The rules that decide whether a process is ours. */
+export interface ProcessFamily {
+  readonly roots: readonly RootProcess[];
+  /** Whether only our processes have this TMPDIR. */
   isOurs(tmpDir: string): boolean;
-  /** Nothing that started before this is ours. */
+  /** Processes that started before this are not ours. */
   readonly since: number;
   isSpared(entry: ProcessEntry): boolean;
 }
 
 /**
- * Our processes among those given: descendants of a root, members of its session or group, whoever carries our
- * TMPDIR, and the descendants, sessions and groups of all these.
+ * Finds our processes: descendants of a root, members of its session or group, processes with our TMPDIR, and the
+ * descendants, sessions and groups of all these.
  */
-export function findFamily(processes: readonly TaggedProcess[], family: Family): ProcessEntry[] {
+export function findFamily(processes: readonly TaggedProcess[], family: ProcessFamily): ProcessEntry[] {
   const starts = new Map<number, number>();
   const related = new Map<number, ProcessEntry[]>();
   const candidates: TaggedProcess[] = [];
@@ -41,7 +41,7 @@ export function findFamily(processes: readonly TaggedProcess[], family: Family):
   }
 
   const found = new Set<ProcessEntry>();
-  const claim = (root: Root): void => {
+  const claimRelatives = (root: RootProcess): void => {
     const open = [root.pid];
     for (let next = open.pop(); next !== undefined; next = open.pop()) {
       for (const entry of related.get(next) ?? []) {
@@ -53,48 +53,49 @@ export function findFamily(processes: readonly TaggedProcess[], family: Family):
   };
   for (const root of family.roots) {
     const start = starts.get(root.pid) ?? root.start;
-    // Gone is fine: its number stays taken while its group or session has members. A different start is a stranger.
-    if (root.pid > 1 && root.start > 0 && start === root.start) claim(root);
+    // A root may be gone: its pid stays reserved while its group or session has members. Another start time is a
+    // stranger.
+    if (root.pid > 1 && root.start > 0 && start === root.start) claimRelatives(root);
   }
   for (const entry of candidates) {
-    if (entry.tmpDirs.some((tmpDir) => family.isOurs(tmpDir))) claim(entry);
+    if (entry.tmpDirs.some((tmpDir) => family.isOurs(tmpDir))) claimRelatives(entry);
   }
   return [...found].filter((entry) => !entry.dead);
 }
 
-function isCandidate(entry: ProcessEntry, family: Family): boolean {
+function isCandidate(entry: ProcessEntry, family: ProcessFamily): boolean {
   return entry.pid > 1 && entry.start >= family.since && !family.isSpared(entry);
 }
 
-export interface Thoroughness {
-  /** How often in a row nothing must be found: a process is invisible for a moment while it becomes another program. */
+interface KillOptions {
+  /** The number of empty rounds in a row: a process is invisible for a moment while it executes another program. */
   readonly emptyRounds: number;
   readonly pauseMs: number;
   readonly limitMs: number;
-  /** Asked before each round. */
+  /** Checked before each round. */
   isStopped?(): boolean;
 }
 
-/** Kills until nothing is found any more; resolves with the most that were found in one round. */
-export async function killUntilGone(family: Family, thoroughness: Thoroughness): Promise<number> {
-  const deadline = performance.now() + thoroughness.limitMs;
-  let most = 0;
+/** Kills until nothing is found any more; resolves with the largest number of one round. */
+export async function killUntilGone(family: ProcessFamily, options: KillOptions): Promise<number> {
+  const deadline = performance.now() + options.limitMs;
+  let maxFound = 0;
   let emptyRounds = 0;
-  for (let round = 1; thoroughness.isStopped?.() !== true; round++) {
-    const found = killRound(family);
-    most = Math.max(most, found);
+  for (let round = 1; options.isStopped?.() !== true; round++) {
+    const found = killFamilyOnce(family);
+    maxFound = Math.max(maxFound, found);
     emptyRounds = found === 0 ? emptyRounds + 1 : 0;
-    if (emptyRounds >= thoroughness.emptyRounds || performance.now() > deadline) break;
-    await delay(found === 0 ? thoroughness.pauseMs : Math.min(round, maxPauseMs));
+    if (emptyRounds >= options.emptyRounds || performance.now() > deadline) break;
+    await delay(found === 0 ? options.pauseMs : Math.min(round, maxPauseMs));
   }
-  return most;
+  return maxFound;
 }
 
 /**
- * Stops all of them before killing any: who is stopped can start no further process, and as long as a parent lives,
- * its children can be traced to it.
+ * Stops all of them before killing any: a stopped process starts no others, and the children of a living parent can be
+ * traced to it.
  */
-function killRound(family: Family): number {
+function killFamilyOnce(family: ProcessFamily): number {
   const stopped = new Set<string>();
   for (let pass = 1; ; pass++) {
     const found = findFamily(
@@ -103,24 +104,24 @@ function killRound(family: Family): number {
     );
     const running = found.filter((entry) => !stopped.has(`${entry.pid} ${entry.start}`));
     if (running.length === 0 || pass === stopPasses) {
-      for (const entry of found) signal(entry, 'SIGKILL');
+      for (const entry of found) signalProcess(entry, 'SIGKILL');
       return found.length;
     }
     for (const entry of running) {
-      signal(entry, 'SIGSTOP');
+      signalProcess(entry, 'SIGSTOP');
       stopped.add(`${entry.pid} ${entry.start}`);
     }
   }
 }
 
-/** Only after another look at whose pid it is. */
-function signal(entry: ProcessEntry, name: 'SIGSTOP' | 'SIGKILL'): void {
-  if (startTimeOf(entry.pid) !== entry.start) return;
+/** Signals a process after checking that the pid is still the same process. */
+function signalProcess(entry: ProcessEntry, name: 'SIGSTOP' | 'SIGKILL'): void {
+  if (readStartTime(entry.pid) !== entry.start) return;
   for (const target of entry.group === entry.pid ? [-entry.pid, entry.pid] : [entry.pid]) {
     try {
       process.kill(target, name);
     } catch {
-      // Gone already, or not ours to signal: the next round tells.
+      // Gone already, or not ours to signal: the next round shows.
     }
   }
 }

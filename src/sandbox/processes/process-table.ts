@@ -5,21 +5,21 @@ export interface ProcessEntry {
   readonly parent: number;
   readonly group: number;
   readonly session: number;
-  /** In clock ticks since boot; together with the pid it names one process for good. */
+  /** The start time in clock ticks since boot; with the pid it identifies one process for good. */
   readonly start: number;
-  /** Dead, and only waiting to be collected by its parent. */
+  /** Whether it is a zombie that its parent has not collected yet. */
   readonly dead: boolean;
 }
 
 export interface TaggedProcess extends ProcessEntry {
-  /** Empty unless asked for. */
+  /** The TMPDIRs of the process; empty unless asked for. */
   readonly tmpDirs: readonly string[];
 }
 
 const listPasses = 5;
 let scratch = Buffer.allocUnsafeSlow(16 * 1024);
 
-/** What the file holds; valid until the next call. Files below /proc have no size to ask for beforehand. */
+/** Reads a file into a buffer that is valid until the next call. Files below /proc have no size. */
 function readScratch(path: string): Buffer | undefined {
   let file: number;
   try {
@@ -45,7 +45,7 @@ function readScratch(path: string): Buffer | undefined {
 export function readProcess(pid: number): ProcessEntry | undefined {
   const text = readScratch(`/proc/${pid}/stat`)?.toString('latin1');
   if (text === undefined) return undefined;
-  // The command name stands in parentheses and may itself contain spaces, newlines and parentheses.
+  // The command name is in parentheses and may itself contain spaces, newlines and parentheses.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const start = Number(fields[19]);
   if (!Number.isSafeInteger(start) || start < 0) return undefined;
@@ -55,38 +55,38 @@ export function readProcess(pid: number): ProcessEntry | undefined {
     group: Number(fields[2]),
     session: Number(fields[3]),
     start,
-    // A process whose first thread has ended looks dead while its other threads go on.
+    // A process whose first thread has ended looks dead while its other threads run.
     dead: /^[ZXx]$/.test(fields[0] ?? '') && Number(fields[17]) <= 1,
   };
 }
 
-/** Undefined when there is no such process, or no /proc to ask. */
-export function startTimeOf(pid: number): number | undefined {
+/** Undefined without such a process, or without /proc. */
+export function readStartTime(pid: number): number | undefined {
   return readProcess(pid)?.start;
 }
 
 /**
- * Empty where there is no /proc. The folders are read at once for those asked for: a process that moves on fast is
- * easily missed between two looks, and so is one that starts while the list is read.
+ * Lists all processes; none without /proc. TMPDIRs are read at once where asked for: a fast process is easily missed
+ * between two passes, and so is one that starts during the listing.
  */
 export function listProcesses(wantsTmpDirs: (entry: ProcessEntry) => boolean): TaggedProcess[] {
   const processes: TaggedProcess[] = [];
   const seen = new Set<string>();
   for (let pass = 0; pass < listPasses; pass++) {
     const before = seen.size;
-    for (const name of readNames()) {
+    for (const name of listProcNames()) {
       if (seen.has(name) || !/^[1-9][0-9]*$/.test(name)) continue;
       seen.add(name);
       const entry = readProcess(Number(name));
       if (entry === undefined) continue;
-      processes.push({ ...entry, tmpDirs: !entry.dead && wantsTmpDirs(entry) ? tmpDirsOf(entry.pid) : [] });
+      processes.push({ ...entry, tmpDirs: !entry.dead && wantsTmpDirs(entry) ? readTmpDirs(entry.pid) : [] });
     }
     if (seen.size === before) break;
   }
   return processes;
 }
 
-function readNames(): string[] {
+function listProcNames(): string[] {
   try {
     return readdirSync('/proc');
   } catch {
@@ -94,8 +94,8 @@ function readNames(): string[] {
   }
 }
 
-/** Every TMPDIR in the environment the process was started with: usually one, but nothing forbids two. */
-function tmpDirsOf(pid: number): string[] {
+/** Reads every TMPDIR in the initial environment of the process: usually one, but nothing forbids two. */
+function readTmpDirs(pid: number): string[] {
   const environ = readScratch(`/proc/${pid}/environ`);
   const found: string[] = [];
   if (environ === undefined) return found;

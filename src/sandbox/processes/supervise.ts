@@ -1,20 +1,35 @@
-import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, type SpawnOptions, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { lstat, mkdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Reaper } from '../reaper/reaper.ts';
 import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
 
-/** How long stdio may stay open after the process has left: somebody else may hold it. */
+export type StartedChild = ChildProcessWithoutNullStreams & { readonly pid: number };
+
+interface SpawnRequest {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  readonly stdio: SpawnOptions['stdio'];
+  /** The private folder by which the reaper knows the process. */
+  readonly tmpDir: string;
+}
+
+/** The time for which stdio may stay open after the exit: another process may hold it. */
 const stdioGraceMs = 200;
-/** A reader may be slow, but not for ever. */
+/** The time for which a slow reader may take output after the exit. */
 const stdioLimitMs = 5000;
-/** The kernel can keep even a killed process for a while; we do not wait for that. */
+/** The kernel can keep even a killed process for a while; this limits the wait. */
 const killLimitMs = 2000;
 const pollMs = 10;
 
 /**
  * Turns a started child, leader of its own process group, into a running process. `onGone` is called once, when the
- * child has left and its group has been killed.
+ * child has exited and its group has been killed.
  */
-export function supervise(
+export function superviseChild(
   child: ChildProcessWithoutNullStreams & { readonly pid: number },
   timing: EndTiming,
   onGone: () => void,
@@ -52,7 +67,7 @@ export function supervise(
     onGone();
   });
 
-  function leftWithin(ms: number): Promise<boolean> {
+  function waitForExit(ms: number): Promise<boolean> {
     return new Promise((accept) => {
       const timer = setTimeout(() => accept(hasLeft), ms);
       void left.then(() => {
@@ -62,10 +77,10 @@ export function supervise(
     });
   }
 
-  /** A wrapper such as npx may leave at once while the server behind it still needs the time it is given. */
-  async function groupGoneWithin(ms: number): Promise<boolean> {
+  /** A wrapper such as npx may exit at once while the server behind it still needs its time. */
+  async function waitForGroupExit(ms: number): Promise<boolean> {
     const deadline = performance.now() + ms;
-    await leftWithin(ms);
+    await waitForExit(ms);
     while (signalGroup(pid, 0)) {
       if (performance.now() >= deadline) return false;
       await delay(pollMs);
@@ -73,12 +88,12 @@ export function supervise(
     return true;
   }
 
-  async function endTree(): Promise<Exit> {
+  async function endProcessTree(): Promise<Exit> {
     stdin.end();
-    await leftWithin(timing.closeMs);
+    await waitForExit(timing.closeMs);
     const wasThere = signalGroup(pid, 'SIGTERM');
-    if (wasThere && !(await groupGoneWithin(timing.termMs))) signalGroup(pid, 'SIGKILL');
-    if (!(await leftWithin(killLimitMs))) settle({ code: null, signal: 'SIGKILL' });
+    if (wasThere && !(await waitForGroupExit(timing.termMs))) signalGroup(pid, 'SIGKILL');
+    if (!(await waitForExit(killLimitMs))) settle({ code: null, signal: 'SIGKILL' });
     onGone();
     return exited;
   }
@@ -91,18 +106,53 @@ export function supervise(
     exited,
     end() {
       if (ending === undefined && hasLeft) return exited;
-      ending ??= endTree();
+      ending ??= endProcessTree();
       return ending;
     },
   };
 }
 
-/** False when nobody is left in the group. */
+/** False when the group is empty. */
 function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     process.kill(-pid, signal);
     return true;
   } catch {
     return false;
+  }
+}
+
+/** Starts a process in a session and group of its own, and tells the reaper before anything else happens. */
+export async function spawnTracked(wanted: SpawnRequest, reaper: Reaper): Promise<StartedChild> {
+  const child = spawn(wanted.command, wanted.args, {
+    cwd: wanted.cwd,
+    // Set to undefined, since Node would add the coverage variable by itself.
+    env: { NODE_V8_COVERAGE: undefined, ...wanted.env },
+    detached: true,
+    shell: false,
+    stdio: wanted.stdio,
+  });
+  if (child.pid === undefined) {
+    const [error] = (await once(child, 'error')) as [Error];
+    throw error;
+  }
+  try {
+    reaper.watch(child.pid, wanted.tmpDir);
+  } catch (error) {
+    const left = once(child, 'exit');
+    process.kill(-child.pid, 'SIGKILL');
+    await left;
+    throw error;
+  }
+  return child as unknown as StartedChild;
+}
+
+/** Makes a private folder. An existing link or file is refused. */
+export async function ensurePrivateFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const existing = await lstat(path).catch(() => undefined);
+    if (!existing?.isDirectory()) throw error;
   }
 }

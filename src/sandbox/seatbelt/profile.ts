@@ -1,27 +1,27 @@
 import { dirname } from 'node:path';
-import { asExpression, guardedNames, guardedPaths } from '../../lib/fs/guarded-names.ts';
+import { protectedNames, protectedPaths, toRegExpSource } from '../../lib/fs/protected-paths.ts';
 import type { Guard } from '../common/confinement.ts';
 
-/** Everything by its real path: the kernel of macOS compares with that and nothing else. */
-export interface Seatbelt {
-  /** Programs and files of the server, and what else it may read. */
+/** The rules of a process. All paths are real paths, since the kernel of macOS compares only these. */
+interface SeatbeltRules {
+  /** Programs and files of the server, and other readable paths. */
   readonly readable: readonly string[];
-  /** Workspace and what else it may write. */
-  readonly writable: readonly Writable[];
-  /** What is read-only in there, in place of what is guarded in a server's. */
+  /** The workspace and other writable paths. */
+  readonly writable: readonly WritablePath[];
+  /** Read-only paths in there, instead of the protected names of a server. */
   readonly frozen?: readonly string[] | undefined;
-  /** Files with credentials in them, which are not read: nothing can be shown in their place here. */
+  /** Files with credentials, which cannot be read: nothing can be mounted over them here. */
   readonly secret?: readonly string[];
   /** Private to the process. */
   readonly tmpDir: string;
 }
 
-export interface Writable {
+interface WritablePath {
   readonly path: string;
   readonly guard?: Guard | undefined;
 }
 
-/** What every program on macOS needs to start at all: libraries, the linker's cache, the time zone, devices. */
+/** Folders that every program on macOS needs to start: libraries, the linker's cache, the time zone, devices. */
 const systemFolders = [
   '/System/Library',
   '/System/Volumes/Preboot/Cryptexes',
@@ -44,13 +44,13 @@ const sysctls = ['hw.*', 'kern.osrelease', 'kern.ostype', 'kern.osversion', 'ker
   .concat('machdep.cpu.*', 'security.mac.lockdown_mode_state', 'sysctl.proc_native', 'vm.loadavg');
 
 /**
- * The rules of one process, in the order in which they count: the last that fits decides. What is not allowed is denied,
- * so there is no network, no service of the system, no opening of other programs, no key chain.
+ * The profile of one process. The last matching rule decides. Everything else is denied, so there is no network, no
+ * system service, no starting of other applications, no key chain.
  */
-export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [] }: Seatbelt): string {
+export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [] }: SeatbeltRules): string {
   const open = [...writable.map(({ path }) => path), tmpDir];
   const seen = [...systemFolders, ...readable, ...open];
-  const above = [...new Set(seen.flatMap(foldersAbove))];
+  const above = [...new Set(seen.flatMap(listFoldersAbove))];
   return [
     '(version 1)',
     '(deny default)',
@@ -62,14 +62,16 @@ export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [
     '(allow process-info* (target same-sandbox))',
     '(allow sysctl-read',
     ...sysctls.map((name) =>
-      name.endsWith('*') ? `  (sysctl-name-prefix ${quoted(name.slice(0, -1))})` : `  (sysctl-name ${quoted(name)})`,
+      name.endsWith('*')
+        ? `  (sysctl-name-prefix ${quoteText(name.slice(0, -1))})`
+        : `  (sysctl-name ${quoteText(name)})`,
     ),
     ')',
     '(allow file-read*',
     ...seen.map(subpath),
     ...devices.map(literal),
     ')',
-    // The names of what lies in them stay hidden; that they are there does not.
+    // Names in these folders stay hidden, but the folders themselves do not.
     '(allow file-read-metadata',
     ...above.map(literal),
     ')',
@@ -79,31 +81,32 @@ export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [
     ')',
     '(deny file-write-setugid)',
     '(deny file-link)',
-    ...(frozen === undefined ? writable.flatMap(orders) : unwritable(frozen)),
+    ...(frozen === undefined ? writable.flatMap(writeProtectionRules) : denyWriteRules(frozen)),
     ...(secret.length === 0 ? [] : ['(deny file-read-data', ...secret.map(literal), ')']),
     '',
   ].join('\n');
 }
 
-/** What git runs, or is configured by, in a repository that may be written. */
-const rulesOfGit = ['config', 'config.worktree', 'commondir', 'hooks', 'info', 'modules', 'worktrees'];
+/** Entries of a writable repository that git runs or reads as configuration. */
+const gitConfigNames = ['config', 'config.worktree', 'commondir', 'hooks', 'info', 'modules', 'worktrees'];
 
 /**
- * Unlike a mount, a rule also holds for what does not exist yet, and in whatever folder; and who holds it cannot be moved
- * away. Plain names are written once more without an expression, which nothing can misread.
+ * Rules that protect files in a writable folder. Unlike a mount, a rule also holds for files that do not exist yet, in
+ * any folder, and the protected file cannot be moved away. Plain names are repeated without an expression, which
+ * nothing can misread.
  */
-function orders({ path, guard }: Writable): string[] {
+function writeProtectionRules({ path, guard }: WritablePath): string[] {
   const mayWrite = guard?.mayWrite ?? (() => false);
-  const names = [...guardedNames, ...guardedPaths].filter((name) => !mayWrite(name.split('/')));
+  const names = [...protectedNames, ...protectedPaths].filter((name) => !mayWrite(name.split('/')));
   const isOpen = guard?.git === 'write';
-  const inTop = isOpen ? rulesOfGit.map((name) => `.git/${name}`) : ['.git'];
+  const inTop = isOpen ? gitConfigNames.map((name) => `.git/${name}`) : ['.git'];
   const plain = [...names.filter((name) => !name.includes('*')), ...inTop];
   return [
     '(deny file-write*',
     ...plain.map((name) => subpath(`${path}/${name}`)),
-    ...names.map((name) => fitting(path, `(.*/)?${asExpression(name)}(/.*)?`)),
-    ...inTop.map((name) => fitting(path, `${asExpression(name)}(/.*)?`)),
-    fitting(path, '.+/\\.git(/.*)?'),
+    ...names.map((name) => matchBelow(path, `(.*/)?${toRegExpSource(name)}(/.*)?`)),
+    ...inTop.map((name) => matchBelow(path, `${toRegExpSource(name)}(/.*)?`)),
+    matchBelow(path, '.+/\\.git(/.*)?'),
     ')',
     '(deny file-write-unlink',
     literal(path),
@@ -112,28 +115,28 @@ function orders({ path, guard }: Writable): string[] {
   ];
 }
 
-/** Without a path the rule would be for all paths. */
-function unwritable(paths: readonly string[]): string[] {
+/** Without a path the rule would hold for all paths. */
+function denyWriteRules(paths: readonly string[]): string[] {
   return paths.length === 0 ? [] : ['(deny file-write*', ...paths.map(subpath), ')'];
 }
 
-/** What lies in a folder and fits, in whatever case: file systems of macOS make no difference between them. */
-function fitting(folder: string, expression: string): string {
+/** A rule for matching paths below a folder, in any case: file systems of macOS ignore case. */
+function matchBelow(folder: string, expression: string): string {
   if (folder.includes('"')) throw new Error('A folder with a quote in its name cannot be guarded in a sandbox.');
   const anyCase = expression.replace(/[a-z]/gi, (each) => `[${each.toLowerCase()}${each.toUpperCase()}]`);
   return `  (regex #"^${folder.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}/${anyCase}$")`;
 }
 
-function foldersAbove(path: string): string[] {
+function listFoldersAbove(path: string): string[] {
   const above = dirname(path);
-  return above === path ? [] : [above, ...foldersAbove(above)];
+  return above === path ? [] : [above, ...listFoldersAbove(above)];
 }
 
-const subpath = (path: string): string => `  (subpath ${quoted(path)})`;
-const literal = (path: string): string => `  (literal ${quoted(path)})`;
+const subpath = (path: string): string => `  (subpath ${quoteText(path)})`;
+const literal = (path: string): string => `  (literal ${quoteText(path)})`;
 
-/** A path must not be able to end its string and go on as a rule. */
-function quoted(text: string): string {
+/** A path must not end its string and continue as a rule. */
+function quoteText(text: string): string {
   if (/[\u0000-\u001f\u007f]/.test(text))
     throw new Error('A path with control characters cannot be shown in a sandbox.');
   return `"${text.replace(/[\\"]/g, '\\$&')}"`;

@@ -2,36 +2,38 @@ import { once } from 'node:events';
 import { lstatSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { basename, join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import { redactBytes, redactionFor } from '../../lib/redact/redact-settings.ts';
-import { refuseHosts, refuseVolume, unavailable } from '../bwrap/remedy.ts';
+import { findRedaction, redactBytes } from '../../lib/redact/redact-settings.ts';
+import { createProbe, listMissingProtections, readProbeOutput } from '../bwrap/probe.ts';
 import { type ServerFiles, serverFiles } from '../bwrap/server-files.ts';
-import { showRulesOf } from '../bwrap/what-may-be-shown.ts';
-import type { Confinement } from '../common/confinement.ts';
-import { isProgram } from '../common/look-up.ts';
-import { machineSettings } from '../common/machine-settings.ts';
-import { makePrivateFolder } from '../common/private-folder.ts';
-import { unbounded } from '../container/bounds.ts';
-import type { InForce } from '../limits/limits.ts';
-import { superviseBounded } from '../limits/supervise-bounded.ts';
-import { type StartedChild, spawnWatched } from '../processes/spawn-watched.ts';
-import { supervise } from '../processes/supervise.ts';
-import { createWatchdog } from '../processes/watchdog.ts';
-import type { Warden } from '../reaper/warden.ts';
-import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
-import { readSeatbeltProbe, seatbeltProbeScript } from './probe.ts';
+import { visibilityRulesOf } from '../bwrap/visibility-filter.ts';
+import type { Confinement, Mount } from '../common/confinement.ts';
+import { isProgram } from '../common/find-program.ts';
+import { findMachineCredentials } from '../common/machine-credentials.ts';
+import { refuseHosts, refuseVolume, sandboxUnavailable } from '../common/sandbox-errors.ts';
+import type { EnforcedLimits } from '../limits/limits.ts';
+import { createWatchdog, noBounds, superviseBounded } from '../limits/supervise-bounded.ts';
+import { ensurePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
+import type { Reaper } from '../reaper/reaper.ts';
+import type { EndTiming, ProbeResult, ProcessLaunch, SandboxRunner } from '../runner.ts';
 import { seatbeltProfile } from './profile.ts';
 
-export interface SeatbeltRunnerOptions {
-  readonly warden: Warden;
+/** The protections that a test run inside has seen. */
+interface SeatbeltEnforced {
+  readonly noReadingOutside: boolean;
+  readonly noWritingOutside: boolean;
+  readonly noNetwork: boolean;
+}
+
+interface SeatbeltRunnerOptions {
+  readonly reaper: Reaper;
   readonly tmpRoot: string;
   readonly timing?: EndTiming;
 }
 
 const sandboxExec = '/usr/bin/sandbox-exec';
 const probeLimitMs = 10_000;
-const inForce: InForce = {
+const enforcedLimits: EnforcedLimits = {
   memoryMb: 'none',
   pids: 'none',
   cpus: 'none',
@@ -39,25 +41,28 @@ const inForce: InForce = {
   openFiles: 'none',
   wallSeconds: 'timer',
 };
-const generous = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
 
 /** Starts processes under the sandbox of macOS, or not at all. */
 export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRunner {
-  const { warden, tmpRoot, timing = { closeMs: 1000, termMs: 1000 } } = options;
+  const { reaper, tmpRoot, timing = { closeMs: 1000, termMs: 1000 } } = options;
   const watchdog = createWatchdog();
-  let probed: Promise<Probed> | undefined;
+  let probed: Promise<ProbeResult> | undefined;
   let probes = 0;
 
-  async function spawn(launch: Launch, confinement: Confinement, files: ServerFiles): Promise<StartedChild> {
-    await warden.start();
-    await makePrivateFolder(launch.tmpDir);
+  async function spawnServer(
+    launch: ProcessLaunch,
+    confinement: Confinement,
+    files: ServerFiles,
+  ): Promise<StartedChild> {
+    await reaper.start();
+    await ensurePrivateFolder(launch.tmpDir);
     try {
       const tmpDir = realpathSync.native(launch.tmpDir);
       const home = join(tmpDir, 'home');
       mkdirSync(home, { recursive: true, mode: 0o700 });
       // Outside what the process may write.
       const profile = join(tmpRoot, `${basename(tmpDir)}.sb`);
-      writeFileSync(profile, profileFor(confinement, files, tmpDir), { mode: 0o600 });
+      writeFileSync(profile, createSeatbeltProfile(confinement, files, tmpDir), { mode: 0o600 });
       const env = {
         PATH: [...files.searched, '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
         HOME: home,
@@ -65,53 +70,50 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
         ...launch.env,
         TMPDIR: launch.tmpDir,
       };
-      launch.lastLook?.();
+      launch.beforeSpawn?.();
       const args = ['-f', profile, files.program, ...launch.args];
-      const cwd = confinement.home.real;
-      return await spawnWatched({ command: sandboxExec, args, env, cwd, stdio: 'pipe', tmpDir: launch.tmpDir }, warden);
+      const cwd = confinement.home.source;
+      return await spawnTracked({ command: sandboxExec, args, env, cwd, stdio: 'pipe', tmpDir: launch.tmpDir }, reaper);
     } catch (error) {
       await removeFolder(launch.tmpDir);
       throw error;
     }
   }
 
-  async function lookInside(): Promise<Probed> {
+  async function probeSandbox(): Promise<ProbeResult> {
     if (process.platform !== 'darwin' || !isProgram(sandboxExec)) {
-      throw unavailable('"sandbox-exec" is not on this machine', 'Run Ambit on macOS or Linux.');
+      throw sandboxUnavailable('"sandbox-exec" is not on this machine', 'Run Ambit on macOS or Linux.');
     }
     const names = [`probe-s${process.pid}-${++probes}`, `probe-o${process.pid}-${probes}`];
     const [tmpDir = '', outside = ''] = names.map((name) => join(realpathSync.native(tmpRoot), name));
-    await makePrivateFolder(tmpDir);
-    await makePrivateFolder(outside);
+    await ensurePrivateFolder(tmpDir);
+    await ensurePrivateFolder(outside);
     writeFileSync(join(outside, 'mark'), '');
     const server = createServer((socket) => socket.end()).listen(0, '127.0.0.1');
     try {
       await once(server, 'listening');
       const script = seatbeltProbeScript(outside, (server.address() as AddressInfo).port);
-      const home = { real: tmpDir, inside: tmpDir };
-      const confinement = { home, readable: [], writable: [], hidden: [], limits: generous };
-      const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
-      const launch = { command: '/bin/sh', args: ['-c', script], env: {}, cwd: tmpDir, tmpDir };
-      const child = await spawn(launch, confinement, files);
-      const running = supervise(child, timing, () => void warden.release(child.pid, tmpDir));
-      const limit = setTimeout(() => void running.end(), probeLimitMs).unref();
-      running.stdin.end();
-      const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
-      clearTimeout(limit);
-      const enforced = readSeatbeltProbe(said);
-      if (enforced === undefined) throw cannotStart(complaints);
-      const lacks = Object.entries(enforced).flatMap(([name, holds]) => (holds ? [] : [name]));
+      const home: Mount = { source: tmpDir, target: tmpDir };
+      const child = await spawnServer(...createProbe(script, tmpDir, home));
+      const running = superviseChild(child, timing, () => void reaper.release(child.pid, tmpDir));
+      const [output, errors] = await readProbeOutput(running, probeLimitMs);
+      const enforced = readSeatbeltProbe(output);
+      if (enforced === undefined) throw seatbeltFailed(errors);
+      const lacks = listMissingProtections(enforced);
       if (lacks.length > 0)
-        throw unavailable(`this does not hold inside the sandbox of macOS: ${lacks.join(', ')}`, 'Run Ambit on Linux.');
-      return { enforced: { ...enforced }, limits: inForce };
+        throw sandboxUnavailable(
+          `this does not hold inside the sandbox of macOS: ${lacks.join(', ')}`,
+          'Run Ambit on Linux.',
+        );
+      return { enforced: { ...enforced }, limits: enforcedLimits };
     } finally {
       server.close();
       await removeFolder(outside);
     }
   }
 
-  function probe(): Promise<Probed> {
-    probed ??= lookInside();
+  function probe(): Promise<ProbeResult> {
+    probed ??= probeSandbox();
     probed.catch(() => {
       probed = undefined;
     });
@@ -128,26 +130,26 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
       refuseVolume(confinement);
       await probe();
       const searchPath = launch.env['PATH'] ?? process.env['PATH'];
-      const files = serverFiles({ command, args, searchPath, ...showRulesOf(confinement) });
-      const child = await spawn(launch, confinement, files);
-      const onGone = () => void warden.release(child.pid, launch.tmpDir);
+      const files = serverFiles({ command, args, searchPath, ...visibilityRulesOf(confinement) });
+      const child = await spawnServer(launch, confinement, files);
+      const onGone = () => void reaper.release(child.pid, launch.tmpDir);
       const { limits } = confinement;
-      return superviseBounded(child, { bounds: unbounded, limits, watchdog, timing, onGone });
+      return superviseBounded(child, { bounds: noBounds, limits, watchdog, timing, onGone });
     },
   };
 }
 
-/** Nothing can be shown under another name here: what is granted is granted where it lies. */
-export function profileFor(confinement: Confinement, files: ServerFiles, tmpDir: string): string {
+/** Creates the profile of a process. Paths cannot be renamed here: everything is granted under its own path. */
+export function createSeatbeltProfile(confinement: Confinement, files: ServerFiles, tmpDir: string): string {
   const { home, readable, writable, frozen, masked = [] } = confinement;
   return seatbeltProfile({
-    readable: [...readable, ...files.shown].map(({ real }) => real),
-    writable: [home, ...writable].map(({ real, guard }) => ({ path: real, guard })),
-    frozen: frozen?.map(({ real }) => real),
+    readable: [...readable, ...files.shown].map(({ source }) => source),
+    writable: [home, ...writable].map(({ source, guard }) => ({ path: source, guard })),
+    frozen: frozen?.map(({ source }) => source),
     secret: [
-      ...(frozen === undefined ? [home, ...writable].flatMap(({ real }) => settingsWithSecrets(real)) : []),
+      ...(frozen === undefined ? [home, ...writable].flatMap(({ source }) => findSettingsWithSecrets(source)) : []),
       ...masked,
-      ...machineSettings(),
+      ...findMachineCredentials(),
     ],
     tmpDir,
   });
@@ -158,24 +160,44 @@ const settingsAtTop = ['.npmrc', '.yarnrc', '.yarnrc.yml', '.gitconfig', '.git-c
   .concat('.cargo/config', '.cargo/config.toml', '.cargo/credentials', '.cargo/credentials.toml')
   .concat('.hg/hgrc', '.sl/config', '.bundle/config', 'bunfig.toml', 'NuGet.Config', '.flaskenv', '.Renviron');
 
-/** Only those at the top are known. */
-function settingsWithSecrets(folder: string): string[] {
+/** Finds settings with credentials. Only those at the top are known. */
+function findSettingsWithSecrets(folder: string): string[] {
   return settingsAtTop.flatMap((name) => {
     const path = join(folder, name);
-    const redact = redactionFor(name.split('/'));
+    const redact = findRedaction(name.split('/'));
     if (redact === undefined || !lstatSync(path, { throwIfNoEntry: false })?.isFile()) return [];
     const content = readFileSync(path);
     return redactBytes(content, redact).equals(content) ? [] : [path];
   });
 }
 
-function cannotStart(said: string): Error {
+function seatbeltFailed(said: string): Error {
   if (/sandbox_apply: Operation not permitted/.test(said)) {
-    return unavailable(
+    return sandboxUnavailable(
       'Ambit runs in a sandbox itself, and macOS lets none be made inside another',
       'Start Ambit from outside.',
     );
   }
   const words = (said.trim().split('\n').at(-1) ?? '').replace(/\/\S+/g, '…').slice(0, 300);
-  return unavailable(words || 'sandbox-exec does not work', 'Start "sandbox-exec" by hand to see more.');
+  return sandboxUnavailable(words || 'sandbox-exec does not work', 'Start "sandbox-exec" by hand to see more.');
+}
+
+/** A script that tries forbidden things; the file and the port exist for it. */
+export function seatbeltProbeScript(outside: string, port: number): string {
+  return [
+    `(cat '${outside}/mark') 2>/dev/null && echo 'outside: read'`,
+    `(echo x > '${outside}/written') 2>/dev/null && echo 'outside: written'`,
+    `/usr/bin/nc -z -w 1 127.0.0.1 ${port} 2>/dev/null && echo 'network: reached'`,
+    'echo finished',
+  ].join('\n');
+}
+
+export function readSeatbeltProbe(said: string): SeatbeltEnforced | undefined {
+  const lines = said.split('\n');
+  if (!lines.includes('finished')) return undefined;
+  return {
+    noReadingOutside: !lines.includes('outside: read'),
+    noWritingOutside: !lines.includes('outside: written'),
+    noNetwork: !lines.includes('network: reached'),
+  };
 }

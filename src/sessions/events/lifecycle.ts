@@ -3,12 +3,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Change } from '../../stores/feed.ts';
 import type { EndReason } from '../../stores/record.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import { type SessionView, viewOf } from '../session.ts';
+import { type SessionView, sessionViewOf } from '../session.ts';
 
 export type LifecycleType = 'created' | 'restricted' | 'expired' | 'ended' | 'evicted';
 
-/** A step in the life of a session, as it was heard. */
-export interface Step {
+/** A step in the life of a session, as the feed of the store reported it. */
+export interface LifecycleStep {
   readonly number: number;
   readonly type: LifecycleType | 'lost';
   readonly at: number;
@@ -19,27 +19,27 @@ export interface Step {
   readonly here: boolean;
 }
 
-/** A step as outsiders are told of it. */
+/** A step as it is sent to subscribers and webhooks. */
 export interface LifecycleEvent {
   readonly type: LifecycleType | 'lost';
   readonly at: string;
   readonly reason?: EndReason;
-  /** As it is now, or was at its end; only its id when nothing is left of it. */
+  /** The session as it is now, or was at its end; only its id when the store has forgotten it. */
   readonly session?: SessionView | { readonly id: string };
 }
 
 /**
- * What happens to the sessions of the store, whichever process does it. The last steps are kept for those who were away
- * for a moment; what a session was like is asked for only when somebody is told of it.
+ * The changes of all sessions of the store, whichever process makes them. The last steps are kept for subscribers that
+ * were disconnected for a moment. A session is read only when an event about it is sent.
  */
 export interface Lifecycle {
-  /** Where to go on for whoever heard the event with this id last; from now on without one. */
+  /** The position after the event with this id; the newest one without an id. */
   positionAfter(eventId: string | undefined): number;
-  /** The oldest step after this position; `lost` stands for all that is no longer kept. */
-  next(position: number): Step | undefined;
-  idOf(step: Step): string;
-  told(step: Step): Promise<LifecycleEvent>;
-  onStep(listener: (step: Step) => void): () => void;
+  /** The oldest step after this position; `lost` stands for all steps that are no longer kept. */
+  next(position: number): LifecycleStep | undefined;
+  idOf(step: LifecycleStep): string;
+  describe(step: LifecycleStep): Promise<LifecycleEvent>;
+  onStep(listener: (step: LifecycleStep) => void): () => void;
   close(): void;
 }
 
@@ -48,14 +48,14 @@ export interface LifecycleOptions {
 }
 
 export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleOptions = {}): Lifecycle {
-  // Numbers start anew with each process: an id of another one says so.
-  const run = randomBytes(4).toString('hex');
-  const steps: Step[] = [];
-  const listeners = new Set<(step: Step) => void>();
-  let newest = 0;
+  // Numbers start at 1 in each process, so ids name the process too.
+  const runId = randomBytes(4).toString('hex');
+  const steps: LifecycleStep[] = [];
+  const listeners = new Set<(step: LifecycleStep) => void>();
+  let lastNumber = 0;
 
-  function note(what: Pick<Step, 'type' | 'sessionId' | 'reason' | 'here'>): void {
-    const step: Step = { number: ++newest, at: Date.now(), ...what };
+  function recordStep(what: Pick<LifecycleStep, 'type' | 'sessionId' | 'reason' | 'here'>): void {
+    const step: LifecycleStep = { number: ++lastNumber, at: Date.now(), ...what };
     steps.push(step);
     if (steps.length > kept) steps.shift();
     for (const listener of listeners) listener(step);
@@ -63,37 +63,37 @@ export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleO
 
   const stop = store.watch((change) => {
     const what = stepOf(change);
-    if (what !== undefined) note(what);
+    if (what !== undefined) recordStep(what);
   });
 
   return {
     positionAfter(eventId) {
-      if (eventId === undefined) return newest;
+      if (eventId === undefined) return lastNumber;
       const [ofRun, digits = ''] = eventId.split('-');
       const number = /^\d{1,15}$/.test(digits) ? Number(digits) : -1;
-      // Heard elsewhere, or never said: everything up to here may be missing.
-      return ofRun === run && number >= 0 && number <= newest ? number : -1;
+      // The id is of another process or invalid: everything up to here may be missing.
+      return ofRun === runId && number >= 0 && number <= lastNumber ? number : -1;
     },
 
     next(position) {
-      const oldest = steps[0]?.number ?? newest + 1;
+      const oldest = steps[0]?.number ?? lastNumber + 1;
       if (position + 1 < oldest) {
-        return { ...nothing, number: oldest - 1, at: Date.now() };
+        return { ...lostStep, number: oldest - 1, at: Date.now() };
       }
       return steps[position + 1 - oldest];
     },
 
-    idOf: ({ number }) => `${run}-${number}`,
+    idOf: ({ number }) => `${runId}-${number}`,
 
-    async told({ type, at, sessionId: id, reason }) {
+    async describe({ type, at, sessionId: id, reason }) {
       const event = { type, at: new Date(at).toISOString(), ...(reason === undefined ? {} : { reason }) };
       if (id === undefined) return event;
       const record = await store
         .get(id)
         .then(async (live) => live ?? (await store.remains(id))?.record)
-        // That it happened is worth more than what it happened to.
+        // The event is sent even when the session cannot be read.
         .catch(() => undefined);
-      return { ...event, session: record === undefined ? { id } : viewOf(record) };
+      return { ...event, session: record === undefined ? { id } : sessionViewOf(record) };
     },
 
     onStep(listener) {
@@ -108,16 +108,16 @@ export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleO
   };
 }
 
-/** Resolves when what was done before has most likely been heard of. */
-export async function heardAll(store: SessionStore): Promise<void> {
+/** Resolves when the feed has most likely delivered all earlier changes. */
+export async function feedFlushed(store: SessionStore): Promise<void> {
   await store.ping().catch(() => {});
   await pause(store.capabilities.shared === 'network' ? 100 : 1);
 }
 
-const nothing = { type: 'lost', sessionId: undefined, reason: undefined, here: false } as const;
+const lostStep = { type: 'lost', sessionId: undefined, reason: undefined, here: false } as const;
 
-function stepOf(change: Change): Pick<Step, 'type' | 'sessionId' | 'reason' | 'here'> | undefined {
-  if (change.kind === 'lost') return nothing;
+function stepOf(change: Change): Pick<LifecycleStep, 'type' | 'sessionId' | 'reason' | 'here'> | undefined {
+  if (change.kind === 'lost') return lostStep;
   if (change.kind === 'document') return undefined;
   const { id: sessionId, here } = change;
   if (change.kind === 'created') return { type: 'created', sessionId, reason: undefined, here };

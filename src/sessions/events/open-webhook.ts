@@ -4,24 +4,23 @@ import type { Log } from '../../observability/log/log.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Webhook } from './webhook.ts';
 
-export interface OpenWebhookOptions {
+export interface OpenWebhookParts {
   readonly dataDir: string;
   readonly lifecycle: Lifecycle;
   readonly log: Log;
 }
 
-/** The webhook that the configuration names, if it names one. */
+/** Opens the webhook of the configuration, if it has one. */
 export async function openWebhook(
   settings: Config['events']['webhook'],
-  { dataDir, lifecycle, log }: OpenWebhookOptions,
+  { dataDir, lifecycle, log }: OpenWebhookParts,
 ): Promise<Webhook | undefined> {
   if (settings === undefined) return undefined;
-  const [{ openWaitingEvents }, { createWebhook }, { openWebhookKey }] = await Promise.all([
-    import('./waiting-events.ts'),
+  const [{ openWebhookQueue }, { createWebhook, openWebhookKey }] = await Promise.all([
+    import('./webhook-queue.ts'),
     import('./webhook.ts'),
-    import('./webhook-secret.ts'),
   ]);
   const key = await openWebhookKey(join(dataDir, 'webhook-secret'), settings.secretFile);
-  const waiting = openWaitingEvents(join(dataDir, 'webhook'), log);
-  return createWebhook({ url: settings.url, key, lifecycle, log, waiting });
+  const queue = openWebhookQueue(join(dataDir, 'webhook'), log);
+  return createWebhook({ url: settings.url, key, lifecycle, log, queue });
 }

@@ -1,14 +1,13 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
 import type { JsonValue } from '../../stores/record.ts';
-import type { SessionState, StateKey } from '../../stores/state.ts';
+import type { SessionStateStore, StateKey } from '../../stores/state.ts';
 import type { Gone, StateLimits } from '../../stores/store.ts';
-import { goneBecause } from '../gone-because.ts';
-import { assertShallow } from './assert-shallow.ts';
-import { notFound, type Reach } from './reach.ts';
-import { sessionArgument } from './shown-session.ts';
-import { type Tool, type ToolCaller, tool } from './tool.ts';
+import { sessionGoneError } from '../session.ts';
+import { type SessionReach, sessionNotFoundError } from './reach.ts';
+import { defineTool, sessionArgument, type Tool, type ToolCaller } from './tool.ts';
 
+const maxDepth = 128;
 const key = z.string().min(1).max(256).describe('At most 256 bytes.');
 const version = z.number().int();
 const expectedVersion = z
@@ -18,12 +17,12 @@ const expectedVersion = z
   .optional()
   .describe('Only when the entry has this version; 0 means that there must be none.');
 const expiresAt = z.string().nullable().describe('ISO 8601; null when it lasts as long as the session.');
-const most = 1000;
+const maxKeys = 1000;
 
-/** What the calls of a session keep for the next ones. */
-export function stateTools(reach: Reach, state: SessionState): readonly Tool[] {
+/** The tools by which the calls of a session keep state for later calls. */
+export function stateTools(reach: SessionReach, state: SessionStateStore): readonly Tool[] {
   return [
-    tool({
+    defineTool({
       name: 'session_state_get',
       title: 'Read state of a session',
       description:
@@ -35,10 +34,10 @@ export function stateTools(reach: Reach, state: SessionState): readonly Tool[] {
         const { id } = await reach.find(args.session, caller);
         const entry = await state.get(id, args.key);
         if (entry === undefined) return { key: args.key, found: false, value: null, version: 0, expiresAt: null };
-        return { key: args.key, found: true, value: entry.value, ...datesOf(entry) };
+        return { key: args.key, found: true, value: entry.value, ...versionOf(entry) };
       },
     }),
-    tool({
+    defineTool({
       name: 'session_state_set',
       title: 'Keep state in a session',
       description:
@@ -60,19 +59,19 @@ export function stateTools(reach: Reach, state: SessionState): readonly Tool[] {
       output: z.strictObject({ key: z.string(), version }),
       async run(args, caller) {
         if (args.value === undefined) throw new AmbitError('REQUEST_INVALID', { what: 'The value is missing.' });
-        assertShallow(args.value);
+        assertDepth(args.value);
         const { id } = await reach.find(args.session, caller);
         const written = await state.set(id, args.key, args.value as JsonValue, {
           ...(args.expectedVersion === undefined ? {} : { expectedVersion: args.expectedVersion }),
           ...(args.ttlSeconds === undefined ? {} : { ttlMs: args.ttlSeconds * 1000 }),
         });
         if (written.outcome === 'written') return { key: args.key, version: written.version };
-        if (written.outcome === 'conflict') throw conflict(written.version, args.expectedVersion);
-        if (written.outcome === 'full') throw full(written.limit);
-        throw gone(written, id, caller);
+        if (written.outcome === 'conflict') throw conflictError(written.version, args.expectedVersion);
+        if (written.outcome === 'full') throw stateFullError(written.limit);
+        throw stateGoneError(written, id, caller);
       },
     }),
-    tool({
+    defineTool({
       name: 'session_state_list',
       title: 'Keys of a session’s state',
       description: 'The keys under which the session keeps values, in order, with their versions; not the values.',
@@ -81,7 +80,7 @@ export function stateTools(reach: Reach, state: SessionState): readonly Tool[] {
         session: sessionArgument,
         prefix: z.string().max(256).optional().describe('Only keys that begin so.'),
         cursor: z.string().min(1).max(256).optional().describe('"next" of the page before.'),
-        limit: z.number().int().min(1).max(most).optional().describe('At most this many; 100 unless told.'),
+        limit: z.number().int().min(1).max(maxKeys).optional().describe('At most this many; 100 unless told.'),
       }),
       output: z.strictObject({
         keys: z.array(z.strictObject({ key: z.string(), version, bytes: z.number().int(), expiresAt })),
@@ -94,10 +93,10 @@ export function stateTools(reach: Reach, state: SessionState): readonly Tool[] {
           ...(cursor === undefined ? {} : { after: cursor }),
           ...(limit === undefined ? {} : { limit }),
         });
-        return { keys: keys.map((each) => ({ key: each.key, bytes: each.bytes, ...datesOf(each) })), next };
+        return { keys: keys.map((each) => ({ key: each.key, bytes: each.bytes, ...versionOf(each) })), next };
       },
     }),
-    tool({
+    defineTool({
       name: 'session_state_delete',
       title: 'Forget state of a session',
       description: 'Deletes what is kept under a key of the session. "deleted" is false when there was nothing.',
@@ -110,39 +109,50 @@ export function stateTools(reach: Reach, state: SessionState): readonly Tool[] {
         const deleted = await state.delete(id, args.key, expected === undefined ? {} : { expectedVersion: expected });
         if (deleted.outcome === 'deleted') return { key: args.key, deleted: true };
         if (deleted.outcome === 'absent') return { key: args.key, deleted: false };
-        if (deleted.outcome === 'conflict') throw conflict(deleted.version, expected);
-        throw gone(deleted, id, caller);
+        if (deleted.outcome === 'conflict') throw conflictError(deleted.version, expected);
+        throw stateGoneError(deleted, id, caller);
       },
     }),
   ];
 }
 
-function datesOf({ version: number, expiresAt: at }: StateKey) {
+function versionOf({ version: number, expiresAt: at }: StateKey) {
   return { version: number, expiresAt: at === null ? null : new Date(at).toISOString() };
 }
 
-function conflict(found: number, expected: number | undefined): AmbitError {
+function conflictError(found: number, expected: number | undefined): AmbitError {
   const there = found === 0 ? 'nothing is kept under that key' : `the entry has version ${found}`;
   return new AmbitError('STATE_CONFLICT', { what: `Version ${expected} was expected, but ${there}.` });
 }
 
-const words: Readonly<Record<keyof StateLimits, string>> = {
+const fullReasons: Readonly<Record<keyof StateLimits, string>> = {
   valueBytes: 'The value is larger than an entry may be.',
   keys: 'The session already has as many keys as it may have.',
   totalBytes: 'The state of the session would be larger than allowed.',
 };
-const remedies: Readonly<Record<keyof StateLimits, string>> = {
+const fullRemedies: Readonly<Record<keyof StateLimits, string>> = {
   valueBytes: 'Keep a smaller value, or part it among several keys.',
   keys: 'Delete keys that are no longer needed with session_state_delete, or give them a ttlSeconds.',
   totalBytes: 'Delete what is no longer needed with session_state_delete, or keep smaller values.',
 };
 
-function full(limit: keyof StateLimits): AmbitError {
-  return new AmbitError('STATE_FULL', { what: words[limit], hint: remedies[limit] });
+function stateFullError(limit: keyof StateLimits): AmbitError {
+  return new AmbitError('STATE_FULL', { what: fullReasons[limit], hint: fullRemedies[limit] });
 }
 
-/** The caller may know why its own session is gone; any other is simply not there. */
-function gone(how: Gone, id: string, { session }: ToolCaller): AmbitError {
-  if (id !== session.id || how.outcome === 'missing') return notFound();
-  return goneBecause(how.outcome === 'expired' ? 'expired' : how.reason);
+/** The caller may know why its own session is gone, but not why another one is. */
+function stateGoneError(how: Gone, id: string, { session }: ToolCaller): AmbitError {
+  if (id !== session.id || how.outcome === 'missing') return sessionNotFoundError();
+  return sessionGoneError(how.outcome === 'expired' ? 'expired' : how.reason);
+}
+
+/** Refuses deeper values: serialising them could overflow the stack. */
+function assertDepth(value: unknown): void {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maxDepth) {
+      throw new AmbitError('REQUEST_INVALID', { what: `The value is nested more than ${maxDepth} levels deep.` });
+    }
+    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? Object.values(each) : []));
+  }
 }

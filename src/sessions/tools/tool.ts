@@ -1,17 +1,29 @@
 import * as z from 'zod';
+import { AmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
 import type { Session } from '../session.ts';
-import { readArguments } from './read-arguments.ts';
 
-/** Who calls: the session the call belongs to, and what was proven to get there. */
+const maxReasonLength = 300;
+const maxIssues = 5;
+
+/** The argument that every tool has. */
+export const sessionArgument = z
+  .string()
+  .min(1)
+  .optional()
+  .describe(
+    'The session: its id, a unique name or prefix of the id, or "current" (the default) for the one of this call.',
+  );
+
+/** The caller of a tool: the session of the call, and the principal that was authenticated. */
 export interface ToolCaller {
   readonly session: Session;
   readonly principal: Principal;
-  /** Of the request, where there is one. */
+  /** The correlation id of the request, where there is one. */
   readonly correlationId?: string | undefined;
 }
 
-/** What `tools/list` says of a tool. */
+/** A tool as `tools/list` describes it. */
 export interface ToolDefinition {
   readonly name: string;
   readonly title: string;
@@ -28,7 +40,7 @@ export interface ToolAnnotations {
   readonly openWorldHint: boolean;
 }
 
-export type Structured = { readonly [key: string]: unknown };
+export type StructuredContent = { readonly [key: string]: unknown };
 
 export interface TextBlock {
   readonly type: 'text';
@@ -37,49 +49,49 @@ export interface TextBlock {
 
 export interface ImageBlock {
   readonly type: 'image';
-  /** In base64. */
+  /** Base64. */
   readonly data: string;
   readonly mimeType: string;
 }
 
-/** What the model reads or looks at; a text comes first. */
-export type Blocks = readonly [TextBlock, ...(TextBlock | ImageBlock)[]];
+/** The content that the model reads. The first block is a text. */
+export type ContentBlocks = readonly [TextBlock, ...(TextBlock | ImageBlock)[]];
 
 export interface ToolAnswer {
-  readonly structured: Structured;
-  readonly blocks: Blocks;
+  readonly structured: StructuredContent;
+  readonly blocks: ContentBlocks;
 }
 
 export interface Tool {
   readonly definition: ToolDefinition;
-  /** Reads the arguments, whatever they are, and throws what stands against the call. */
+  /** Checks the arguments and runs the tool. */
   run(args: unknown, caller: ToolCaller): Promise<ToolAnswer>;
 }
 
-const read = Symbol('what is read');
+const blocksKey = Symbol('what is read');
 
-/** Data with blocks of its own for the model; data alone is read as its JSON. */
-export interface Shown<T> {
+/** An answer with content blocks of its own. Without them, the model reads its JSON. */
+export interface AnswerWithBlocks<T> {
   readonly structured: T;
-  readonly [read]: Blocks;
+  readonly [blocksKey]: ContentBlocks;
 }
 
-export function shown<T>(structured: T, ...blocks: Blocks): Shown<T> {
-  return { structured, [read]: blocks };
+export function withBlocks<T>(structured: T, ...blocks: ContentBlocks): AnswerWithBlocks<T> {
+  return { structured, [blocksKey]: blocks };
 }
 
-export interface ToolPlan<In extends z.ZodObject, Out extends z.ZodObject> {
+export interface ToolOptions<In extends z.ZodObject, Out extends z.ZodObject> {
   readonly name: string;
   readonly title: string;
   readonly description: string;
   readonly input: In;
   readonly output: Out;
   readonly effect: 'reads' | 'writes' | 'destroys';
-  run(args: z.output<In>, caller: ToolCaller): Promise<z.input<Out> | Shown<z.input<Out>>>;
+  run(args: z.output<In>, caller: ToolCaller): Promise<z.input<Out> | AnswerWithBlocks<z.input<Out>>>;
 }
 
-/** A tool, its schemas derived once, when somebody asks: most starts of Ambit end before anyone does. */
-export function tool<In extends z.ZodObject, Out extends z.ZodObject>(plan: ToolPlan<In, Out>): Tool {
+/** Defines a tool. Its JSON schemas are derived on first use, since most processes never need them. */
+export function defineTool<In extends z.ZodObject, Out extends z.ZodObject>(plan: ToolOptions<In, Out>): Tool {
   const { name, title, description, input, output, effect } = plan;
   let inputSchema: ToolDefinition['inputSchema'] | undefined;
   let outputSchema: ToolDefinition['outputSchema'] | undefined;
@@ -89,40 +101,56 @@ export function tool<In extends z.ZodObject, Out extends z.ZodObject>(plan: Tool
       title,
       description,
       get inputSchema() {
-        inputSchema ??= schemaOf(input, 'input');
+        inputSchema ??= createJsonSchema(input, 'input');
         return inputSchema;
       },
       get outputSchema() {
-        outputSchema ??= schemaOf(output, 'output');
+        outputSchema ??= createJsonSchema(output, 'output');
         return outputSchema;
       },
       annotations: {
         readOnlyHint: effect === 'reads',
         destructiveHint: effect === 'destroys',
-        // A write has another version each time, and what is ended cannot be ended again.
+        // A write makes another version each time, and an ended session cannot be ended again.
         idempotentHint: effect === 'reads',
         openWorldHint: false,
       },
     },
-    run: async (args, caller) => answerOf(await plan.run(readArguments(input, args), caller)),
+    run: async (args, caller) => createAnswer(await plan.run(parseArguments(input, args), caller)),
   };
 }
 
-function answerOf(answer: Structured | Shown<Structured>): ToolAnswer {
-  if (isShown(answer)) return { structured: answer.structured, blocks: answer[read] };
+function createAnswer(answer: StructuredContent | AnswerWithBlocks<StructuredContent>): ToolAnswer {
+  if (hasBlocks(answer)) return { structured: answer.structured, blocks: answer[blocksKey] };
   return { structured: answer, blocks: [{ type: 'text', text: JSON.stringify(answer) }] };
 }
 
-function isShown(answer: Structured | Shown<Structured>): answer is Shown<Structured> {
-  return read in answer;
+function hasBlocks(
+  answer: StructuredContent | AnswerWithBlocks<StructuredContent>,
+): answer is AnswerWithBlocks<StructuredContent> {
+  return blocksKey in answer;
 }
 
-function schemaOf(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['inputSchema'] {
-  // Strict validators refuse formats that they do not know.
+function createJsonSchema(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['inputSchema'] {
+  // Strict validators refuse unknown formats.
   const withoutFormat = ({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }) => {
     if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
     delete jsonSchema.format;
   };
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, override: withoutFormat });
   return { ...rest, type: 'object' };
+}
+
+/** Parses the arguments by the schema. The error says in words what the model has to correct. */
+function parseArguments<S extends z.ZodType>(schema: S, args: unknown): z.output<S> {
+  const read = schema.safeParse(args ?? {});
+  if (read.success) return read.data;
+  const words = read.error.issues
+    .slice(0, maxIssues)
+    .map(({ path, message }) => (path.length === 0 ? message : `"${path.join('.')}": ${message}`))
+    .join('; ');
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The arguments do not fit: ${words.slice(0, maxReasonLength)}.`,
+    hint: 'Correct them as the schema of the tool says.',
+  });
 }

@@ -1,23 +1,23 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { refusedResult } from '../../protocol/compose.ts';
-import type { Blocks, Structured, Tool, ToolCaller, ToolDefinition } from './tool.ts';
+import { createRefusalResult } from '../../protocol/compose-message.ts';
+import type { ContentBlocks, StructuredContent, Tool, ToolCaller, ToolDefinition } from './tool.ts';
 
 /** The result of `tools/call`. */
 export interface ToolResult {
-  readonly content: Blocks;
-  readonly structuredContent?: Structured;
+  readonly content: ContentBlocks;
+  readonly structuredContent?: StructuredContent;
   readonly isError?: true;
   readonly _meta?: { readonly [key: string]: unknown };
   readonly [key: string]: unknown;
 }
 
-/** Tools that Ambit itself offers, over plain data: whoever brings a call from a wire, brings it here. */
+/** The tools that Ambit itself offers, on plain data and independent of the transport. */
 export interface Toolset {
   list(): readonly ToolDefinition[];
   has(name: string): boolean;
-  /** Throws an AmbitError where `call` answers with a refusal. */
+  /** Runs a tool; throws an AmbitError where `call` returns a refusal. */
   run(name: string, args: unknown, caller: ToolCaller): Promise<ToolResult>;
-  /** Never throws: a refusal is a result that the model reads. */
+  /** Runs a tool and never throws: a refusal is a result that the model reads. */
   call(name: string, args: unknown, caller: ToolCaller): Promise<ToolResult>;
 }
 
@@ -45,7 +45,7 @@ export function createToolset(tools: readonly Tool[]): Toolset {
       try {
         return await run(name, args, caller);
       } catch (error) {
-        return refusedResult(isAmbitError(error) ? error : new AmbitError('INTERNAL', { cause: error }));
+        return createRefusalResult(isAmbitError(error) ? error : new AmbitError('INTERNAL', { cause: error }));
       }
     },
   };

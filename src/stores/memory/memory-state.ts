@@ -1,16 +1,16 @@
-import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../checks.ts';
-import { mostMarks, pageOfKeys, type SessionMarks, type SessionState } from '../state.ts';
+import { checkKey, checkMark, checkStateList, countEntryBytes, isConflict, readStateValue } from '../checks.ts';
+import { cutKeyPage, maxMarks, type SessionMarks, type SessionStateStore } from '../state.ts';
 import type { Gone, StateLimits } from '../store.ts';
-import type { HeldEntry, HeldSession } from './held-session.ts';
+import type { MemorySession, MemoryStateEntry } from './memory-sessions.ts';
 
-export interface LiveSessions {
-  /** A live session, or why there is none. */
-  reach(id: string): HeldSession | Gone;
+interface LiveSessionLookup {
+  /** Finds a live session, or the reason why there is none. */
+  findLive(id: string): MemorySession | Gone;
   now(): number;
 }
 
-export function memoryState(sessions: LiveSessions, limits: StateLimits): SessionState {
-  function entries(held: HeldSession): Map<string, HeldEntry> {
+export function createMemoryState(sessions: LiveSessionLookup, limits: StateLimits): SessionStateStore {
+  function readFreshEntries(held: MemorySession): Map<string, MemoryStateEntry> {
     const now = sessions.now();
     for (const [key, entry] of held.state) {
       if (entry.expiresAt !== null && now >= entry.expiresAt) held.state.delete(key);
@@ -21,8 +21,8 @@ export function memoryState(sessions: LiveSessions, limits: StateLimits): Sessio
   return {
     async get(id, key) {
       checkKey(id, key);
-      const held = sessions.reach(id);
-      const entry = 'outcome' in held ? undefined : entries(held).get(key);
+      const held = sessions.findLive(id);
+      const entry = 'outcome' in held ? undefined : readFreshEntries(held).get(key);
       if (entry === undefined) return undefined;
       const { text, version, bytes, expiresAt } = entry;
       return { key, value: JSON.parse(text), version, bytes, expiresAt };
@@ -30,18 +30,16 @@ export function memoryState(sessions: LiveSessions, limits: StateLimits): Sessio
 
     async set(id, key, value, options = {}) {
       checkKey(id, key);
-      const read = readValue(value, options, limits);
-      const held = sessions.reach(id);
+      const read = readStateValue(value, options, limits);
+      const held = sessions.findLive(id);
       if ('outcome' in held) return held;
-      const all = entries(held);
+      const all = readFreshEntries(held);
       const before = all.get(key);
       const version = before?.version ?? 0;
-      if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
-        return { outcome: 'conflict', version };
-      }
+      if (isConflict(options, version)) return { outcome: 'conflict', version };
       if ('limit' in read) return { outcome: 'full', limit: read.limit };
       if (before === undefined && all.size >= limits.keys) return { outcome: 'full', limit: 'keys' };
-      const bytes = entryBytes(key, read.text);
+      const bytes = countEntryBytes(key, read.text);
       let total = bytes - (before?.bytes ?? 0);
       for (const entry of all.values()) total += entry.bytes;
       if (total > limits.totalBytes) return { outcome: 'full', limit: 'totalBytes' };
@@ -53,50 +51,48 @@ export function memoryState(sessions: LiveSessions, limits: StateLimits): Sessio
 
     async list(id, options = {}) {
       checkStateList(id, options);
-      const held = sessions.reach(id);
+      const held = sessions.findLive(id);
       if ('outcome' in held) return { keys: [], next: null };
-      const keys = [...entries(held)].map(([key, { version, bytes, expiresAt }]) => ({
+      const keys = [...readFreshEntries(held)].map(([key, { version, bytes, expiresAt }]) => ({
         key,
         version,
         bytes,
         expiresAt,
       }));
-      return pageOfKeys(keys, options);
+      return cutKeyPage(keys, options);
     },
 
     async delete(id, key, options = {}) {
       checkKey(id, key);
-      const held = sessions.reach(id);
+      const held = sessions.findLive(id);
       if ('outcome' in held) return held;
-      const version = entries(held).get(key)?.version ?? 0;
-      if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
-        return { outcome: 'conflict', version };
-      }
+      const version = readFreshEntries(held).get(key)?.version ?? 0;
+      if (isConflict(options, version)) return { outcome: 'conflict', version };
       return { outcome: held.state.delete(key) ? 'deleted' : 'absent' };
     },
   };
 }
 
-export function memoryMarks(sessions: LiveSessions): SessionMarks {
+export function createMemoryMarks(sessions: LiveSessionLookup): SessionMarks {
   return {
     async put(id, key, value = '') {
       checkMark(id, key, value);
-      const held = sessions.reach(id);
+      const held = sessions.findLive(id);
       if ('outcome' in held) return held;
       const present = held.marks.get(key);
       if (present !== undefined) return { outcome: 'present', value: present };
-      if (held.marks.size >= mostMarks) return { outcome: 'full' };
+      if (held.marks.size >= maxMarks) return { outcome: 'full' };
       held.marks.set(key, value);
       return { outcome: 'put' };
     },
     async get(id, key) {
       checkKey(id, key);
-      const held = sessions.reach(id);
+      const held = sessions.findLive(id);
       return 'outcome' in held ? undefined : held.marks.get(key);
     },
     async delete(id, key) {
       checkKey(id, key);
-      const held = sessions.reach(id);
+      const held = sessions.findLive(id);
       return 'outcome' in held ? false : held.marks.delete(key);
     },
   };

@@ -5,43 +5,40 @@ import {
   checkId,
   checkLease,
   checkNew,
-  pageAfter,
-  readPage,
+  readCursor,
+  writeCursor,
 } from '../checks.ts';
 import { defaultDocumentLimits } from '../documents.ts';
-import { everySecond } from '../every-second.ts';
-import { createFeed } from '../feed.ts';
-import { nextLease } from '../next-lease.ts';
-import type { Counters } from '../quota.ts';
-import { bodyOf, changed, isRestricted } from '../record.ts';
-import { bestMatches, isReference } from '../references.ts';
-import { refusingWhenClosed } from '../refusing-when-closed.ts';
+import { createChangeFeed } from '../feed.ts';
+import { type Counters, createLeaseId } from '../quota.ts';
+import { applyChange, isRestricted, toBody } from '../record.ts';
+import { bestMatches, isReference } from '../session-references.ts';
 import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
-import { goneAt, recordOf, setIdle, underWay } from './held-session.ts';
-import { admitHeld, type Ledger, settleHeld } from './memory-admit.ts';
-import { memoryDocuments } from './memory-documents.ts';
-import { createMemorySessions } from './memory-sessions.ts';
-import { memoryMarks, memoryState } from './memory-state.ts';
+import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
+import { admitCall, type Ledger, settleLease } from './memory-admission.ts';
+import { createMemoryDocuments } from './memory-documents.ts';
+import { countUnderWay, createMemorySessions, findGone, toRecord, updateIdleAt } from './memory-sessions.ts';
+import { createMemoryMarks, createMemoryState } from './memory-state.ts';
 
-/** Sessions that end with the process. */
+/** Opens a store whose sessions end with the process. */
 export function openMemoryStore(options: StoreOptions = {}): SessionStore {
   const now = options.now ?? Date.now;
-  const feed = createFeed();
+  const feed = createChangeFeed();
   const sessions = createMemorySessions(now, feed);
   const counters = new Map<string, Counters>();
-  const ledger: Ledger = { counters, sessionsOf: sessions.siblings };
-  const reached = { reach: sessions.reach, now };
+  const ledger: Ledger = { counters, sessionsOf: sessions.listOwned };
+  const lookup = { findLive: sessions.findLive, now };
 
-  function sweep(): number {
+  function sweepAll(): number {
     const at = now();
     const today = Math.floor(at / 86_400_000);
     for (const [name, { day, paceUs }] of counters) if (day < today && paceUs < at * 1000) counters.delete(name);
     return sessions.sweep();
   }
 
-  const stop = options.now === undefined ? everySecond(async () => sweep()) : () => {};
+  const stop = options.now === undefined ? runEverySecond(async () => sweepAll()) : () => {};
 
-  return refusingWhenClosed({
+  return refuseWhenClosed({
     kind: 'memory',
     capabilities: { durable: 'no', shared: 'process', whenFull: 'evict' },
 
@@ -52,101 +49,101 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
 
     async get(id) {
       checkId(id);
-      const held = sessions.reach(id);
-      return 'outcome' in held ? undefined : recordOf(held);
+      const live = sessions.findLive(id);
+      return 'outcome' in live ? undefined : toRecord(live);
     },
 
     async remains(id) {
       checkId(id);
-      const held = sessions.any(id);
-      const gone = goneAt(held, now());
-      if (held === undefined || gone === undefined || gone.outcome === 'missing') return undefined;
-      return { record: recordOf(held), reason: gone.outcome === 'ended' ? gone.reason : 'expired' };
+      const live = sessions.find(id);
+      const gone = findGone(live, now());
+      if (live === undefined || gone === undefined || gone.outcome === 'missing') return undefined;
+      return { record: toRecord(live), reason: gone.outcome === 'ended' ? gone.reason : 'expired' };
     },
 
     async update(id, expectedVersion, change) {
       checkId(id);
       checkChange(expectedVersion, change);
-      const held = sessions.reach(id);
-      if ('outcome' in held) return held;
-      const record = recordOf(held);
+      const live = sessions.findLive(id);
+      if ('outcome' in live) return live;
+      const record = toRecord(live);
       if (record.version !== expectedVersion) return { outcome: 'stale', record };
-      const next = changed(record, change);
-      held.body = JSON.stringify(bodyOf(next));
-      held.version = next.version;
-      held.ttlSeconds = next.ttlSeconds;
-      held.endsAt = next.endsAt;
-      for (const lease of held.leases.values()) lease.until = Math.min(lease.until, next.endsAt);
-      setIdle(held, now());
-      feed.tell({ kind: 'changed', id, version: next.version, restricted: isRestricted(record, next), here: true });
-      return { outcome: 'updated', record: recordOf(held) };
+      const next = applyChange(record, change);
+      live.body = JSON.stringify(toBody(next));
+      live.version = next.version;
+      live.ttlSeconds = next.ttlSeconds;
+      live.endsAt = next.endsAt;
+      for (const lease of live.leases.values()) lease.until = Math.min(lease.until, next.endsAt);
+      updateIdleAt(live, now());
+      feed.publish({ kind: 'changed', id, version: next.version, restricted: isRestricted(record, next), here: true });
+      return { outcome: 'updated', record: toRecord(live) };
     },
 
     async end(id, reason = 'ended') {
       checkId(id);
-      const held = sessions.reach(id);
-      if ('outcome' in held) return false;
-      sessions.bury(held, reason);
+      const live = sessions.findLive(id);
+      if ('outcome' in live) return false;
+      sessions.remove(live, reason);
       return true;
     },
 
     async list(filter = {}, page = {}) {
       checkFilter(filter);
-      const { at, id, limit } = readPage(page);
+      const { at, id, limit } = readCursor(page);
       const rest = sessions
-        .of(filter)
-        .filter((held) => held.createdAt > at || (held.createdAt === at && held.id > id))
+        .list(filter)
+        .filter((live) => live.createdAt > at || (live.createdAt === at && live.id > id))
         .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
-      const shown = rest.slice(0, limit);
-      const last = shown.at(-1);
-      const next = rest.length > limit && last !== undefined ? pageAfter(last) : null;
-      return { sessions: shown.map(recordOf), next };
+      const listed = rest.slice(0, limit);
+      const last = listed.at(-1);
+      const next = rest.length > limit && last !== undefined ? writeCursor(last) : null;
+      return { sessions: listed.map(toRecord), next };
     },
 
     async find(reference, filter = {}) {
       checkFilter(filter);
       if (!isReference(reference)) return [];
-      return bestMatches(sessions.of(filter), reference).map(recordOf);
+      return bestMatches(sessions.list(filter), reference).map(toRecord);
     },
 
     async admit(request) {
       checkAdmission(request);
-      const held = sessions.reach(request.id);
-      if ('outcome' in held) return held;
-      return admitHeld(held, request, ledger, nextLease(), now());
+      const live = sessions.findLive(request.id);
+      if ('outcome' in live) return live;
+      return admitCall(live, request, ledger, createLeaseId(), now());
     },
 
     async renew(id, lease, holdMs, spent = {}) {
       checkLease(id, lease, spent, holdMs);
-      const held = sessions.reach(id);
-      const place = 'outcome' in held ? undefined : held.leases.get(lease);
-      if ('outcome' in held || place === undefined || place.until <= now()) return false;
-      place.until = Math.min(now() + holdMs, held.endsAt);
-      settleHeld(held, place, spent, ledger, now());
+      const live = sessions.findLive(id);
+      const held = 'outcome' in live ? undefined : live.leases.get(lease);
+      if ('outcome' in live || held === undefined || held.until <= now()) return false;
+      held.until = Math.min(now() + holdMs, live.endsAt);
+      settleLease(live, held, spent, ledger, now());
       return true;
     },
 
     async release(id, lease, spent = {}) {
       checkLease(id, lease, spent);
-      const held = sessions.reach(id);
-      const place = 'outcome' in held ? undefined : held.leases.get(lease);
-      if ('outcome' in held || place === undefined || place.until <= now()) return;
-      held.leases.delete(lease);
-      settleHeld(held, place, spent, ledger, now());
+      const live = sessions.findLive(id);
+      const held = 'outcome' in live ? undefined : live.leases.get(lease);
+      if ('outcome' in live || held === undefined || held.until <= now()) return;
+      live.leases.delete(lease);
+      settleLease(live, held, spent, ledger, now());
     },
 
     async usage(id) {
       checkId(id);
-      const held = sessions.reach(id);
-      if ('outcome' in held) return undefined;
-      return { calls: held.counters.calls, bytes: held.counters.bytes, underWay: underWay(held, now()) };
+      const live = sessions.findLive(id);
+      if ('outcome' in live) return undefined;
+      return { calls: live.counters.calls, bytes: live.counters.bytes, underWay: countUnderWay(live, now()) };
     },
 
-    state: memoryState(reached, { ...defaultStateLimits, ...options.stateLimits }),
-    marks: memoryMarks(reached),
-    documents: memoryDocuments({ ...defaultDocumentLimits, ...options.documentLimits }, feed),
+    state: createMemoryState(lookup, { ...defaultStateLimits, ...options.stateLimits }),
+    marks: createMemoryMarks(lookup),
+    documents: createMemoryDocuments({ ...defaultDocumentLimits, ...options.documentLimits }, feed),
     watch: feed.watch,
-    sweep: async () => sweep(),
+    sweep: async () => sweepAll(),
     ping: async () => {},
     async close() {
       stop();

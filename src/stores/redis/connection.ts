@@ -1,40 +1,46 @@
 import { createHash } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { isAmbitError } from '../../errors.ts';
-import { within } from '../../lib/async/within.ts';
-import { closedStore, unavailable } from '../unavailable.ts';
-import { prelude } from './scripts/prelude.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
+import type { EndReason, RecordBody, SessionRecord } from '../record.ts';
+import type { Gone } from '../store.ts';
+import { closedStoreError, unavailableError } from '../store-lifecycle.ts';
+import { scriptPrelude } from './script-prelude.ts';
 
-export type Reply = string | number | null | Reply[];
+type RedisReply = string | number | null | RedisReply[];
 
-export interface Script {
+interface RedisScript {
   readonly text: string;
   readonly sha: string;
 }
 
 export interface RedisConnection {
-  run(script: Script, ...values: (string | number)[]): Promise<Reply>;
+  run(script: RedisScript, ...values: (string | number)[]): Promise<RedisReply>;
   ping(): Promise<void>;
   close(): Promise<void>;
 }
 
-export interface ConnectionOptions {
+export interface RedisConnectionOptions {
   readonly url: string;
   readonly prefix: string;
   readonly patienceMs: number;
   readonly now: (() => number) | undefined;
 }
 
-export function script(body: string): Script {
-  const text = `${prelude}\n${body}`;
+export const toList = (reply: RedisReply | undefined): RedisReply[] => (Array.isArray(reply) ? reply : []);
+
+const endReasons: ReadonlySet<unknown> = new Set<EndReason>(['ended', 'evicted', 'revoked', 'closed']);
+
+export function prepareScript(body: string): RedisScript {
+  const text = `${scriptPrelude}\n${body}`;
   return { text, sha: createHash('sha1').update(text).digest('hex') };
 }
 
 /**
- * A client that never keeps a command for later: what cannot be sent now, or is under way when the connection breaks,
- * fails. It connects again by itself, for as long as it takes.
+ * Creates a client that never queues a command: one that cannot be sent, or is under way when the connection breaks,
+ * fails. The client reconnects by itself without end.
  */
-export async function createClient(options: ConnectionOptions): Promise<Redis> {
+export async function createClient(options: RedisConnectionOptions): Promise<Redis> {
   const { Redis } = await import('ioredis');
   const client = new Redis(options.url, {
     lazyConnect: true,
@@ -43,36 +49,36 @@ export async function createClient(options: ConnectionOptions): Promise<Redis> {
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
     connectTimeout: options.patienceMs,
-    // After a failover the old master only reads; the new one is found by connecting again.
+    // After a failover the old master is read-only; reconnecting finds the new one.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
     retryStrategy: (attempt) => Math.min(20 * 2 ** Math.min(attempt, 10), 500),
   });
-  // Each command says by itself that it failed.
+  // Each command reports its own failure.
   client.on('error', () => {});
   return client;
 }
 
-/** Waits until all is there, but not for a server that refuses, and no longer than the patience lasts. */
-export async function firstContact(clients: readonly Redis[], more: Promise<void>, patienceMs: number): Promise<void> {
+/** Waits until all clients are ready, but not for a server that refuses, and no longer than `patienceMs`. */
+export async function awaitReady(clients: readonly Redis[], more: Promise<void>, patienceMs: number): Promise<void> {
   const ready = clients.map((client) => new Promise<void>((resolve) => void client.once('ready', () => resolve())));
   const connected = Promise.all(clients.map((client) => client.connect())).then(
     async () => void (await Promise.all([...ready, more])),
     () => {},
   );
-  await within(connected, patienceMs).catch(() => {});
+  await withTimeout(connected, patienceMs).catch(() => {});
 }
 
-export function connectionOf(client: Redis, options: ConnectionOptions): RedisConnection {
+export function createConnection(client: Redis, options: RedisConnectionOptions): RedisConnection {
   const { prefix, patienceMs, now } = options;
   const underWay = new Set<Promise<unknown>>();
   let closed = false;
 
-  async function bounded<T>(work: Promise<T>): Promise<T> {
+  async function runWithTimeout<T>(work: Promise<T>): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        reject(unavailable('The session store did not answer in time.'));
-        // What is still on its way there must not arrive when nobody waits for it any more.
+        reject(unavailableError('The session store did not answer in time.'));
+        // A command that is still on its way must not take effect when nobody waits for it any more.
         if (!closed) client.disconnect(true);
       }, patienceMs);
     });
@@ -81,29 +87,29 @@ export function connectionOf(client: Redis, options: ConnectionOptions): RedisCo
     try {
       return await Promise.race([work, late]);
     } catch (error) {
-      throw isAmbitError(error) ? error : unavailable(inWords(error));
+      throw isAmbitError(error) ? error : unavailableError(describeError(error));
     } finally {
       clearTimeout(timer);
       underWay.delete(work);
     }
   }
 
-  async function evaluate({ text, sha }: Script, values: readonly (string | number)[]): Promise<Reply> {
+  async function evaluate({ text, sha }: RedisScript, values: readonly (string | number)[]): Promise<RedisReply> {
     const time = now === undefined ? '' : now();
     try {
-      return (await client.evalsha(sha, 1, prefix, time, ...values)) as Reply;
+      return (await client.evalsha(sha, 1, prefix, time, ...values)) as RedisReply;
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return (await client.eval(text, 1, prefix, time, ...values)) as Reply;
+      return (await client.eval(text, 1, prefix, time, ...values)) as RedisReply;
     }
   }
 
   return {
     run: async (which, ...values) => {
-      if (closed) throw closedStore();
-      return bounded(evaluate(which, values));
+      if (closed) throw closedStoreError();
+      return runWithTimeout(evaluate(which, values));
     },
-    ping: async () => void (await bounded(client.ping())),
+    ping: async () => void (await runWithTimeout(client.ping())),
     async close() {
       await Promise.allSettled([...underWay]);
       closed = true;
@@ -112,9 +118,28 @@ export function connectionOf(client: Redis, options: ConnectionOptions): RedisCo
   };
 }
 
-/** Its own words only as far as they are a code: the rest may hold an address with a password. */
-function inWords(error: unknown): string {
+/** Repeats only the error code: the rest of the text may contain an address with a password. */
+function describeError(error: unknown): string {
   const { name, message } = error as Error;
   const code = name === 'ReplyError' ? /^[A-Z]+/.exec(message)?.[0] : undefined;
   return code === undefined ? 'The session store cannot be reached.' : `The session store answers ${code}.`;
+}
+
+export function parseRecord(reply: RedisReply | undefined): SessionRecord {
+  const [body, version, createdAt, ttlMs, endsAt, lastActiveAt, idleAt] = toList(reply) as string[];
+  return {
+    ...(JSON.parse(body ?? '') as RecordBody),
+    version: Number(version),
+    ttlSeconds: Number(ttlMs) / 1000,
+    createdAt: Number(createdAt),
+    lastActiveAt: Number(lastActiveAt),
+    endsAt: Number(endsAt),
+    expiresAt: Math.min(Number(idleAt), Number(endsAt)),
+  };
+}
+
+/** Reads the reason that a script answers with when a session is gone. */
+export function parseGone(status: RedisReply | undefined): Gone | undefined {
+  if (status === 'missing' || status === 'expired') return { outcome: status };
+  return endReasons.has(status) ? { outcome: 'ended', reason: status as EndReason } : undefined;
 }

@@ -1,19 +1,70 @@
 import { checkDocument, checkDocumentList, fitsDocument } from '../checks.ts';
-import { type DocumentLimits, type Documents, listFrom, pageBytes } from '../documents.ts';
-import { type RedisConnection, script } from './connection.ts';
-import { asList } from './replies.ts';
-import * as scripts from './scripts/document-scripts.ts';
+import { type DocumentLimits, type Documents, findListStart, maxPageBytes } from '../documents.ts';
+import { prepareScript, type RedisConnection, toList } from './connection.ts';
 
-const get = script(scripts.documentGetScript);
-const put = script(scripts.documentPutScript);
-const remove = script(scripts.documentDeleteScript);
-const list = script(scripts.documentListScript);
+/** The format of a document is "<version> <text>". */
+const documentFunctions = `
+local collection = ARGV[2]
+local O, Z = P .. 'o:' .. collection, P .. 'oz:' .. collection
+local function document(key)
+  local written = redis.call('HGET', O, key)
+  if not written then return 0 end
+  local version, at = string.match(written, '^(%d+) ()')
+  return tonumber(version), string.sub(written, at)
+end
+`;
 
-export function redisDocuments(connection: RedisConnection, limits: DocumentLimits): Documents {
+const getScript = prepareScript(`${documentFunctions}
+local version, text = document(ARGV[3])
+if version == 0 then return {} end
+return { int(version), text }
+`);
+
+/** Versions are stored apart from the documents, so that they keep rising when all documents are deleted. */
+const putScript = prepareScript(`${documentFunctions}
+local key, text, expected, too_long, most = unpack(ARGV, 3)
+local version = document(key)
+if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
+if too_long == '1' then return { 'full', 'textBytes' } end
+if version == 0 and redis.call('HLEN', O) >= tonumber(most) then return { 'full', 'documents' } end
+local number = redis.call('HINCRBY', P .. 'ov', collection, 1)
+redis.call('HSET', O, key, int(number) .. ' ' .. text)
+redis.call('ZADD', Z, 0, key)
+redis.call('PUBLISH', KEYS[1] .. ':changes', 'document ' .. collection .. ' ' .. key)
+return { 'written', int(number) }
+`);
+
+const deleteScript = prepareScript(`${documentFunctions}
+local key, expected = unpack(ARGV, 3)
+local version = document(key)
+if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
+if version == 0 then return { 'absent' } end
+redis.call('HDEL', O, key)
+redis.call('ZREM', Z, key)
+redis.call('PUBLISH', KEYS[1] .. ':changes', 'document ' .. collection .. ' ' .. key)
+return { 'deleted' }
+`);
+
+/** Keys of equal score are sorted by their bytes, so keys with a common prefix are adjacent. */
+const listScript = prepareScript(`${documentFunctions}
+local start, prefix, limit, most = unpack(ARGV, 3)
+local keys = redis.call('ZRANGEBYLEX', Z, start, '+', 'LIMIT', 0, tonumber(limit) + 1)
+local found, bytes = {}, 0
+for _, key in ipairs(keys) do
+  if string.sub(key, 1, #prefix) ~= prefix then return { 0, found } end
+  if #found == tonumber(limit) or bytes >= tonumber(most) then return { 1, found } end
+  local version, text = document(key)
+  found[#found + 1] = { key, int(version), text }
+  bytes = bytes + #text
+end
+return { 0, found }
+`);
+
+export function createRedisDocuments(connection: RedisConnection, limits: DocumentLimits): Documents {
   return {
     async get(collection, key) {
       checkDocument(collection, key);
-      const [version, text] = asList(await connection.run(get, collection, key)) as string[];
+      const [version, text] = toList(await connection.run(getScript, collection, key)) as string[];
       return version === undefined ? undefined : { key, text: text as string, version: Number(version) };
     },
 
@@ -22,26 +73,26 @@ export function redisDocuments(connection: RedisConnection, limits: DocumentLimi
       const fits = fitsDocument(text, limits);
       const { expectedVersion = '' } = options;
       const values = [collection, key, fits ? text : '', expectedVersion, fits ? '0' : '1', limits.documents];
-      const [word, detail] = asList(await connection.run(put, ...values));
-      if (word === 'full') return { outcome: 'full', limit: detail as keyof DocumentLimits };
-      return { outcome: word === 'written' ? 'written' : 'conflict', version: Number(detail) };
+      const [status, detail] = toList(await connection.run(putScript, ...values));
+      if (status === 'full') return { outcome: 'full', limit: detail as keyof DocumentLimits };
+      return { outcome: status === 'written' ? 'written' : 'conflict', version: Number(detail) };
     },
 
     async delete(collection, key, options = {}) {
       checkDocument(collection, key, options);
       const { expectedVersion = '' } = options;
-      const [word, version] = asList(await connection.run(remove, collection, key, expectedVersion));
-      if (word === 'conflict') return { outcome: 'conflict', version: Number(version) };
-      return { outcome: word === 'deleted' ? 'deleted' : 'absent' };
+      const [status, version] = toList(await connection.run(deleteScript, collection, key, expectedVersion));
+      if (status === 'conflict') return { outcome: 'conflict', version: Number(version) };
+      return { outcome: status === 'deleted' ? 'deleted' : 'absent' };
     },
 
     async list(collection, options = {}) {
       checkDocumentList(collection, options);
       const { prefix = '', limit = 100 } = options;
-      const from = listFrom(options);
+      const from = findListStart(options);
       const start = `${from.self ? '[' : '('}${from.key}`;
-      const [more, found] = asList(await connection.run(list, collection, start, prefix, limit, pageBytes));
-      const documents = (asList(found) as [string, string, string][]).map(([key, version, text]) => ({
+      const [more, found] = toList(await connection.run(listScript, collection, start, prefix, limit, maxPageBytes));
+      const documents = (toList(found) as [string, string, string][]).map(([key, version, text]) => ({
         key,
         text,
         version: Number(version),

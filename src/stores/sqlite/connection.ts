@@ -3,65 +3,64 @@ import { statSync } from 'node:fs';
 import { open as openFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isAmbitError } from '../../errors.ts';
-import { closedStore, unavailable } from '../unavailable.ts';
+import { closedStoreError, unavailableError } from '../store-lifecycle.ts';
 import { type Database, type DriverName, isBusy, openDatabase } from './driver.ts';
-import { migrate } from './schema.ts';
+import { migrateSchema } from './schema.ts';
 
-/** Most work in one transaction: others on the same file, and our own event loop, get their turn in between. */
-const mostJobs = 256;
-const mostMs = 8;
+/** Limits of one transaction, so that other processes and our own event loop get their turn. */
+const maxBatchJobs = 256;
+const maxBatchMs = 8;
 
-export interface Connection {
-  /** Reads what is written. */
+export interface SqliteConnection {
+  /** Runs a read. */
   read<T>(work: (database: Database) => T): Promise<T>;
   /**
-   * Writes, together with what else was asked for in the same moment. The work may be run more than once before it is
-   * written, so it does nothing but read and write the database, and refuses before it writes if at all. What is
-   * `lasting` is on the disk when this resolves.
+   * Runs a write in one transaction with others of the same moment. `work` may run more than once, so it only reads and
+   * writes the database, and throws only before it writes. With `durable` the data is on disk when this resolves.
    */
-  write<T>(work: (database: Database) => T, lasting?: boolean): Promise<T>;
-  /** Brings to the disk what was written without waiting for it. */
+  write<T>(work: (database: Database) => T, durable?: boolean): Promise<T>;
+  /** Syncs writes to disk that were not durable. */
   flush(): Promise<void>;
-  /** Looks whether the file is still the one that was opened; if not, it is opened anew. */
+  /** Checks that the file is still the one that was opened, and closes it otherwise; the next use opens the new one. */
   checkFile(): void;
   close(): Promise<void>;
 }
 
-interface Job {
+interface WriteJob {
   readonly work: (database: Database) => unknown;
-  readonly lasting: boolean;
+  readonly durable: boolean;
   readonly until: number;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
 }
 
-interface Opened {
+interface OpenDatabase {
   readonly database: Database;
   readonly inode: number;
 }
 
-export function openConnection(file: string, patienceMs: number, driver?: DriverName): Connection {
+export function openConnection(file: string, patienceMs: number, driver?: DriverName): SqliteConnection {
   const origin = randomBytes(8).toString('hex');
-  let opened: Opened | undefined;
-  let queue: Job[] = [];
+  let opened: OpenDatabase | undefined;
+  let queue: WriteJob[] = [];
   let running: Promise<void> | undefined;
   let closed = false;
   let unflushed = false;
   let synchronous: 'FULL' | 'NORMAL' | undefined;
 
-  function open(): Opened {
+  function ensureOpen(): OpenDatabase {
     if (opened !== undefined) return opened;
-    if (closed) throw closedStore();
+    if (closed) throw closedStoreError();
     const database = openDatabase(file, driver, origin);
     synchronous = undefined;
     try {
-      // Waiting for others happens outside, where it holds up nobody else.
+      // We wait for locks ourselves, so that the event loop is not blocked.
       database.exec('PRAGMA busy_timeout = 0');
       database.prepare('PRAGMA journal_mode = WAL').get();
       database.exec('PRAGMA journal_size_limit = 16777216');
-      // What is deleted is overwritten: state and credentials do not stay behind in the file.
+      // Deleted data is overwritten, so that state and credentials do not stay in the file.
       database.exec('PRAGMA secure_delete = ON');
-      migrate(database);
+      migrateSchema(database);
       opened = { database, inode: statSync(file).ino };
       return opened;
     } catch (error) {
@@ -70,57 +69,59 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
     }
   }
 
-  function drop(): void {
+  function closeDatabase(): void {
     const before = opened;
     opened = undefined;
     try {
       before?.database.close();
     } catch {
-      // It is broken already; the next use opens another.
+      // The connection is broken already; the next use opens another.
     }
   }
 
-  /** Tries until nobody is in the way, for as long as the patience lasts. */
-  async function patiently<T>(until: number, attempt: (database: Database) => T): Promise<T> {
+  /** Retries while the database is locked, until the deadline. */
+  async function retryWhileBusy<T>(until: number, attempt: (database: Database) => T): Promise<T> {
     for (let pause = 1; ; pause = Math.min(pause * 2, 25)) {
       try {
-        return attempt(open().database);
+        return attempt(ensureOpen().database);
       } catch (error) {
         if (isAmbitError(error)) throw error;
         if (!isBusy(error)) {
-          drop();
-          throw unavailable('The session store cannot be read or written.', error);
+          closeDatabase();
+          throw unavailableError('The session store cannot be read or written.', error);
         }
-        if (Date.now() >= until) throw unavailable('Another process keeps the session store locked.', error);
+        if (Date.now() >= until) throw unavailableError('Another process keeps the session store locked.', error);
       }
       await delay(pause * (0.5 + Math.random()));
     }
   }
 
-  /** Runs as many jobs as fit one transaction and answers how each is to be settled, once that is written. */
-  function together(database: Database, jobs: readonly Job[]): (() => void)[] {
-    const wanted = jobs.some((job) => job.lasting) ? 'FULL' : 'NORMAL';
-    if (synchronous !== wanted) database.exec(`PRAGMA synchronous = ${wanted}`);
-    synchronous = wanted;
-    return inTransaction(database, jobs);
+  /**
+   * Runs as many jobs as fit into one transaction. Returns functions that settle them, to be called after the commit.
+   */
+  function runBatch(database: Database, jobs: readonly WriteJob[]): (() => void)[] {
+    const mode = jobs.some((job) => job.durable) ? 'FULL' : 'NORMAL';
+    if (synchronous !== mode) database.exec(`PRAGMA synchronous = ${mode}`);
+    synchronous = mode;
+    return runInTransaction(database, jobs);
   }
 
-  async function drain(): Promise<void> {
-    // A moment later, so that what is asked for together is written together.
+  async function drainQueue(): Promise<void> {
+    // Waits a moment, so that jobs of the same moment share a transaction.
     await new Promise((resolve) => setImmediate(resolve));
     while (queue.length > 0) {
-      const jobs = queue.slice(0, mostJobs);
+      const jobs = queue.slice(0, maxBatchJobs);
       try {
-        const done = await patiently(jobs[0]?.until ?? 0, (database) => together(database, jobs));
+        const done = await retryWhileBusy(jobs[0]?.until ?? 0, (database) => runBatch(database, jobs));
         unflushed = true;
         queue = queue.slice(done.length);
         for (const settle of done) settle();
       } catch (error) {
         const now = Date.now();
-        // When others were in the way, those who asked later may still wait; when it is broken, it is for all.
-        const over = opened === undefined ? jobs : jobs.filter((job) => job.until <= now);
-        queue = queue.filter((job) => !over.includes(job));
-        for (const job of over) job.reject(error);
+        // A lock fails only the jobs whose deadline is over; a broken database fails all.
+        const failed = opened === undefined ? jobs : jobs.filter((job) => job.until <= now);
+        queue = queue.filter((job) => !failed.includes(job));
+        for (const job of failed) job.reject(error);
       }
       if (queue.length > 0) await new Promise((resolve) => setImmediate(resolve));
     }
@@ -128,20 +129,20 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
   }
 
   return {
-    read: (work) => patiently(Date.now() + patienceMs, work),
+    read: (work) => retryWhileBusy(Date.now() + patienceMs, work),
 
-    write<T>(work: (database: Database) => T, lasting = true): Promise<T> {
+    write<T>(work: (database: Database) => T, durable = true): Promise<T> {
       return new Promise<T>((resolve, reject) => {
         const until = Date.now() + patienceMs;
-        queue.push({ work, lasting, until, resolve: resolve as (value: unknown) => void, reject });
-        running ??= drain();
+        queue.push({ work, durable, until, resolve: resolve as (value: unknown) => void, reject });
+        running ??= drainQueue();
       });
     },
 
     async flush() {
       if (!unflushed || closed) return;
       unflushed = false;
-      // Not through SQLite, which would hold up everything else meanwhile. No lock lies on this file.
+      // SQLite itself would block everything else meanwhile. No lock lies on this file.
       const log = await openFile(`${file}-wal`, 'r').catch(() => undefined);
       await log?.sync().finally(() => log.close());
     },
@@ -151,33 +152,33 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
       try {
         if (statSync(file).ino === opened.inode) return;
       } catch {
-        // Gone: what is written now would be lost with it.
+        // The file is gone, and further writes would be lost with it.
       }
-      drop();
+      closeDatabase();
     },
 
     async close() {
       await running;
       closed = true;
       try {
-        // The log holds what was deleted since. It is emptied, unless another process is at work.
+        // The log still contains deleted data. It is emptied, unless another process uses it.
         opened?.database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
       } catch {
-        // Whoever is there empties it later.
+        // The other process empties it later.
       }
-      drop();
+      closeDatabase();
     },
   };
 }
 
-function inTransaction(database: Database, jobs: readonly Job[]): (() => void)[] {
+function runInTransaction(database: Database, jobs: readonly WriteJob[]): (() => void)[] {
   const settled: (() => void)[] = [];
   const started = performance.now();
   database.exec('BEGIN IMMEDIATE');
   try {
     for (const job of jobs) {
-      settled.push(attempt(job, database));
-      if (performance.now() - started > mostMs) break;
+      settled.push(runJob(job, database));
+      if (performance.now() - started > maxBatchMs) break;
     }
     database.exec('COMMIT');
     return settled;
@@ -187,8 +188,8 @@ function inTransaction(database: Database, jobs: readonly Job[]): (() => void)[]
   }
 }
 
-/** A refusal is that job's own affair, and comes before it writes: the others are written without it. */
-function attempt(job: Job, database: Database): () => void {
+/** An AmbitError fails only its own job: the job has not written yet, so the others are committed. */
+function runJob(job: WriteJob, database: Database): () => void {
   try {
     const value = job.work(database);
     return () => job.resolve(value);
@@ -202,6 +203,6 @@ function rollBack(database: Database): void {
   try {
     database.exec('ROLLBACK');
   } catch {
-    // Some failures have done it already.
+    // Some errors roll back by themselves.
   }
 }

@@ -1,21 +1,21 @@
 import { closeSync, openSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { AmbitError } from '../../errors.ts';
-import { keepPrivate } from '../../lib/fs/private-files.ts';
+import { makeFilePrivate } from '../../lib/fs/private-files.ts';
 
 export type SqlValue = string | number | null;
-export type Row = { readonly [column: string]: SqlValue };
+type Row = { readonly [column: string]: SqlValue };
 
-export interface Statement {
+interface Statement {
   get(...values: SqlValue[]): Row | undefined;
   all(...values: SqlValue[]): Row[];
-  /** How many rows it changed. */
+  /** Returns the number of changed rows. */
   run(...values: SqlValue[]): number;
 }
 
-/** What is used of SQLite, whichever library brings it. Statements are prepared once and kept. */
+/** The part of SQLite that is used, whichever library provides it. Prepared statements are cached. */
 export interface Database {
-  /** Who writes through it, so that readers know their own changes from those of others. */
+  /** The writer's id, by which readers tell their own changes from those of others. */
   readonly origin: string;
   exec(sql: string): void;
   prepare(sql: string): Statement;
@@ -34,20 +34,20 @@ interface NativeDatabase {
   close(): unknown;
 }
 
-type Open = new (file: string) => NativeDatabase;
+type DatabaseConstructor = new (file: string) => NativeDatabase;
 export type DriverName = 'node:sqlite' | 'libsql';
 
 const require = createRequire(import.meta.url);
 
-export function openDatabase(file: string, driver: DriverName = preferredDriver(), origin = ''): Database {
-  makePrivate(file);
-  const native = new (load(driver))(file);
-  const kept = new Map<string, Statement>();
+export function openDatabase(file: string, driver: DriverName = choosePreferredDriver(), origin = ''): Database {
+  createPrivateFile(file);
+  const native = new (loadDriver(driver))(file);
+  const statements = new Map<string, Statement>();
   return {
     origin,
     exec: (sql) => void native.exec(sql),
     prepare(sql) {
-      const known = kept.get(sql);
+      const known = statements.get(sql);
       if (known !== undefined) return known;
       const statement = native.prepare(sql);
       const wrapped: Statement = {
@@ -55,51 +55,50 @@ export function openDatabase(file: string, driver: DriverName = preferredDriver(
         all: (...values) => statement.all(...values) as Row[],
         run: (...values) => Number(statement.run(...values).changes),
       };
-      kept.set(sql, wrapped);
+      statements.set(sql, wrapped);
       return wrapped;
     },
     close() {
-      kept.clear();
+      statements.clear();
       native.close();
     },
   };
 }
 
 /**
- * The file is made before SQLite makes it, so that it is private from the first moment; its companions take the mode
- * over. One that is there is not opened: closing it again would take away the locks that another connection of this
- * process has on it.
+ * Creates the file before SQLite does, so that it is private from the start; its companion files inherit the mode. An
+ * existing file is not opened: closing it would drop the locks that another connection of this process holds.
  */
-function makePrivate(file: string): void {
+function createPrivateFile(file: string): void {
   try {
     closeSync(openSync(file, 'wx', 0o600));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    for (const each of [file, `${file}-wal`, `${file}-shm`]) keepPrivate(each);
+    for (const each of [file, `${file}-wal`, `${file}-shm`]) makeFilePrivate(each);
   }
 }
 
-/** Node's own, where it has one. */
-function preferredDriver(): DriverName {
+/** Prefers Node's own SQLite where there is one. */
+function choosePreferredDriver(): DriverName {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   return major > 22 || (major === 22 && minor >= 13) ? 'node:sqlite' : 'libsql';
 }
 
-function load(driver: DriverName): Open {
-  if (driver === 'libsql') return libsql();
-  // Node 22 warns that its SQLite may still change; whoever runs Ambit can do nothing about that.
+function loadDriver(driver: DriverName): DatabaseConstructor {
+  if (driver === 'libsql') return loadLibsql();
+  // Node 22 warns that its SQLite may still change; users can do nothing about that.
   const { emitWarning } = process;
   process.emitWarning = () => {};
   try {
-    return (require('node:sqlite') as { DatabaseSync: Open }).DatabaseSync;
+    return (require('node:sqlite') as { DatabaseSync: DatabaseConstructor }).DatabaseSync;
   } finally {
     process.emitWarning = emitWarning;
   }
 }
 
-function libsql(): Open {
+function loadLibsql(): DatabaseConstructor {
   try {
-    return require('libsql') as Open;
+    return require('libsql') as DatabaseConstructor;
   } catch (error) {
     throw new AmbitError('STORE_UNAVAILABLE', {
       what: 'There is no SQLite here: this Node has none, and libsql is not installed or not made for this platform.',
@@ -109,7 +108,7 @@ function libsql(): Open {
   }
 }
 
-/** Whether somebody else was writing, so that trying again will help. */
+/** Tells whether another connection was writing, so that a retry may succeed. */
 export function isBusy(error: unknown): boolean {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
   const primary = typeof errcode === 'number' ? errcode & 0xff : undefined;

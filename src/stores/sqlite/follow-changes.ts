@@ -1,9 +1,9 @@
-import type { Change, Feed } from '../feed.ts';
-import type { Connection } from './connection.ts';
+import type { Change, ChangeFeed } from '../feed.ts';
+import type { SqliteConnection } from './connection.ts';
 import type { Database } from './driver.ts';
-import { restricted } from './session-rows.ts';
+import { restrictedReason } from './session-rows.ts';
 
-const everyMs = 200;
+const pollMs = 200;
 
 interface ChangeRow {
   readonly number: number;
@@ -14,74 +14,74 @@ interface ChangeRow {
   readonly origin: string | null;
 }
 
-export interface Follower {
-  /** Looks now, because something has just been written here. */
-  look(): void;
+interface ChangeFollower {
+  /** Reads new changes now, because something was just written here. */
+  poll(): void;
   close(): Promise<void>;
 }
 
-/** Reads the table of changes, which every process on the file writes to, from the end it has now. */
-export async function followChanges(connection: Connection, feed: Feed): Promise<Follower> {
-  let last = await connection.read(lastNumber);
-  let looking: Promise<void> | undefined;
+/** Publishes new rows of the table of changes, which every process on the file writes to. */
+export async function followChanges(connection: SqliteConnection, feed: ChangeFeed): Promise<ChangeFollower> {
+  let last = await connection.read(readLastNumber);
+  let polling: Promise<void> | undefined;
   let again = false;
   let closed = false;
 
-  async function read(): Promise<void> {
+  async function publishChanges(): Promise<void> {
     do {
       again = false;
       try {
         connection.checkFile();
-        for (const change of await connection.read(changesSince)) if (!closed) feed.tell(change);
+        for (const change of await connection.read(readNewChanges)) if (!closed) feed.publish(change);
       } catch {
-        // The store is away; whoever asks it is told so, and the changes will still be there afterwards.
+        // The store is unavailable. Its users get an error, and the changes are still there afterwards.
       }
     } while (again && !closed);
-    looking = undefined;
+    polling = undefined;
   }
 
-  function changesSince(database: Database): Change[] {
-    const newest = lastNumber(database);
+  function readNewChanges(database: Database): Change[] {
+    const newest = readLastNumber(database);
     if (newest === last) return [];
     const rows = database
       .prepare('SELECT * FROM changes WHERE number > ? ORDER BY number')
       .all(last) as unknown as ChangeRow[];
-    // Fewer than were numbered: some were forgotten before we looked, or the file is another one.
+    // A gap in the numbers: some rows were deleted before we read them, or the file is a new one.
     const lost = newest < last || rows.length < newest - last;
     last = newest;
-    const changes = rows.map((row) => changeOf(row, database.origin));
+    const changes = rows.map((row) => parseChange(row, database.origin));
     return lost ? [{ kind: 'lost' }, ...changes] : changes;
   }
 
-  function look(): void {
+  function poll(): void {
     if (closed) return;
     again = true;
-    looking ??= read();
+    polling ??= publishChanges();
   }
 
-  const timer = setInterval(look, everyMs).unref();
+  const timer = setInterval(poll, pollMs).unref();
 
   return {
-    look,
+    poll,
     async close() {
       closed = true;
       clearInterval(timer);
-      await looking;
+      await polling;
     },
   };
 }
 
-/** The highest number ever given, forgotten ones included. */
-function lastNumber(database: Database): number {
+/** Reads the highest number ever given, deleted rows included. */
+function readLastNumber(database: Database): number {
   const row = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").get();
   return (row?.['seq'] as number | undefined) ?? 0;
 }
 
-function changeOf({ kind, session_id: id, version, reason, origin }: ChangeRow, own: string): Change {
+function parseChange({ kind, session_id: id, version, reason, origin }: ChangeRow, own: string): Change {
   if (kind === 'document') return { kind, collection: reason as string, key: id };
   const here = origin === own;
   if (kind === 'ended') return { kind, id, reason: reason as Extract<Change, { kind: 'ended' }>['reason'], here };
   return kind === 'created'
     ? { kind, id, version, here }
-    : { kind, id, version, restricted: reason === restricted, here };
+    : { kind, id, version, restricted: reason === restrictedReason, here };
 }

@@ -1,12 +1,12 @@
-import { unavailable } from '../unavailable.ts';
+import { unavailableError } from '../store-lifecycle.ts';
 import type { Database } from './driver.ts';
 
 /**
- * One step for each version; a step that was released never changes. `look_at` is when the sweeper looks at a session
- * next: an instant before which it cannot have expired. Use moves `idle_at`, which no index holds, so that the one
- * write of each request stays cheap.
+ * The migrations, one for each version; a released one never changes. `look_at` is when the sweep next reads a session:
+ * a time before which it cannot have expired. Use of a session moves `idle_at`, which is in no index, so that the write
+ * of each request stays cheap.
  */
-const steps: readonly string[] = [
+const migrations: readonly string[] = [
   `
   CREATE TABLE sessions (
     id TEXT PRIMARY KEY,
@@ -102,16 +102,17 @@ const steps: readonly string[] = [
   'ALTER TABLE changes ADD COLUMN origin TEXT',
 ];
 
-/** Brings the file up to date. Of several processes that start at once, one does it. */
-export function migrate(database: Database): void {
+/** Brings the file up to date. One of several processes that start at once does it. */
+export function migrateSchema(database: Database): void {
   const { user_version: found } = database.prepare('PRAGMA user_version').get() as { user_version: number };
-  if (found === steps.length) return;
+  if (found === migrations.length) return;
   database.exec('BEGIN IMMEDIATE');
   try {
     const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
-    if (version > steps.length) throw unavailable('The session store was written by a newer version of Ambit.');
-    for (const step of steps.slice(version)) database.exec(step);
-    database.exec(`PRAGMA user_version = ${steps.length}`);
+    if (version > migrations.length)
+      throw unavailableError('The session store was written by a newer version of Ambit.');
+    for (const step of migrations.slice(version)) database.exec(step);
+    database.exec(`PRAGMA user_version = ${migrations.length}`);
     database.exec('COMMIT');
   } catch (error) {
     database.exec('ROLLBACK');

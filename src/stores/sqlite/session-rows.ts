@@ -1,9 +1,24 @@
+import { writeCursor } from '../checks.ts';
 import type { Change } from '../feed.ts';
-import { bodyOf, type EndReason, type NewSession, type RecordBody, remainsMs, type SessionRecord } from '../record.ts';
-import type { Caps, Created, Gone } from '../store.ts';
-import type { Database, Row } from './driver.ts';
+import { type EndReason, type NewSession, type RecordBody, remainsMs, type SessionRecord, toBody } from '../record.ts';
+import { isPrefix, maxMatches } from '../session-references.ts';
+import type { Caps, Created, Gone, Page, SessionFilter } from '../store.ts';
+import type { Database, SqlValue } from './driver.ts';
 
-/** A row of `sessions`, as far as code looks at it. */
+/** The most rows of one transaction; the next transaction takes the rest. */
+const maxSweptRows = 200;
+
+/** The time for which changes are kept, so that other processes can read them. */
+const changesKeptMs = 60_000;
+
+const dayMs = 86_400_000;
+
+interface SqlCondition {
+  readonly sql: string;
+  readonly values: readonly SqlValue[];
+}
+
+/** A row of `sessions`, with the columns that the code reads. */
 export interface SessionRow {
   readonly id: string;
   readonly version: number;
@@ -22,22 +37,20 @@ export interface SessionRow {
   readonly body: string;
 }
 
-/** What is looked at and counted with in each request. */
-export type CountedRow = Omit<SessionRow, 'created_at' | 'body'>;
+/** The columns that every request needs. */
+export type UsageRow = Omit<SessionRow, 'created_at' | 'body'>;
 
 const countedColumns = `id, version, user_id, workspace_id, ttl_ms, ends_at, seen_at, idle_at, look_at, reason, pace_us,
   calls, bytes`;
 
-/** Live at an instant that is given twice. */
-export const liveAt = 'reason IS NULL AND idle_at > ? AND ends_at > ?';
+/** The condition of a live session; its two parameters are both the current time. */
+const liveCondition = 'reason IS NULL AND idle_at > ? AND ends_at > ?';
 
-const asSession = (row: Row | undefined): SessionRow | undefined => row as SessionRow | undefined;
-
-export function rowOf(database: Database, id: string): SessionRow | undefined {
-  return asSession(database.prepare('SELECT * FROM sessions WHERE id = ?').get(id));
+export function readRow(database: Database, id: string): SessionRow | undefined {
+  return database.prepare('SELECT * FROM sessions WHERE id = ?').get(id) as SessionRow | undefined;
 }
 
-export function recordOf(row: SessionRow): SessionRecord {
+export function toRecord(row: SessionRow): SessionRecord {
   return {
     ...(JSON.parse(row.body) as RecordBody),
     version: row.version,
@@ -49,40 +62,40 @@ export function recordOf(row: SessionRow): SessionRecord {
   };
 }
 
-/** Why it is gone at this instant, swept or not; undefined while it lives. */
-export function goneAt(row: CountedRow | undefined, now: number): Gone | undefined {
+/** Tells why a session is gone at this instant, swept or not; undefined while it lives. */
+export function findGone(row: UsageRow | undefined, now: number): Gone | undefined {
   if (row === undefined || now >= row.ends_at + remainsMs) return { outcome: 'missing' };
   if (row.reason !== null && row.reason !== 'expired') return { outcome: 'ended', reason: row.reason };
   return row.reason === 'expired' || now >= row.idle_at || now >= row.ends_at ? { outcome: 'expired' } : undefined;
 }
 
-/** The live session, or why there is none. */
-export function reach(database: Database, id: string, now: number): SessionRow | Gone {
-  const row = rowOf(database, id);
-  return goneAt(row, now) ?? (row as SessionRow);
+/** Finds a live session, or the reason why there is none. */
+export function findLiveRow(database: Database, id: string, now: number): SessionRow | Gone {
+  const row = readRow(database, id);
+  return findGone(row, now) ?? (row as SessionRow);
 }
 
-/** The same without the body, which is long and seldom wanted. */
-export function reachCounted(database: Database, id: string, now: number): CountedRow | Gone {
+/** Finds the same without the body, which is long and seldom needed. */
+export function findUsageRow(database: Database, id: string, now: number): UsageRow | Gone {
   const row = database.prepare(`SELECT ${countedColumns} FROM sessions WHERE id = ?`).get(id);
-  return goneAt(row as CountedRow | undefined, now) ?? (row as unknown as CountedRow);
+  return findGone(row as UsageRow | undefined, now) ?? (row as unknown as UsageRow);
 }
 
 export function createRow(database: Database, session: NewSession, caps: Caps, now: number): Created {
   const { id, userId, name } = session;
-  if (goneAt(rowOf(database, id), now)?.outcome !== 'missing') return { outcome: 'exists', what: 'id' };
+  if (findGone(readRow(database, id), now)?.outcome !== 'missing') return { outcome: 'exists', what: 'id' };
   if (name !== null) {
-    const named = `SELECT 1 FROM sessions WHERE name = ? AND user_id = ? AND ${liveAt}`;
+    const named = `SELECT 1 FROM sessions WHERE name = ? AND user_id = ? AND ${liveCondition}`;
     if (database.prepare(named).get(name, userId, now, now) !== undefined) return { outcome: 'exists', what: 'name' };
   }
   if (caps.perUser !== undefined) {
-    const counted = `SELECT count(*) AS live FROM sessions WHERE user_id = ? AND ${liveAt}`;
+    const counted = `SELECT count(*) AS live FROM sessions WHERE user_id = ? AND ${liveCondition}`;
     const { live } = database.prepare(counted).get(userId, now, now) as { live: number };
     if (live >= caps.perUser) return { outcome: 'full', cap: 'perUser' };
   }
   if (caps.inAll !== undefined && isFull(database, caps.inAll, now)) return { outcome: 'full', cap: 'inAll' };
-  // Remains that are due to be forgotten may not have been swept, nor what the session before left beside them.
-  forgetBelongings(database, id);
+  // Expired remains of an earlier session with this id, and its data, may not have been swept yet.
+  deleteSessionData(database, id);
   const idleAt = now + session.ttlSeconds * 1000;
   const endsAt = now + session.lifetimeSeconds * 1000;
   database
@@ -102,49 +115,127 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
       now,
       idleAt,
       Math.min(idleAt, endsAt),
-      JSON.stringify(bodyOf(session)),
+      JSON.stringify(toBody(session)),
     );
-  noteChange(database, { kind: 'created', id, version: 1, here: true }, now);
-  return { outcome: 'created', record: recordOf(rowOf(database, id) as SessionRow) };
+  recordChange(database, { kind: 'created', id, version: 1, here: true }, now);
+  return { outcome: 'created', record: toRecord(readRow(database, id) as SessionRow) };
 }
 
-/** Counts what is not buried first, which is quick; only when that reaches the cap, what really lives. */
-function isFull(database: Database, most: number, now: number): boolean {
-  const some = database.prepare('SELECT 1 FROM sessions WHERE reason IS NULL LIMIT 1 OFFSET ?').get(most - 1);
+/** Counts all unswept sessions first, which is fast, and the live ones only if those reach the cap. */
+function isFull(database: Database, max: number, now: number): boolean {
+  const some = database.prepare('SELECT 1 FROM sessions WHERE reason IS NULL LIMIT 1 OFFSET ?').get(max - 1);
   if (some === undefined) return false;
-  const { live } = database.prepare(`SELECT count(*) AS live FROM sessions WHERE ${liveAt}`).get(now, now) as {
+  const { live } = database.prepare(`SELECT count(*) AS live FROM sessions WHERE ${liveCondition}`).get(now, now) as {
     live: number;
   };
-  return live >= most;
+  return live >= max;
 }
 
-export function bury(database: Database, id: string, reason: EndReason | 'expired', now: number): void {
+export function endSessionRow(database: Database, id: string, reason: EndReason | 'expired', now: number): void {
   database.prepare('UPDATE sessions SET reason = ? WHERE id = ?').run(reason, id);
-  forgetBelongings(database, id);
-  noteChange(database, { kind: 'ended', id, reason, here: true }, now);
+  deleteSessionData(database, id);
+  recordChange(database, { kind: 'ended', id, reason, here: true }, now);
 }
 
-function forgetBelongings(database: Database, id: string): void {
+function deleteSessionData(database: Database, id: string): void {
   for (const table of ['state', 'marks', 'leases']) {
     database.prepare(`DELETE FROM ${table} WHERE session_id = ?`).run(id);
   }
 }
 
-/** What stands for the reason of a change that made bounds tighter. */
-export const restricted = 'restricted';
+/** The value of `changes.reason` for a change that made limits tighter. */
+export const restrictedReason = 'restricted';
 
-/** The table was made for sessions: of a document, the key stands for the id and the collection for the reason. */
-export function noteChange(database: Database, change: Exclude<Change, { kind: 'lost' }>, now: number): void {
+/** Records a change. A document has its key in the column of the id, and its collection in that of the reason. */
+export function recordChange(database: Database, change: Exclude<Change, { kind: 'lost' }>, now: number): void {
   const id = change.kind === 'document' ? change.key : change.id;
   const version = 'version' in change ? change.version : 0;
-  const reason = reasonOf(change);
+  const reason = changeReason(change);
   database
     .prepare('INSERT INTO changes (written_at, kind, session_id, version, reason, origin) VALUES (?, ?, ?, ?, ?, ?)')
     .run(now, change.kind, id, version, reason, database.origin);
 }
 
-function reasonOf(change: Exclude<Change, { kind: 'lost' }>): string | null {
+function changeReason(change: Exclude<Change, { kind: 'lost' }>): string | null {
   if (change.kind === 'document') return change.collection;
   if (change.kind === 'ended') return change.reason;
-  return change.kind === 'changed' && change.restricted ? restricted : null;
+  return change.kind === 'changed' && change.restricted ? restrictedReason : null;
+}
+
+function filterCondition(filter: SessionFilter, now: number): SqlCondition {
+  const given = [
+    ['user_id', filter.userId],
+    ['workspace_id', filter.workspaceId],
+    ['parent_id', filter.parentId],
+  ].filter((pair): pair is [string, string] => pair[1] !== undefined);
+  return {
+    sql: [liveCondition, ...given.map(([column]) => `${column} = ?`)].join(' AND '),
+    values: [now, now, ...given.map(([, value]) => value)],
+  };
+}
+
+export function listRows(
+  database: Database,
+  filter: SessionFilter,
+  page: { readonly at: number; readonly id: string; readonly limit: number },
+  now: number,
+): Page {
+  const { sql, values } = filterCondition(filter, now);
+  const rows = database
+    .prepare(`SELECT * FROM sessions WHERE ${sql} AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`)
+    .all(...values, page.at, page.id, page.limit + 1) as unknown as SessionRow[];
+  const sessions = rows.slice(0, page.limit).map(toRecord);
+  const last = sessions.at(-1);
+  return { sessions, next: rows.length > page.limit && last !== undefined ? writeCursor(last) : null };
+}
+
+export function findRows(database: Database, reference: string, filter: SessionFilter, now: number): SessionRow[] {
+  const { sql, values } = filterCondition(filter, now);
+  const search = (condition: string, ...more: SqlValue[]) =>
+    database
+      .prepare(`SELECT * FROM sessions WHERE ${sql} AND ${condition} ORDER BY created_at, id LIMIT ${maxMatches}`)
+      .all(...values, ...more) as unknown as SessionRow[];
+  const exact = search('id = ?', reference);
+  if (exact.length > 0) return exact;
+  const named = search('name = ?', reference);
+  if (named.length > 0 || !isPrefix(reference)) return named;
+  // No character of an id sorts after "~".
+  return search('id >= ? AND id < ?', reference, `${reference}~`);
+}
+
+export function sweepRows(database: Database, now: number): { buried: number; more: boolean } {
+  const due = database
+    .prepare('SELECT id, idle_at, ends_at FROM sessions WHERE reason IS NULL AND look_at <= ? LIMIT ?')
+    .all(now, maxSweptRows) as { id: string; idle_at: number; ends_at: number }[];
+  let buried = 0;
+  for (const { id, idle_at, ends_at } of due) {
+    const expiresAt = Math.min(idle_at, ends_at);
+    if (expiresAt <= now) {
+      endSessionRow(database, id, 'expired', now);
+      buried++;
+    } else {
+      database.prepare('UPDATE sessions SET look_at = ? WHERE id = ?').run(expiresAt, id);
+    }
+  }
+  const forgotten = database
+    .prepare(
+      'DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE reason IS NOT NULL AND ends_at <= ? LIMIT ?)',
+    )
+    .run(now - remainsMs, maxSweptRows);
+  database.prepare('DELETE FROM leases WHERE until <= ?').run(now);
+  database.prepare('DELETE FROM changes WHERE written_at <= ?').run(now - changesKeptMs);
+  database.prepare('DELETE FROM counters WHERE day < ? AND pace_us < ?').run(Math.floor(now / dayMs), now * 1000);
+  return { buried, more: due.length === maxSweptRows || forgotten === maxSweptRows };
+}
+
+/** Tells whether a sweep has anything to do. A read comes first, because only writers wait for each other. */
+export function isSweepDue(database: Database, now: number): boolean {
+  const due = database
+    .prepare(
+      `SELECT EXISTS (SELECT 1 FROM sessions WHERE reason IS NULL AND look_at <= ?)
+        OR EXISTS (SELECT 1 FROM sessions WHERE reason IS NOT NULL AND ends_at <= ?)
+        OR EXISTS (SELECT 1 FROM changes WHERE written_at <= ?) AS due`,
+    )
+    .get(now, now - remainsMs, now - 2 * changesKeptMs);
+  return due?.['due'] === 1;
 }

@@ -8,25 +8,26 @@ import {
   type DocumentPage,
   type DocumentPut,
   type Documents,
-  listFrom,
-  pageBytes,
+  findListStart,
+  maxPageBytes,
 } from '../documents.ts';
-import type { Connection } from './connection.ts';
+import type { SqliteConnection } from './connection.ts';
 import type { Database } from './driver.ts';
-import { noteChange } from './session-rows.ts';
+import { recordChange } from './session-rows.ts';
 
-/** A write that others are to hear of. */
-type Tellingly = <T>(work: (database: Database) => T) => Promise<T>;
+/** Writes, and publishes the changes at once. */
+type NotifyingWrite = <T>(work: (database: Database) => T) => Promise<T>;
 
-export function sqliteDocuments(
-  connection: Connection,
-  tellingly: Tellingly,
+export function createSqliteDocuments(
+  connection: SqliteConnection,
+  writeAndNotify: NotifyingWrite,
   now: () => number,
   limits: DocumentLimits,
 ): Documents {
-  function put(database: Database, collection: string, key: string, text: string): DocumentPut {
-    const isNew = versionOf(database, collection, key) === 0;
-    if (isNew && countOf(database, collection) >= limits.documents) return { outcome: 'full', limit: 'documents' };
+  function putDocument(database: Database, collection: string, key: string, text: string): DocumentPut {
+    const isNew = readVersion(database, collection, key) === 0;
+    if (isNew && countDocuments(database, collection) >= limits.documents)
+      return { outcome: 'full', limit: 'documents' };
     const { version } = database
       .prepare(
         `INSERT INTO collections VALUES (?, 1) ON CONFLICT (collection) DO UPDATE SET version = version + 1
@@ -36,7 +37,7 @@ export function sqliteDocuments(
     database
       .prepare('INSERT OR REPLACE INTO documents (collection, key, version, bytes, text) VALUES (?, ?, ?, ?, ?)')
       .run(collection, key, version, Buffer.byteLength(text), text);
-    noteChange(database, { kind: 'document', collection, key }, now());
+    recordChange(database, { kind: 'document', collection, key }, now());
     return { outcome: 'written', version };
   }
 
@@ -45,27 +46,27 @@ export function sqliteDocuments(
       checkDocument(collection, key);
       const sql = 'SELECT key, text, version FROM documents WHERE collection = ? AND key = ?';
       const row = await connection.read((database) => database.prepare(sql).get(collection, key));
-      return row === undefined ? undefined : documentOf(row as unknown as Document);
+      return row === undefined ? undefined : toDocument(row as unknown as Document);
     },
 
     async put(collection, key, text, options = {}) {
       checkDocument(collection, key, options);
       const fits = fitsDocument(text, limits);
-      return tellingly((database): DocumentPut => {
-        const conflict = conflictAt(database, collection, key, options);
+      return writeAndNotify((database): DocumentPut => {
+        const conflict = findConflict(database, collection, key, options);
         if (conflict !== undefined) return conflict;
-        return fits ? put(database, collection, key, text) : { outcome: 'full', limit: 'textBytes' };
+        return fits ? putDocument(database, collection, key, text) : { outcome: 'full', limit: 'textBytes' };
       });
     },
 
     async delete(collection, key, options = {}) {
       checkDocument(collection, key, options);
-      return tellingly((database): DocumentDeleted => {
-        const conflict = conflictAt(database, collection, key, options);
+      return writeAndNotify((database): DocumentDeleted => {
+        const conflict = findConflict(database, collection, key, options);
         if (conflict !== undefined) return conflict;
         const deleted = database.prepare('DELETE FROM documents WHERE collection = ? AND key = ?').run(collection, key);
         if (deleted === 0) return { outcome: 'absent' };
-        noteChange(database, { kind: 'document', collection, key }, now());
+        recordChange(database, { kind: 'document', collection, key }, now());
         return { outcome: 'deleted' };
       });
     },
@@ -77,29 +78,29 @@ export function sqliteDocuments(
   };
 }
 
-/** What libraries answer as rows is not always a plain object. */
-const documentOf = ({ key, text, version }: Document): Document => ({ key, text, version });
+/** Copies a row, which is not a plain object in every library. */
+const toDocument = ({ key, text, version }: Document): Document => ({ key, text, version });
 
-function versionOf(database: Database, collection: string, key: string): number {
+function readVersion(database: Database, collection: string, key: string): number {
   const row = database.prepare('SELECT version FROM documents WHERE collection = ? AND key = ?').get(collection, key);
   return (row?.['version'] as number | undefined) ?? 0;
 }
 
-function countOf(database: Database, collection: string): number {
+function countDocuments(database: Database, collection: string): number {
   const counted = database.prepare('SELECT count(*) AS there FROM documents WHERE collection = ?').get(collection);
   return counted?.['there'] as number;
 }
 
-function conflictAt(database: Database, collection: string, key: string, { expectedVersion }: AtVersion) {
+function findConflict(database: Database, collection: string, key: string, { expectedVersion }: AtVersion) {
   if (expectedVersion === undefined) return undefined;
-  const version = versionOf(database, collection, key);
+  const version = readVersion(database, collection, key);
   return version === expectedVersion ? undefined : ({ outcome: 'conflict', version } as const);
 }
 
-/** SQLite orders texts by their bytes, so all that begin alike lie together. Texts are read only as far as they fit. */
+/** Lists documents. SQLite sorts by bytes, so keys with a common prefix are adjacent. Only texts that fit are read. */
 function listDocuments(database: Database, collection: string, options: DocumentListOptions): DocumentPage {
   const { prefix = '', limit = 100 } = options;
-  const from = listFrom(options);
+  const from = findListStart(options);
   const rows = database
     .prepare(
       `SELECT key, bytes FROM documents WHERE collection = ? AND key ${from.self ? '>=' : '>'} ? ORDER BY key LIMIT ?`,
@@ -108,15 +109,15 @@ function listDocuments(database: Database, collection: string, options: Document
   const other = rows.findIndex(({ key }) => !key.startsWith(prefix));
   const fitting = other === -1 ? rows : rows.slice(0, other);
   let bytes = 0;
-  let shown = 0;
-  while (shown < Math.min(fitting.length, limit) && bytes < pageBytes) {
-    bytes += fitting[shown]?.bytes ?? 0;
-    shown++;
+  let count = 0;
+  while (count < Math.min(fitting.length, limit) && bytes < maxPageBytes) {
+    bytes += fitting[count]?.bytes ?? 0;
+    count++;
   }
-  const [first, last] = [fitting[0], fitting[shown - 1]];
+  const [first, last] = [fitting[0], fitting[count - 1]];
   if (first === undefined || last === undefined) return { documents: [], next: null };
   const documents = database
     .prepare('SELECT key, text, version FROM documents WHERE collection = ? AND key BETWEEN ? AND ? ORDER BY key')
     .all(collection, first.key, last.key) as unknown as Document[];
-  return { documents: documents.map(documentOf), next: shown < fitting.length ? last.key : null };
+  return { documents: documents.map(toDocument), next: count < fitting.length ? last.key : null };
 }

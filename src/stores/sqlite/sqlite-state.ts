@@ -1,18 +1,18 @@
-import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../checks.ts';
+import { checkKey, checkMark, checkStateList, countEntryBytes, isConflict, readStateValue } from '../checks.ts';
 import {
-  mostMarks,
-  pageOfKeys,
+  cutKeyPage,
+  maxMarks,
   type SessionMarks,
-  type SessionState,
+  type SessionStateStore,
   type StateKey,
   type StateWritten,
 } from '../state.ts';
 import type { StateLimits } from '../store.ts';
-import type { Connection } from './connection.ts';
+import type { SqliteConnection } from './connection.ts';
 import type { Database } from './driver.ts';
-import { reach } from './session-rows.ts';
+import { findLiveRow } from './session-rows.ts';
 
-interface EntryRow {
+interface StateRow {
   readonly key: string;
   readonly version: number;
   readonly bytes: number;
@@ -20,29 +20,33 @@ interface EntryRow {
   readonly value: string;
 }
 
-const fresh = '(expires_at IS NULL OR expires_at > ?)';
+const freshCondition = '(expires_at IS NULL OR expires_at > ?)';
 
-function entryOf(database: Database, id: string, key: string, now: number): EntryRow | undefined {
-  const sql = `SELECT * FROM state WHERE session_id = ? AND key = ? AND ${fresh}`;
-  return database.prepare(sql).get(id, key, now) as EntryRow | undefined;
+function findEntry(database: Database, id: string, key: string, now: number): StateRow | undefined {
+  const sql = `SELECT * FROM state WHERE session_id = ? AND key = ? AND ${freshCondition}`;
+  return database.prepare(sql).get(id, key, now) as StateRow | undefined;
 }
 
-const keyOf = ({ key, version, bytes, expires_at }: EntryRow): StateKey => ({
+const toStateKey = ({ key, version, bytes, expires_at }: StateRow): StateKey => ({
   key,
   version,
   bytes,
   expiresAt: expires_at,
 });
 
-export function sqliteState(connection: Connection, now: () => number, limits: StateLimits): SessionState {
-  function write(database: Database, id: string, key: string, text: string, ttlMs: number | undefined): StateWritten {
+export function createSqliteState(
+  connection: SqliteConnection,
+  now: () => number,
+  limits: StateLimits,
+): SessionStateStore {
+  function writeEntry(database: Database, id: string, key: string, text: string, ttlMs?: number): StateWritten {
     const at = now();
     database.prepare('DELETE FROM state WHERE session_id = ? AND expires_at <= ?').run(id, at);
     const others = database
       .prepare('SELECT count(*) AS keys, coalesce(sum(bytes), 0) AS bytes FROM state WHERE session_id = ? AND key <> ?')
       .get(id, key) as { keys: number; bytes: number };
-    const bytes = entryBytes(key, text);
-    const isNew = entryOf(database, id, key, at) === undefined;
+    const bytes = countEntryBytes(key, text);
+    const isNew = findEntry(database, id, key, at) === undefined;
     if (isNew && others.keys >= limits.keys) return { outcome: 'full', limit: 'keys' };
     if (others.bytes + bytes > limits.totalBytes) return { outcome: 'full', limit: 'totalBytes' };
     const { version } = database
@@ -60,45 +64,41 @@ export function sqliteState(connection: Connection, now: () => number, limits: S
     async get(id, key) {
       checkKey(id, key);
       return connection.read((database) => {
-        const row = 'outcome' in reach(database, id, now()) ? undefined : entryOf(database, id, key, now());
-        return row === undefined ? undefined : { ...keyOf(row), value: JSON.parse(row.value) };
+        const row = 'outcome' in findLiveRow(database, id, now()) ? undefined : findEntry(database, id, key, now());
+        return row === undefined ? undefined : { ...toStateKey(row), value: JSON.parse(row.value) };
       });
     },
 
     async set(id, key, value, options = {}) {
       checkKey(id, key);
-      const read = readValue(value, options, limits);
+      const read = readStateValue(value, options, limits);
       return connection.write((database): StateWritten => {
-        const session = reach(database, id, now());
+        const session = findLiveRow(database, id, now());
         if ('outcome' in session) return session;
-        const version = entryOf(database, id, key, now())?.version ?? 0;
-        if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
-          return { outcome: 'conflict', version };
-        }
+        const version = findEntry(database, id, key, now())?.version ?? 0;
+        if (isConflict(options, version)) return { outcome: 'conflict', version };
         if ('limit' in read) return { outcome: 'full', limit: read.limit };
-        return write(database, id, key, read.text, options.ttlMs);
+        return writeEntry(database, id, key, read.text, options.ttlMs);
       });
     },
 
     async list(id, options = {}) {
       checkStateList(id, options);
       return connection.read((database) => {
-        if ('outcome' in reach(database, id, now())) return { keys: [], next: null };
-        const sql = `SELECT key, version, bytes, expires_at FROM state WHERE session_id = ? AND ${fresh}`;
-        const rows = database.prepare(sql).all(id, now()) as unknown as EntryRow[];
-        return pageOfKeys(rows.map(keyOf), options);
+        if ('outcome' in findLiveRow(database, id, now())) return { keys: [], next: null };
+        const sql = `SELECT key, version, bytes, expires_at FROM state WHERE session_id = ? AND ${freshCondition}`;
+        const rows = database.prepare(sql).all(id, now()) as unknown as StateRow[];
+        return cutKeyPage(rows.map(toStateKey), options);
       });
     },
 
     async delete(id, key, options = {}) {
       checkKey(id, key);
       return connection.write((database) => {
-        const session = reach(database, id, now());
+        const session = findLiveRow(database, id, now());
         if ('outcome' in session) return session;
-        const version = entryOf(database, id, key, now())?.version ?? 0;
-        if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
-          return { outcome: 'conflict', version } as const;
-        }
+        const version = findEntry(database, id, key, now())?.version ?? 0;
+        if (isConflict(options, version)) return { outcome: 'conflict', version } as const;
         if (version === 0) return { outcome: 'absent' } as const;
         database.prepare('DELETE FROM state WHERE session_id = ? AND key = ?').run(id, key);
         return { outcome: 'deleted' } as const;
@@ -107,8 +107,8 @@ export function sqliteState(connection: Connection, now: () => number, limits: S
   };
 }
 
-export function sqliteMarks(connection: Connection, now: () => number): SessionMarks {
-  function markOf(database: Database, id: string, key: string): string | undefined {
+export function createSqliteMarks(connection: SqliteConnection, now: () => number): SessionMarks {
+  function readMark(database: Database, id: string, key: string): string | undefined {
     const row = database.prepare('SELECT value FROM marks WHERE session_id = ? AND key = ?').get(id, key);
     return row?.['value'] as string | undefined;
   }
@@ -116,14 +116,14 @@ export function sqliteMarks(connection: Connection, now: () => number): SessionM
     async put(id, key, value = '') {
       checkMark(id, key, value);
       return connection.write((database) => {
-        const session = reach(database, id, now());
+        const session = findLiveRow(database, id, now());
         if ('outcome' in session) return session;
-        const present = markOf(database, id, key);
+        const present = readMark(database, id, key);
         if (present !== undefined) return { outcome: 'present', value: present } as const;
         const { marks } = database.prepare('SELECT count(*) AS marks FROM marks WHERE session_id = ?').get(id) as {
           marks: number;
         };
-        if (marks >= mostMarks) return { outcome: 'full' } as const;
+        if (marks >= maxMarks) return { outcome: 'full' } as const;
         database.prepare('INSERT INTO marks VALUES (?, ?, ?)').run(id, key, value);
         return { outcome: 'put' } as const;
       });
@@ -131,13 +131,13 @@ export function sqliteMarks(connection: Connection, now: () => number): SessionM
     async get(id, key) {
       checkKey(id, key);
       return connection.read((database) =>
-        'outcome' in reach(database, id, now()) ? undefined : markOf(database, id, key),
+        'outcome' in findLiveRow(database, id, now()) ? undefined : readMark(database, id, key),
       );
     },
     async delete(id, key) {
       checkKey(id, key);
       return connection.write((database) => {
-        if ('outcome' in reach(database, id, now())) return false;
+        if ('outcome' in findLiveRow(database, id, now())) return false;
         return database.prepare('DELETE FROM marks WHERE session_id = ? AND key = ?').run(id, key) > 0;
       });
     },

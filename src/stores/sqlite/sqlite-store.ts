@@ -1,39 +1,49 @@
-import { checkAdmission, checkChange, checkFilter, checkId, checkLease, checkNew, readPage } from '../checks.ts';
+import { checkAdmission, checkChange, checkFilter, checkId, checkLease, checkNew, readCursor } from '../checks.ts';
 import { defaultDocumentLimits } from '../documents.ts';
-import { everySecond } from '../every-second.ts';
-import { createFeed } from '../feed.ts';
-import { nextLease } from '../next-lease.ts';
-import { bodyOf, changed, isRestricted } from '../record.ts';
-import { isReference } from '../references.ts';
-import { refusingWhenClosed } from '../refusing-when-closed.ts';
+import { createChangeFeed } from '../feed.ts';
+import { createLeaseId } from '../quota.ts';
+import { applyChange, isRestricted, type SessionChange, toBody } from '../record.ts';
+import { isReference } from '../session-references.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
-import { admitRow, narrowLife, underWay } from './admit-rows.ts';
+import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
+import { admitRow, countUnderWay, releaseRow, renewRow, shortenLife } from './admission-rows.ts';
 import { openConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
 import { followChanges } from './follow-changes.ts';
-import { findRows, listRows } from './search-rows.ts';
-import { bury, createRow, goneAt, noteChange, reach, recordOf, rowOf, type SessionRow } from './session-rows.ts';
-import { releaseRow, renewRow } from './settle-rows.ts';
-import { sqliteDocuments } from './sqlite-documents.ts';
-import { sqliteMarks, sqliteState } from './sqlite-state.ts';
-import { isSweepDue, sweepRows } from './sweep-rows.ts';
+import {
+  createRow,
+  endSessionRow,
+  findGone,
+  findLiveRow,
+  findRows,
+  isSweepDue,
+  listRows,
+  readRow,
+  recordChange,
+  type SessionRow,
+  sweepRows,
+  toRecord,
+} from './session-rows.ts';
+import { createSqliteDocuments } from './sqlite-documents.ts';
+import { createSqliteMarks, createSqliteState } from './sqlite-state.ts';
 
 export interface SqliteOptions extends StoreOptions {
   readonly file: string;
   readonly driver?: DriverName;
 }
 
-/** Sessions in a file, which any number of processes on this machine may use at the same time. */
+/** Opens a store in a file that any number of processes on this machine may use at the same time. */
 export async function openSqliteStore(options: SqliteOptions): Promise<SessionStore> {
   const now = options.now ?? Date.now;
   const connection = openConnection(options.file, options.patienceMs ?? defaultPatienceMs, options.driver);
-  const feed = createFeed();
+  const feed = createChangeFeed();
   const follower = await followChanges(connection, feed);
+  const documentLimits = { ...defaultDocumentLimits, ...options.documentLimits };
 
-  /** A write that others are to hear of. */
-  async function tellingly<T>(work: (database: Database) => T): Promise<T> {
+  /** Writes, and publishes the changes at once. */
+  async function writeAndNotify<T>(work: (database: Database) => T): Promise<T> {
     const value = await connection.write(work);
-    follower.look();
+    follower.poll();
     return value;
   }
 
@@ -44,81 +54,81 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
       buried += swept.buried;
       more = swept.more;
     }
-    follower.look();
+    follower.poll();
     return buried;
   }
 
-  function update(database: Database, id: string, expected: number, change: Parameters<typeof changed>[1]): Updated {
-    const row = reach(database, id, now());
+  function updateRow(database: Database, id: string, expected: number, change: SessionChange): Updated {
+    const row = findLiveRow(database, id, now());
     if ('outcome' in row) return row;
-    const record = recordOf(row);
+    const record = toRecord(row);
     if (record.version !== expected) return { outcome: 'stale', record };
-    const next = changed(record, change);
+    const next = applyChange(record, change);
     database
       .prepare('UPDATE sessions SET version = ?, ttl_ms = ?, ends_at = ?, body = ? WHERE id = ?')
-      .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(bodyOf(next)), id);
-    narrowLife(database, rowOf(database, id) as SessionRow, now());
-    noteChange(
+      .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(toBody(next)), id);
+    shortenLife(database, readRow(database, id) as SessionRow, now());
+    recordChange(
       database,
       { kind: 'changed', id, version: next.version, restricted: isRestricted(record, next), here: true },
       now(),
     );
-    return { outcome: 'updated', record: recordOf(rowOf(database, id) as SessionRow) };
+    return { outcome: 'updated', record: toRecord(readRow(database, id) as SessionRow) };
   }
 
   const sweepIfDue = async () => {
     if (await connection.read((database) => isSweepDue(database, now()))) await sweep();
   };
-  const stops = [everySecond(connection.flush), ...(options.now === undefined ? [everySecond(sweepIfDue)] : [])];
+  const stops = [runEverySecond(connection.flush), ...(options.now === undefined ? [runEverySecond(sweepIfDue)] : [])];
 
-  return refusingWhenClosed({
+  return refuseWhenClosed({
     kind: 'sqlite',
     capabilities: { durable: 'disk', shared: 'machine', whenFull: 'refuse' },
 
     async create(session, caps = {}) {
       checkNew(session, caps);
-      return tellingly((database) => createRow(database, session, caps, now()));
+      return writeAndNotify((database) => createRow(database, session, caps, now()));
     },
     async get(id) {
       checkId(id);
-      const row = await connection.read((database) => reach(database, id, now()));
-      return 'outcome' in row ? undefined : recordOf(row);
+      const row = await connection.read((database) => findLiveRow(database, id, now()));
+      return 'outcome' in row ? undefined : toRecord(row);
     },
     async remains(id) {
       checkId(id);
-      const row = await connection.read((database) => rowOf(database, id));
-      const gone = goneAt(row, now());
+      const row = await connection.read((database) => readRow(database, id));
+      const gone = findGone(row, now());
       if (row === undefined || gone === undefined || gone.outcome === 'missing') return undefined;
-      return { record: recordOf(row), reason: gone.outcome === 'ended' ? gone.reason : 'expired' };
+      return { record: toRecord(row), reason: gone.outcome === 'ended' ? gone.reason : 'expired' };
     },
     async update(id, expectedVersion, change) {
       checkId(id);
       checkChange(expectedVersion, change);
-      return tellingly((database) => update(database, id, expectedVersion, change));
+      return writeAndNotify((database) => updateRow(database, id, expectedVersion, change));
     },
     async end(id, reason = 'ended') {
       checkId(id);
-      return tellingly((database) => {
-        if ('outcome' in reach(database, id, now())) return false;
-        bury(database, id, reason, now());
+      return writeAndNotify((database) => {
+        if ('outcome' in findLiveRow(database, id, now())) return false;
+        endSessionRow(database, id, reason, now());
         return true;
       });
     },
     async list(filter = {}, page = {}) {
       checkFilter(filter);
-      const from = readPage(page);
+      const from = readCursor(page);
       return connection.read((database) => listRows(database, filter, from, now()));
     },
     async find(reference, filter = {}) {
       checkFilter(filter);
       if (!isReference(reference)) return [];
       const rows = await connection.read((database) => findRows(database, reference, filter, now()));
-      return rows.map(recordOf);
+      return rows.map(toRecord);
     },
 
     async admit(request) {
       checkAdmission(request);
-      const lease = nextLease();
+      const lease = createLeaseId();
       return connection.write((database) => admitRow(database, request, lease, now()), false);
     },
     async renew(id, lease, holdMs, spent = {}) {
@@ -132,18 +142,18 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     async usage(id) {
       checkId(id);
       return connection.read((database) => {
-        const row = reach(database, id, now());
+        const row = findLiveRow(database, id, now());
         if ('outcome' in row) return undefined;
-        return { calls: row.calls, bytes: row.bytes, underWay: underWay(database, 'session', id, now()) };
+        return { calls: row.calls, bytes: row.bytes, underWay: countUnderWay(database, 'session', id, now()) };
       });
     },
 
-    state: sqliteState(connection, now, { ...defaultStateLimits, ...options.stateLimits }),
-    marks: sqliteMarks(connection, now),
-    documents: sqliteDocuments(connection, tellingly, now, { ...defaultDocumentLimits, ...options.documentLimits }),
+    state: createSqliteState(connection, now, { ...defaultStateLimits, ...options.stateLimits }),
+    marks: createSqliteMarks(connection, now),
+    documents: createSqliteDocuments(connection, writeAndNotify, now, documentLimits),
     watch: feed.watch,
     sweep,
-    // As a write: a file that another process keeps locked can still be read, and is of no use.
+    // A write is needed: a file that another process keeps locked can still be read, but is of no use.
     ping: () => connection.write((database) => void database.prepare('SELECT 1 FROM sessions LIMIT 1').get(), false),
     async close() {
       for (const stop of stops) stop();

@@ -2,139 +2,138 @@ import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { anonymousUser } from '../../identity/principal.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { type Removal, removalOf, type SessionInWorkspace } from '../../rules/permitted-server.ts';
-import { standingAs } from '../../sessions/in-workspace.ts';
+import { type AccessDenial, findAccessDenial, type SessionInWorkspace } from '../../rules/server-access.ts';
 import type { Session } from '../../sessions/session.ts';
+import { viewLike } from '../../sessions/session-views.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
-import { type Carrying, carryingNothing } from '../auth/carry-credentials.ts';
-import { type ListOwner, listOwner } from '../catalog/list-owner.ts';
+import { type CredentialAuth, noCredentialAuth } from '../auth/credential-auth.ts';
+import { createListOwner, type ListOwner } from '../catalog/list-owner.ts';
 import type { ServerDefinition, StdioServer } from '../definition.ts';
-import { isWide, scopeFor } from '../links/process-key.ts';
+import { isShared, processScopeFor } from '../links/process-key.ts';
 import type { Approvals } from '../pins/approvals.ts';
-import { type Launch, launchOf, type Telling } from './launch.ts';
+import { prepareLaunch, type ServerLaunch, type SigningInfo } from './launch.ts';
 
-export type Found =
+type ServerLookup =
   | { readonly server: ServerDefinition }
   /** Without a removal there is no server of that name. */
-  | { readonly server: undefined; readonly removal: Removal | undefined };
+  | { readonly server: undefined; readonly removal: AccessDenial | undefined };
 
 /** A session and a server that it may use, both as they are now. */
-export interface CurrentAccess {
+interface CurrentAccess {
   readonly session: Session;
   readonly server: ServerDefinition;
 }
 
-/** A server as a session finds it: either what it would be given, or why it is not for this session. */
-export type Resolved =
+/** A server as a session sees it: either its launch, or the reason why the session may not use it. */
+export type ResolvedServer =
   | {
       readonly name: string;
       readonly server: ServerDefinition;
-      readonly launch: Launch | undefined;
-      /** It is given a credential of the session's user, which is not for others to see. */
+      readonly launch: ServerLaunch | undefined;
+      /** True when the server gets a credential of the session's user, which others must not see. */
       readonly credentials: boolean;
     }
-  | { readonly name: string; readonly server: undefined; readonly removal: Removal };
+  | { readonly name: string; readonly server: undefined; readonly removal: AccessDenial };
 
 /**
- * From the servers there are to the ones a session may use: load, validate, filter by trust, filter by workspace and by
- * the session's own list, inject, hand to the runner. This is the one place where those steps stand together; what is
- * loaded has been validated before it gets here, and the runner asks for `launch` before each start.
+ * Resolves the servers that a session may use, by its trust level, its workspace and its own list, and what each is
+ * started with. The runner asks for `launch` before each start.
  */
-export interface Resolution {
-  /** Another number once the configuration or an approval has changed. */
+export interface ServerResolution {
+  /** Changes with the configuration and with the approvals. */
   revision(): number;
-  /** Whether the record that counts now is the one that this session was read from. */
+  /** True when the session is its latest record. */
   isLatest(session: Session): boolean;
-  /** False when this process has let go of the session since whoever asks was given it. */
-  holds(session: Session): boolean;
-  find(session: Session, name: string): Found;
-  /** In the order of the configuration. */
-  available(session: Session): readonly ServerDefinition[];
-  /** The session's record and the server as they are now. Throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
-  current(session: Session, name: string): CurrentAccess;
-  /** The session's record as it is now; throws as `current` does. */
+  /** False when this process no longer holds the session. */
+  hasSession(session: Session): boolean;
+  find(session: Session, name: string): ServerLookup;
+  /** The servers that the session may use, in the order of the configuration. */
+  listAvailable(session: Session): readonly ServerDefinition[];
+  /** Reads the session and the server as they are now. Throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
+  requireAccess(session: Session, name: string): CurrentAccess;
+  /** Reads the session as it is now; throws as `requireAccess` does. */
   admit(session: Session, server: ServerDefinition): Session;
-  launch(session: Session, server: StdioServer): Launch;
-  /** Differs where what a server says may differ, because it knows the user; else empty. */
-  personal(session: Session, server: ServerDefinition): string;
-  /** Who may be shown the lists that this session is shown of a server. */
-  listOwner(session: Session, server: ServerDefinition): ListOwner;
-  /** Every server of the configuration, disabled and unapproved ones included. */
-  explain(session: Session): Resolved[];
+  launch(session: Session, server: StdioServer): ServerLaunch;
+  /** Differs between users where the server knows the user; else empty. */
+  personalKey(session: Session, server: ServerDefinition): string;
+  /** The owner of the lists that this session gets from a server. */
+  listOwnerFor(session: Session, server: ServerDefinition): ListOwner;
+  /** Explains every server of the configuration, including disabled and unapproved ones. */
+  explain(session: Session): ResolvedServer[];
 }
 
-export interface ResolutionOptions {
+interface ServerResolutionOptions {
   readonly config: () => Config;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
-  /** The record that counts now; whoever asks may hold one from before it was restricted. */
+  /** Finds the latest record. A caller may hold one from before a restriction. */
   readonly latest: (id: string) => Session | undefined;
   readonly approvals: Approvals;
   readonly dataDir: string;
   readonly configFile: string;
   readonly log: Log;
-  readonly telling: Telling | undefined;
+  readonly signing: SigningInfo | undefined;
   readonly folders?: SessionFolders;
-  /** Left out where no server is given anybody's credential. */
-  readonly carrying?: Omit<Carrying, 'headers'>;
+  /** Left out where no server gets a credential. */
+  readonly auth?: Omit<CredentialAuth, 'headers'>;
 }
 
-interface Outcome {
+interface SessionServers {
   readonly config: Config;
   readonly servers: ReadonlyMap<string, ServerDefinition>;
-  readonly found: ReadonlyMap<string, Found>;
+  readonly found: ReadonlyMap<string, ServerLookup>;
   readonly available: readonly ServerDefinition[];
 }
 
-const none: readonly ServerDefinition[] = [];
-const unknown: Found = { server: undefined, removal: undefined };
+const noServers: readonly ServerDefinition[] = [];
+const unknownServer: ServerLookup = { server: undefined, removal: undefined };
 
-export function createResolution(options: ResolutionOptions): Resolution {
-  // Records and configurations are replaced, never changed: an outcome holds as long as they are the same.
-  const outcomes = new WeakMap<Session, Outcome>();
-  const { carrying = carryingNothing } = options;
+export function createServerResolution(options: ServerResolutionOptions): ServerResolution {
+  // Records and configurations are replaced, never changed: a result holds as long as they are the same.
+  const bySession = new WeakMap<Session, SessionServers>();
+  const { auth = noCredentialAuth } = options;
   let revision = 0;
   let basis: readonly unknown[] = [];
 
-  function outcomeFor(session: Session): Outcome {
+  function serversFor(session: Session): SessionServers {
     const config = options.config();
     const servers = options.servers();
-    const known = outcomes.get(session);
+    const known = bySession.get(session);
     if (known !== undefined && known.config === config && known.servers === servers) return known;
-    const facts = factsOf(session, config);
-    const found = new Map<string, Found>();
+    const access = readAccessFacts(session, config);
+    const found = new Map<string, ServerLookup>();
     const available: ServerDefinition[] = [];
     for (const server of servers.values()) {
-      const removal = removalOf(server, facts);
+      const removal = findAccessDenial(server, access);
       if (removal === undefined) available.push(server);
       found.set(server.name, removal === undefined ? { server } : { server: undefined, removal });
     }
-    const outcome = { config, servers, found, available };
-    outcomes.set(session, outcome);
-    return outcome;
+    const resolved = { config, servers, found, available };
+    bySession.set(session, resolved);
+    return resolved;
   }
 
-  /** The record as it is now, in the workspace that was selected for this call. */
+  /** The latest record, in the workspace that was selected for this call. */
   function latest(session: Session): Session | undefined {
     const record = options.latest(session.id);
-    return record === undefined || record === session ? record : standingAs(record, session);
+    return record === undefined || record === session ? record : viewLike(record, session);
   }
 
-  function find(session: Session, name: string): Found {
+  function find(session: Session, name: string): ServerLookup {
     const now = latest(session);
-    return (now === undefined ? undefined : outcomeFor(now).found.get(name)) ?? unknown;
+    return (now === undefined ? undefined : serversFor(now).found.get(name)) ?? unknownServer;
   }
 
-  function current(session: Session, name: string): CurrentAccess {
+  function requireAccess(session: Session, name: string): CurrentAccess {
     const now = latest(session);
     if (now === undefined) throw new AmbitError('SESSION_ENDED');
-    const server = outcomeFor(now).found.get(name)?.server;
-    if (server === undefined) throw notAvailable(name);
+    const server = serversFor(now).found.get(name)?.server;
+    if (server === undefined) throw notAvailableError(name);
     return { session: now, server };
   }
 
-  const admit = (session: Session, { name }: ServerDefinition) => current(session, name).session;
+  const admit = (session: Session, { name }: ServerDefinition) => requireAccess(session, name).session;
 
-  function unapproved(server: ServerDefinition): Removal | undefined {
+  function findApprovalProblem(server: ServerDefinition): AccessDenial | undefined {
     const { state } = options.approvals.check(server);
     if (state === 'approved') return undefined;
     if (state === 'exposed') {
@@ -154,44 +153,44 @@ export function createResolution(options: ResolutionOptions): Resolution {
     },
 
     isLatest: ({ id, version }) => options.latest(id)?.version === version,
-    holds: (session) => options.latest(session.id) !== undefined,
+    hasSession: (session) => options.latest(session.id) !== undefined,
     find,
-    current,
+    requireAccess: requireAccess,
     admit,
 
-    available(session) {
+    listAvailable(session) {
       const now = latest(session);
-      return now === undefined ? none : outcomeFor(now).available;
+      return now === undefined ? noServers : serversFor(now).available;
     },
 
-    personal: carrying.revision,
+    personalKey: auth.revision,
 
-    listOwner(session, server) {
+    listOwnerFor(session, server) {
       const { workspaceId } = session;
       const { workspaces } = options.config();
       const isKnown = workspaceId !== undefined && Object.hasOwn(workspaces, workspaceId);
       const folder = isKnown ? workspaces[workspaceId]?.path : undefined;
-      const isApart = options.folders?.isApart(session) ?? false;
-      // Where there is no workspace to work in, its process works in a folder that is made for the session.
+      const isApart = options.folders?.hasOwnFolder(session) ?? false;
+      // Without a workspace, the process works in a folder that is made for the session.
       const isInRunFolder = server.kind === 'stdio' && folder === undefined;
-      // Those who are anonymous are not one person.
+      // Anonymous sessions may belong to different people.
       const isAnonymous = session.userId === anonymousUser;
-      return listOwner(session, server, {
+      return createListOwner(session, server, {
         folder,
-        isAlone: isApart || isAnonymous || (isInRunFolder && !isWide(scopeFor(server, session, isApart))),
-        credentials: carrying.revision(session, server),
+        isAlone: isApart || isAnonymous || (isInRunFolder && !isShared(processScopeFor(server, session, isApart))),
+        credentials: auth.revision(session, server),
       });
     },
 
     launch(session, server) {
       const now = admit(session, server);
-      const launch = carrying.into(launchOf(now, server, options.config(), options), now, server);
+      const launch = auth.addTo(prepareLaunch(now, server, options.config(), options), now, server);
       const { id, workspaceId = '(none)', trustLevel } = now;
-      const scope = scopeFor(server, now, options.folders?.isApart(now) ?? false);
-      const whom = isWide(scope) ? { scope } : { session: id };
+      const scope = processScopeFor(server, now, options.folders?.hasOwnFolder(now) ?? false);
+      const subject = isShared(scope) ? { scope } : { session: id };
       options.log.debug?.('context injected', {
         server: server.name,
-        ...whom,
+        ...subject,
         workspace: workspaceId,
         trust: trustLevel,
       });
@@ -200,33 +199,33 @@ export function createResolution(options: ResolutionOptions): Resolution {
 
     explain(session) {
       const config = options.config();
-      return Object.keys(config.servers).map((name): Resolved => {
+      return Object.keys(config.servers).map((name): ResolvedServer => {
         const found = find(session, name);
         if (found.server === undefined) {
           const removal = found.removal ?? { rule: `servers.${name}.disabled`, reason: 'it is disabled' };
           return { name, server: undefined, removal };
         }
         const { server } = found;
-        const removal = unapproved(server);
+        const removal = findApprovalProblem(server);
         if (removal !== undefined) return { name, server: undefined, removal };
-        // An agent SDK starts its own, and shares it with nobody.
+        // An agent SDK starts a process of its own and does not share it.
         const launch =
           server.kind === 'stdio'
-            ? carrying.named(launchOf(session, server, config, options, 'session'), session, server)
+            ? auth.describe(prepareLaunch(session, server, config, options, 'session'), session, server)
             : undefined;
-        return { name, server, launch, credentials: carrying.concerns(session, server) };
+        return { name, server, launch, credentials: auth.hasAny(session, server) };
       });
     },
   };
 }
 
-function factsOf({ trustLevel, servers, workspaceId: id }: Session, config: Config): SessionInWorkspace {
+function readAccessFacts({ trustLevel, servers, workspaceId: id }: Session, config: Config): SessionInWorkspace {
   const known = id !== undefined && Object.hasOwn(config.workspaces, id) ? config.workspaces[id] : undefined;
   const workspace = id === undefined ? undefined : { id, servers: known?.capabilities.servers };
   return { trustLevel, servers, workspace: workspace as SessionInWorkspace['workspace'] };
 }
 
-/** To the agent, a server it may not use and one that is not there look alike. */
-export function notAvailable(name: string): AmbitError {
+/** The agent gets the same error for a server that it may not use and for one that does not exist. */
+export function notAvailableError(name: string): AmbitError {
   return new AmbitError('SERVER_NOT_AVAILABLE', { what: `No server "${name}" is available to this session.` });
 }

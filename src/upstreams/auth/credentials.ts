@@ -1,57 +1,66 @@
 import { AmbitError } from '../../errors.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import { type CredentialPlace, checkValue, keyOf, keyPrefix } from './credential.ts';
-import { collection, type Held, holdCredentials } from './held-credentials.ts';
-import { seal, unseal } from './seal.ts';
+import {
+  assertCredentialValue,
+  type CredentialTarget,
+  credentialKey,
+  credentialKeyPrefix,
+} from './credential-target.ts';
+import { type DocumentCache, type CachedDocument as HeldOf, openDocumentCache } from './document-cache.ts';
+import { readSealedCredential, type SealedCredential, sealCredential, unsealCredential } from './seal.ts';
 import type { SealingKeys } from './sealing-key.ts';
 
-export interface Credential extends CredentialPlace {
+const credentialsCollection = 'credentials';
+
+type CachedCredential = HeldOf<SealedCredential>;
+
+interface OpenedCredential extends CredentialTarget {
   readonly value: string;
 }
 
-/** What may be shown of a credential: everything but its value. */
+/** A credential without its value. */
 export interface CredentialView {
   readonly userId: string;
   readonly server: string;
   readonly env?: string;
   readonly header?: string;
   readonly setAt: string;
-  /** False when it cannot be opened with the key that is here. */
+  /** False when the current key cannot open it. */
   readonly usable: boolean;
 }
 
-/** What upstreams need on behalf of users: sealed in the store, opened where it is given and nowhere else. */
+/** The credentials of users for upstreams, sealed in the store and opened only for use. */
 export interface Credentials {
-  /** What this server is given for this user. Throws when one of them cannot be opened: then the server gets none. */
-  of(userId: string, server: string): readonly Credential[];
-  /** The same without opening them. */
-  placesOf(userId: string, server: string): readonly Pick<CredentialPlace, 'kind' | 'name'>[];
-  /** Another with every change of what `of` answers; empty when that is nothing. */
+  /** Opens the credentials of a user for a server. Throws when one cannot be opened: then the server gets none. */
+  read(userId: string, server: string): readonly OpenedCredential[];
+  /** Lists the credentials of a user for a server without opening them. */
+  listTargets(userId: string, server: string): readonly Pick<CredentialTarget, 'kind' | 'name'>[];
+  /** Changes with every change of these credentials; empty when there are none. */
   revision(userId: string, server: string): string;
-  /** Takes the place of what was there. Resolves when whatever was given the old one has followed. */
-  set(place: CredentialPlace, value: string): Promise<void>;
+  /** Replaces a credential. Resolves when the listeners have handled the change. */
+  set(place: CredentialTarget, value: string): Promise<void>;
   /** False when there was none. */
-  remove(place: CredentialPlace): Promise<boolean>;
+  remove(place: CredentialTarget): Promise<boolean>;
   list(): CredentialView[];
-  /** Tells which user's credentials for which server have changed, here or in another process. */
+  /** Reports changed credentials, also those that another process has changed. */
   onChange(listener: (concerns: (userId: string, server: string) => boolean, server: string) => Promise<void>): void;
   close(): void;
 }
 
-type Listener = Parameters<Credentials['onChange']>[0];
+type CredentialListener = Parameters<Credentials['onChange']>[0];
 
 export async function openCredentials(store: SessionStore, keys: SealingKeys): Promise<Credentials> {
-  const listeners = new Set<Listener>();
-  const held = await holdCredentials(store, async (prefix) => {
+  const listeners = new Set<CredentialListener>();
+  const cache = await openCredentialCache(store, async (prefix) => {
     const server = prefix.split('/')[1] ?? '';
-    const concerns = (userId: string, name: string) => keyPrefix({ userId, server: name }) === prefix;
+    const concerns = (userId: string, name: string) => credentialKeyPrefix({ userId, server: name }) === prefix;
     await Promise.all([...listeners].map((listener) => listener(concerns, server)));
   });
 
-  function opened({ key, sealed }: Held): Credential {
+  function openCredential({ key, sealed }: CachedCredential): OpenedCredential {
     const secret = keys.current();
-    const value = sealed === undefined || secret === undefined ? undefined : unseal(sealed, secret);
-    if (sealed !== undefined && value !== undefined) return { ...sealed.place, value };
+    const value = sealed === undefined || secret === undefined ? undefined : unsealCredential(sealed, secret);
+    if (sealed !== undefined && value !== undefined) return { ...sealed.target, value };
     const [, server, , name] = key.split('/');
     const why =
       sealed === undefined || sealed.keyId === secret?.id
@@ -60,9 +69,9 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
     throw new AmbitError('CREDENTIAL_UNUSABLE', { what: `The credential ${name} for the server "${server}": ${why}.` });
   }
 
-  /** Two keys on one store are a mistake that would show only when a server starts elsewhere. */
+  /** Refuses a second key on one store: the mistake would show only when a server starts on another machine. */
   function assertSameKey(id: string): void {
-    if (held.all().every(({ sealed }) => sealed === undefined || sealed.keyId === id)) return;
+    if (cache.listAll().every(({ sealed }) => sealed === undefined || sealed.keyId === id)) return;
     throw new AmbitError('CREDENTIAL_UNUSABLE', {
       what: 'The store holds credentials that were stored with another key than the one here.',
       hint: 'Give all machines the same key (AMBIT_CREDENTIALS_KEY), or remove those credentials first.',
@@ -70,47 +79,51 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
   }
 
   return {
-    of: (userId, server) => held.under(keyPrefix({ userId, server })).map(opened),
+    read: (userId, server) => cache.listUnder(credentialKeyPrefix({ userId, server })).map(openCredential),
 
-    placesOf: (userId, server) =>
-      held.under(keyPrefix({ userId, server })).map(({ key }) => {
+    listTargets: (userId, server) =>
+      cache.listUnder(credentialKeyPrefix({ userId, server })).map(({ key }) => {
         const [, , kind, name = ''] = key.split('/');
-        return { kind: kind as CredentialPlace['kind'], name };
+        return { kind: kind as CredentialTarget['kind'], name };
       }),
 
     revision: (userId, server) =>
-      held
-        .under(keyPrefix({ userId, server }))
+      cache
+        .listUnder(credentialKeyPrefix({ userId, server }))
         .map(({ version }) => version)
         .sort((a, b) => a - b)
         .join('.'),
 
     async set(place, value) {
-      checkValue(place.kind, value);
+      assertCredentialValue(place.kind, value);
       const existing = keys.current();
-      if (existing !== undefined || held.all().length > 0) assertSameKey(existing?.id ?? '');
+      if (existing !== undefined || cache.listAll().length > 0) assertSameKey(existing?.id ?? '');
       const key = existing ?? (await keys.make());
-      const written = await store.documents.put(collection, keyOf(place), seal(place, value, key, Date.now()));
+      const written = await store.documents.put(
+        credentialsCollection,
+        credentialKey(place),
+        sealCredential(place, value, key, Date.now()),
+      );
       if (written.outcome !== 'written') {
         throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for a further credential.' });
       }
-      await held.refresh(keyOf(place));
+      await cache.refresh(credentialKey(place));
     },
 
     async remove(place) {
-      const { outcome } = await store.documents.delete(collection, keyOf(place));
-      await held.refresh(keyOf(place));
+      const { outcome } = await store.documents.delete(credentialsCollection, credentialKey(place));
+      await cache.refresh(credentialKey(place));
       return outcome === 'deleted';
     },
 
     list() {
       const secret = keys.current();
-      const views = held.all().map(({ key, sealed }): CredentialView => {
+      const views = cache.listAll().map(({ key, sealed }): CredentialView => {
         const [, server = '', kind = '', name] = key.split('/');
-        // Whose it was stands in what was stored; it can still be removed by whoever knows.
+        // The user is unknown, but an operator who knows it can remove the credential.
         if (sealed === undefined) return { userId: '(unreadable)', server, [kind]: name, setAt: '', usable: false };
-        const usable = secret !== undefined && unseal(sealed, secret) !== undefined;
-        const { userId } = sealed.place;
+        const usable = secret !== undefined && unsealCredential(sealed, secret) !== undefined;
+        const { userId } = sealed.target;
         return { userId, server, [kind]: name, setAt: new Date(sealed.setAt).toISOString(), usable };
       });
       const orderOf = ({ userId, server, env, header }: CredentialView) =>
@@ -119,6 +132,13 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
     },
 
     onChange: (listener) => void listeners.add(listener),
-    close: held.close,
+    close: cache.close,
   };
+}
+
+function openCredentialCache(
+  store: SessionStore,
+  changed: (keyPrefix: string) => Promise<void>,
+): Promise<DocumentCache<SealedCredential>> {
+  return openDocumentCache(store, credentialsCollection, readSealedCredential, changed);
 }

@@ -1,15 +1,23 @@
 import { createCipheriv, createDecipheriv, createHash, type KeyObject, randomBytes } from 'node:crypto';
-import { type CredentialPlace, keyOf } from './credential.ts';
+import { type CredentialTarget, credentialKey } from './credential-target.ts';
+
+/** A stored document: readable facts, and encrypted secrets. */
+export interface SealedFacts<F> {
+  readonly facts: F;
+  readonly keyId: string;
+  readonly iv: string;
+  readonly data: string;
+}
 
 export interface SealingKey {
-  /** Tells keys apart without telling anything of them. */
+  /** Identifies the key without revealing it. */
   readonly id: string;
   readonly secret: KeyObject;
 }
 
-/** A credential as it lies in the store: all but its value can be read. */
-export interface Sealed {
-  readonly place: CredentialPlace;
+/** A credential as it is stored: all but its value is readable. */
+export interface SealedCredential {
+  readonly target: CredentialTarget;
   readonly keyId: string;
   readonly setAt: number;
   readonly iv: Buffer;
@@ -20,21 +28,21 @@ const algorithm = 'aes-256-gcm';
 const ivBytes = 12;
 const tagBytes = 16;
 
-export function keyIdOf(secret: Buffer): string {
+export function sealingKeyId(secret: Buffer): string {
   return createHash('sha256').update('ambit credentials key ').update(secret).digest('hex').slice(0, 16);
 }
 
-/** What cannot be read, nor opened beside anything but what it is bound to. */
-export function encrypt(value: string, { secret }: SealingKey, boundTo: Buffer): { iv: Buffer; data: Buffer } {
+/** Encrypts a text so that it can be opened only with the data that it is bound to. */
+export function encryptText(value: string, { secret }: SealingKey, boundTo: Buffer): { iv: Buffer; data: Buffer } {
   const iv = randomBytes(ivBytes);
   const cipher = createCipheriv(algorithm, secret, iv, { authTagLength: tagBytes });
   cipher.setAAD(boundTo);
   return { iv, data: Buffer.concat([cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]) };
 }
 
-/** Undefined when it is not what was encrypted with this key and bound to this. */
-export function decrypt(
-  { iv, data }: Pick<Sealed, 'iv' | 'data'>,
+/** Decrypts a text; undefined when the key, the binding or the data is another. */
+export function decryptText(
+  { iv, data }: Pick<SealedCredential, 'iv' | 'data'>,
   key: SealingKey,
   boundTo: Buffer,
 ): string | undefined {
@@ -49,10 +57,10 @@ export function decrypt(
   }
 }
 
-/** The text to be stored. What it is for is bound into it: moved to another place, it cannot be opened. */
-export function seal(place: CredentialPlace, value: string, key: SealingKey, setAt: number): string {
-  const { iv, data } = encrypt(value, key, boundTo(place, setAt));
-  const { userId, server, kind, name } = place;
+/** Seals a credential as text for the store. It is bound to its target: under another key it cannot be opened. */
+export function sealCredential(target: CredentialTarget, value: string, key: SealingKey, setAt: number): string {
+  const { iv, data } = encryptText(value, key, credentialBinding(target, setAt));
+  const { userId, server, kind, name } = target;
   return JSON.stringify({
     v: 1,
     userId,
@@ -66,27 +74,67 @@ export function seal(place: CredentialPlace, value: string, key: SealingKey, set
   });
 }
 
-/** Undefined when the text is not what was written under this key of the store. */
-export function readSealed(key: string, text: string): Sealed | undefined {
+/** Reads a sealed credential; undefined when the text was not written under this key of the store. */
+export function readSealedCredential(key: string, text: string): SealedCredential | undefined {
   try {
     const { v, userId, server, kind, name, keyId, setAt, iv, data } = JSON.parse(text) as Record<string, unknown>;
     if (v !== 1 || (kind !== 'env' && kind !== 'header') || typeof setAt !== 'number') return undefined;
     if (![userId, server, name, keyId, iv, data].every((part) => typeof part === 'string')) return undefined;
-    const place = { userId, server, kind, name } as CredentialPlace;
-    if (keyOf(place) !== key) return undefined;
+    const target = { userId, server, kind, name } as CredentialTarget;
+    if (credentialKey(target) !== key) return undefined;
     const [vector, sealed] = [Buffer.from(iv as string, 'base64'), Buffer.from(data as string, 'base64')];
     if (vector.length !== ivBytes || sealed.length <= tagBytes) return undefined;
-    return { place, keyId: keyId as string, setAt, iv: vector, data: sealed };
+    return { target, keyId: keyId as string, setAt, iv: vector, data: sealed };
   } catch {
     return undefined;
   }
 }
 
-/** Undefined when it was sealed with another key, or is not what was sealed. */
-export function unseal({ place, keyId, setAt, iv, data }: Sealed, key: SealingKey): string | undefined {
-  return keyId === key.id ? decrypt({ iv, data }, key, boundTo(place, setAt)) : undefined;
+/** Opens a credential; undefined when it was sealed with another key, or was changed. */
+export function unsealCredential(
+  { target: place, keyId, setAt, iv, data }: SealedCredential,
+  key: SealingKey,
+): string | undefined {
+  return keyId === key.id ? decryptText({ iv, data }, key, credentialBinding(place, setAt)) : undefined;
 }
 
-function boundTo({ userId, server, kind, name }: CredentialPlace, setAt: number): Buffer {
+function credentialBinding({ userId, server, kind, name }: CredentialTarget, setAt: number): Buffer {
   return Buffer.from(JSON.stringify(['ambit credential', 1, userId, server, kind, name, setAt]));
+}
+
+/** Seals secrets so that they can be opened only with the data that they are bound to. */
+export function sealFacts<F>(
+  facts: F,
+  secrets: unknown,
+  key: SealingKey,
+  boundTo: readonly (string | number)[],
+): SealedFacts<F> {
+  const { iv, data } = encryptText(JSON.stringify(secrets), key, Buffer.from(JSON.stringify(boundTo)));
+  return { facts, keyId: key.id, iv: iv.toString('base64'), data: data.toString('base64') };
+}
+
+/** Opens the secrets; undefined when they were sealed with another key, or were changed. */
+export function openSecrets<S>(
+  sealed: SealedFacts<unknown>,
+  key: SealingKey | undefined,
+  boundTo: readonly (string | number)[],
+): S | undefined {
+  if (key === undefined || key.id !== sealed.keyId) return undefined;
+  const parts = { iv: Buffer.from(sealed.iv, 'base64'), data: Buffer.from(sealed.data, 'base64') };
+  const text = decryptText(parts, key, Buffer.from(JSON.stringify(boundTo)));
+  return text === undefined ? undefined : (JSON.parse(text) as S);
+}
+
+export function readSealedFacts<F>(
+  text: string,
+  isFacts: (facts: Record<string, unknown>) => boolean,
+): SealedFacts<F> | undefined {
+  try {
+    const { facts, keyId, iv, data } = JSON.parse(text) as Record<string, unknown>;
+    if (![keyId, iv, data].every((part) => typeof part === 'string')) return undefined;
+    if (typeof facts !== 'object' || facts === null || !isFacts(facts as Record<string, unknown>)) return undefined;
+    return { facts, keyId, iv, data } as SealedFacts<F>;
+  } catch {
+    return undefined;
+  }
 }

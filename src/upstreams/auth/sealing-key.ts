@@ -5,40 +5,40 @@ import { AmbitError } from '../../errors.ts';
 import { withLock } from '../../lib/fs/file-lock.ts';
 import { makePrivateFolder } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
-import { keyIdOf, type SealingKey } from './seal.ts';
+import { type SealingKey, sealingKeyId } from './seal.ts';
 
-export interface KeySource {
+interface SealingKeySource {
   readonly dataDir: string;
   /** `credentials.keyFile` of the configuration. */
   readonly keyFile?: string | undefined;
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** The key that credentials are sealed with. It never lies in the store. */
+/** The key that seals credentials. It is never in the store. */
 export interface SealingKeys {
-  /** Undefined while none has been made. */
+  /** The key; undefined while none has been made. */
   current(): SealingKey | undefined;
-  /** The same, made now if there is none. */
+  /** The key, made now if there is none. */
   make(): Promise<SealingKey>;
 }
 
 const keyBytes = 32;
 
-/** From AMBIT_CREDENTIALS_KEY, else from the file that was named, else from one in the data directory, made on first use. */
-export function openSealingKeys({ dataDir, keyFile, env }: KeySource): SealingKeys {
+/** Reads the key from AMBIT_CREDENTIALS_KEY, else from `keyFile`, else from a file that is made on first use. */
+export function openSealingKeys({ dataDir, keyFile, env }: SealingKeySource): SealingKeys {
   const given = env['AMBIT_CREDENTIALS_KEY'];
-  if (given !== undefined && given !== '') return fixed(readKey(given, 'AMBIT_CREDENTIALS_KEY'));
+  if (given !== undefined && given !== '') return fixedKeys(parseKey(given, 'AMBIT_CREDENTIALS_KEY'));
   if (keyFile !== undefined) {
-    const text = privateText(keyFile);
-    if (text === undefined) throw unusable(keyFile, 'it is not there');
-    return fixed(readKey(text, keyFile));
+    const text = readPrivateText(keyFile);
+    if (text === undefined) throw unusableKeyError(keyFile, 'it is not there');
+    return fixedKeys(parseKey(text, keyFile));
   }
   const file = join(dataDir, 'keys', 'credentials.key');
   let known: SealingKey | undefined;
   const current = () => {
     // Another process may have made it since.
-    const text = known === undefined ? privateText(file) : undefined;
-    if (text !== undefined) known = readKey(text, file);
+    const text = known === undefined ? readPrivateText(file) : undefined;
+    if (text !== undefined) known = parseKey(text, file);
     return known;
   };
   return {
@@ -50,37 +50,37 @@ export function openSealingKeys({ dataDir, keyFile, env }: KeySource): SealingKe
         if (found !== undefined) return found;
         const text = randomBytes(keyBytes).toString('base64');
         writeAtomically(file, `${text}\n`);
-        known = readKey(text, file);
+        known = parseKey(text, file);
         return known;
       });
     },
   };
 }
 
-function fixed(key: SealingKey): SealingKeys {
+function fixedKeys(key: SealingKey): SealingKeys {
   return { current: () => key, make: async () => key };
 }
 
-/** 32 bytes, as base64 or hex. */
-function readKey(text: string, from: string): SealingKey {
+/** Parses a key of 32 bytes, as base64 or hex. */
+function parseKey(text: string, from: string): SealingKey {
   const written = text.trim();
   const secret = /^[0-9a-f]{64}$/i.test(written) ? Buffer.from(written, 'hex') : Buffer.from(written, 'base64');
   if (secret.length !== keyBytes || !/^[A-Za-z0-9+/_=-]{43,64}$/.test(written)) {
-    throw unusable(from, 'it does not hold 32 bytes as base64 or hex');
+    throw unusableKeyError(from, 'it does not hold 32 bytes as base64 or hex');
   }
-  return { id: keyIdOf(secret), secret: createSecretKey(secret) };
+  return { id: sealingKeyId(secret), secret: createSecretKey(secret) };
 }
 
-function privateText(file: string): string | undefined {
+function readPrivateText(file: string): string | undefined {
   const stat = lstatSync(file, { throwIfNoEntry: false });
   if (stat === undefined) return undefined;
   const others = (stat.mode & 0o077) !== 0 || (process.getuid !== undefined && stat.uid !== process.getuid());
   if (others || !stat.isFile())
-    throw unusable(file, 'it must be a file of yours that nobody else can read (chmod 600)');
+    throw unusableKeyError(file, 'it must be a file of yours that nobody else can read (chmod 600)');
   return readFileSync(file, 'utf8');
 }
 
-function unusable(from: string, why: string): AmbitError {
+function unusableKeyError(from: string, why: string): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `The key for credentials cannot be taken from ${from}: ${why}.`,
     hint: 'Make one with "openssl rand -base64 32"; all machines on one store need the same.',

@@ -1,73 +1,174 @@
+import { AmbitError } from '../../errors.ts';
+import { anonymousUser } from '../../identity/principal.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
+import type { Session } from '../../sessions/session.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import type { Settings } from '../access/settings.ts';
-import type { ServerDefinition } from '../definition.ts';
+import type { LiveConfig } from '../access/live-config.ts';
+import type { HttpServer, ServerDefinition } from '../definition.ts';
+import type { AuthRefusal } from '../links/http/send-request.ts';
 import type { Approvals } from '../pins/approvals.ts';
-import { createCarrying } from './carry-credentials.ts';
-import { type CarryingLogins, carryLogins } from './carry-logins.ts';
-import { credentialsIn, type GivenCredentials, giveCredentials } from './given-credentials.ts';
-import { type GivenLogins, giveLogins, loginsIn } from './given-logins.ts';
+import { type CredentialAdmin, createCredentialAdmin, openConfiguredCredentials } from './credential-admin.ts';
+import { type CredentialAuth, createCredentialAuth } from './credential-auth.ts';
+import { isForOneUser } from './credential-target.ts';
+import { readChallenge } from './discovery.ts';
+import { createLoginAdmin, type LoginAdmin, openConfiguredLogins } from './login-admin.ts';
+import type { Logins } from './logins.ts';
 
-/** All that servers are given on behalf of users: what was set for them, and what they logged in for. */
+type HeaderValues = Readonly<Record<string, string>>;
+
+/** Adds the auth of a session's user to requests over HTTP: a credential, else the token of a login. */
+interface UserAuth extends Omit<CredentialAuth, 'headers'> {
+  headers(session: Session, server: HttpServer): HeaderValues | Promise<HeaderValues>;
+  /** Handles a refused request: true when there is a new token; throws LOGIN_REQUIRED when only the user can help. */
+  handleRefusal(session: Session, server: HttpServer, refusal: AuthRefusal): Promise<boolean>;
+}
+
+interface UserAuthOptions {
+  readonly credentialAuth: CredentialAuth;
+  /** Undefined where no server gets a login. */
+  readonly logins: Logins | undefined;
+  readonly isApproved: (server: ServerDefinition) => boolean;
+  /** Creates the link at which a user's browser may log in to a server, if there is one. */
+  readonly createLoginLink: (userId: string, server: string) => Promise<string | undefined>;
+}
+
+const authorizationHeader = 'authorization';
+
+/** The auth of users at upstreams: credentials that were set, and logins. */
 export interface UpstreamAuth {
-  readonly authFor: CarryingLogins;
-  readonly credentials: GivenCredentials;
-  readonly logins: GivenLogins;
-  /** Hears of what is another now, or gone; whoever changed it waits for the listener. */
-  onChange(listener: (server: string, concerns: Concerns) => Promise<void>): void;
-  /** Removes everything of a user: a user who is added under this name later is somebody else. */
+  readonly authFor: UserAuth;
+  readonly credentials: CredentialAdmin;
+  readonly logins: LoginAdmin;
+  /** Reports auth that was replaced or removed. The change waits for the listener. */
+  onChange(listener: (server: string, concerns: MatchesUser) => Promise<void>): void;
+  /** Removes all auth of a user: a later user of the same name is another person. */
   removeAllOf(userId: string): Promise<void>;
   close(): void;
 }
 
-/** True when something of this user for this server is meant. */
-export type Concerns = (userId: string, server: string) => boolean;
+/** True for the users and servers that a change is about. */
+type MatchesUser = (userId: string, server: string) => boolean;
 
-export interface UpstreamAuthOptions {
-  /** False where nobody's may be given to any server. */
-  readonly any: boolean;
+interface UpstreamAuthOptions {
+  /** False where no server gets credentials or logins. */
+  readonly isEnabled: boolean;
   readonly store: SessionStore;
-  readonly settings: Settings;
+  readonly settings: LiveConfig;
   readonly dataDir: string;
   readonly journal: Journal;
   readonly approvals: Approvals;
 }
 
 export async function openUpstreamAuth(options: UpstreamAuthOptions): Promise<UpstreamAuth> {
-  const { any, store, settings, dataDir, journal, approvals } = options;
+  const { isEnabled: any, store, settings, dataDir, journal, approvals } = options;
   const { servers } = settings;
   const first = settings.config();
-  const credentials = any ? await credentialsIn(store, first, dataDir) : undefined;
-  const logins = any ? await loginsIn(store, first, dataDir, { journal, servers }) : undefined;
+  const credentials = any ? await openConfiguredCredentials(store, first, dataDir) : undefined;
+  const logins = any ? await openConfiguredLogins(store, first, dataDir, { journal, servers }) : undefined;
   const prefixes = () => settings.config().context.envPrefixes;
   const isApproved = (server: ServerDefinition) => approvals.check(server).state === 'approved';
   const publicUrl = () => settings.config().listen.publicUrl?.replace(/\/$/, '');
-  const given = giveCredentials({ credentials, servers, prefixes, journal });
-  const loggedIn = giveLogins({ logins, servers, publicUrl, isApproved });
+  const credentialAdmin = createCredentialAdmin({ credentials, servers, prefixes, journal });
+  const loginAdmin = createLoginAdmin({ logins, servers, publicUrl, isApproved });
   return {
-    authFor: carryLogins({
-      carrying: createCarrying({ credentials, prefixes, isApproved }),
+    authFor: createUserAuth({
+      credentialAuth: createCredentialAuth({ credentials, prefixes, isApproved }),
       logins,
       isApproved,
-      async linkFor(userId, server) {
+      async createLoginLink(userId, server) {
         const base = publicUrl();
         return base === undefined ? undefined : `${base}/login/${await logins?.tickets.make(userId, server)}`;
       },
     }),
-    credentials: given,
-    logins: loggedIn,
+    credentials: credentialAdmin,
+    logins: loginAdmin,
     onChange(listener) {
       for (const kept of [credentials, logins]) kept?.onChange((concerns, server) => listener(server, concerns));
     },
     async removeAllOf(userId) {
       if (!any) return;
       const isOf = (each: { readonly userId: string }) => each.userId === userId;
-      for (const each of given.list().filter(isOf)) await given.remove(each);
-      for (const each of loggedIn.list().filter(isOf)) await loggedIn.remove(each);
+      for (const each of credentialAdmin.list().filter(isOf)) await credentialAdmin.remove(each);
+      for (const each of loginAdmin.list().filter(isOf)) await loginAdmin.remove(each);
     },
     close() {
       credentials?.close();
       logins?.close();
     },
   };
+}
+
+function createUserAuth({
+  credentialAuth: carrying,
+  logins,
+  isApproved,
+  createLoginLink: linkFor,
+}: UserAuthOptions): UserAuth {
+  /** The logins, where this server may get that of the user. */
+  function loginsFor({ userId }: Session, server: ServerDefinition): Logins | undefined {
+    if (logins === undefined || userId === anonymousUser || server.kind !== 'http' || !isForOneUser(server)) {
+      return undefined;
+    }
+    return isApproved(server) ? logins : undefined;
+  }
+
+  async function loginRequiredError({ userId }: Session, server: HttpServer, why: string): Promise<AmbitError> {
+    const link = await linkFor(userId, server.name);
+    const command = `ambit login ${server.name} --user ${quoteForShell(userId)}`;
+    return new AmbitError('LOGIN_REQUIRED', {
+      ...(link === undefined ? {} : { link }),
+      what: `The server "${server.name}" ${why}.`,
+      hint:
+        link === undefined
+          ? `Ask the user to run this command, then try again: ${command}`
+          : `Ask the user to open this link in a browser, then try again: ${link}`,
+    });
+  }
+
+  return {
+    ...carrying,
+    headers(session, server) {
+      const given = carrying.headers(session, server);
+      if (given[authorizationHeader] !== undefined) return given;
+      const token = loginsFor(session, server)?.findToken(session.userId, server);
+      const joined = (found: string | undefined): HeaderValues =>
+        found === undefined ? given : { ...given, [authorizationHeader]: `Bearer ${found}` };
+      return token instanceof Promise ? token.then(joined) : joined(token);
+    },
+
+    hasAny: (session, server) =>
+      carrying.hasAny(session, server) || loginsFor(session, server)?.has(session.userId, server.name) === true,
+
+    revision(session, server) {
+      const given = carrying.revision(session, server);
+      const login = loginsFor(session, server)?.revision(session.userId, server.name) ?? '';
+      return login === '' ? given : JSON.stringify([given, session.userId, login]);
+    },
+
+    async handleRefusal(session, server, { status, challenge: text, authHeaders }) {
+      const kept = loginsFor(session, server);
+      if (kept === undefined || carrying.headers(session, server)[authorizationHeader] !== undefined) return false;
+      const challenge = readChallenge(text);
+      const token = authHeaders[authorizationHeader]?.replace(/^Bearer /, '');
+      if (status === 403) {
+        if (challenge?.error !== 'insufficient_scope' || token === undefined) return false;
+        await kept.addWantedScopes(session.userId, server.name, challenge.scopes);
+        // The page of the authorization server shows the scopes. The server's words would read like Ambit's own here.
+        throw await loginRequiredError(session, server, 'wants more than its user has agreed to');
+      }
+      if (token === undefined) {
+        const isFixed = Object.keys(server.headers).some((name) => name.toLowerCase() === authorizationHeader);
+        // A server that does not ask for a bearer token may want something that no login brings.
+        if (isFixed || (challenge === undefined && server.oauth === undefined)) return false;
+        throw await loginRequiredError(session, server, 'wants its user to log in there');
+      }
+      if ((await kept.replaceToken(session.userId, server, token, challenge)) !== undefined) return true;
+      throw await loginRequiredError(session, server, 'no longer accepts the login of its user');
+    },
+  };
+}
+
+/** Quotes a text for a shell. */
+function quoteForShell(text: string): string {
+  return /^[\w@.+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

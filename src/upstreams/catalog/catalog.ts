@@ -1,79 +1,79 @@
 import { createHash } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { within } from '../../lib/async/within.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
 import type { ServerDefinition } from '../definition.ts';
-import type { CatalogFile, Fits, KeptOffer } from './catalog-file.ts';
+import type { CachedOffer, CatalogFile, OfferFilter } from './catalog-file.ts';
 import type { ListOwner } from './list-owner.ts';
-import { type AskServer, fetchOffer, type Offer, reasonOf } from './offer.ts';
+import { type AskServer, describeFailure, fetchOffer, type Offer } from './offer.ts';
 
-export interface Listed {
+export interface ServerListing {
   readonly server: ServerDefinition;
   readonly offer: Offer | undefined;
   /** Tools that exist but may not be shown or called. */
   readonly withheld: readonly string[];
-  /** Why there is no offer. */
+  /** The reason why there is no offer. */
   readonly reason: string | undefined;
   readonly failure: Error | undefined;
 }
 
-/** Which of a server's tools may be shown. */
-export type Vet = (
+/** Selects the tools of a server that may be shown. */
+export type PinnedToolFilter = (
   server: ServerDefinition,
   offer: Offer,
 ) => Promise<{ readonly tools: readonly string[]; readonly withheld: readonly string[] }>;
 
-/** On whose behalf a server is asked what it offers. */
-export interface Looking {
-  /** How the client described itself. */
+/** A question for the lists of a server, on behalf of one session. */
+export interface CatalogQuery {
+  /** The capabilities that the client declared. */
   readonly capabilities: string;
   readonly owner: ListOwner;
-  /** The session, where it stands. */
-  readonly place?: string;
+  /** The key of the session and its workspace. */
+  readonly scopeKey?: string;
   readonly ask: AskServer;
 }
 
 export interface Catalog {
-  /** What a server offers; asked at most once however many of one owner want to know. */
-  look(server: ServerDefinition, looking: Looking): Promise<Listed>;
+  /** Lists what a server offers. The server is asked once, however many sessions of one owner ask together. */
+  list(server: ServerDefinition, looking: CatalogQuery): Promise<ServerListing>;
   /**
-   * The server said that its lists have changed. Where a session's own process says so, the lists are that session's
-   * own from then on, in the place it stands: another session's process may not have changed. Where several sessions
-   * share the process, it speaks for the owners of their lists, and for no others.
+   * Marks the lists of a server as changed, after it said so. If the process belongs to one session, the lists are that
+   * session's own from then on: the process of another session may not have changed. A shared process speaks for the
+   * owners of its sessions' lists, and for no others.
    */
-  changed(server: string, speaker: Speaker): void;
-  /** The session has ended, and with it what was its own. */
-  forget(sessionId: string): void;
+  markChanged(server: string, speaker: ChangeScope): void;
+  /** Forgets the lists of a session that has ended. */
+  forgetSession(sessionId: string): void;
   /** Forgets the lists of owners that are gone: users that were removed, workspaces that are no longer configured. */
   forgetOwners(isGone: (owner: ListOwner, server: string) => boolean): void;
-  /** Whose lists are kept. */
+  /** The owners of the lists that are kept. */
   owners(): ListOwner[];
-  /** The server is another now, or gone: nothing that was known of it holds. */
-  describedAnew(server: string): void;
-  /** Returns how to stop listening. */
+  /** Forgets all lists of a server that is gone or has a new definition. */
+  invalidate(server: string): void;
+  /** Adds a listener and returns the function that removes it. */
   onChange(listener: (change: ListChange) => void): () => void;
 }
 
-/** For whom a process speaks: for one session, where it stands; or for the owners with these keys. */
-export type Speaker = { readonly place: string } | { readonly owners: ReadonlySet<string> };
+/** The lists that a change is about: those of one session in its workspace, or of the owners with these keys. */
+type ChangeScope = { readonly place: string } | { readonly owners: ReadonlySet<string> };
 
-export interface ListChange {
+interface ListChange {
   readonly server: string;
-  /** The server has not announced it itself: it is described anew, or an answer came after the list it was meant for. */
-  readonly byOurselves: boolean;
-  /** Nobody else may hear of it. */
+  /** True when the server did not announce the change: it has a new definition, or answered after its deadline. */
+  readonly isOwnNotice: boolean;
+  /** True for the sessions that may hear of the change; no others may. */
   concerns(owner: ListOwner, place: string): boolean;
 }
 
-/** A server that is being asked. */
-interface Asking {
+/** A request for the lists of a server that has not been answered yet. */
+interface OfferRequest {
   readonly offer: Promise<Offer>;
   readonly owner: ListOwner;
-  /** The session that asks, where it stands. */
+  /** The key of the session that asks and its workspace. */
   readonly place: string | undefined;
   isAbandoned: boolean;
 }
 
-interface Failure {
+interface ListFailure {
   readonly error: Error;
   readonly until: number;
   readonly owner: ListOwner;
@@ -81,188 +81,161 @@ interface Failure {
 }
 
 const freshMs = 5 * 60_000;
-/** An answer must go out within 10 s, whatever one server does. */
+/** The time that one server gets: the answer to the client must go out within 10 s. */
 const deadlineMs = 5000;
-/** A server that failed is asked again after a while, so that the lists of the others do not wait for it each time. */
+/** The time before a failed server is asked again, so that the lists of the others do not wait for it each time. */
 const failureMs = 15_000;
 
-/** Lists are as many as there are owners, and as long as servers make them. */
-const mostOffers = 2000;
-const mostCharacters = 32 * 1024 * 1024;
+/** The number of lists grows with the owners, and their length is up to the servers. */
+const maxOffers = 2000;
+const maxCharacters = 32 * 1024 * 1024;
 
-/** A login that is wanted comes with the link for whoever asked: nobody else may be given that. */
-function isForOneUser(error: unknown): boolean {
-  return isAmbitError(error) && error.code === 'LOGIN_REQUIRED';
-}
-
-/** What a server says when it fails may be made of what one session told it, also where its lists are for everybody. */
-function toldTo(place: string | undefined, owner: ListOwner, failure: Pick<Failure, 'error' | 'place'>): Error {
-  if (owner.userId !== '' || failure.place === place) return failure.error;
-  return new AmbitError('UPSTREAM_FAILED', { what: 'The server could not be asked what it offers.' });
-}
-
-export function createCatalog(file: Omit<CatalogFile, 'close'>, vet: Vet): Catalog {
-  const offers = file.load();
-  let characters = [...offers.values()].reduce((sum, { offer }) => sum + sizeOf(offer), 0);
-  /** Keys whose offer is out of date, each with a number of its own. */
+export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: PinnedToolFilter): Catalog {
+  const { offers, dropOffer, storeOffer } = createOfferStore(file);
+  /** The keys of outdated offers, each with the number of its change. */
   const stale = new Map<string, number>();
   let changes = 0;
-  /** The servers whose lists are a session's own, by place. */
-  const own = new Map<string, Set<string>>();
-  const asking = new Map<string, Asking>();
-  const failed = new Map<string, Failure>();
+  /** The servers whose lists belong to one session, by the key of that session. */
+  const ownLists = new Map<string, Set<string>>();
+  const requests = new Map<string, OfferRequest>();
+  const failures = new Map<string, ListFailure>();
   const listeners = new Set<(change: ListChange) => void>();
 
-  function drop(key: string): void {
-    const known = offers.get(key);
-    if (known === undefined) return;
-    offers.delete(key);
-    characters -= sizeOf(known.offer);
-  }
-
-  /** Those that were fetched longest ago go first. */
-  function keep(key: string, kept: KeptOffer): void {
-    drop(key);
-    offers.set(key, kept);
-    characters += sizeOf(kept.offer);
-    for (const oldest of offers.keys()) {
-      if (oldest === key || (offers.size <= mostOffers && characters <= mostCharacters)) break;
-      drop(oldest);
-    }
-    if (isWritten(key, kept.owner)) file.put(key, kept);
-  }
-
-  /** An answer that is still under way is not kept either. */
-  function forgetKept(fits: Fits): void {
-    for (const [key, asked] of asking) if (fits(key, asked.owner)) asked.isAbandoned = true;
-    for (const [key, { owner }] of [...failed]) if (fits(key, owner)) failed.delete(key);
+  /** Forgets the offers that fit, and the answers to open requests for them. */
+  function forgetInMemory(fits: OfferFilter): void {
+    for (const [key, asked] of requests) if (fits(key, asked.owner)) asked.isAbandoned = true;
+    for (const [key, { owner }] of [...failures]) if (fits(key, owner)) failures.delete(key);
     for (const [key, { owner }] of [...offers]) {
       if (!fits(key, owner)) continue;
-      drop(key);
+      dropOffer(key);
       stale.delete(key);
     }
   }
 
-  function dropWhere(fits: Fits): void {
-    forgetKept(fits);
+  function forgetEverywhere(fits: OfferFilter): void {
+    forgetInMemory(fits);
     file.remove(fits);
   }
 
-  function refresh(key: string, { owner, place, ask }: Looking): Promise<Offer> {
-    const running = asking.get(key);
+  function refreshOffer(key: string, { owner, scopeKey, ask }: CatalogQuery): Promise<Offer> {
+    const running = requests.get(key);
     if (running !== undefined) return running.offer;
     const change = stale.get(key);
     const fetching: Promise<Offer> = fetchOffer(ask)
       .then((offer) => {
-        failed.delete(key);
+        failures.delete(key);
         const [name = '', , of] = key.split(' ');
-        // Its session may have gone while the server was asked: nobody would forget it then.
-        if (of !== undefined && !isOwn(of, name)) return offer;
+        // The session may have ended meanwhile. Nobody would forget its lists then.
+        if (of !== undefined && !hasOwnLists(of, name)) return offer;
         if (asked.isAbandoned) {
           stale.delete(key);
           return offer;
         }
-        keep(key, { offer, owner });
+        storeOffer(key, { offer, owner });
         // A change announced meanwhile may not be in the answer.
         if (stale.get(key) === change) stale.delete(key);
         return offer;
       })
-      .finally(() => asking.delete(key));
-    const asked: Asking = { offer: fetching, owner, place, isAbandoned: false };
-    asking.set(key, asked);
+      .finally(() => requests.delete(key));
+    const asked: OfferRequest = { offer: fetching, owner, place: scopeKey, isAbandoned: false };
+    requests.set(key, asked);
     fetching.catch(() => {});
     return fetching;
   }
 
-  function noteFailure(key: string, failure: Failure): void {
-    failed.delete(key);
-    failed.set(key, failure);
-    for (const oldest of failed.keys()) {
-      if (failed.size <= mostOffers) break;
-      failed.delete(oldest);
+  function noteFailure(key: string, failure: ListFailure): void {
+    failures.delete(key);
+    failures.set(key, failure);
+    for (const oldest of failures.keys()) {
+      if (failures.size <= maxOffers) break;
+      failures.delete(oldest);
     }
   }
 
-  async function listed(server: ServerDefinition, offer: Offer): Promise<Listed> {
-    const { tools, withheld } = await vet(server, offer);
+  async function toListing(server: ServerDefinition, offer: Offer): Promise<ServerListing> {
+    const { tools, withheld } = await filterPinned(server, offer);
     const shown = tools === offer.tools ? offer : { ...offer, tools };
     return { server, offer: shown, withheld, reason: undefined, failure: undefined };
   }
 
-  async function missing(server: ServerDefinition, known: Offer | undefined, failure: Error): Promise<Listed> {
-    if (known !== undefined) return listed(server, known);
-    return { server, offer: undefined, withheld: [], reason: reasonOf(failure), failure };
+  async function toFailedListing(
+    server: ServerDefinition,
+    known: Offer | undefined,
+    failure: Error,
+  ): Promise<ServerListing> {
+    if (known !== undefined) return toListing(server, known);
+    return { server, offer: undefined, withheld: [], reason: describeFailure(failure), failure };
   }
 
-  function isOwn(place: string | undefined, server: string): boolean {
-    return place !== undefined && own.get(place)?.has(server) === true;
+  function hasOwnLists(place: string | undefined, server: string): boolean {
+    return place !== undefined && ownLists.get(place)?.has(server) === true;
   }
 
-  function tell(change: ListChange): void {
+  function notifyListeners(change: ListChange): void {
     for (const listener of [...listeners]) listener(change);
   }
 
   return {
-    async look(server, looking) {
-      const { capabilities, owner, place, ask } = looking;
-      const shared = keyOf(server, capabilities, owner);
-      const key = isOwn(place, server.name) ? `${shared} ${place}` : shared;
+    async list(server, looking) {
+      const { capabilities, owner, scopeKey, ask } = looking;
+      const shared = offerKey(server, capabilities, owner);
+      const key = hasOwnLists(scopeKey, server.name) ? `${shared} ${scopeKey}` : shared;
       const known = offers.get(key)?.offer;
       if (known !== undefined && !stale.has(key)) {
-        // Old news are told at once, and looked after meanwhile.
-        if (Date.now() - known.at > freshMs) refresh(key, looking).catch(() => {});
-        return listed(server, known);
+        // An old list is returned at once and refreshed in the background.
+        if (Date.now() - known.at > freshMs) refreshOffer(key, looking).catch(() => {});
+        return toListing(server, known);
       }
-      const failure = failed.get(key);
+      const failure = failures.get(key);
       if (failure !== undefined && Date.now() < failure.until) {
-        return missing(server, known, toldTo(place, owner, failure));
+        return toFailedListing(server, known, failureFor(scopeKey, owner, failure));
       }
-      const byAnother = asking.get(key);
+      const byAnother = requests.get(key);
       try {
-        const refreshed = refresh(key, looking).catch((error) => {
-          if (byAnother !== undefined && isForOneUser(error)) return fetchOffer(ask);
+        const refreshed = refreshOffer(key, looking).catch((error) => {
+          if (byAnother !== undefined && isLoginRequired(error)) return fetchOffer(ask);
           throw error;
         });
-        return await listed(server, await within(refreshed, deadlineMs));
+        return await toListing(server, await withTimeout(refreshed, deadlineMs));
       } catch (error) {
-        if (isForOneUser(error)) return missing(server, known, error as Error);
-        const failing = { error: error as Error, place: byAnother === undefined ? place : byAnother.place };
+        if (isLoginRequired(error)) return toFailedListing(server, known, error as Error);
+        const failing = { error: error as Error, place: byAnother === undefined ? scopeKey : byAnother.place };
         noteFailure(key, { ...failing, owner, until: Date.now() + failureMs });
-        asking.get(key)?.offer.then(
-          () => tell({ server: server.name, byOurselves: true, concerns: ({ key }) => key === owner.key }),
+        requests.get(key)?.offer.then(
+          () => notifyListeners({ server: server.name, isOwnNotice: true, concerns: ({ key }) => key === owner.key }),
           () => {},
         );
-        return missing(server, known, toldTo(place, owner, failing));
+        return toFailedListing(server, known, failureFor(scopeKey, owner, failing));
       }
     },
-    changed(server, speaker) {
+    markChanged(server, speaker) {
       const isOfOne = 'place' in speaker;
-      if (isOfOne) own.set(speaker.place, (own.get(speaker.place) ?? new Set()).add(server));
+      if (isOfOne) ownLists.set(speaker.place, (ownLists.get(speaker.place) ?? new Set()).add(server));
       const isMeant = (key: string, owner: ListOwner) =>
         key.startsWith(`${server} `) && (isOfOne ? key.endsWith(` ${speaker.place}`) : speaker.owners.has(owner.key));
-      for (const [key, { owner }] of [...offers, ...asking]) if (isMeant(key, owner)) stale.set(key, ++changes);
-      for (const [key, { owner }] of [...failed]) if (isMeant(key, owner)) failed.delete(key);
-      tell({
+      for (const [key, { owner }] of [...offers, ...requests]) if (isMeant(key, owner)) stale.set(key, ++changes);
+      for (const [key, { owner }] of [...failures]) if (isMeant(key, owner)) failures.delete(key);
+      notifyListeners({
         server,
-        byOurselves: false,
+        isOwnNotice: false,
         concerns: (owner, place) => (isOfOne ? place === speaker.place : speaker.owners.has(owner.key)),
       });
     },
-    forget(sessionId) {
+    forgetSession(sessionId) {
       const isOfSession = (place: string) => place === sessionId || place.startsWith(`${sessionId}/`);
-      for (const place of [...own.keys()]) if (isOfSession(place)) own.delete(place);
+      for (const place of [...ownLists.keys()]) if (isOfSession(place)) ownLists.delete(place);
       for (const key of [...stale.keys()]) if (isOfSession(key.split(' ')[2] ?? '')) stale.delete(key);
-      // None of it is in the file.
-      forgetKept((key, owner) => isOfSession(key.split(' ')[2] ?? '') || owner.sessionId === sessionId);
+      // Lists of one session are never in the file.
+      forgetInMemory((key, owner) => isOfSession(key.split(' ')[2] ?? '') || owner.sessionId === sessionId);
     },
     forgetOwners(isGone) {
-      dropWhere((key, owner) => isGone(owner, key.split(' ')[0] ?? ''));
+      forgetEverywhere((key, owner) => isGone(owner, key.split(' ')[0] ?? ''));
     },
-    owners: () => [...offers.values(), ...asking.values(), ...failed.values()].map(({ owner }) => owner),
-    describedAnew(server) {
+    owners: () => [...offers.values(), ...requests.values(), ...failures.values()].map(({ owner }) => owner),
+    invalidate(server) {
       for (const key of [...stale.keys()]) if (key.startsWith(`${server} `)) stale.delete(key);
-      dropWhere((key) => key.startsWith(`${server} `));
-      tell({ server, byOurselves: true, concerns: () => true });
+      forgetEverywhere((key) => key.startsWith(`${server} `));
+      notifyListeners({ server, isOwnNotice: true, concerns: () => true });
     },
     onChange(listener) {
       listeners.add(listener);
@@ -271,19 +244,56 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, vet: Vet): Catal
   };
 }
 
-/** The key holds all that decides what a server says of itself, and whose it is. */
-function keyOf(server: ServerDefinition, capabilities: string, owner: ListOwner): string {
+/** Keeps the offers in memory and on disk, and drops those that were fetched longest ago when there are too many. */
+function createOfferStore(file: Pick<CatalogFile, 'load' | 'put'>) {
+  const offers = file.load();
+  let characters = [...offers.values()].reduce((sum, { offer }) => sum + countCharacters(offer), 0);
+
+  function dropOffer(key: string): void {
+    const known = offers.get(key);
+    if (known === undefined) return;
+    offers.delete(key);
+    characters -= countCharacters(known.offer);
+  }
+
+  function storeOffer(key: string, cached: CachedOffer): void {
+    dropOffer(key);
+    offers.set(key, cached);
+    characters += countCharacters(cached.offer);
+    for (const oldest of offers.keys()) {
+      if (oldest === key || (offers.size <= maxOffers && characters <= maxCharacters)) break;
+      dropOffer(oldest);
+    }
+    if (isPersisted(key, cached.owner)) file.put(key, cached);
+  }
+
+  return { offers: offers as ReadonlyMap<string, CachedOffer>, dropOffer, storeOffer };
+}
+
+/** True for an error that holds a login link for one user, which no other may get. */
+function isLoginRequired(error: unknown): boolean {
+  return isAmbitError(error) && error.code === 'LOGIN_REQUIRED';
+}
+
+/** Hides the error text from other sessions: a server may quote what one session told it. */
+function failureFor(place: string | undefined, owner: ListOwner, failure: Pick<ListFailure, 'error' | 'place'>): Error {
+  if (owner.userId !== '' || failure.place === place) return failure.error;
+  return new AmbitError('UPSTREAM_FAILED', { what: 'The server could not be asked what it offers.' });
+}
+
+/** The key of an offer: the definition of the server, the capabilities of the client, and the owner. */
+function offerKey(server: ServerDefinition, capabilities: string, owner: ListOwner): string {
   const hash = createHash('sha256')
     .update(JSON.stringify([server.definitionHash, capabilities, owner.key]))
     .digest('hex');
   return `${server.name} ${hash}`;
 }
 
-/** What is one session's own is not written down, nor what may repeat a credential. */
-function isWritten(key: string, { sessionId, hasCredentials }: ListOwner): boolean {
+/** False for lists of one session, and for lists that may repeat a credential: those are not written to disk. */
+function isPersisted(key: string, { sessionId, hasCredentials }: ListOwner): boolean {
   return key.split(' ').length === 2 && sessionId === undefined && hasCredentials === undefined;
 }
 
-function sizeOf({ tools, prompts, templates }: Offer): number {
+function countCharacters({ tools, prompts, templates }: Offer): number {
   return [tools, prompts, templates].flat().reduce((sum, text) => sum + text.length, 0);
 }

@@ -2,8 +2,8 @@ import type { Session } from '../../sessions/session.ts';
 import type { ServerDefinition } from '../definition.ts';
 
 /**
- * Whose lists they are. A server may derive its tools from the files, the user or the credentials it was started with,
- * so its lists are as private as those.
+ * The owner of lists. A server may derive its tools from files, the user or credentials, so its lists are as private as
+ * those.
  */
 export interface ListOwner {
   /** Equal for sessions that may be shown the same lists, and for no others. */
@@ -13,23 +13,23 @@ export interface ListOwner {
   readonly workspaceId?: string;
   /** Set where the lists are one session's own. */
   readonly sessionId?: string;
-  /** True where the server was given something of the user. Its lists may repeat it, so they are not written down. */
+  /** True where the server gets a credential of the user. Its lists may repeat it, so they are not stored. */
   readonly hasCredentials?: true;
 }
 
-export interface OwnerFacts {
-  /** The folder of the workspace the session stands in. */
+interface ListPrivacy {
+  /** The folder of the session's workspace. */
   readonly folder: string | undefined;
-  /** Whether the session shares lists with no other: its server works in a folder of its own, or its user is nobody known. */
+  /** True when the session shares lists with no other: it has its own folder, or its user is anonymous. */
   readonly isAlone: boolean;
-  /** Differs where the server is given something of the user; else empty. */
+  /** The revision of the user's credentials for the server; empty where there are none. */
   readonly credentials: string;
 }
 
-/** Processes are never shared across trust levels, and neither are lists. Nor are those made with a user's credentials. */
-export function listOwner(session: Session, server: ServerDefinition, facts: OwnerFacts): ListOwner {
+/** Creates the owner of a session's lists. Lists are never shared across trust levels or credentials. */
+export function createListOwner(session: Session, server: ServerDefinition, privacy: ListPrivacy): ListOwner {
   const { id, userId, workspaceId, trustLevel } = session;
-  const { folder, isAlone, credentials } = facts;
+  const { folder, isAlone, credentials } = privacy;
   const given = credentials === '' ? {} : { hasCredentials: true as const };
   const isProcessShared = server.kind === 'stdio' && server.scope === 'shared';
   if (server.catalog === 'shared' || isProcessShared) {

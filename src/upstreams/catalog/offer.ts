@@ -1,101 +1,144 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { haveTwins } from '../../protocol/json/fold-key.ts';
-import { elementsAt, type Member, memberOf, rawAt, shapeAt, stringAt } from '../../protocol/json/scan.ts';
+import { findReading, foldKey, hasTwinKeys } from '../../protocol/json/fold-key.ts';
+import {
+  findMember,
+  type JsonMember,
+  readElements,
+  readRawValue,
+  readShape,
+  readStringValue,
+} from '../../protocol/json/scan.ts';
+import { walkStrings } from '../../protocol/json/walk-strings.ts';
 import type { Message } from '../../protocol/message.ts';
 
-/** Asks one server, on behalf of whoever wants to know. `params` is JSON text. */
+/** The members of a tool in MCP. */
+const toolMembers = new Set([
+  ...['name', 'title', 'description', 'inputSchema', 'outputSchema', 'annotations', 'icons', 'execution', '_meta'],
+]);
+
+const foldedToolMembers = new Set([...toolMembers].map(foldKey));
+
+/** Asks one server. `params` is JSON text. */
 export type AskServer = (method: string, params: string) => Promise<Message>;
 
-/** What a server offers, each entry as the server wrote it. */
+/** The tools, prompts and templates of a server, each entry as the server wrote it. */
 export interface Offer {
   readonly tools: readonly string[];
-  /** How many entries among the tools were left out, since readers take them differently. */
+  /** The number of tools that were left out because readers would understand them differently. */
   readonly unclearTools?: number;
   readonly prompts: readonly string[];
   readonly templates: readonly string[];
-  /** It has more templates than are taken. */
+  /** True when the server has more templates than are kept. */
   readonly leftOutTemplates?: boolean;
-  /** Resources are the session's own and are never kept; this says whether to ask for them. */
+  /** True when the server has resources. They belong to the session and are never kept. */
   readonly hasResources: boolean;
   readonly at: number;
 }
 
-const mostPages = 50;
-const mostEntries = 5000;
-/** Each address without the name of a server is compared with them. */
-const mostTemplates = 200;
-/** Of all pages of a list together. */
-const mostBytes = 16 * 1024 * 1024;
+const maxPages = 50;
+const maxEntries = 5000;
+/** Each address without a server name is compared with all templates. */
+const maxTemplates = 200;
+/** The size of all pages of a list together. */
+const maxBytes = 16 * 1024 * 1024;
 
 export async function fetchOffer(ask: AskServer): Promise<Offer> {
-  // One after the other: a server that has just started need not answer four questions at once.
+  // One by one: a server that has just started should not get four requests at once.
   let unclearTools = 0;
-  const tools = await listAll(ask, 'tools/list', 'tools', mostPages, () => unclearTools++);
-  const prompts = await listAll(ask, 'prompts/list', 'prompts');
-  const templates = await listAll(ask, 'resources/templates/list', 'resourceTemplates');
-  // They are not kept: the first page says whether there are any to ask for.
-  const resources = await listAll(ask, 'resources/list', 'resources', 1);
+  const tools = await fetchList(ask, 'tools/list', 'tools', maxPages, () => unclearTools++);
+  const prompts = await fetchList(ask, 'prompts/list', 'prompts');
+  const templates = await fetchList(ask, 'resources/templates/list', 'resourceTemplates');
+  // The first page shows whether there are resources.
+  const resources = await fetchList(ask, 'resources/list', 'resources', 1);
   return {
     tools: tools ?? [],
     ...(unclearTools === 0 ? {} : { unclearTools }),
     prompts: prompts ?? [],
-    templates: templates?.slice(0, mostTemplates) ?? [],
-    leftOutTemplates: (templates?.length ?? 0) > mostTemplates,
+    templates: templates?.slice(0, maxTemplates) ?? [],
+    leftOutTemplates: (templates?.length ?? 0) > maxTemplates,
     hasResources: resources !== undefined,
     at: Date.now(),
   };
 }
 
 /**
- * The objects in all pages of a list, as far as its bounds reach; undefined when the server does not know the method.
- * Anything else in a list is passed over.
+ * Fetches the objects in all pages of a list, up to the limits; undefined when the server does not know the method. Other
+ * values in a list are skipped.
  */
-export async function listAll(
+export async function fetchList(
   ask: AskServer,
   method: string,
   member: string,
-  pages = mostPages,
+  pages = maxPages,
   onUnclear: () => void = () => {},
 ): Promise<string[] | undefined> {
   const entries: string[] = [];
   let bytes = 0;
-  let room = mostBytes;
+  let room = maxBytes;
   let cursor: string | undefined;
   for (let page = 0; page < pages; page++) {
     const answer = await ask(method, JSON.stringify(cursor === undefined ? {} : { cursor }));
     if (answer.error !== undefined) {
-      const code = memberOf(answer.error.shape, 'code');
-      if (code !== undefined && rawAt(answer.bytes, code) === '-32601') return undefined;
-      // The words of the server would read like Ambit's own.
-      const number = code === undefined ? '' : ` ${rawAt(answer.bytes, code).slice(0, 20)}`;
+      const code = findMember(answer.error.shape, 'code');
+      if (code !== undefined && readRawValue(answer.bytes, code) === '-32601') return undefined;
+      // The text of the server would read like Ambit's own.
+      const number = code === undefined ? '' : ` ${readRawValue(answer.bytes, code).slice(0, 20)}`;
       throw new AmbitError('UPSTREAM_FAILED', { what: `${method} was answered with the error${number}.` });
     }
-    const list = memberOf(answer.result?.shape, member);
-    const spans = list === undefined ? [] : elementsAt(answer.bytes, list, mostEntries - entries.length);
+    const list = findMember(answer.result?.shape, member);
+    const spans = list === undefined ? [] : readElements(answer.bytes, list, maxEntries - entries.length);
     for (const span of spans) {
       room -= span.end - span.start;
       if (room < 0) return entries;
-      const entry = { ...(list as Member), ...span, shape: undefined };
-      if (isClear(answer.bytes, entry)) entries.push(rawAt(answer.bytes, span));
+      const entry = { ...(list as JsonMember), ...span, shape: undefined };
+      if (hasUniqueKeys(answer.bytes, entry)) entries.push(readRawValue(answer.bytes, span));
       else onUnclear();
     }
     bytes += answer.bytes.length;
-    cursor = stringAt(answer.bytes, memberOf(answer.result?.shape, 'nextCursor'));
-    if (cursor === undefined || entries.length >= mostEntries || bytes >= mostBytes) return entries;
+    cursor = readStringValue(answer.bytes, findMember(answer.result?.shape, 'nextCursor'));
+    if (cursor === undefined || entries.length >= maxEntries || bytes >= maxBytes) return entries;
   }
   return entries;
 }
 
 /**
- * Whether an entry is an object with each member once. Of a name that is there twice Ambit would prefix the first, and
- * a client would read the last: the name of another server's tool.
+ * True for an object with each member once. If a name were there twice, Ambit would prefix the first one and a client
+ * could read the last: the name of another server's tool.
  */
-function isClear(bytes: Buffer, entry: Member): boolean {
-  const members = shapeAt(bytes, entry)?.members;
-  return members !== undefined && !haveTwins(members.map(({ key }) => key));
+function hasUniqueKeys(bytes: Buffer, entry: JsonMember): boolean {
+  const members = readShape(bytes, entry)?.members;
+  return members !== undefined && !hasTwinKeys(members.map(({ key }) => key));
 }
 
-/** Why a server is not in a list, in words. */
-export function reasonOf(error: unknown): string {
+/** Describes why a server is not in a list. */
+export function describeFailure(error: unknown): string {
   return isAmbitError(error) ? `${error.code}: ${error.message}` : 'it failed';
+}
+
+/**
+ * True for a tool that all readers understand the same: it has a name, no odd spelling of an MCP member, and no key twice
+ * at any depth. Only then does a hash of the parsed tool cover its whole text.
+ */
+export function isUnambiguousTool(text: string): boolean {
+  const tool = JSON.parse(text) as unknown;
+  if (typeof tool !== 'object' || tool === null || Array.isArray(tool)) return false;
+  if (typeof (tool as { readonly name?: unknown }).name !== 'string') return false;
+  const isOdd = (key: string) => !toolMembers.has(key) && findReading(key, foldedToolMembers) !== undefined;
+  return !Object.keys(tool).some(isOdd) && countWrittenKeys(text) === countKeys(tool);
+}
+
+function countWrittenKeys(text: string): number {
+  const bytes = Buffer.from(text);
+  let count = 0;
+  walkStrings(bytes, 0, bytes.length, (_start, _end, _keys, isKey) => {
+    if (isKey) count++;
+  });
+  return count;
+}
+
+/** Counts the keys of a parsed value, where a repeated key counts once. */
+function countKeys(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  const inside = Object.values(value);
+  return inside.reduce<number>((sum, each) => sum + countKeys(each), Array.isArray(value) ? 0 : inside.length);
 }

@@ -1,30 +1,30 @@
-/** How an address compares with a template, and how many steps it took to find out. */
-export interface Comparison {
+/** The result of comparing an address with a template, and the number of steps it took. */
+interface UriComparison {
   readonly fits: boolean;
   readonly steps: number;
 }
 
-/** A resource template (RFC 6570), read. */
+/** A parsed resource template (RFC 6570). */
 export interface UriTemplate {
   readonly text: string;
-  /** Whether an address could come from it: each expression stands for anything. The steps grow with the address only. */
-  compare(uri: string): Comparison;
+  /** Checks whether an address fits: each expression matches anything. The steps grow with the address only. */
+  compare(uri: string): UriComparison;
 }
 
-/** Words between two expressions. */
-interface Part {
+/** The text between two expressions. */
+interface TemplatePart {
   readonly text: string;
-  /** For each length of a match so far, how much of it still matches when the next character does not. */
+  /** For each matched length, the length that still matches when the next character does not (KMP). */
   readonly fallbacks: Uint16Array;
 }
 
-const longestUri = 8192;
-const longestTemplate = 1024;
-const misfit: Comparison = { fits: false, steps: 0 };
+const maxUriLength = 8192;
+const maxTemplateLength = 1024;
+const noMatch: UriComparison = { fits: false, steps: 0 };
 
-/** Reads a template once, for all addresses that are compared with it. One that is too long fits none. */
+/** Parses a template once for all comparisons. A template that is too long fits no address. */
 export function readUriTemplate(text: string): UriTemplate {
-  if (text.length > longestTemplate) return { text, compare: () => misfit };
+  if (text.length > maxTemplateLength) return { text, compare: () => noMatch };
   const words = text.split(/\{[^{}]*\}/);
   if (words.length === 1) return { text, compare: (uri) => ({ fits: uri === text, steps: 0 }) };
   const [head = '', tail = ''] = [words[0], words.at(-1)];
@@ -32,14 +32,14 @@ export function readUriTemplate(text: string): UriTemplate {
   return {
     text,
     compare(uri) {
-      const isLong = uri.length > longestUri || uri.length < head.length + tail.length;
-      if (isLong || !uri.startsWith(head) || !uri.endsWith(tail)) return misfit;
+      const isLong = uri.length > maxUriLength || uri.length < head.length + tail.length;
+      if (isLong || !uri.startsWith(head) || !uri.endsWith(tail)) return noMatch;
       return compareParts(uri, parts, head.length, uri.length - tail.length);
     },
   };
 }
 
-function readPart(text: string): Part {
+function readPart(text: string): TemplatePart {
   const fallbacks = new Uint16Array(text.length);
   let matched = 0;
   for (let at = 1; at < text.length; at++) {
@@ -50,8 +50,8 @@ function readPart(text: string): Part {
   return { text, fallbacks };
 }
 
-/** Looks for the parts one after the other, each as early as it can be. No character is looked at more than twice (KMP). */
-function compareParts(uri: string, parts: readonly Part[], from: number, to: number): Comparison {
+/** Finds the parts in order, each as early as possible. No character is read more than twice (KMP). */
+function compareParts(uri: string, parts: readonly TemplatePart[], from: number, to: number): UriComparison {
   let at = from;
   let steps = 0;
   for (const { text, fallbacks } of parts) {

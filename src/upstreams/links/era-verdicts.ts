@@ -1,26 +1,26 @@
 import { readFileSync } from 'node:fs';
-import { keepPrivate } from '../../lib/fs/private-files.ts';
+import { makeFilePrivate } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import type { ServerDefinition } from '../definition.ts';
 
-export type EraVerdict = 'modern' | 'handshake';
+type EraVerdict = 'modern' | 'handshake';
 
-/** Whether a server speaks the modern era, found out once and remembered. */
+/** The eras that servers speak, found out once and remembered. */
 export interface EraVerdicts {
   get(server: string): EraVerdict | undefined;
-  /** `doubtful` verdicts are asked again after a while, and are not written down. */
+  /** Sets a verdict. A `doubtful` one expires soon and is not stored. */
   set(server: string, verdict: EraVerdict, doubtful?: boolean): void;
-  /** A server is described anew: what was configured holds, and what was found out under another description does not. */
-  describe(server: string, era: 'auto' | EraVerdict, definitionHash: string): void;
-  describeAll(servers: Iterable<Described>): void;
+  /** Applies a new definition: a configured era holds, and a verdict for another definition is dropped. */
+  applyDefinition(server: string, era: 'auto' | EraVerdict, definitionHash: string): void;
+  applyDefinitions(servers: Iterable<EraDefinition>): void;
 }
 
-type Described = Pick<ServerDefinition, 'name' | 'era' | 'definitionHash'>;
+type EraDefinition = Pick<ServerDefinition, 'name' | 'era' | 'definitionHash'>;
 
-interface Remembered {
+interface StoredVerdict {
   readonly verdict: EraVerdict;
   readonly until: number;
-  /** The description it was found out under; undefined for what the configuration says. */
+  /** The hash of the definition it was found out for; undefined for a configured era. */
   readonly definition: string | undefined;
 }
 
@@ -29,7 +29,7 @@ const doubtMs = 60_000;
 const rememberMs = 7 * 24 * 3600_000;
 
 export function createEraVerdicts(file?: string): EraVerdicts {
-  const verdicts = new Map<string, Remembered>(file === undefined ? [] : load(file));
+  const verdicts = new Map<string, StoredVerdict>(file === undefined ? [] : loadVerdicts(file));
   const definitions = new Map<string, string>();
 
   function save(): void {
@@ -40,11 +40,11 @@ export function createEraVerdicts(file?: string): EraVerdicts {
     try {
       writeAtomically(file, JSON.stringify(found));
     } catch {
-      // What cannot be remembered is found out again.
+      // An era that is not stored is found out again.
     }
   }
 
-  function describe(server: string, era: 'auto' | EraVerdict, definition: string): void {
+  function applyDefinition(server: string, era: 'auto' | EraVerdict, definition: string): void {
     definitions.set(server, definition);
     if (era !== 'auto') {
       verdicts.set(server, { verdict: era, until: Number.POSITIVE_INFINITY, definition: undefined });
@@ -61,18 +61,18 @@ export function createEraVerdicts(file?: string): EraVerdicts {
       verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '' });
       if (!doubtful) save();
     },
-    describe,
-    describeAll(servers) {
-      for (const { name, era, definitionHash } of servers) describe(name, era, definitionHash);
+    applyDefinition: applyDefinition,
+    applyDefinitions(servers) {
+      for (const { name, era, definitionHash } of servers) applyDefinition(name, era, definitionHash);
     },
   };
 }
 
-function load(file: string): [string, Remembered][] {
+function loadVerdicts(file: string): [string, StoredVerdict][] {
   try {
-    keepPrivate(file);
-    const kept = new Map(JSON.parse(readFileSync(file, 'utf8')) as [string, Remembered | null][]);
-    return [...kept].filter((entry): entry is [string, Remembered] => typeof entry[1]?.definition === 'string');
+    makeFilePrivate(file);
+    const kept = new Map(JSON.parse(readFileSync(file, 'utf8')) as [string, StoredVerdict | null][]);
+    return [...kept].filter((entry): entry is [string, StoredVerdict] => typeof entry[1]?.definition === 'string');
   } catch {
     return [];
   }

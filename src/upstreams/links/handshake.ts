@@ -1,71 +1,72 @@
 import { applyEdits, removeMembers } from '../../protocol/json/edit.ts';
-import { memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
-import { oneLine } from '../../protocol/lines/one-line.ts';
+import { findMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
+import { toSingleLine } from '../../protocol/lines/single-line.ts';
 import { type Message, readMessage } from '../../protocol/message.ts';
-import { stripOurKeys } from '../../protocol/our-keys.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { ProtocolError } from '../../protocol/protocol-error.ts';
+import { stripReservedMeta } from '../../protocol/reserved-meta.ts';
 import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
 
-/** Clients that ask for the same revision with the same capabilities may share a process: it offers them the same. */
+/** The key of clients that may share a process: the same revision and the same capabilities. */
 export function handshakeKey(initialize: Message): string {
   const params = initialize.params?.shape;
-  const version = stringAt(initialize.bytes, memberOf(params, 'protocolVersion')) ?? '';
-  const capabilities = memberOf(params, 'capabilities');
-  const declared = capabilities === undefined ? {} : (JSON.parse(rawAt(initialize.bytes, capabilities)) as unknown);
-  return `${version} ${JSON.stringify(sorted(declared))}`;
+  const version = readStringValue(initialize.bytes, findMember(params, 'protocolVersion')) ?? '';
+  const capabilities = findMember(params, 'capabilities');
+  const declared =
+    capabilities === undefined ? {} : (JSON.parse(readRawValue(initialize.bytes, capabilities)) as unknown);
+  return `${version} ${JSON.stringify(sortKeys(declared))}`;
 }
 
 /**
- * The params of a handshake, fit to be sent again by ourselves: as policed as any message, on one line, and without
- * the progress token of a request that is long over.
+ * The params of a handshake that Ambit can repeat: without reserved keys, on one line, and without the progress token of
+ * the first request.
  */
 export function repeatableParams(initialize: Message): string {
-  const clean = readMessage(applyEdits(oneLine(initialize.bytes), stripOurKeys(initialize)));
-  const tokens = clean.meta === undefined ? [] : removeMembers(clean.meta, ({ key }) => ofOneRequest.has(key));
+  const clean = readMessage(applyEdits(toSingleLine(initialize.bytes), stripReservedMeta(initialize)));
+  const tokens = clean.meta === undefined ? [] : removeMembers(clean.meta, ({ key }) => perRequestKeys.has(key));
   const again = readMessage(applyEdits(clean.bytes, tokens));
-  return again.params === undefined ? '{}' : rawAt(again.bytes, again.params);
+  return again.params === undefined ? '{}' : readRawValue(again.bytes, again.params);
 }
 
-const ofOneRequest = new Set(['progressToken', 'traceparent', 'tracestate']);
+const perRequestKeys = new Set(['progressToken', 'traceparent', 'tracestate']);
 
-/** The protocol's word for an upstream that knows no handshake. */
-export function unsupportedHandshake(initialize: Message): ProtocolFault {
-  const requested = stringAt(initialize.bytes, memberOf(initialize.params?.shape, 'protocolVersion'));
-  return new ProtocolFault(-32022, 400, 'Unsupported protocol version', { supported: [modernVersion], requested });
+/** The error of the protocol for an upstream that knows no handshake. */
+export function unsupportedHandshakeError(initialize: Message): ProtocolError {
+  const requested = readStringValue(initialize.bytes, findMember(initialize.params?.shape, 'protocolVersion'));
+  return new ProtocolError(-32022, 400, 'Unsupported protocol version', { supported: [modernVersion], requested });
 }
 
-/** How a modern server answers `initialize`. */
-export function knowsNoHandshake(answer: Message): boolean {
-  const code = memberOf(answer.error?.shape, 'code');
-  return code !== undefined && ['-32601', '-32022'].includes(rawAt(answer.bytes, code));
+/** True for the answer of a modern server to `initialize`. */
+export function rejectsHandshake(answer: Message): boolean {
+  const code = findMember(answer.error?.shape, 'code');
+  return code !== undefined && ['-32601', '-32022'].includes(readRawValue(answer.bytes, code));
 }
 
-/** What a client can do, in either era's words; clients that can do the same are offered the same. */
+/** The key of a client's capabilities in either era. Clients with the same key get the same lists. */
 export function capabilitiesKey(message: Message): string {
   const member =
-    memberOf(message.meta, 'io.modelcontextprotocol/clientCapabilities') ??
-    memberOf(message.params?.shape, 'capabilities');
-  const declared = member === undefined ? {} : (JSON.parse(rawAt(message.bytes, member)) as object);
+    findMember(message.meta, 'io.modelcontextprotocol/clientCapabilities') ??
+    findMember(message.params?.shape, 'capabilities');
+  const declared = member === undefined ? {} : (JSON.parse(readRawValue(message.bytes, member)) as object);
   const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
-  return JSON.stringify(sorted(known));
+  return JSON.stringify(sortKeys(known));
 }
 
-/** The params of a handshake that Ambit makes for a modern client, from what that client says of itself. */
-export function ownHandshake(request: Message): string {
-  const capabilities = memberOf(request.meta, 'io.modelcontextprotocol/clientCapabilities');
-  const declared = capabilities === undefined ? {} : (JSON.parse(rawAt(request.bytes, capabilities)) as object);
-  // Extensions are agreed on per request in the modern era; the handshake era does not know them.
+/** Creates the params of a handshake for a modern client, from the capabilities in its request. */
+export function createHandshakeParams(request: Message): string {
+  const capabilities = findMember(request.meta, 'io.modelcontextprotocol/clientCapabilities');
+  const declared = capabilities === undefined ? {} : (JSON.parse(readRawValue(request.bytes, capabilities)) as object);
+  // The handshake era knows no extensions.
   const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
   return JSON.stringify({
     protocolVersion: handshakeVersions[0],
-    capabilities: sorted(known),
+    capabilities: sortKeys(known),
     clientInfo: { name: 'ambit', version: '0' },
   });
 }
 
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
+function sortKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
-  return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]));
+  return Object.fromEntries(entries.map(([key, inner]) => [key, sortKeys(inner)]));
 }

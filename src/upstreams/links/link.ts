@@ -1,75 +1,137 @@
-import type { AmbitError } from '../../errors.ts';
-import type { Channel, Era, Reply } from '../../protocol/channel.ts';
+import { AmbitError } from '../../errors.ts';
+import type { Channel, Era, FinalReply } from '../../protocol/channel.ts';
 import type { Edit } from '../../protocol/json/edit.ts';
 import type { Message } from '../../protocol/message.ts';
+import type { ServerDefinition } from '../definition.ts';
 import type { Caller } from './caller.ts';
-import type { PendingCalls } from './relay/pending.ts';
-import type { Acting } from './relay/teller.ts';
+import type { RequestActor } from './relay/context-attacher.ts';
+import type { PendingCall, PendingCalls } from './relay/pending-calls.ts';
+import type { Binding } from './relay/towards-upstream.ts';
 
-/** One request on its way to an upstream. */
-export interface Call {
+/** A notification or a request of an upstream. */
+export interface ServerMessage {
+  readonly upstream: ServerDefinition;
+  readonly link: Link;
   readonly message: Message;
-  /** The changes the pipeline means to make; the link adds its own. */
+  readonly pending: PendingCalls;
+  readonly callers: readonly Caller[];
+  readonly binding: Binding;
+  /** The call with whose answer it came, where the transport tells. */
+  readonly call: PendingCall | undefined;
+  /** The only session that a shared process has served so far; null once there were more. */
+  readonly soleSessionId?: string | null | undefined;
+  /** The full channels of a shared process. They miss messages, so that one slow reader does not stop the others. */
+  readonly fullChannels?: WeakSet<Channel> | undefined;
+  /** The client that a question is for, where a bridge took it from the answer to a call. */
+  readonly target?: QuestionTarget;
+  /** Sends the upstream the answer to its request. */
+  respond(message: Buffer): void;
+  /** Holds a question for a client that gets no pushes, where a bridge can; false when there is no such client. */
+  readonly holdQuestion?: (sent: ServerMessage) => boolean;
+}
+
+/** The client that is asked, and its channel. */
+export type QuestionTarget = Pick<PendingCall, 'channel' | 'caller' | 'binding'>;
+
+export interface ServerMessageDelivery {
+  readonly delivered: boolean;
+  /** A channel that took the message but is full now: the link pauses until it has room. */
+  readonly full: Channel | undefined;
+}
+
+/** Takes the messages of an upstream that are no answers. */
+export type OnServerMessage = (sent: ServerMessage) => Promise<ServerMessageDelivery>;
+
+/** One request to an upstream. */
+export interface UpstreamCall {
+  readonly message: Message;
+  /** The edits of the pipeline; the link adds its own. */
   readonly edits: readonly Edit[];
   readonly channel: Channel;
   readonly headers: () => Readonly<Record<string, string>>;
   /** Handshake era only. */
   readonly caller: Caller | undefined;
-  /** Undefined for what Ambit asks by itself. */
-  readonly acting: Acting | undefined;
-  /** In the modern era a closed response is the cancellation; before, a client says so. */
+  /** Undefined for requests of Ambit's own. */
+  readonly acting: RequestActor | undefined;
+  /** True in the modern era, where a closed response is the cancellation. */
   readonly cancelOnGone: boolean;
-  /** The caller speaks to all servers at once: whoever asks something of a person says its name. */
+  /** True for a client of all servers: a question to a person gets the name of its server. */
   readonly namesAsker?: boolean;
 }
 
-/** A connection to one upstream in one era, a process or an HTTP endpoint; of one session, unless its scope is wider. */
+/** A connection to one upstream in one era: a process or an HTTP endpoint, for one session or several. */
 export interface Link {
-  /** Undefined where several sessions share it. */
+  /** Undefined where several sessions share the link. */
   readonly sessionId: string | undefined;
-  /** Where that session stands, for what is told of one place and not of another. */
-  readonly place: string | undefined;
+  /** The key of that session and its workspace. */
+  readonly scopeKey: string | undefined;
   readonly server: string;
   readonly era: Era;
-  request(call: Call): Promise<Reply>;
-  /** A notification from the caller; nobody waits for it. */
-  notify(call: Call): void;
-  /** The caller's answer to a push. */
+  request(call: UpstreamCall): Promise<FinalReply>;
+  /** Sends a notification of the caller. */
+  notify(call: UpstreamCall): void;
+  /** Sends the caller's answer to a push. */
   answer(upstreamId: string, message: Message, edits: readonly Edit[], sessionId: string): void;
-  /** The request that this connection or caller made under this id is no longer wanted. */
+  /** Cancels the request that this connection or caller made under this id. */
   cancel(from: object, requestId: string, message: Message): void;
-  /** How many callers it has. */
-  attached(): number;
+  /** The number of callers. */
+  callerCount(): number;
   attach(caller: Caller): void;
   detach(caller: Caller): void;
-  /** The caller opened its stream, for upstreams that need to be told. */
+  /** Called when the caller has opened its stream. */
   listen(caller: Caller): void;
-  /** A session that shared it has ended or may no longer use it; what it waits for fails, the others go on. */
-  leave(sessionId: string, reason: AmbitError): void;
-  /** Whether it holds a call open, this one or any, for a client that is away answering. */
-  holds?(call?: Call): boolean;
-  /** Ends calls that have waited too long, and the process when nothing has used it for long. */
-  tend(now: number): void;
+  /** Fails the calls of a session that has ended or may no longer use the link; the others go on. */
+  dropSession(sessionId: string, reason: AmbitError): void;
+  /** True when the link holds this call, or any, open for a client that is away to answer a question. */
+  holdsCall?(call?: UpstreamCall): boolean;
+  /** Ends calls that have waited too long, and a process that is idle for too long. */
+  sweep(now: number): void;
   close(reason: AmbitError): Promise<void>;
   isClosed(): boolean;
-  /** Somebody waits for an answer; a stream that only listens is no reason to stay. */
+  /** True while a call waits for its answer; a listen stream does not count. */
   isBusy(): boolean;
-  /** The link that this one stands on, where others use it too. */
+  /** The link below a bridge, where others use it too. */
   readonly base?: Link;
 }
 
-/** The first handshake of a link: what the client asked, what the upstream answered. */
+/** The first handshake of a link. */
 export interface Handshake {
   readonly version: string;
   /** The `result` of initialize, as the upstream wrote it. */
   readonly result: string;
 }
 
-/** A link that speaks to its upstream itself; bridges between the eras stand on one. */
+/** A link that is connected to its upstream directly. Bridges between the eras use one. */
 export interface BaseLink extends Link {
   readonly pending: PendingCalls;
-  /** Connects without asking anything. */
+  /** Connects without a request. */
   ready(): Promise<void>;
-  /** Opens the upstream's stream for what no request waits for, as long as `stream` stands; over stdio it always is. */
+  /** Opens the upstream's stream for messages that no request waits for, as long as `stream` is open. */
   openStream(stream: Channel): void;
+}
+
+/** Creates the link of a restored client until its first request opens a real one. */
+export function disconnectedLink(sessionId: string, place: string, server: string): Link {
+  return {
+    sessionId,
+    scopeKey: place,
+    server,
+    era: 'handshake',
+    async request() {
+      throw new AmbitError('UPSTREAM_FAILED');
+    },
+    notify() {},
+    answer() {},
+    cancel() {},
+    callerCount: () => 0,
+    attach() {},
+    detach() {},
+    listen() {},
+    dropSession() {},
+    sweep() {},
+    async close() {},
+    // A closed link is replaced by a new one.
+    isClosed: () => true,
+    isBusy: () => false,
+  };
 }

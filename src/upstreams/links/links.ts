@@ -1,293 +1,312 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
-import type { Reply } from '../../protocol/channel.ts';
-import { memberOf, stringAt } from '../../protocol/json/scan.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
+import { findMember, readStringValue } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
-import { EraFault } from '../../protocol/protocol-fault.ts';
-import { placeOf } from '../../sessions/in-workspace.ts';
+import { EraError } from '../../protocol/protocol-error.ts';
 import type { Session } from '../../sessions/session.ts';
+import { sessionScopeKey } from '../../sessions/session-views.ts';
 import type { HttpServer, InProcessServer, ServerDefinition, StdioServer, Upstream } from '../definition.ts';
 import { bridgeToHandshake } from './bridge/to-handshake.ts';
 import { translateHandshake } from './bridge/translate-handshake.ts';
-import type { Connect } from './connect.ts';
+import type { Connector } from './connector.ts';
 import type { EraVerdicts } from './era-verdicts.ts';
-import { handshakeKey, knowsNoHandshake, ownHandshake } from './handshake.ts';
-import { handshakeManner } from './http/handshake-manner.ts';
-import { modernManner } from './http/modern-manner.ts';
-import type { Remote } from './http/send.ts';
-import { createKeptLinks, type Kept, type Tenancy } from './kept-links.ts';
-import type { Call, Link } from './link.ts';
+import { createHandshakeParams, handshakeKey, rejectsHandshake } from './handshake.ts';
+import { createHandshakeDialect } from './http/handshake-dialect.ts';
+import { createModernDialect } from './http/modern-dialect.ts';
+import type { Remote } from './http/send-request.ts';
+import type { Link, OnServerMessage, UpstreamCall } from './link.ts';
+import { createLinkPool, type LinkPool, type LinkUsers, type PooledLink } from './link-pool.ts';
 import { createPerCallLink, type PerCallOptions } from './per-call-link.ts';
-import { scopeFor } from './process-key.ts';
-import type { Outward } from './sent.ts';
-import { handshakeOpening, modernOpening, selfOpening } from './stdio/opening.ts';
+import { processScopeFor } from './process-key.ts';
+import { handshakeOpening, modernOpening, ownHandshakeOpening } from './stdio/opening.ts';
 
-export interface LinksOptions {
-  readonly connect: Connect;
+interface LinksOptions {
+  readonly connect: Connector;
   readonly verdicts: EraVerdicts;
-  readonly outward: Outward;
+  readonly onServerMessage: OnServerMessage;
   readonly messageBytes: number;
   /**
-   * The session and the server as they are now, which may be later than when the call came in: the session may have had
-   * more trust, and shares its processes with others. Throws when the session has ended or may not use the server.
+   * Reads the session and the server as they are now. The session may have been restricted since the call came in, and
+   * then shares its processes with others. Throws when the session has ended or may not use the server.
    */
-  current(session: Session, server: string): { readonly session: Session; readonly server: ServerDefinition };
+  requireAccess(session: Session, server: string): { readonly session: Session; readonly server: ServerDefinition };
   /** Whether the session works in a folder of its own. */
-  readonly isApart?: (session: Session) => boolean;
+  readonly hasOwnFolder?: (session: Session) => boolean;
 }
 
-export interface Opened {
-  readonly reply: Reply;
+export interface OpenedLink {
+  readonly reply: FinalReply;
   readonly link: Link;
   /** Undefined when the upstream refused the handshake. */
   readonly version: string | undefined;
 }
 
 export interface Links {
-  /** A modern request: straight to a modern upstream, over a bridge to any other. */
-  modern(session: Session, server: Upstream, call: Call): Promise<Reply>;
-  /** A modern client's notification; a server of the other era has no use for one. */
-  notifyModern(session: Session, server: Upstream, call: Call): void;
+  /** Sends a modern request: directly to a modern upstream, over a bridge to any other. */
+  requestModern(session: Session, server: Upstream, call: UpstreamCall): Promise<FinalReply>;
+  /** Sends a modern client's notification; a server of the other era has no use for one. */
+  notifyModern(session: Session, server: Upstream, call: UpstreamCall): void;
   /** Answers an `initialize`: by a handshake with the upstream, from an equal one before, or over a bridge. */
-  handshake(session: Session, server: Upstream, call: Call): Promise<Opened>;
-  /** All that the session uses, in whatever workspace, links that others use too among them. */
-  of(sessionId: string, server: string): Link[];
+  handshake(session: Session, server: Upstream, call: UpstreamCall): Promise<OpenedLink>;
+  /** The links that the session uses, in all workspaces, including those that it shares. */
+  listFor(sessionId: string, server: string): Link[];
   /** The workspaces in which the session has links. */
   workspacesOf(sessionId: string): ReadonlySet<string>;
   /**
-   * The server is gone or described anew, for all or for those that fit: its links take no new clients, finish what is
-   * under way, and end.
+   * Retires the links of a server that is gone or has a new definition, all or those that fit. They take no new clients,
+   * finish their calls, and end.
    */
-  retire(server: string, fits?: (tenancy: Tenancy) => boolean): void;
-  /** True when this link will serve the session no longer. */
+  retire(server: string, fits?: (users: LinkUsers) => boolean): void;
+  /** True when this link no longer serves the session. */
   isRetired(link: Link, sessionId: string): boolean;
   /** The sessions that a link serves, each as it was when it last called. */
-  usersOf(link: Link): Session[];
-  /** Ends what is the session's own, all or to one server, at once; from what others use too it is cut off. */
+  sessionsOf(link: Link): Session[];
+  /** Ends the session's own links at once, all or to one server, and takes the session off those that it shares. */
   endSession(sessionId: string, reason: AmbitError, server?: string): Promise<void>;
-  /** Ends the links of a server at once, those of the sessions that fit. */
+  /** Ends the links of a server that serve a session that fits, at once. */
   end(server: string, reason: AmbitError, fits: (session: Session) => boolean): Promise<void>;
   close(): Promise<void>;
   size(): number;
 }
 
-const tendEveryMs = 1000;
-/** Links to one server that one session uses, with a process or without: those kept for clients that may come back, and all. */
-const spareLinks = 8;
-const mostLinks = 80;
+const sweepEveryMs = 1000;
+/** The number of links of one session to one server from which idle ones are closed to make room. */
+const maxIdleLinks = 8;
+/** The number of links of one session to one server. */
+const maxLinks = 80;
 
-/** The live connections to upstreams. Which sessions share one is decided by the scope of its server. */
+/** Creates the open links to upstreams. The scope of a server decides which sessions share a link. */
 export function createLinks(options: LinksOptions): Links {
-  const { connect, verdicts, outward, messageBytes, current, isApart = () => false } = options;
-  const kept = createKeptLinks();
+  const {
+    connect,
+    verdicts,
+    onServerMessage: outward,
+    messageBytes,
+    requireAccess: current,
+    hasOwnFolder: isApart = () => false,
+  } = options;
+  const pool = createLinkPool();
 
-  function keep<L extends Link>(
+  function findOrAdd<L extends Link>(
     session: Session,
     server: ServerDefinition,
     name: string,
-    make: (tenancy: Tenancy) => L,
+    make: (users: LinkUsers) => L,
   ): Link {
-    const scope = scopeFor(server, session, isApart(session));
-    return (kept.find(session, scope, name) ?? kept.add(session, scope, name, make)).link;
+    const scope = processScopeFor(server, session, isApart(session));
+    return (pool.find(session, scope, name) ?? pool.add(session, scope, name, make)).link;
   }
 
-  /** A link as its scope wants it: one for all calls, or one for each. */
-  function scoped(
-    session: Session,
-    server: StdioServer,
-    { era, known }: Pick<PerCallOptions, 'era' | 'known'>,
-    make: () => Link,
-  ): Link {
-    if (server.scope !== 'call') return make();
-    const place = placeOf(session);
-    return createPerCallLink({ sessionId: session.id, place, server: server.name, era, make, known });
-  }
-
-  function native(session: Session, server: ServerDefinition): Link {
-    const known = kept.find(session, scopeFor(server, session, isApart(session)), server.name);
+  function getModernLink(session: Session, server: ServerDefinition): Link {
+    const known = pool.find(session, processScopeFor(server, session, isApart(session)), server.name);
     if (known !== undefined) return known.link;
-    return keep(session, server, server.name, (tenancy) =>
+    return findOrAdd(session, server, server.name, (users) =>
       server.kind === 'stdio'
-        ? scoped(session, server, { era: 'modern', known: nothing }, () =>
-            connect.stdio(tenancy, server, 'modern', modernOpening(server.name, verdicts), outward),
+        ? wrapPerCall(session, server, { era: 'modern', findKnownReply: noKnownReply }, () =>
+            connect.openStdio(users, server, 'modern', modernOpening(server.name, verdicts), outward),
           )
-        : connect.http(session, server, (remote) => modernManner(remote, verdicts, messageBytes), outward),
+        : connect.openHttp(session, server, (remote) => createModernDialect(remote, verdicts, messageBytes), outward),
     );
   }
 
-  /** A modern client's way to a server of the handshake era. Clients with equal capabilities share one. */
-  function bridged(session: Session, server: ServerDefinition, call: Call): Link {
-    const params = ownHandshake(call.message);
-    return keep(session, server, `${server.name} bridged ${params}`, (tenancy) => {
-      makeRoom(session, server);
-      if (server.kind === 'http') return bridgedHttp(session, server, params);
-      return scoped(session, server, { era: 'modern', known: nothing }, () =>
-        bridgeToHandshake(connect.binding(tenancy, server.name), outward, (hear) => {
-          const opening = selfOpening(params);
-          const link = connect.stdio(tenancy, server, 'handshake', opening, hear);
+  /** Finds or opens the bridge of a modern client to a handshake-era server. Clients with equal capabilities share one. */
+  function getBridgedLink(session: Session, server: ServerDefinition, call: UpstreamCall): Link {
+    const params = createHandshakeParams(call.message);
+    return findOrAdd(session, server, `${server.name} bridged ${params}`, (users) => {
+      evictIdleLink(pool, session, server);
+      if (server.kind === 'http') return bridgeHttp(options, session, server, params);
+      return wrapPerCall(session, server, { era: 'modern', findKnownReply: noKnownReply }, () =>
+        bridgeToHandshake(connect.createBinding(users, server.name), outward, (onServerMessage) => {
+          const opening = ownHandshakeOpening(params);
+          const link = connect.openStdio(users, server, 'handshake', opening, onServerMessage);
           return { link, handshake: () => opening.handshake };
         }),
       );
     });
   }
 
-  function bridgedHttp(session: Session, server: HttpServer, params: string): Link {
-    return bridgeToHandshake(connect.binding(session, server.name), outward, (hear) => {
-      let manner: ReturnType<typeof handshakeManner> | undefined;
-      const mannerOf = (remote: Remote) => {
-        manner = handshakeManner(remote, messageBytes, params);
-        return manner;
-      };
-      return { link: connect.http(session, server, mannerOf, hear), handshake: () => manner?.handshake };
-    });
-  }
-
-  /** Until it is known which era a server speaks: a modern call is how one finds out. */
-  async function findingOut(session: Session, server: ServerDefinition, call: Call): Promise<Reply> {
+  /** Sends a modern call to a server of unknown era, and over a bridge when it turns out not to be modern. */
+  async function requestDetectingEra(
+    session: Session,
+    server: ServerDefinition,
+    call: UpstreamCall,
+  ): Promise<FinalReply> {
     try {
-      return await native(session, server).request(call);
+      return await getModernLink(session, server).request(call);
     } catch (error) {
-      if (!(error instanceof EraFault)) throw error;
+      if (!(error instanceof EraError)) throw error;
     }
     const now = current(session, server.name);
-    return bridged(now.session, now.server, call).request(call);
+    return getBridgedLink(now.session, now.server, call).request(call);
   }
 
-  /** One client's own, whoever shares the link it stands on. */
-  async function translated(session: Session, server: ServerDefinition, call: Call): Promise<Opened> {
-    const way = { binding: connect.binding(session, server.name), outward };
-    const opened = await translateHandshake(server, native(session, server), call, way);
+  /** Opens the bridge of one handshake-era client to a modern server, on a link that others may share. */
+  async function openTranslated(session: Session, server: ServerDefinition, call: UpstreamCall): Promise<OpenedLink> {
+    const parts = { binding: connect.createBinding(session, server.name), onServerMessage: outward };
+    const opened = await translateHandshake(server, getModernLink(session, server), call, parts);
     // The session may have ended meanwhile.
     current(session, server.name);
-    kept.add(session, 'session', `${server.name} translated ${randomUUID()}`, () => opened.link);
+    pool.add(session, 'session', `${server.name} translated ${randomUUID()}`, () => opened.link);
     return opened;
   }
 
-  function sharedFor(session: Session, server: ServerDefinition, call: Call): Kept {
+  function getHandshakeLink(session: Session, server: ServerDefinition, call: UpstreamCall): PooledLink {
     if (server.kind === 'http') {
-      // Over HTTP each client has a session of the upstream's own: nothing is shared.
-      return kept.add(session, 'session', `${server.name} handshake ${randomUUID()}`, () =>
-        connect.http(session, server, (remote) => handshakeManner(remote, messageBytes), outward),
+      // Over HTTP each client has its own session with the upstream: nothing is shared.
+      return pool.add(session, 'session', `${server.name} handshake ${randomUUID()}`, () =>
+        connect.openHttp(session, server, (remote) => createHandshakeDialect(remote, messageBytes), outward),
       );
     }
     const name = `${server.name} handshake ${handshakeKey(call.message)}`;
-    const scope = scopeFor(server, session, isApart(session));
-    const found = kept.find(session, scope, name);
+    const scope = processScopeFor(server, session, isApart(session));
+    const found = pool.find(session, scope, name);
     if (found !== undefined) return found;
-    makeRoom(session, server);
+    evictIdleLink(pool, session, server);
     const opening = handshakeOpening();
-    const make = (tenancy: Tenancy) =>
-      scoped(session, server, { era: 'handshake', known: opening.answer }, () =>
-        connect.stdio(tenancy, server, 'handshake', opening, outward),
+    const make = (users: LinkUsers) =>
+      wrapPerCall(session, server, { era: 'handshake', findKnownReply: opening.answer }, () =>
+        connect.openStdio(users, server, 'handshake', opening, outward),
       );
-    return kept.add(session, scope, name, make, opening);
+    return pool.add(session, scope, name, make, opening);
   }
 
-  /** A client that declares other capabilities each time must not get link after link. */
-  function makeRoom(session: Session, server: ServerDefinition): void {
-    if (server.kind !== 'stdio') return;
-    const siblings = kept.ofSession(session.id).filter(({ link }) => link.server === server.name);
-    if (siblings.length < spareLinks) return;
-    // What others use too is not for one session to end.
-    const own = siblings.filter(({ tenancy }) => tenancy.users.size === 1);
-    const deserted = own.find(
-      ({ link, shaking }) =>
-        link.attached() === 0 && shaking === undefined && !link.isBusy() && link.era === 'handshake',
-    );
-    const idle = deserted ?? own.find(({ name, link }) => name.includes(' bridged ') && !link.isBusy());
-    if (idle !== undefined) kept.discard(idle);
-    else if (siblings.length >= mostLinks) throw new AmbitError('OVERLOADED');
-  }
-
-  const timer = setInterval(() => kept.tend(Date.now()), tendEveryMs).unref();
+  const timer = setInterval(() => pool.sweep(Date.now()), sweepEveryMs).unref();
 
   return {
-    size: kept.size,
+    size: pool.size,
 
-    modern(opener, asked, call) {
+    requestModern(opener, asked, call) {
       if (asked.kind === 'in-process') return asked.links.modern.request(call);
       const { session, server } = current(opener, asked.name);
       const verdict = verdicts.get(server.name);
-      // Over HTTP a server may turn out to speak another era than it did; a process is what it was when it started.
-      if (verdict === 'modern' && server.kind === 'stdio') return native(session, server).request(call);
-      if (verdict === 'handshake') return bridged(session, server, call).request(call);
-      return findingOut(session, server, call);
+      // A server over HTTP may change its era at any time; a process speaks one era from its start.
+      if (verdict === 'modern' && server.kind === 'stdio') return getModernLink(session, server).request(call);
+      if (verdict === 'handshake') return getBridgedLink(session, server, call).request(call);
+      return requestDetectingEra(session, server, call);
     },
 
     notifyModern(opener, asked, call) {
       if (asked.kind === 'in-process') return asked.links.modern.notify(call);
       const { session, server } = current(opener, asked.name);
-      if (verdicts.get(server.name) !== 'handshake') native(session, server).notify(call);
+      if (verdicts.get(server.name) !== 'handshake') getModernLink(session, server).notify(call);
     },
 
     async handshake(opener, asked, call) {
       if (asked.kind === 'in-process') return handshakeInProcess(asked, call);
       const { session, server } = current(opener, asked.name);
-      if (server.era === 'modern') return translated(session, server, call);
-      const shared = sharedFor(session, server, call);
-      // However many clients come at once, the process is shaken hands with once.
-      while (shared.shaking !== undefined) await shared.shaking.catch(() => {});
-      const asking = shared.link.request(call);
-      shared.shaking = asking;
-      let reply: Reply;
-      try {
-        reply = await asking;
-      } catch (error) {
-        kept.discard(shared);
-        throw error;
-      } finally {
-        shared.shaking = undefined;
-      }
-      const answer = reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
-      const opening = shared.opening ?? handshakeOpening();
-      const version =
-        opening.handshake?.version ??
-        (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
-      if (version !== undefined) return { reply, link: shared.link, version };
-      kept.discard(shared);
-      if (answer !== undefined && knowsNoHandshake(answer)) {
-        return translated(current(session, server.name).session, server, call);
+      if (server.era === 'modern') return openTranslated(session, server, call);
+      const shared = getHandshakeLink(session, server, call);
+      const { reply, answer, version } = await performHandshake(pool, shared, call);
+      if (version === undefined && answer !== undefined && rejectsHandshake(answer)) {
+        return openTranslated(current(session, server.name).session, server, call);
       }
       return { reply, link: shared.link, version };
     },
 
-    of: (sessionId, server) =>
-      kept
+    listFor: (sessionId, server) =>
+      pool
         .ofSession(sessionId)
         .map(({ link }) => link)
         .filter((link) => link.server === server),
 
     workspacesOf: (sessionId) =>
-      new Set(kept.ofSession(sessionId).flatMap(({ tenancy: { workspaceId } }) => workspaceId ?? [])),
+      new Set(pool.ofSession(sessionId).flatMap(({ users: { workspaceId } }) => workspaceId ?? [])),
 
     retire(server, fits) {
-      kept.retire(({ link, tenancy }) => link.server === server && (fits === undefined || fits(tenancy)));
+      pool.retire(({ link, users }) => link.server === server && (fits === undefined || fits(users)));
     },
 
-    isRetired: (link, sessionId) => kept.isRetired(link) || !kept.serves(link, sessionId),
+    isRetired: (link, sessionId) => pool.isRetired(link) || !pool.serves(link, sessionId),
 
-    usersOf: kept.usersOf,
+    sessionsOf: pool.sessionsOf,
 
     async endSession(sessionId, reason, server) {
-      await kept.leave(sessionId, reason, (link) => server === undefined || link.server === server);
+      await pool.removeSession(sessionId, reason, (link) => server === undefined || link.server === server);
       if (server === undefined) connect.forgetSession(sessionId);
     },
 
     end: (server, reason, fits) =>
-      kept.end(reason, ({ link, tenancy }) => link.server === server && [...tenancy.users.values()].some(fits)),
+      pool.end(reason, ({ link, users }) => link.server === server && [...users.sessions.values()].some(fits)),
 
     async close() {
       clearInterval(timer);
-      await kept.close(new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' }));
+      await pool.close(new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' }));
     },
   };
 }
 
-async function handshakeInProcess({ links: { handshake: link } }: InProcessServer, call: Call): Promise<Opened> {
+/** Wraps a server of scope `call`, where each call has a link of its own. */
+function wrapPerCall(
+  session: Session,
+  server: StdioServer,
+  { era, findKnownReply }: Pick<PerCallOptions, 'era' | 'findKnownReply'>,
+  createLink: () => Link,
+): Link {
+  if (server.scope !== 'call') return createLink();
+  const place = sessionScopeKey(session);
+  return createPerCallLink({ sessionId: session.id, place, server: server.name, era, createLink, findKnownReply });
+}
+
+function bridgeHttp(options: LinksOptions, session: Session, server: HttpServer, params: string): Link {
+  const { connect, onServerMessage: outward, messageBytes } = options;
+  return bridgeToHandshake(connect.createBinding(session, server.name), outward, (onServerMessage) => {
+    let dialect: ReturnType<typeof createHandshakeDialect> | undefined;
+    const createDialect = (remote: Remote) => {
+      dialect = createHandshakeDialect(remote, messageBytes, params);
+      return dialect;
+    };
+    const link = connect.openHttp(session, server, createDialect, onServerMessage);
+    return { link, handshake: () => dialect?.handshake };
+  });
+}
+
+/** Makes room for a link of the session: a client that declares other capabilities each time must not get ever more. */
+function evictIdleLink(pool: LinkPool, session: Session, server: ServerDefinition): void {
+  if (server.kind !== 'stdio') return;
+  const siblings = pool.ofSession(session.id).filter(({ link }) => link.server === server.name);
+  if (siblings.length < maxIdleLinks) return;
+  // One session must not end the links that others use.
+  const own = siblings.filter(({ users }) => users.sessions.size === 1);
+  const deserted = own.find(
+    ({ link, pendingHandshake }) =>
+      link.callerCount() === 0 && pendingHandshake === undefined && !link.isBusy() && link.era === 'handshake',
+  );
+  const idle = deserted ?? own.find(({ name, link }) => name.includes(' bridged ') && !link.isBusy());
+  if (idle !== undefined) pool.discard(idle);
+  else if (siblings.length >= maxLinks) throw new AmbitError('OVERLOADED');
+}
+
+/** Sends `initialize` over a pooled link, once however many clients come together. A refused link is discarded. */
+async function performHandshake(pool: LinkPool, shared: PooledLink, call: UpstreamCall) {
+  while (shared.pendingHandshake !== undefined) await shared.pendingHandshake.catch(() => {});
+  const asking = shared.link.request(call);
+  shared.pendingHandshake = asking;
+  let reply: FinalReply;
+  try {
+    reply = await asking;
+  } catch (error) {
+    pool.discard(shared);
+    throw error;
+  } finally {
+    shared.pendingHandshake = undefined;
+  }
+  const answer = reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
+  const opening = shared.opening ?? handshakeOpening();
+  const version =
+    opening.handshake?.version ?? (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
+  if (version === undefined) pool.discard(shared);
+  return { reply, answer, version };
+}
+
+async function handshakeInProcess(
+  { links: { handshake: link } }: InProcessServer,
+  call: UpstreamCall,
+): Promise<OpenedLink> {
   const reply = await link.request(call);
   const answer = reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
-  const version = answer && stringAt(answer.bytes, memberOf(answer.result?.shape, 'protocolVersion'));
+  const version = answer && readStringValue(answer.bytes, findMember(answer.result?.shape, 'protocolVersion'));
   return { reply, link, version };
 }
 
-function nothing(): undefined {}
+function noKnownReply(): undefined {}

@@ -1,60 +1,60 @@
 import { AmbitError } from '../../errors.ts';
-import type { Era, Reply } from '../../protocol/channel.ts';
+import type { Era, FinalReply } from '../../protocol/channel.ts';
 import type { Message } from '../../protocol/message.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { ProtocolError } from '../../protocol/protocol-error.ts';
 import type { Caller } from './caller.ts';
-import type { Call, Link } from './link.ts';
+import type { Link, UpstreamCall } from './link.ts';
 
 export interface PerCallOptions {
   readonly sessionId: string;
   readonly place: string;
   readonly server: string;
   readonly era: Era;
-  /** A link of its own for one call. */
-  make(): Link;
-  /** What need not be asked again: a handshake that has been made. */
-  known(message: Message): Reply | undefined;
+  /** Opens the link for one call. */
+  createLink(): Link;
+  /** Finds a reply that is known already: that of a handshake before. */
+  findKnownReply(message: Message): FinalReply | undefined;
 }
 
-/** Scope `call`: every request is served by a process of its own, which ends when it has answered. */
+/** Creates a link of scope `call`: each request has its own process, which ends with the answer. */
 export function createPerCallLink(options: PerCallOptions): Link {
   const { server, era } = options;
   const running = new Set<Link>();
   const callers = new Set<Caller>();
   let closing: AmbitError | undefined;
 
-  function start(call: Call): Link {
-    const link = options.make();
+  function startLink(call: UpstreamCall): Link {
+    const link = options.createLink();
     running.add(link);
     if (call.caller !== undefined) link.attach(call.caller);
     return link;
   }
 
-  function end(link: Link, reason: AmbitError): Promise<void> {
+  function endLink(link: Link, reason: AmbitError): Promise<void> {
     return running.delete(link) ? link.close(reason) : Promise.resolve();
   }
 
-  /** A process whose question the client has yet to answer stays for it. */
+  /** Ends a link, unless the client still has to answer its question. */
   function endIfDone(link: Link): void {
-    if (!link.isBusy() && link.holds?.() !== true) void end(link, new AmbitError('UPSTREAM_FAILED'));
+    if (!link.isBusy() && link.holdsCall?.() !== true) void endLink(link, new AmbitError('UPSTREAM_FAILED'));
   }
 
   return {
     sessionId: options.sessionId,
-    place: options.place,
+    scopeKey: options.place,
     server,
     era,
-    attached: () => callers.size,
+    callerCount: () => callers.size,
     isBusy: () => [...running].some((link) => link.isBusy()),
     isClosed: () => closing !== undefined,
 
     async request(call) {
       if (closing !== undefined) throw closing;
-      const known = options.known(call.message);
+      const known = options.findKnownReply(call.message);
       if (known !== undefined) return known;
-      // Nothing outlives a call that could be listened to.
-      if (call.message.method === 'subscriptions/listen') throw new ProtocolFault(-32601, 404, 'Method not found');
-      const link = [...running].find((each) => each.holds?.(call)) ?? start(call);
+      // No process outlives its call, so there is nothing to listen to.
+      if (call.message.method === 'subscriptions/listen') throw new ProtocolError(-32601, 404, 'Method not found');
+      const link = [...running].find((each) => each.holdsCall?.(call)) ?? startLink(call);
       try {
         return await link.request(call);
       } finally {
@@ -78,16 +78,16 @@ export function createPerCallLink(options: PerCallOptions): Link {
     listen(caller) {
       for (const link of running) link.listen(caller);
     },
-    leave() {},
-    tend(now) {
+    dropSession() {},
+    sweep(now) {
       for (const link of running) {
-        link.tend(now);
+        link.sweep(now);
         endIfDone(link);
       }
     },
     async close(reason) {
       closing ??= reason;
-      await Promise.all([...running].map((link) => end(link, reason)));
+      await Promise.all([...running].map((link) => endLink(link, reason)));
     },
   };
 }

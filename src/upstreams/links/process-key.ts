@@ -2,39 +2,39 @@ import { createHash } from 'node:crypto';
 import type { Session } from '../../sessions/session.ts';
 import type { ServerDefinition } from '../definition.ts';
 
-/** Who shares the process of a server. */
-export type Scope = 'call' | 'session' | 'user' | 'workspace' | 'shared';
+/** The scope in which the process of a server is shared. */
+export type ProcessScope = 'call' | 'session' | 'user' | 'workspace' | 'shared';
 
 /**
- * The scope that holds for a session: one that stands in no workspace has nobody to share a workspace's process with, and
- * one that has a folder of its own there (`apart`) shares no process that works in a workspace.
+ * The scope that holds for a session. A session without a workspace shares no process of a workspace, and neither does
+ * one with a folder of its own.
  */
-export function scopeFor(
+export function processScopeFor(
   server: ServerDefinition,
   { workspaceId }: Pick<Session, 'workspaceId'>,
-  apart: boolean,
-): Scope {
+  hasOwnFolder: boolean,
+): ProcessScope {
   if (server.kind !== 'stdio') return 'session';
-  if (apart && server.scope === 'user') return 'session';
-  return server.scope === 'workspace' && (apart || workspaceId === undefined) ? 'session' : server.scope;
+  if (hasOwnFolder && server.scope === 'user') return 'session';
+  return server.scope === 'workspace' && (hasOwnFolder || workspaceId === undefined) ? 'session' : server.scope;
 }
 
 /** True where one process serves several sessions. */
-export function isWide(scope: Scope): boolean {
+export function isShared(scope: ProcessScope): boolean {
   return scope === 'user' || scope === 'workspace' || scope === 'shared';
 }
 
-export type KeyFacts = Pick<Session, 'id' | 'userId' | 'workspaceId' | 'trustLevel'>;
+export type ProcessOwner = Pick<Session, 'id' | 'userId' | 'workspaceId' | 'trustLevel'>;
 
 /**
- * Two sessions with the same key may be served by one process. The trust level is always part of it, and so is all
- * that the process is told when it starts: nothing in its environment is untrue for any call it serves.
+ * The key of sessions that may share one process. It holds the trust level and everything that the process is told at its
+ * start, so that its environment is true for every call.
  */
-export function processKey(scope: Scope, { id, userId, workspaceId, trustLevel }: KeyFacts): string {
-  return JSON.stringify([scope, trustLevel, ...partsOf(scope, id, userId, workspaceId ?? null)]);
+export function processKey(scope: ProcessScope, { id, userId, workspaceId, trustLevel }: ProcessOwner): string {
+  return JSON.stringify([scope, trustLevel, ...keyParts(scope, id, userId, workspaceId ?? null)]);
 }
 
-function partsOf(scope: Scope, id: string, userId: string, workspaceId: string | null): (string | null)[] {
+function keyParts(scope: ProcessScope, id: string, userId: string, workspaceId: string | null): (string | null)[] {
   switch (scope) {
     case 'call':
     case 'session':
@@ -48,8 +48,8 @@ function partsOf(scope: Scope, id: string, userId: string, workspaceId: string |
   }
 }
 
-/** The folder below `run` where a process works that belongs to no one session. */
-export function runFolder(scope: Scope, server: string, session: KeyFacts): string {
+/** The name of the folder below `run` where a shared process works. */
+export function runFolderName(scope: ProcessScope, server: string, session: ProcessOwner): string {
   const hash = createHash('sha256')
     .update(`${server} ${processKey(scope, session)}`)
     .digest('hex');

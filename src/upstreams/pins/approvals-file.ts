@@ -1,23 +1,35 @@
-import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  type FSWatcher,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  statSync,
+  watch,
+} from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { z } from 'zod';
 import { AmbitError } from '../../errors.ts';
-import { findExposureAbove } from '../../lib/fs/who-can-write.ts';
+import { findExposureAbove } from '../../lib/fs/find-exposure.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
-import type { Pinned } from './pinned.ts';
-import type { ToolPins } from './tool-pins.ts';
+import type { ToolPins } from './pinned-tools.ts';
+import type { ServerPins } from './server-pins.ts';
 
-export interface Approval {
+const pollMs = 400;
+
+interface Approval {
   readonly approvedAt: string;
-  readonly pinned: Pinned;
-  /** Filled in when the tools are listed for the first time after the approval. */
+  readonly pinned: ServerPins;
+  /** Set when the tools are listed for the first time after the approval. */
   readonly tools?: ToolPins | undefined;
 }
 
-export type Approved = Readonly<Record<string, Approval>>;
+export type ApprovedServers = Readonly<Record<string, Approval>>;
 
-/** What the file holds, or why it cannot be believed. */
-export type ApprovalsRead = { readonly servers: Approved } | { readonly wrong: string };
+/** The content of the file, or the reason why it is not trusted. */
+type ApprovalsFileContent = { readonly servers: ApprovedServers } | { readonly wrong: string };
 
 const hashes = z.record(z.string(), z.string());
 const filePin = z.strictObject({ path: z.string(), real: z.string(), sha256: z.string().optional() });
@@ -42,10 +54,10 @@ const shape = z.strictObject({
   ),
 });
 
-const mostBytes = 64 << 20;
+const maxBytes = 64 << 20;
 
-/** Reads the approvals. A file that others could have written, or that is not whole, approves nothing. */
-export function readApprovals(file: string): ApprovalsRead {
+/** Reads the approvals. A file that others could have written, or that is not complete, approves nothing. */
+export function readApprovals(file: string): ApprovalsFileContent {
   let descriptor: number;
   try {
     descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -55,10 +67,12 @@ export function readApprovals(file: string): ApprovalsRead {
     return { wrong: code === 'ELOOP' ? 'it is a link' : `it cannot be read (${code})` };
   }
   try {
-    const exposed = exposure(fstatSync(descriptor), file);
+    const exposed = findFileExposure(fstatSync(descriptor), file);
     if (exposed !== undefined) return { wrong: exposed };
     const read = shape.safeParse(JSON.parse(readFileSync(descriptor, 'utf8')));
-    return read.success ? { servers: read.data.servers as Approved } : { wrong: 'it does not have the expected form' };
+    return read.success
+      ? { servers: read.data.servers as ApprovedServers }
+      : { wrong: 'it does not have the expected form' };
   } catch {
     return { wrong: 'it is not valid JSON' };
   } finally {
@@ -66,10 +80,10 @@ export function readApprovals(file: string): ApprovalsRead {
   }
 }
 
-type Facts = { isFile(): boolean; readonly uid: number; readonly mode: number; readonly size: number };
+type FileStat = { isFile(): boolean; readonly uid: number; readonly mode: number; readonly size: number };
 
-function exposure(stat: Facts, file: string): string | undefined {
-  if (!stat.isFile() || stat.size > mostBytes) return 'it is not a plain file';
+function findFileExposure(stat: FileStat, file: string): string | undefined {
+  if (!stat.isFile() || stat.size > maxBytes) return 'it is not a plain file';
   const uid = process.getuid?.();
   if (uid !== undefined && stat.uid !== uid) return 'it belongs to another user';
   if ((stat.mode & 0o077) !== 0) {
@@ -81,15 +95,45 @@ function exposure(stat: Facts, file: string): string | undefined {
   return findExposureAbove(dirname(file));
 }
 
-/** Writes the approvals; refuses what could not be read again, since one server would then revoke all others. */
-export function writeApprovals(file: string, servers: Approved): void {
+/** Writes the approvals. Refuses a file too long to be read again, since one server would revoke all others. */
+export function writeApprovals(file: string, servers: ApprovedServers): void {
   const text = `${JSON.stringify({ version: 1, servers }, undefined, 1)}\n`;
-  if (Buffer.byteLength(text) > mostBytes) {
+  if (Buffer.byteLength(text) > maxBytes) {
     throw new AmbitError('SERVER_NOT_APPROVED', {
-      what: `${basename(file)} would be longer than ${mostBytes >> 20} MB, so nothing was written.`,
+      what: `${basename(file)} would be longer than ${maxBytes >> 20} MB, so nothing was written.`,
       hint: 'Include fewer servers, or describe some of them in your own configuration.',
       rule: 'approval',
     });
   }
   writeAtomically(file, text, 0o600);
+}
+
+/** Watches a file and calls the listener within a second of every change, by polling where needed. */
+export function watchFile(file: string, listener: () => void): () => void {
+  let seen = fileStamp(file);
+  const look = (): void => {
+    const now = fileStamp(file);
+    if (now === seen) return;
+    seen = now;
+    listener();
+  };
+  let watcher: FSWatcher | undefined;
+  try {
+    watcher = watch(dirname(file), { persistent: false }, (_, name) => {
+      if (name === null || name === basename(file)) look();
+    });
+    watcher.on('error', () => watcher?.close());
+  } catch {
+    // Not every file system can be watched. Polling is enough.
+  }
+  const timer = setInterval(look, pollMs).unref();
+  return () => {
+    clearInterval(timer);
+    watcher?.close();
+  };
+}
+
+function fileStamp(file: string): string {
+  const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return stat === undefined ? '' : `${stat.dev} ${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs} ${stat.mode}`;
 }

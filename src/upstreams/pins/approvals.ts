@@ -1,58 +1,58 @@
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { withLock } from '../../lib/fs/file-lock.ts';
-import { takeDataDir } from '../../lib/fs/private-files.ts';
-import { canonicalJson } from '../../lib/json/canonical-json.ts';
-import { type Approved, readApprovals, writeApprovals } from './approvals-file.ts';
-import { type Change, diffOf, diffOfTools, type ToolChange } from './diff.ts';
+import { claimDataDir } from '../../lib/fs/private-files.ts';
+import { toCanonicalJson } from '../../lib/json/canonical-json.ts';
+import { type ApprovedServers, readApprovals, watchFile, writeApprovals } from './approvals-file.ts';
 import { createFileHashes } from './file-hashes.ts';
-import { findExposed } from './find-exposed.ts';
-import { type Approvable, type FetchedPackage, type Pinned, pinnedNow } from './pinned.ts';
-import { refusalOfPins, type ToolPins } from './tool-pins.ts';
-import { watchFile } from './watch-file.ts';
+import { diffServerPins, diffToolPins, findExposedPins, type PinChange, type ToolChange } from './pin-diff.ts';
+import { findPinProblem, type ToolPins } from './pinned-tools.ts';
+import { type ApprovableServer, type FindFetchedPackage, readServerPins, type ServerPins } from './server-pins.ts';
 
-/** Exposed is what is as it was approved, but could be exchanged by another account before it runs. */
-export type Verdict =
+const maxPlaces = 5;
+
+/** The state of a server. An exposed one is unchanged, but another account could replace its files. */
+type ApprovalVerdict =
   | { readonly state: 'approved' }
-  | { readonly state: 'unapproved' | 'changed' | 'exposed'; readonly changes: readonly Change[] };
+  | { readonly state: 'unapproved' | 'changed' | 'exposed'; readonly changes: readonly PinChange[] };
 
-export interface ApprovalView {
+interface ApprovalView {
   readonly name: string;
   readonly approvedAt: string;
-  /** How many tools are pinned; undefined until they have been listed. */
+  /** The number of pinned tools; undefined until they have been listed. */
   readonly tools: number | undefined;
 }
 
-/** Which servers of projects and of other tools may start, and as what. */
+/** The approvals of servers that come from projects and other tools. */
 export interface Approvals {
-  /** Looks at the files as they are now; cheap while nothing has changed. What the operator wrote is approved. */
-  check(server: Approvable): Verdict;
-  /** Approves a server as it stands, or as it was shown to whoever said yes. Tools are pinned anew. */
-  approve(server: Approvable, shown?: Pinned): Promise<void>;
-  /** What would be pinned now. */
-  preview(server: Approvable): Pinned;
+  /** Checks the files as they are now; cheap while nothing has changed. Servers of the operator are approved. */
+  check(server: ApprovableServer): ApprovalVerdict;
+  /** Approves a server as it is, or as it was shown to the person who approved it. Tools are pinned again. */
+  approve(server: ApprovableServer, shown?: ServerPins): Promise<void>;
+  /** The pins that an approval would have now. */
+  preview(server: ApprovableServer): ServerPins;
   /**
-   * Pins the tools of an approved server. Those that are pinned already stay, unless they are to be replaced. Throws
-   * SERVER_NOT_APPROVED when there are too many.
+   * Pins the tools of an approved server. Existing pins stay, unless `replace` is set. Throws SERVER_NOT_APPROVED when
+   * there are too many tools.
    */
-  pinTools(server: Approvable, tools: ToolPins, options?: { readonly replace: boolean }): Promise<void>;
-  /** The tools that differ from the pinned ones; none while nothing is pinned. */
-  toolsChanged(server: Approvable, tools: ToolPins): ToolChange[];
+  pinTools(server: ApprovableServer, tools: ToolPins, options?: { readonly replace: boolean }): Promise<void>;
+  /** Lists the tools that differ from their pins; none while nothing is pinned. */
+  toolsChanged(server: ApprovableServer, tools: ToolPins): ToolChange[];
   hasPinnedTools(name: string): boolean;
   revoke(name: string): Promise<boolean>;
   list(): ApprovalView[];
-  /** Tells which servers' approvals changed, within a second, whichever process changed them. */
+  /** Reports the servers whose approvals changed, within a second, also by another process. */
   onChange(listener: (names: readonly string[]) => void): () => void;
-  /** Another number each time that `onChange` has told of something. */
+  /** Changes with each report of `onChange`. */
   revision(): number;
   close(): void;
 }
 
-export interface ApprovalsOptions {
+interface ApprovalsOptions {
   readonly dataDir: string;
-  /** Where bare commands are looked up; the PATH that servers get. */
+  /** The PATH of servers, for commands without a path. */
   readonly searchPath?: string | undefined;
-  readonly fetchedPackage?: FetchedPackage;
+  readonly fetchedPackage?: FindFetchedPackage;
 }
 
 export function createApprovals(options: ApprovalsOptions): Approvals {
@@ -61,20 +61,21 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   const files = createFileHashes();
   const listeners = new Set<(names: readonly string[]) => void>();
   let stopWatching: (() => void) | undefined;
-  let last: Approved = {};
+  let last: ApprovedServers = {};
   let revision = 0;
 
-  const preview = (server: Approvable): Pinned => pinnedNow(server, files, searchPath, options.fetchedPackage);
+  const preview = (server: ApprovableServer): ServerPins =>
+    readServerPins(server, files, searchPath, options.fetchedPackage);
 
-  /** Never trusts a copy in memory: a start is rare, and the file is small. */
-  function believed(): Approved {
+  /** Reads the file each time and trusts no copy: a start is rare, and the file is small. */
+  function readTrusted(): ApprovedServers {
     const read = readApprovals(file);
     return 'wrong' in read ? {} : read.servers;
   }
 
-  /** Reads again under the lock, so that what others approved meanwhile stays. */
-  async function change(alter: (servers: Approved) => Approved): Promise<void> {
-    takeDataDir(dataDir);
+  /** Changes the file under its lock, so that approvals of other processes stay. */
+  async function updateFile(alter: (servers: ApprovedServers) => ApprovedServers): Promise<void> {
+    claimDataDir(dataDir);
     await withLock(file, () => {
       const read = readApprovals(file);
       if ('wrong' in read) {
@@ -86,14 +87,14 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       const altered = alter(read.servers);
       if (altered !== read.servers) writeApprovals(file, altered);
     });
-    notice();
+    notifyChanges();
   }
 
-  function notice(): void {
+  function notifyChanges(): void {
     if (listeners.size === 0) return;
-    const now = believed();
+    const now = readTrusted();
     const names = [...new Set([...Object.keys(last), ...Object.keys(now)])].filter(
-      (name) => canonicalJson(last[name] ?? null) !== canonicalJson(now[name] ?? null),
+      (name) => toCanonicalJson(last[name] ?? null) !== toCanonicalJson(now[name] ?? null),
     );
     last = now;
     if (names.length === 0) return;
@@ -114,39 +115,26 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
           changes: [{ place, line: `${place}: ${read.wrong}; nothing counts as approved` }],
         };
       }
-      const approval = entry(read.servers, server.name);
+      const approval = findApproval(read.servers, server.name);
       if (approval === undefined) return { state: 'unapproved', changes: [] };
-      const now = comparable(preview(server), approval.pinned);
-      const changes = diffOf(approval.pinned, now);
-      // Whatever the words leave out, only equal pins are approved.
-      if (changes.length > 0 || !sameThing(approval.pinned, now)) return { state: 'changed', changes };
-      const exposed = findExposed(now);
+      const now = withoutLatePackage(preview(server), approval.pinned);
+      const changes = diffServerPins(approval.pinned, now);
+      // Only equal pins are approved, also where the diff shows no difference.
+      if (changes.length > 0 || !isSameServer(approval.pinned, now)) return { state: 'changed', changes };
+      const exposed = findExposedPins(now);
       return exposed.length === 0 ? { state: 'approved' } : { state: 'exposed', changes: exposed };
     },
 
     async approve(server, shown = preview(server)) {
       if (server.source === 'operator') return;
-      if (shown.kind === 'stdio' && 'missing' in shown.program) {
-        throw new AmbitError('SERVER_NOT_APPROVED', {
-          what: `The server "${server.name}" cannot be approved: ${shown.program.missing}.`,
-          hint: 'Correct that, then approve it again.',
-        });
-      }
-      const exposed = findExposed(shown);
-      if (exposed.length > 0) {
-        throw new AmbitError('SERVER_NOT_APPROVED', {
-          what: `The server "${server.name}" cannot be approved, since another account could exchange what it runs: ${exposed.map(({ line }) => line).join('; ')}.`,
-          hint: 'Take the right to write away from others ("chmod go-w", "chown"), move the files, or describe the server in your own configuration.',
-          rule: 'approval',
-        });
-      }
+      assertApprovable(server, shown);
       const approval = { approvedAt: new Date().toISOString(), pinned: shown };
-      await change((servers) => ({ ...servers, [server.name]: approval }));
+      await updateFile((servers) => ({ ...servers, [server.name]: approval }));
     },
 
     async pinTools(server, tools, { replace } = { replace: false }) {
       if (server.source === 'operator') return;
-      const refusal = refusalOfPins(tools);
+      const refusal = findPinProblem(tools);
       if (refusal !== undefined) {
         throw new AmbitError('SERVER_NOT_APPROVED', {
           what: `The tools of the server "${server.name}" cannot be approved: ${refusal}.`,
@@ -154,8 +142,8 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
           rule: 'approval',
         });
       }
-      await change((servers) => {
-        const approval = entry(servers, server.name);
+      await updateFile((servers) => {
+        const approval = findApproval(servers, server.name);
         if (approval === undefined || (approval.tools !== undefined && !replace)) return servers;
         return { ...servers, [server.name]: { ...approval, tools } };
       });
@@ -163,15 +151,15 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
     toolsChanged(server, tools) {
       if (server.source === 'operator') return [];
-      const pinned = entry(believed(), server.name)?.tools;
-      return pinned === undefined ? [] : diffOfTools(pinned, tools);
+      const pinned = findApproval(readTrusted(), server.name)?.tools;
+      return pinned === undefined ? [] : diffToolPins(pinned, tools);
     },
 
-    hasPinnedTools: (name) => entry(believed(), name)?.tools !== undefined,
+    hasPinnedTools: (name) => findApproval(readTrusted(), name)?.tools !== undefined,
 
     async revoke(name) {
       let known = false;
-      await change((servers) => {
+      await updateFile((servers) => {
         known = Object.hasOwn(servers, name);
         if (!known) return servers;
         const { [name]: _, ...rest } = servers;
@@ -181,7 +169,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
     },
 
     list: () =>
-      Object.entries(believed()).map(([name, { approvedAt, tools }]) => ({
+      Object.entries(readTrusted()).map(([name, { approvedAt, tools }]) => ({
         name,
         approvedAt,
         tools: tools === undefined ? undefined : Object.keys(tools).length,
@@ -189,9 +177,9 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
     onChange(listener) {
       if (stopWatching === undefined) {
-        takeDataDir(dataDir);
-        last = believed();
-        stopWatching = watchFile(file, notice);
+        claimDataDir(dataDir);
+        last = readTrusted();
+        stopWatching = watchFile(file, notifyChanges);
       }
       listeners.add(listener);
       return () => void listeners.delete(listener);
@@ -207,18 +195,62 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   };
 }
 
-function entry(servers: Approved, name: string) {
+function assertApprovable({ name }: ApprovableServer, pins: ServerPins): void {
+  if (pins.kind === 'stdio' && 'missing' in pins.program) {
+    throw new AmbitError('SERVER_NOT_APPROVED', {
+      what: `The server "${name}" cannot be approved: ${pins.program.missing}.`,
+      hint: 'Correct that, then approve it again.',
+    });
+  }
+  const exposed = findExposedPins(pins);
+  if (exposed.length === 0) return;
+  throw new AmbitError('SERVER_NOT_APPROVED', {
+    what: `The server "${name}" cannot be approved, since another account could exchange what it runs: ${exposed.map(({ line }) => line).join('; ')}.`,
+    hint: 'Take the right to write away from others ("chmod go-w", "chown"), move the files, or describe the server in your own configuration.',
+    rule: 'approval',
+  });
+}
+
+function findApproval(servers: ApprovedServers, name: string) {
   return Object.hasOwn(servers, name) ? servers[name] : undefined;
 }
 
-/** A package that was fetched only after the approval was pinned by that, and is held to nothing here. */
-function comparable(now: Pinned, approved: Pinned): Pinned {
+/** Ignores a package that was fetched after the approval: the approval has no pin for it. */
+function withoutLatePackage(now: ServerPins, approved: ServerPins): ServerPins {
   if (now.kind !== 'stdio' || (approved.kind === 'stdio' && approved.package !== undefined)) return now;
   const { package: _, ...rest } = now;
   return rest;
 }
 
-/** Where the file lies may change; what runs may not. */
-function sameThing(approved: Pinned, now: Pinned): boolean {
-  return canonicalJson({ ...approved, folder: '' }) === canonicalJson({ ...now, folder: '' });
+/** Compares the pins without the folder: the file may move, but what runs may not change. */
+function isSameServer(approved: ServerPins, now: ServerPins): boolean {
+  return toCanonicalJson({ ...approved, folder: '' }) === toCanonicalJson({ ...now, folder: '' });
+}
+
+/**
+ * Throws when a server is not approved as it is now. Call it before a link is made, and before each start of a process.
+ * The message may reach a model, so it names places but no values.
+ */
+export function assertApproved(approvals: Approvals, server: ApprovableServer): void {
+  const verdict = approvals.check(server);
+  if (verdict.state === 'approved') return;
+  const places = [...new Set(verdict.changes.map(({ place }) => place))];
+  const more = places.length > maxPlaces ? `, and ${places.length - maxPlaces} more` : '';
+  const named = places.length === 0 ? '' : ` (${places.slice(0, maxPlaces).join(', ')}${more})`;
+  if (verdict.state === 'exposed') {
+    throw new AmbitError('SERVER_NOT_APPROVED', {
+      what: `The server "${server.name}" is not started: another account could exchange what it runs${named}.`,
+      hint: `The operator can see how with "ambit server check ${server.name}", and take away the right to write there.`,
+      rule: 'approval',
+    });
+  }
+  const what =
+    verdict.state === 'changed'
+      ? `The server "${server.name}" has changed since it was approved${named}, so it is not started.`
+      : `The server "${server.name}" comes from a ${server.source} file and has not been approved${named}.`;
+  throw new AmbitError('SERVER_NOT_APPROVED', {
+    what,
+    hint: `The operator can look at it and approve it with "ambit server approve ${server.name}".`,
+    rule: 'approval',
+  });
 }

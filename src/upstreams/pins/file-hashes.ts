@@ -1,31 +1,31 @@
 import { createHash } from 'node:crypto';
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, realpathSync } from 'node:fs';
 
-export interface HashedFile {
+interface HashedFile {
   readonly real: string;
   readonly sha256: string;
-  /** It begins with `#!`: the content decides what runs, whatever its size. */
+  /** True when the file begins with `#!`. */
   readonly script: boolean;
 }
 
-/** The content of files, read again only when something about them has changed. */
+/** The hashes of files, computed again only when the file has changed. */
 export interface FileHashes {
-  /** Undefined when there is no plain file at this path that can be read. */
+  /** Hashes a file; undefined when there is no readable plain file at this path. */
   hash(path: string): HashedFile | undefined;
 }
 
-interface Known {
+interface CachedHash {
   readonly stamp: string;
   readonly hashed: HashedFile;
 }
 
-/** Two writes within one tick of the clock look alike: what is younger than this when read is read again next time. */
+/** Younger files are not cached: two writes within one tick of the clock look alike. */
 const settledNs = 2_000_000_000n;
 const chunkBytes = 1 << 20;
-const mostKnown = 10_000;
+const maxCached = 10_000;
 
 export function createFileHashes(now: () => number = Date.now): FileHashes {
-  const known = new Map<string, Known>();
+  const known = new Map<string, CachedHash>();
 
   return {
     hash(path) {
@@ -33,7 +33,7 @@ export function createFileHashes(now: () => number = Date.now): FileHashes {
       let real: string;
       try {
         real = realpathSync.native(path);
-        // The last name is no link any more; if it has become one meanwhile, somebody is at work here.
+        // The resolved path has no link. O_NOFOLLOW refuses one that was made meanwhile.
         descriptor = openSync(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
       } catch {
         return undefined;
@@ -41,14 +41,14 @@ export function createFileHashes(now: () => number = Date.now): FileHashes {
       try {
         const before = fstatSync(descriptor, { bigint: true });
         if (!before.isFile()) return undefined;
-        const stamp = stampOf(before);
+        const stamp = statStamp(before);
         const cached = known.get(real);
         if (cached?.stamp === stamp) return cached.hashed;
-        const hashed = { real, ...readAll(descriptor) };
+        const hashed = { real, ...hashContent(descriptor) };
         const after = fstatSync(descriptor, { bigint: true });
         const settled = BigInt(now()) * 1_000_000n - after.ctimeNs > settledNs;
-        if (known.size >= mostKnown) known.clear();
-        if (settled && stampOf(after) === stamp) known.set(real, { stamp, hashed });
+        if (known.size >= maxCached) known.clear();
+        if (settled && statStamp(after) === stamp) known.set(real, { stamp, hashed });
         else known.delete(real);
         return hashed;
       } finally {
@@ -58,12 +58,12 @@ export function createFileHashes(now: () => number = Date.now): FileHashes {
   };
 }
 
-/** The change time is the one stamp that whoever may write a file cannot set. */
-function stampOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+/** Includes the change time, which a writer of the file cannot set. */
+function statStamp({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`;
 }
 
-function readAll(descriptor: number): { sha256: string; script: boolean } {
+function hashContent(descriptor: number): { sha256: string; script: boolean } {
   const hash = createHash('sha256');
   const chunk = Buffer.allocUnsafe(chunkBytes);
   let script = false;

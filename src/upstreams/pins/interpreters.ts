@@ -1,4 +1,21 @@
-import { basename } from 'node:path';
+import { readFileSync, statSync } from 'node:fs';
+import { basename, join } from 'node:path';
+
+const extensions: Readonly<Partial<Record<Language, readonly string[]>>> = {
+  javascript: ['.js', '.cjs', '.mjs', '.json', '.node', '.ts', '.cts', '.mts', '.tsx', '.jsx', '.wasm'],
+  python: ['.py', '.pyc', '.so', '.pyd'],
+  ruby: ['.rb', '.so'],
+  perl: ['.pm', '.pl'],
+  lua: ['.lua'],
+  java: ['.class', '.java', '.jar'],
+  php: ['.php'],
+};
+
+const folderFiles: Readonly<Partial<Record<Language, readonly string[]>>> = {
+  javascript: (extensions.javascript ?? []).map((ending) => `index${ending}`),
+  python: ['__main__.py', '__main__.pyc', '__init__.py', '__init__.pyc'],
+  tasks: ['Makefile', 'makefile', 'GNUmakefile', 'justfile', 'Justfile', 'Taskfile.yml', 'Taskfile.yaml', 'Rakefile'],
+};
 
 /** A language whose programs find a script under more names than the one that is written. */
 export type Language =
@@ -41,11 +58,11 @@ const codeOptions: Readonly<Partial<Record<Language, RegExp>>> = {
   php: /^(?:-r|--run)$/,
   shell: /^(?:[-+][a-zA-Z]*c|-[cC]ommand|--command|-[eE]ncoded[cC]ommand)$/,
 };
-/** The same with the code in the option itself. */
+/** Options that contain the code. */
 const codeWithin = /^--(?:eval|print|command)=|^(?:--[a-z-]+=)?data:/i;
 
 /** The language that a program of this name runs; undefined for any other program. */
-export function languageOf(command: string): Language | undefined {
+export function findLanguage(command: string): Language | undefined {
   const name = basename(command)
     .toLowerCase()
     .replace(/\.exe$/, '')
@@ -53,7 +70,7 @@ export function languageOf(command: string): Language | undefined {
   return programs.find(([, names]) => names.test(name))?.[0];
 }
 
-/** Whether a program does nothing but start another one. */
+/** True for a program that only starts another one. */
 export function isStarter(command: string): boolean {
   return starters.test(basename(command));
 }
@@ -64,4 +81,59 @@ export function findCodeOption(args: readonly string[], languages: readonly Lang
     (arg) =>
       codeWithin.test(arg) || /^data:/i.test(arg) || languages.some((language) => codeOptions[language]?.test(arg)),
   );
+}
+
+/** Lists the names under which an interpreter looks for a word, without extensions: Python reads `a.b` as `a/b`. */
+export function listSpellings(word: string, languages: readonly Language[]): string[] {
+  const spellings = [word];
+  if (languages.includes('python') && /^[\w.]+$/.test(word)) spellings.push(word.replaceAll('.', '/'));
+  if (languages.includes('perl') && word.includes('::')) spellings.push(word.replaceAll('::', '/'));
+  if (languages.includes('java') && /^[\w.$]+$/.test(word)) spellings.push(word.replaceAll('.', '/'));
+  if (languages.includes('javascript') && /^[@\w]/.test(word)) spellings.push(`node_modules/${word}`);
+  // TypeScript runners also accept the name of the compiled file.
+  if (languages.includes('typescript') && /\.[cm]?jsx?$/.test(word)) {
+    spellings.push(word.replace(/js(x?)$/, 'ts$1'), word.replace(/jsx?$/, 'tsx'));
+  }
+  return spellings;
+}
+
+/** Lists the files that an interpreter tries for this path. */
+export function listCandidates(path: string, languages: readonly Language[], folders: boolean): string[] {
+  const tried = [path, ...languages.flatMap((language) => (extensions[language] ?? []).map((ending) => path + ending))];
+  if (!folders || !isFolder(path)) return tried;
+  tried.push(...languages.flatMap((language) => (folderFiles[language] ?? []).map((name) => join(path, name))));
+  return languages.includes('javascript') ? [...tried, ...listPackageCandidates(path)] : tried;
+}
+
+/** Lists the files that `package.json` can lead to. `main` may name a folder. */
+function listPackageCandidates(folder: string): string[] {
+  const file = join(folder, 'package.json');
+  const main = readPackageMain(file);
+  if (main === undefined) return [file];
+  const path = join(folder, main);
+  const names = ['', ...(extensions.javascript ?? [])];
+  return [
+    file,
+    ...names.map((ending) => path + ending),
+    ...(folderFiles.javascript ?? []).map((name) => join(path, name)),
+  ];
+}
+
+function readPackageMain(file: string): string | undefined {
+  try {
+    if (statSync(file).size > 1 << 20) return undefined;
+    const main = (JSON.parse(readFileSync(file, 'utf8')) as { readonly main?: unknown } | null)?.main;
+    return typeof main === 'string' && !main.includes('\0') ? main : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** True when there is a folder at this path. */
+export function isFolder(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  } catch {
+    return false;
+  }
 }

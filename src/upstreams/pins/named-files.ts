@@ -1,109 +1,120 @@
-import { statSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { isAbsolute, resolve } from 'node:path';
-import { isStarter, type Language, languageOf } from './interpreters.ts';
-import { isFolder, spellingsOf, triedFor } from './script-names.ts';
-import { wordsIn } from './words.ts';
+import { fileURLToPath } from 'node:url';
+import { findLanguage, isFolder, isStarter, type Language, listCandidates, listSpellings } from './interpreters.ts';
 
-/** A command line that may mean more places than this is not looked through, and so not approved. */
-const mostPlaces = 5000;
-/** Nor is one with more characters. */
-const longest = 256 << 10;
+/** The longest possible path. */
+const maxPathLength = 4096;
 
-/** Said where a server names more than can be looked for. */
-export const tooMany = 'its command line names too many files to look for them all';
+/** Names of files that servers write to, or that are too large to read at each start. */
+const dataNames =
+  /\.(?:jsonl?|ndjson|db|sqlite3?|duckdb|kuzu|log|csv|tsv|txt|md|gguf|safetensors|onnx|parquet|sock|pid|lock)$/i;
+
+/** A command line that may name more paths than this is not approved. */
+const maxPaths = 5000;
+/** Neither is one with more characters. */
+const maxCharacters = 256 << 10;
+
+/** The reason for a server that names too many files. */
+export const tooManyFiles = 'its command line names too many files to look for them all';
 
 /** The command line of a server. */
-export interface CommandLine {
+interface CommandLine {
   readonly command: string;
   readonly args: readonly string[];
 }
 
 /**
- * Every path that an argument may mean: as it is written, as its interpreter completes it, from the folder of the file or
- * from a folder that another argument names (`--directory /srv/x run server.py`). What does not exist yet is looked for
- * as well, so that it counts as a change when it appears. Undefined where there are too many.
+ * Finds every path that an argument may mean: as written, as its interpreter completes it, from the folder of the server
+ * or from a folder of another argument (`--directory /srv/x run server.py`). Missing files are included, so that they
+ * count as a change when they appear. Undefined where there are too many.
  */
-export function filesOfArgs({ command, args }: CommandLine, folder: string): string[] | undefined {
+export function findArgFiles({ command, args }: CommandLine, folder: string): string[] | undefined {
   if (isTooLong(args)) return undefined;
-  const words = args.map(wordsIn);
+  const words = args.map(splitWords);
   const count = new Set(words.flat()).size;
-  if (count > mostPlaces) return undefined;
-  const languages = languagesIn(command, words.flat());
-  const script = languageOf(command) === undefined ? args.length : indexOfScript(args);
-  const bases = basesOf(words.flat(), folder);
-  if (bases.length * count > mostPlaces) return undefined;
-  const own = runsFolder(command) ? triedFor(folder, languages, true).filter((path) => path !== folder) : [];
-  const named = words.flatMap((each, index) => placesOf(each, bases, languages, index <= script));
+  if (count > maxPaths) return undefined;
+  const languages = findLanguages(command, words.flat());
+  const script = findLanguage(command) === undefined ? args.length : indexOfScript(args);
+  const bases = findBaseFolders(words.flat(), folder);
+  if (bases.length * count > maxPaths) return undefined;
+  const own = readsFolder(command) ? listCandidates(folder, languages, true).filter((path) => path !== folder) : [];
+  const named = words.flatMap((each, index) => resolvePaths(each, bases, languages, index <= script));
   return [...new Set([...named, ...own])].sort();
 }
 
-/** The same for the values of variables. A value is taken for more than a file only where it looks like a path. */
-export function filesOfValues(line: CommandLine, values: Iterable<string>, folder: string): string[] | undefined {
+/** Finds the files in the values of variables. Only a value that looks like a path is completed by the interpreter. */
+export function findValueFiles(line: CommandLine, values: Iterable<string>, folder: string): string[] | undefined {
   const texts = [...values];
   if (isTooLong([...line.args, ...texts])) return undefined;
-  const words = texts.flatMap(wordsIn);
-  if (words.length > mostPlaces) return undefined;
-  const languages = languagesIn(line.command, line.args.flatMap(wordsIn));
+  const words = texts.flatMap(splitWords);
+  if (words.length > maxPaths) return undefined;
+  const languages = findLanguages(line.command, line.args.flatMap(splitWords));
   const paths = words.filter((word) => /^[./~]/.test(word));
   const plain = words.filter((word) => !/^[./~]/.test(word));
-  return [...new Set([...placesOf(paths, [folder], languages, false), ...placesOf(plain, [folder], [], false)])];
+  return [
+    ...new Set([...resolvePaths(paths, [folder], languages, false), ...resolvePaths(plain, [folder], [], false)]),
+  ];
 }
 
-/** The languages that a command line runs, so far as its words tell. */
-export function languagesIn(command: string, words: readonly string[]): Language[] {
-  // The other names of task runners are ordinary words.
-  const named = words.filter((word) => languageOf(word) !== 'tasks' || /make$/.test(word));
-  const found = [command, ...named].flatMap((word) => languageOf(word) ?? []);
+/** Finds the languages that a command line runs, from its words. */
+function findLanguages(command: string, words: readonly string[]): Language[] {
+  // The names of other task runners are ordinary words.
+  const named = words.filter((word) => findLanguage(word) !== 'tasks' || /make$/.test(word));
+  const found = [command, ...named].flatMap((word) => findLanguage(word) ?? []);
   return [...new Set(found.includes('typescript') ? [...found, 'javascript' as const] : found)];
 }
 
-/** The languages of the program that a command line starts, also behind `env` and the like. */
-export function startedLanguages({ command, args }: CommandLine): Language[] {
-  return languagesIn(command, isStarter(command) ? args.flatMap(wordsIn) : []);
+/** Finds the languages of the program that a command line starts, also behind `env` and the like. */
+export function findStartedLanguages({ command, args }: CommandLine): Language[] {
+  return findLanguages(command, isStarter(command) ? args.flatMap(splitWords) : []);
 }
 
 function isTooLong(texts: readonly string[]): boolean {
-  return texts.reduce((sum, { length }) => sum + length, 0) > longest;
+  return texts.reduce((sum, { length }) => sum + length, 0) > maxCharacters;
 }
 
-function basesOf(words: readonly string[], folder: string): string[] {
+function findBaseFolders(words: readonly string[], folder: string): string[] {
   const folders = words.filter((word) => !word.startsWith('-')).map((word) => resolve(folder, word));
   return [folder, ...new Set(folders.filter((path) => path !== folder && isFolder(path)))];
 }
 
-function placesOf(
+function resolvePaths(
   words: readonly string[],
   bases: readonly string[],
   languages: readonly Language[],
   folders: boolean,
 ): string[] {
-  const usable = words.filter((word) => !word.startsWith('-')).flatMap((word) => spellingsOf(word, languages));
+  const usable = words.filter((word) => !word.startsWith('-')).flatMap((word) => listSpellings(word, languages));
   const paths = usable.flatMap((word) =>
     isAbsolute(word) ? [resolve(word)] : bases.map((base) => resolve(base, word)),
   );
-  return [...new Set(paths)].flatMap((path) => triedFor(path, languages, folders));
+  return [...new Set(paths)].flatMap((path) => listCandidates(path, languages, folders));
 }
 
 /** Options of interpreters that take no value, so that the word after them is the script. */
-const withoutValue =
+const flagsWithoutValue =
   /^(?:--|-[uBEIsSOiv]|--(?:enable-source-maps|no-[\w-]+|inspect(?:-brk)?|watch|use-system-ca|experimental-(?:strip|transform)-types|experimental-vm-modules))$|=/;
 
 /**
- * The last argument that may be a script; what follows is for the script to read. An option may take the word after it,
- * so that word ends nothing.
+ * Finds the last argument that may be a script; later ones belong to the script. The word after an option may be its
+ * value, so it is not taken for the script.
  */
 function indexOfScript(args: readonly string[]): number {
   const index = args.findIndex((arg, at) => {
     const before = args[at - 1] ?? '--';
-    return !arg.startsWith('-') && (!before.startsWith('-') || withoutValue.test(before)) && isFile(arg);
+    return !arg.startsWith('-') && (!before.startsWith('-') || flagsWithoutValue.test(before)) && isFile(arg);
   });
   // A script may start the program that follows it.
-  const startsMore = args.slice(index + 1).some((arg) => wordsIn(arg).some((word) => languageOf(word) !== undefined));
+  const startsMore = args
+    .slice(index + 1)
+    .some((arg) => splitWords(arg).some((word) => findLanguage(word) !== undefined));
   return index === -1 || startsMore ? args.length : index;
 }
 
-/** Programs that read in their folder what to do. */
-function runsFolder(command: string): boolean {
+/** True for programs that take their instructions from a file in their folder. */
+function readsFolder(command: string): boolean {
   return /(?:^|\/)(?:npm|pnpm|yarn|bun|make|gmake|just|task|rake)$/.test(command);
 }
 
@@ -113,4 +124,94 @@ function isFile(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** True for a file that is data by its name and is not executable. */
+export function isDataFile(path: string): boolean {
+  if (!dataNames.test(path)) return false;
+  try {
+    // An interpreter uses the name that a link leads to.
+    return dataNames.test(realpathSync.native(path)) && (statSync(path).mode & 0o111) === 0;
+  } catch {
+    return true;
+  }
+}
+
+/**
+ * Splits an argument or value into every word it may be read as: the whole text, the value of an option, the words of a
+ * shell command or other code, and each of them without URL encoding.
+ */
+function splitWords(text: string): string[] {
+  const texts = text.includes('%') ? [text, decodePercent(text)] : [text];
+  const words = new Set<string>();
+  for (const each of texts) {
+    const parts = [
+      each,
+      ...splitShellWords(each),
+      ...each.split(/[\s'"`;|&<>(){}[\],\\]+/),
+      ...each.split(/[\s'"`;|&<>(){}[\],\\=:@]+/),
+    ];
+    for (const part of parts) for (const word of listForms(part)) words.add(word);
+  }
+  return [...words].filter((word) => word !== '' && word.length < maxPathLength && !word.includes('\0'));
+}
+
+/** Splits a text as a shell does: without quotes and backslashes, at operators. */
+function splitShellWords(text: string): string[] {
+  const piece = /'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"\\;|&<>()`]+/gsy;
+  const words: string[] = [];
+  let word = '';
+  for (let at = 0; at < text.length; ) {
+    piece.lastIndex = at;
+    const found = piece.exec(text)?.[0];
+    if (found === undefined) {
+      words.push(word);
+      word = '';
+      at++;
+      continue;
+    }
+    word += unquotePiece(found);
+    at += found.length;
+  }
+  return [...words, word];
+}
+
+function unquotePiece(piece: string): string {
+  if (piece.startsWith("'")) return piece.slice(1, -1);
+  if (piece.startsWith('"')) return piece.slice(1, -1).replace(/\\(["\\$`])/g, '$1');
+  return piece.startsWith('\\') ? piece.slice(1) : piece;
+}
+
+/** Lists the forms of a word: itself, the value of an option (`--import=x`, `-r./x`), and the path of a file URL. */
+function listForms(word: string): string[] {
+  const equals = word.indexOf('=');
+  const values = equals === -1 ? [word] : [word, word.slice(equals + 1)];
+  if (/^-[^-]/.test(word)) values.push(word.slice(2));
+  if (word.startsWith('-') && word.includes('/')) values.push(word.slice(word.search(/\.{0,2}\//)));
+  return values.flatMap((value) => {
+    const plain = value.replace(/[?#].*$/s, '');
+    const forms = plain === value ? [value] : [value, plain];
+    return forms.flatMap((form) => [form, ...fileUrlPaths(form), ...expandKnownFolder(form)]);
+  });
+}
+
+function fileUrlPaths(word: string): string[] {
+  if (!/^file:/i.test(word)) return [];
+  try {
+    return [fileURLToPath(new URL(word))];
+  } catch {
+    return [];
+  }
+}
+
+/** Expands `~/x`, `$HOME/x` and `$PWD/x` as a shell does. */
+function expandKnownFolder(word: string): string[] {
+  const [, folder = '', rest = ''] = /^(~|\$HOME|\$\{HOME\}|\$PWD|\$\{PWD\})\/+(.*)$/s.exec(word) ?? [];
+  if (folder === '') return [];
+  return [folder.includes('PWD') ? rest : `${homedir()}/${rest}`];
+}
+
+function decodePercent(text: string): string {
+  // A percent sign that encodes nothing stays as it is.
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (codes) => Buffer.from(codes.replaceAll('%', ''), 'hex').toString('utf8'));
 }

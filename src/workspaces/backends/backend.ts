@@ -1,131 +1,114 @@
-import type { Kind } from '../saferoot/facts.ts';
-import type { CandidateQuery } from '../search/candidates.ts';
+import type { Glob } from '../../lib/text/glob.ts';
+import type { FileKind, StatOptions } from '../saferoot/file-info.ts';
+import type { FolderListOptions } from '../saferoot/list-folder.ts';
+import type { MadeFolder } from '../saferoot/make-folder-or-link.ts';
+import type { MoveResult, RenameOptions } from '../saferoot/move.ts';
+import type { RemoveResult } from '../saferoot/remove.ts';
+
+/** A search, for engines that can quickly find the files that may match. */
+export interface CandidateQuery {
+  /** The pattern in the syntax of Rust. */
+  readonly rust: string;
+  /** The folder, by its resolved path in the workspace. */
+  readonly path: string;
+  /** Matched against paths relative to that folder. */
+  readonly glob: Glob | undefined;
+  /**
+   * Combines the ignore files at these paths into lines for one file in the workspace root; undefined where nothing may
+   * be left out. The engine itself opens none of them: a pipe in the place of one never ends.
+   */
+  readonly readRules: (ignoreFiles: readonly string[]) => Promise<readonly string[] | undefined>;
+  readonly signal: AbortSignal | undefined;
+}
 
 /**
- * Where the files of a session lie. Paths are relative, with `/` between names; "." is the workspace itself. Whatever is
- * done holds for the path that links lead to as for the one asked for, and no path leads out. Failures are `AmbitError`s
- * that name no path of the host.
+ * The files of a session. Paths are relative, with `/` between names; "." is the workspace itself. Every rule holds for
+ * the resolved path as for the one asked for, and no path leads out. Failures are `AmbitError`s that contain no path of
+ * the host.
  */
 export interface WorkspaceBackend {
   readonly kind: BackendKind;
   stat(path: string, options?: StatOptions): Promise<FoundFile>;
-  /** A regular file that may be read. Whoever opened it closes it. */
+  /** Opens a regular file for reading. The caller closes it. */
   open(path: string): Promise<OpenedFile>;
-  /** The whole content at once: whoever reads sees the old or the new one, never half. Missing folders are made. */
-  write(path: string, content: Uint8Array, options?: WriteOptions): Promise<Written>;
-  /** Where `write` would write with these options, or the refusal it would meet. Nothing is made or changed. */
-  mayWrite(path: string, options?: WriteOptions): Promise<Resolved>;
-  /** With those missing on the way. One that is there already is fine. */
+  /** Writes the whole content at once: readers see the old or the new one, never half. Missing folders are made. */
+  write(path: string, content: Uint8Array, options?: FileWriteOptions): Promise<WriteResult>;
+  /** Returns the path `write` would write to, or throws what it would throw. Nothing is made or changed. */
+  mayWrite(path: string, options?: FileWriteOptions): Promise<WorkspacePath>;
+  /** Makes a folder and its missing parents. An existing folder is fine. */
   makeFolder(path: string): Promise<MadeFolder>;
-  /** A file, a link itself, or an empty folder; with `recursive` also a folder with all that is in it. */
-  remove(path: string, options?: RemoveOptions): Promise<Removed>;
-  /** A file, a folder or a link itself. Folders missing on the way to the new name are made. */
-  move(from: string, to: string, options?: MoveOptions): Promise<Moved>;
-  /** What lies in one folder, sorted by name. */
-  list(path: string, options?: ListOptions): Promise<Listed>;
+  /** Removes a file, a link itself or an empty folder; with `recursive` also a folder with all its entries. */
+  remove(path: string, options?: FileRemoveOptions): Promise<RemoveResult>;
+  /** Moves a file, a folder or a link itself. Missing parents of the new name are made. */
+  move(from: string, to: string, options?: FileMoveOptions): Promise<MoveResult>;
+  list(path: string, options?: FileListOptions): Promise<ListResult>;
   /**
-   * Which files may hold a line that fits: all that do, and perhaps more, found quicker than by reading each. Undefined
-   * where that cannot be told. A name is all that may be taken from here; what is in a file only `open` may say.
+   * Finds the files that may hold a match: all that do, and perhaps more, faster than by reading each. Undefined where
+   * it cannot. Only names may be taken from here; content comes from `open`.
    */
   readonly candidates?: ((query: CandidateQuery) => Promise<readonly string[] | undefined>) | undefined;
-  /** Whether what it was opened for is something else by now, and has to be opened anew. */
+  /** Tells whether the folder was replaced, so that the backend has to be opened again. */
   readonly isElsewhere?: (() => boolean) | undefined;
   close(): Promise<void>;
 }
 
+export type FileMoveOptions = Pick<RenameOptions, 'overwrite'>;
+export type FileListOptions = Omit<FolderListOptions, 'without'>;
 export type BackendKind = 'local' | 'container' | 'database';
 
-/** Where a path led inside the workspace, links followed. */
-export interface Resolved {
+/** The resolved path inside the workspace, links followed. */
+export interface WorkspacePath {
   readonly path: string;
 }
 
-export interface MadeFolder extends Resolved {
-  /** How many folders were made: none where it was there already. */
-  readonly folders: number;
-}
-
-export interface FoundFile extends Resolved {
-  readonly kind: Kind;
+export interface FoundFile extends WorkspacePath {
+  readonly kind: FileKind;
   readonly bytes: number;
-  /** The permission bits. */
   readonly mode: number;
   readonly modifiedMs: number;
-  /** Differs when the file was replaced or written since; compare only. */
+  /** Differs after the file was replaced or written; only for comparing. */
   readonly version: string;
 }
 
-export interface StatOptions {
-  /** Tell of a link itself, not of what it leads to. */
-  readonly link?: boolean;
-}
-
-/** It stays the same content whatever happens to its name. */
+/** An open file. Its content stays the same whatever happens to its name. */
 export interface OpenedFile {
   readonly facts: FoundFile;
-  /** Fewer bytes than asked for only where the file ends. */
+  /** Returns fewer bytes than asked for only at the end of the file. */
   read(offset: number, length: number): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
-export interface WriteOptions {
-  /** `absent`: only a new file. A version: only the file that has it. Unless given, whatever is there is replaced. */
+export interface FileWriteOptions {
+  /** `absent` writes only a new file, a version only the file that has it. By default any file is replaced. */
   readonly expected?: 'absent' | { readonly version: string };
-  /** Of a new file; one that is replaced keeps its own. */
+  /** The mode of a new file; a replaced file keeps its own. */
   readonly mode?: number;
 }
 
-export interface Written extends FoundFile {
-  /** Whether there was no such file before. */
+export interface WriteResult extends FoundFile {
   readonly created: boolean;
-  /** Folders made on the way. */
   readonly folders: number;
 }
 
-export interface RemoveOptions {
+export interface FileRemoveOptions {
   readonly recursive?: boolean;
-  /** A folder that holds more stays whole. */
+  /** A larger folder is not removed at all. */
   readonly maxEntries?: number;
 }
 
-export interface Removed extends Resolved {
-  readonly kind: Kind;
-  /** How many files, links and folders are gone. */
-  readonly entries: number;
-}
-
-export interface MoveOptions {
-  /** What bears the new name is replaced: a file or link by a file, an empty folder by a folder. */
-  readonly overwrite?: boolean;
-}
-
-export interface Moved {
-  readonly from: string;
-  readonly to: string;
-  readonly kind: Kind;
-  readonly folders: number;
-}
-
-export interface ListOptions {
-  /** At most this many; 10,000 unless given. */
-  readonly limit?: number;
-  /** Sizes and times too, which costs a look at each. */
-  readonly facts?: boolean;
-}
-
-export interface Listed extends Resolved {
+export interface ListResult extends WorkspacePath {
   readonly entries: readonly ListedEntry[];
-  /** There are more than were asked for. */
+  /** The folder has more entries than the limit. */
   readonly more: boolean;
 }
 
 export interface ListedEntry {
   readonly name: string;
-  readonly kind: Kind;
+  readonly kind: FileKind;
   readonly bytes?: number;
   readonly modifiedMs?: number;
-  /** The name is not UTF-8: `name` shows it, but no path can say it. */
+  /** The name is not UTF-8: `name` displays it, but no path can contain it. */
   readonly unrepresentable?: true;
-  /** Only its name is told: sessions may not read it. */
+  /** Sessions may not read it, so only the name is listed. */
   readonly hidden?: true;
 }

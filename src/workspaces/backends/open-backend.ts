@@ -1,39 +1,43 @@
+import { createHash } from 'node:crypto';
+import { resolve } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { Documents } from '../../stores/documents.ts';
-import { pathRules } from '../path-rules.ts';
+import { createPathRules } from '../path-rules.ts';
 import type { Ripgrep } from '../search/ripgrep.ts';
-import type { Place } from '../workspaces.ts';
+import type { SessionWorkspace } from '../workspaces.ts';
 import type { WorkspaceBackend } from './backend.ts';
 import type { ContainerBackends } from './container/container-backends.ts';
-import { volumeNameOf } from './container/volume-name.ts';
 import { openDatabase } from './database/open-database.ts';
 import { openLocal } from './local/open-local.ts';
 
 export interface BackendParts {
   readonly documents: Documents;
-  /** What tells quickly which files a search has to look at. */
   readonly ripgrep: Ripgrep | undefined;
   readonly containers: ContainerBackends;
-  /** Volumes are named after it. */
   readonly dataDir: string;
 }
 
-/** Opens what keeps the files of a workspace. */
-export async function openBackend(place: Place, parts: BackendParts): Promise<WorkspaceBackend> {
+export async function openBackend(place: SessionWorkspace, parts: BackendParts): Promise<WorkspaceBackend> {
   const { id, workspace, folder } = place;
   const { documents, ripgrep, containers, dataDir } = parts;
   const { durable, fileBytes } = workspace.files;
-  const rules = pathRules(workspace.files);
+  const rules = createPathRules(workspace.files);
   switch (workspace.backend) {
     case 'database':
-      return openDatabase(documents, treeOf(id, workspace.files.id), { rules, fileBytes });
+      return openDatabase(documents, treeId(id, workspace.files.id), { rules, fileBytes });
     case 'container':
-      return containers.open(volumeNameOf(dataDir, id), { rules, durable, fileBytes });
+      return containers.open(createVolumeName(dataDir, id), { rules, durable, fileBytes });
     case 'local':
       if (folder === undefined) throw new AmbitError('WORKSPACE_UNAVAILABLE');
       return openLocal(folder, { rules, durable, fileBytes, ripgrep });
   }
 }
 
-/** Both: no id can name the files of another workspace. No name of a workspace has a NUL in it. */
-const treeOf = (name: string, id: string | undefined): string => (id === undefined ? name : `${name}\0${id}`);
+/** Uses name and id, so that no id can reach the files of another workspace. Workspace names contain no NUL. */
+const treeId = (name: string, id: string | undefined): string => (id === undefined ? name : `${name}\0${id}`);
+
+/** Names a volume after the data directory and the workspace. */
+export function createVolumeName(dataDir: string, workspace: string): string {
+  const home = createHash('sha256').update(resolve(dataDir)).digest('hex').slice(0, 16);
+  return `ambit-${home}-${workspace}`;
+}

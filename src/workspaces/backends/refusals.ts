@@ -1,52 +1,55 @@
 import { AmbitError } from '../../errors.ts';
-import { leadingTo } from '../resolutions.ts';
-import { shownPath } from '../shown-path.ts';
+import { attachResolution } from '../resolutions.ts';
+import { quotePath } from '../saferoot/saferoot-error.ts';
 
-/** Refusals that every backend words alike. */
-export function closedPath(path: string, why: string, resolved: string): AmbitError {
-  return leadingTo(new AmbitError('PATH_PROTECTED', { what: `${shownPath(path)} ${why}.` }), { asked: path, resolved });
+/** Refuses a protected path. All backends use the errors of this file. */
+export function protectedPathError(path: string, why: string, resolved: string): AmbitError {
+  return attachResolution(new AmbitError('PATH_PROTECTED', { what: `${quotePath(path)} ${why}.` }), {
+    asked: path,
+    resolved,
+  });
 }
 
-export function closedInside(path: string, resolved: string): AmbitError {
-  const what = `${shownPath(path)} holds ${shownPath(resolved)}, which sessions may not change, so nothing was done.`;
-  return leadingTo(new AmbitError('PATH_PROTECTED', { what }), { asked: path, resolved });
+export function protectedContentError(path: string, resolved: string): AmbitError {
+  const what = `${quotePath(path)} holds ${quotePath(resolved)}, which sessions may not change, so nothing was done.`;
+  return attachResolution(new AmbitError('PATH_PROTECTED', { what }), { asked: path, resolved });
 }
 
-export function absolutePath(relative: string | undefined): AmbitError {
+export function absolutePathError(relative: string | undefined): AmbitError {
   const what = 'The path is absolute; paths are relative to the workspace.';
   if (relative === undefined) return new AmbitError('PATH_VIOLATION', { what });
-  return new AmbitError('PATH_VIOLATION', { what, hint: `Use ${shownPath(relative)}.` });
+  return new AmbitError('PATH_VIOLATION', { what, hint: `Use ${quotePath(relative)}.` });
 }
 
-export function tooLargeToWrite(bytes: number, most: number): AmbitError {
+export function tooLargeError(bytes: number, maxBytes: number): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
-    what: `The file would have ${bytes} bytes; ${most} are allowed.`,
+    what: `The file would have ${bytes} bytes; ${maxBytes} are allowed.`,
     hint: 'Write it in several smaller files, or ask the operator to raise the bound.',
     rule: 'workspaces.*.files.fileBytes',
   });
 }
 
-export function notAFileName(path: string): AmbitError {
+export function notAFileNameError(path: string): AmbitError {
   return new AmbitError('PATH_INVALID', {
-    what: `${shownPath(path)} cannot be a file: it ends as only a folder does.`,
+    what: `${quotePath(path)} cannot be a file: it ends as only a folder does.`,
     hint: 'Give the path of a file, such as "src/index.ts".',
   });
 }
 
-/** A path whose last part can only be a folder. */
-export function endsAsFolder(path: string): boolean {
+/** Tells whether the last part of a path can only be a folder. */
+export function endsLikeFolder(path: string): boolean {
   return /(?:^|\/)\.{0,2}$/.test(path);
 }
 
-export function tooManyEntries(path: string): AmbitError {
+export function tooManyEntriesError(path: string): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
-    what: `${shownPath(path)} holds more than is removed or moved at once, so nothing was done.`,
+    what: `${quotePath(path)} holds more than is removed or moved at once, so nothing was done.`,
     hint: 'Take the folders in it one by one.',
   });
 }
 
-export function changedMeanwhile(path: string): AmbitError {
+export function fileChangedError(path: string): AmbitError {
   return new AmbitError('FILE_CHANGED', {
-    what: `${shownPath(path)} was changed or removed by someone else meanwhile.`,
+    what: `${quotePath(path)} was changed or removed by someone else meanwhile.`,
   });
 }

@@ -1,79 +1,82 @@
 import { isUtf8 } from 'node:buffer';
 import { lstatSync } from 'node:fs';
 import { setImmediate as turn } from 'node:timers/promises';
-import { asPath } from './admit.ts';
-import type { Kind } from './facts.ts';
-import { type Folder, found, walkedUntil } from './folder.ts';
-import { namesIn } from './names-in.ts';
-import { at, type Handle } from './platform/ground.ts';
+import { joinNames } from './check-access.ts';
+import type { FileKind } from './file-info.ts';
+import { type Handle, pathAt } from './platform/platform-fs.ts';
+import { readNames } from './read-names.ts';
+import { type RootFolder, requireNode, withPathAsync } from './root-folder.ts';
 
-export interface Entry {
+export interface FolderEntry {
   readonly name: string;
-  readonly kind: Kind;
+  readonly kind: FileKind;
   readonly size?: number;
   readonly modifiedMs?: number;
-  /** The name is not UTF-8: `name` shows it, but no path can say it. */
+  /** The name is not UTF-8: `name` displays it, but no path can contain it. */
   readonly unrepresentable?: true;
-  /** Only its name is told: it may not be read. */
-  readonly closed?: true;
+  /** Access is refused, so only the name is listed. */
+  readonly unreadable?: true;
 }
 
-export interface Listing {
+export interface FolderListing {
   readonly path: string;
-  /** Sorted by name. Of a folder too large to be read whole, those that came first. */
-  readonly entries: readonly Entry[];
-  /** There are more than were asked for. */
+  /** Sorted by name. A folder too large to be read whole gives the entries that came first. */
+  readonly entries: readonly FolderEntry[];
   readonly more: boolean;
 }
 
-export interface ListOptions {
-  /** At most this many; 10,000 unless given. */
+export interface FolderListOptions {
+  /** The largest number of entries; 10,000 by default. */
   readonly limit?: number;
-  /** Sizes and times too, which costs a look at each. */
+  /** Adds sizes and times, at the cost of one stat per entry. */
   readonly facts?: boolean;
-  /** Names that are left out, as if they were not there. */
+  /** Names that are left out of the listing. */
   readonly without?: (name: string) => boolean;
 }
 
-const namesPerTurn = 256;
-/** So many names are read before they are sorted; nobody waits for, or holds, more. */
-const mostNames = 100_000;
+const namesPerTick = 256;
+/** Bounds the memory for names that are sorted. */
+const maxNames = 100_000;
 
-export function list(folder: Folder, path: string, options: ListOptions = {}): Promise<Listing> {
+export function listFolder(folder: RootFolder, path: string, options: FolderListOptions = {}): Promise<FolderListing> {
   const limit = options.limit ?? 10_000;
-  return walkedUntil(folder, path, { deed: 'read' }, async (end) => {
-    const node = found(end);
-    const entries = await namesOf(node, Math.max(limit, mostNames), options.without);
+  return withPathAsync(folder, path, { access: 'read' }, async (end) => {
+    const node = requireNode(end);
+    const entries = await readEntries(node, Math.max(limit, maxNames), options.without);
     entries.sort((one, other) => (one.name < other.name ? -1 : 1));
-    const shown: Entry[] = [];
+    const listed: FolderEntry[] = [];
     for (const entry of entries.slice(0, limit)) {
-      const closed = folder.admit?.('read', [...end.inside, entry.name], entry.kind) !== undefined;
-      shown.push(closed ? { ...entry, closed } : options.facts ? withFacts(node, entry) : entry);
-      if (shown.length % namesPerTurn === 0) await turn();
+      const unreadable = folder.checkAccess?.('read', [...end.names, entry.name], entry.kind) !== undefined;
+      listed.push(unreadable ? { ...entry, unreadable } : options.facts ? addFacts(node, entry) : entry);
+      if (listed.length % namesPerTick === 0) await turn();
     }
-    return { path: asPath(end.inside), entries: shown, more: entries.length > limit };
+    return { path: joinNames(end.names), entries: listed, more: entries.length > limit };
   });
 }
 
-/** One more than asked for at most, so that it is known whether there are more. */
-async function namesOf(node: Handle, most: number, without?: (name: string) => boolean): Promise<Entry[]> {
-  const entries: Entry[] = [];
-  let read = 0;
-  for (const { name, kind } of namesIn(node)) {
-    if (++read % namesPerTurn === 0) await turn();
+/** Reads at most one entry more than the limit, to know whether there are more. */
+async function readEntries(
+  node: Handle,
+  maxEntries: number,
+  without?: (name: string) => boolean,
+): Promise<FolderEntry[]> {
+  const entries: FolderEntry[] = [];
+  let count = 0;
+  for (const { name, kind } of readNames(node)) {
+    if (++count % namesPerTick === 0) await turn();
     const text = name.toString();
     if (without?.(text)) continue;
     entries.push(isUtf8(name) ? { name: text, kind } : { name: text, kind, unrepresentable: true });
-    if (entries.length > most) break;
+    if (entries.length > maxEntries) break;
   }
   return entries;
 }
 
-/** Looked at by its name in the folder that is held; nothing is followed, and nothing needs to be held for it. */
-function withFacts(node: Handle, entry: Entry): Entry {
+/** Reads size and time by the name in the held folder. Nothing is followed, so nothing needs to be held for it. */
+function addFacts(node: Handle, entry: FolderEntry): FolderEntry {
   if (entry.unrepresentable) return entry;
-  const stats = lstatSync(at(node, entry.name), { throwIfNoEntry: false });
+  const stats = lstatSync(pathAt(node, entry.name), { throwIfNoEntry: false });
   if (stats === undefined) return entry;
-  // Spelled out: thousands of these are made, and a spread takes several times as long.
+  // A spread takes several times as long, and there are thousands of entries.
   return { name: entry.name, kind: entry.kind, size: stats.size, modifiedMs: stats.mtimeMs };
 }

@@ -1,101 +1,120 @@
 import { randomBytes } from 'node:crypto';
 import { lstatSync, renameSync, unlinkSync } from 'node:fs';
-import { asPath } from './admit.ts';
-import { assertPlace, orUndone } from './assert-place.ts';
-import { changedIn, noteChange } from './changes.ts';
-import { componentsOf, withoutLastSlash } from './components.ts';
-import { type Kind, kindOf } from './facts.ts';
-import { type Folder, found, isSame, placeOf, walked, walkedUntil, walkIn } from './folder.ts';
-import { oneAtATime } from './give-way.ts';
-import { namesIn } from './names-in.ts';
-import { at, type Handle } from './platform/ground.ts';
+import { joinNames } from './check-access.ts';
+import { assertParentUnmoved, claimFileName, claimFolderName, undoOnError } from './claim-name.ts';
+import { type FileKind, kindFromStats } from './file-info.ts';
+import { parsePath, stripTrailingSlash } from './path-components.ts';
+import { type Handle, pathAt } from './platform/platform-fs.ts';
+import { readNames } from './read-names.ts';
+import { hasChangedSince, recordChange } from './recent-changes.ts';
+import {
+  isSameFile,
+  type RootFolder,
+  requireLocation,
+  requireNode,
+  walkInRoot,
+  withPath,
+  withPathAsync,
+} from './root-folder.ts';
 import { asSafeRootError, SafeRootError, systemCode } from './saferoot-error.ts';
-import { type Surveyed, type SurveyOptions, surveyed, surveyedAtOnce } from './survey.ts';
-import { takeFileName, takeFolderName } from './take-name.ts';
-import { type Place, type Walked, walkAlong } from './walk.ts';
+import { type SurveyOptions, surveyTree, surveyTreeAtOnce, type TreeSurvey } from './survey-tree.ts';
+import { runExclusively } from './time-slice.ts';
+import { type EntryLocation, type WalkResult, walkNames } from './walk-path.ts';
 
 export interface RenameOptions {
-  /** What bears the new name is replaced: a file or link by a file, an empty folder by a folder. */
+  /** Replaces the target: a file or link by a file, an empty folder by a folder. */
   readonly overwrite?: boolean;
-  /** Folders missing on the way to the new name are made. */
   readonly parents?: boolean;
 }
 
-export interface Renamed {
+export interface MoveResult {
   readonly from: string;
   readonly to: string;
-  readonly kind: Kind;
-  /** How many folders were made on the way to the new name. */
+  readonly kind: FileKind;
   readonly folders: number;
 }
 
-/** A folder with more is not moved where all that is in it must be admitted. */
+/** The largest folder that is moved when access to all its entries must be checked. */
 const maxEntries = 100_000;
-/** Somebody may go on working in it: it is looked through so often before that is told. */
-const attempts = 5;
-/** Few enough to be looked through while everybody waits. */
+/** The number of surveys before a folder that keeps changing is given up. */
+const maxAttempts = 5;
+/** Few enough for a survey without a pause. */
 const maxAtOnce = 500;
 
-/** Moves a file, a folder, or a link itself. A special file is moved without being opened. */
-export async function rename(folder: Folder, from: string, to: string, options: RenameOptions = {}): Promise<Renamed> {
-  const names = { from, to };
-  const work = () => renameSeen(folder, names, options);
-  // To look through a folder takes long. Those who come at the same time wait, and find what it is like then.
-  return folder.admit !== undefined && isToBeSurveyed(folder, names, options) ? oneAtATime(folder, work) : work();
+/** A link in the last component is moved itself. */
+const entryItself = { access: 'write', keepLastLink: true } as const;
+
+/** Moves a file, a folder or a link itself. Special files are not opened. */
+export async function renameEntry(
+  folder: RootFolder,
+  from: string,
+  to: string,
+  options: RenameOptions = {},
+): Promise<MoveResult> {
+  const paths = { from, to };
+  const work = () => renameSurveyed(folder, paths, options);
+  // A survey takes long. Concurrent moves wait, and then see the current tree.
+  return folder.checkAccess !== undefined && needsSurvey(folder, paths, options)
+    ? runExclusively(folder, work)
+    : work();
 }
 
-async function renameSeen(folder: Folder, names: Names, options: RenameOptions): Promise<Renamed> {
-  for (let left = attempts; ; left--) {
-    const seen = folder.admit && (await surveyFirst(folder, names, options));
+async function renameSurveyed(folder: RootFolder, paths: RenamePaths, options: RenameOptions): Promise<MoveResult> {
+  for (let left = maxAttempts; ; left--) {
+    const survey = folder.checkAccess && (await surveySource(folder, paths, options));
     try {
-      const renamed = renameNow(folder, names, seen, options);
-      if (folder.admit !== undefined && renamed.kind === 'folder') await lookAgain(folder, renamed);
+      const renamed = renameAtOnce(folder, paths, survey, options);
+      if (folder.checkAccess !== undefined && renamed.kind === 'folder') await verifyMovedFolder(folder, renamed);
       return renamed;
     } catch (error) {
-      if (error !== surveyAgain) throw error;
-      if (left === 1) throw new SafeRootError('CHANGED', { path: names.from });
+      if (error !== surveyOutdated) throw error;
+      if (left === 1) throw new SafeRootError('CHANGED', { path: paths.from });
     }
   }
 }
 
-interface Seen extends Surveyed {
+interface MoveSurvey extends TreeSurvey {
   readonly node: Handle;
-  /** By the names that led there, and that it will have. */
   readonly survey: SurveyOptions;
 }
 
-const surveyAgain = Symbol('it is not as it was seen');
+const surveyOutdated = Symbol('it is not as it was seen');
 
-/** There is no pause: what was found holds until it is done. */
-function renameNow(folder: Folder, { from, to }: Names, seen: Seen | undefined, options: RenameOptions): Renamed {
-  return walked(folder, from, { deed: 'write', keepLastLink: true }, (source) => {
-    const node = found(source);
-    const old = placeOf(source);
+/** Moves without a pause, so that the checks still hold when the rename happens. */
+function renameAtOnce(
+  folder: RootFolder,
+  { from, to }: RenamePaths,
+  survey: MoveSurvey | undefined,
+  options: RenameOptions,
+): MoveResult {
+  return withPath(folder, from, entryItself, (source) => {
+    const node = requireNode(source);
+    const oldLocation = requireLocation(source);
     const isFolder = node.stats.isDirectory();
-    const aim = isFolder ? withoutLastSlash(to) : to;
+    const targetPath = isFolder ? stripTrailingSlash(to) : to;
     if (isFolder) {
-      const way = wayTo(folder, aim);
-      // Before the folders on the way are made, which would be in it.
-      assertNotWithin(source, way, from);
-      if (folder.admit !== undefined) assertSeen(folder, node, seen, surveyFor(source, way));
+      const targetNames = findTarget(folder, targetPath);
+      // Checked before parents are made, since they would lie inside the folder.
+      assertNotIntoItself(source, targetNames, from);
+      if (folder.checkAccess !== undefined) assertUnchanged(folder, node, survey, surveyOptions(source, targetNames));
     }
-    const target = about(aim, () =>
-      walkIn(folder, aim, { deed: 'write', keepLastLink: true, make: options.parents ? 'parents' : undefined }),
+    const target = withErrorPath(targetPath, () =>
+      walkInRoot(folder, targetPath, { ...entryItself, make: options.parents ? 'parents' : undefined }),
     );
-    if (target.place !== undefined) noteChange(target.place.folder);
+    if (target.location !== undefined) recordChange(target.location.folder);
     try {
-      if (options.overwrite) moveOver(node, old, target);
-      else moveAside(node, old, target);
-      // Who replaced something gave no new name.
+      if (options.overwrite) moveOverTarget(node, oldLocation, target);
+      else moveToFreeName(node, oldLocation, target);
+      // A replaced target is no new name.
       if (target.node === undefined) {
-        const fresh = placeOf(target);
-        orUndone(
-          () => assertPlace(folder, target, fresh),
-          () => moveBack(node, fresh, old),
+        const newLocation = requireLocation(target);
+        undoOnError(
+          () => assertParentUnmoved(folder, target, newLocation),
+          () => moveBack(node, newLocation, oldLocation),
         );
       }
-      const kind = kindOf(node.stats);
-      return { from: asPath(source.inside), to: asPath(target.inside), kind, folders: target.made };
+      const kind = kindFromStats(node.stats);
+      return { from: joinNames(source.names), to: joinNames(target.names), kind, folders: target.made };
     } catch (error) {
       if (systemCode(error) === 'EINVAL') throw new SafeRootError('INTO_ITSELF', { path: from });
       throw asSafeRootError(error, systemCode(error) === 'ENOENT' ? from : to);
@@ -105,125 +124,125 @@ function renameNow(folder: Folder, { from, to }: Names, seen: Seen | undefined, 
   });
 }
 
-interface Names {
+interface RenamePaths {
   readonly from: string;
   readonly to: string;
 }
 
-/** What can be refused without a look through the folder is refused here. */
-function isToBeSurveyed(folder: Folder, names: Names, options: RenameOptions): boolean {
-  return walked(folder, names.from, { deed: 'write', keepLastLink: true }, (source) => {
-    return newWayOf(folder, source, names, options) !== undefined;
+/** Tells whether a survey is needed, and throws what can be refused without one. */
+function needsSurvey(folder: RootFolder, paths: RenamePaths, options: RenameOptions): boolean {
+  return withPath(folder, paths.from, entryItself, (source) => {
+    return findTargetNames(folder, source, paths, options) !== undefined;
   });
 }
 
-/** What lies in a folder goes with it: it must be admitted where it is and where it will be. */
-function surveyFirst(folder: Folder, names: Names, options: RenameOptions): Promise<Seen | undefined> {
-  return walkedUntil(folder, names.from, { deed: 'write', keepLastLink: true }, async (source) => {
-    const way = newWayOf(folder, source, names, options);
-    if (way === undefined) return undefined;
-    const survey = surveyFor(source, way);
-    const node = found(source);
-    return { ...(await surveyed(folder, node, survey)), node, survey };
+/** Surveys a folder: access to all entries is needed where they are and where they will be. */
+function surveySource(folder: RootFolder, paths: RenamePaths, options: RenameOptions): Promise<MoveSurvey | undefined> {
+  return withPathAsync(folder, paths.from, entryItself, async (source) => {
+    const targetNames = findTargetNames(folder, source, paths, options);
+    if (targetNames === undefined) return undefined;
+    const survey = surveyOptions(source, targetNames);
+    const node = requireNode(source);
+    return { ...(await surveyTree(folder, node, survey)), node, survey };
   });
 }
 
-/** The names that will lead to a folder. Refused where it can be seen at once that it cannot be moved there. */
-function newWayOf(
-  folder: Folder,
-  source: Walked,
-  { from, to }: Names,
+/** Finds the names that will lead to a folder, or throws when it cannot be moved there. */
+function findTargetNames(
+  folder: RootFolder,
+  source: WalkResult,
+  { from, to }: RenamePaths,
   { overwrite = false }: RenameOptions,
 ): readonly string[] | undefined {
-  if (!found(source).stats.isDirectory()) return undefined;
-  placeOf(source);
-  return about(to, () =>
-    walked(folder, withoutLastSlash(to), { deed: 'write', keepLastLink: true, make: 'none' }, (target) => {
-      assertNotWithin(source, target.inside, from);
-      if (target.node !== undefined) assertReplaceable(found(source), target.node, overwrite);
-      return target.inside;
+  if (!requireNode(source).stats.isDirectory()) return undefined;
+  requireLocation(source);
+  return withErrorPath(to, () =>
+    withPath(folder, stripTrailingSlash(to), { ...entryItself, make: 'none' }, (target) => {
+      assertNotIntoItself(source, target.names, from);
+      if (target.node !== undefined) assertReplaceable(requireNode(source), target.node, overwrite);
+      return target.names;
     }),
   );
 }
 
-function assertNotWithin({ inside }: Walked, way: readonly string[], from: string): void {
-  const isWithin = way.length > inside.length && inside.every((name, i) => name === way[i]);
-  if (isWithin) throw new SafeRootError('INTO_ITSELF', { path: from });
+function assertNotIntoItself({ names }: WalkResult, targetNames: readonly string[], from: string): void {
+  const isInside = targetNames.length > names.length && names.every((name, i) => name === targetNames[i]);
+  if (isInside) throw new SafeRootError('INTO_ITSELF', { path: from });
 }
 
-/** As the system would answer in the end. */
+/** Throws what the system call would answer later. */
 function assertReplaceable(node: Handle, old: Handle, overwrite: boolean): void {
   if (!overwrite) throw new SafeRootError('EXISTS');
-  if (isSame(node, old)) return;
+  if (isSameFile(node, old)) return;
   if (!old.stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY');
-  for (const _ of namesIn(old)) throw new SafeRootError('NOT_EMPTY');
+  for (const _ of readNames(old)) throw new SafeRootError('NOT_EMPTY');
 }
 
 /**
- * Another process may have put something into a folder while it was moved: then it goes back. One that puts something
- * into it later sees that it is elsewhere.
+ * Surveys a moved folder again, and moves it back when another process has put something into it that is refused. A
+ * process that does so later sees the folder at its new place.
  */
-async function lookAgain(folder: Folder, { from, to }: Renamed): Promise<void> {
-  const way = componentsOf(to);
-  const now = walkAlong(folder.ground, folder.root, way, { keepLastLink: true });
+async function verifyMovedFolder(folder: RootFolder, { from, to }: MoveResult): Promise<void> {
+  const targetNames = parsePath(to);
+  const moved = walkNames(folder.fs, folder.root, targetNames, { keepLastLink: true });
   try {
-    // Whoever moved it on looked through it as well.
-    if (now.node === undefined || !now.node.stats.isDirectory()) return;
-    await surveyed(folder, now.node, { ways: [way], maxEntries, oneMount: false });
+    // A process that moved it on has surveyed it as well.
+    if (moved.node === undefined || !moved.node.stats.isDirectory()) return;
+    await surveyTree(folder, moved.node, { paths: [targetNames], maxEntries, onSingleMount: false });
   } catch (error) {
-    const above = walkAlong(folder.ground, folder.root, componentsOf(from).slice(0, -1), { keepLastLink: true });
+    const oldParent = walkNames(folder.fs, folder.root, parsePath(from).slice(0, -1), { keepLastLink: true });
     try {
-      const name = componentsOf(from).at(-1) as string;
-      if (above.node === undefined) throw error;
-      moveBack(now.node as Handle, placeOf(now), { folder: above.node, name });
+      const name = parsePath(from).at(-1) as string;
+      if (oldParent.node === undefined) throw error;
+      moveBack(moved.node as Handle, requireLocation(moved), { folder: oldParent.node, name });
     } finally {
-      above.release();
+      oldParent.release();
     }
     throw error;
   } finally {
-    now.release();
+    moved.release();
   }
 }
 
-/** To its old name or, where somebody took that meanwhile, to one beside it. */
-function moveBack(node: Handle, fresh: Place, old: Place): void {
-  const take = node.stats.isDirectory() ? takeFolderName : takeFileName;
-  const now = lstatSync(at(fresh.folder, fresh.name), { throwIfNoEntry: false });
-  if (now === undefined || now.ino !== node.stats.ino || now.dev !== node.stats.dev) return;
-  noteChange(old.folder);
+/** Moves an entry back to its old name, or to a name beside it when that is taken. */
+function moveBack(node: Handle, from: EntryLocation, to: EntryLocation): void {
+  const claim = node.stats.isDirectory() ? claimFolderName : claimFileName;
+  const current = lstatSync(pathAt(from.folder, from.name), { throwIfNoEntry: false });
+  if (current === undefined || current.ino !== node.stats.ino || current.dev !== node.stats.dev) return;
+  recordChange(to.folder);
   try {
-    take(at(fresh.folder, fresh.name), at(old.folder, old.name));
+    claim(pathAt(from.folder, from.name), pathAt(to.folder, to.name));
   } catch (error) {
     if (systemCode(error) !== 'EEXIST') throw error;
-    take(at(fresh.folder, fresh.name), at(old.folder, `${old.name}.${randomBytes(6).toString('hex')}`));
+    claim(pathAt(from.folder, from.name), pathAt(to.folder, `${to.name}.${randomBytes(6).toString('hex')}`));
   }
 }
 
-/** Looked through right before it is moved; where that would take long, it must be as it was seen before. */
-function assertSeen(folder: Folder, node: Handle, seen: Seen | undefined, survey: SurveyOptions): void {
-  const sameWays = seen !== undefined && JSON.stringify(seen.survey.ways) === JSON.stringify(survey.ways);
-  const isAsSeen = sameWays && isSame(seen.node, node) && !changedIn(seen.folders, seen.since);
-  if (isAsSeen && seen.entries > maxAtOnce) return;
+/** Surveys the folder right before the move. A large folder must instead be unchanged since its last survey. */
+function assertUnchanged(folder: RootFolder, node: Handle, last: MoveSurvey | undefined, survey: SurveyOptions): void {
+  const isSamePaths = last !== undefined && JSON.stringify(last.survey.paths) === JSON.stringify(survey.paths);
+  const isUnchanged = isSamePaths && isSameFile(last.node, node) && !hasChangedSince(last.folders, last.since);
+  if (isUnchanged && last.entries > maxAtOnce) return;
   try {
-    surveyedAtOnce(folder, node, { ...survey, maxEntries: maxAtOnce });
+    surveyTreeAtOnce(folder, node, { ...survey, maxEntries: maxAtOnce });
   } catch (error) {
-    throw error instanceof SafeRootError && error.code === 'TOO_MANY_ENTRIES' ? surveyAgain : error;
+    throw error instanceof SafeRootError && error.code === 'TOO_MANY_ENTRIES' ? surveyOutdated : error;
   }
 }
 
-const surveyFor = (source: Walked, target: readonly string[]): SurveyOptions => ({
-  ways: [source.inside, target],
+const surveyOptions = (source: WalkResult, target: readonly string[]): SurveyOptions => ({
+  paths: [source.names, target],
   maxEntries,
-  oneMount: false,
+  onSingleMount: false,
 });
 
-/** Where a path will lead once the folders missing on the way are there, without making them. */
-function wayTo(folder: Folder, to: string): readonly string[] {
-  return about(to, () => walked(folder, to, { deed: 'write', keepLastLink: true, make: 'none' }, (end) => end.inside));
+/** Finds the names a path will have once missing parents exist, without making them. */
+function findTarget(folder: RootFolder, to: string): readonly string[] {
+  return withErrorPath(to, () => withPath(folder, to, { ...entryItself, make: 'none' }, (end) => end.names));
 }
 
-/** A failure on this way is about the new name, not the old one. */
-function about<T>(to: string, work: () => T): T {
+/** Reports errors about the new name instead of the old one. */
+function withErrorPath<T>(to: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
@@ -231,18 +250,22 @@ function about<T>(to: string, work: () => T): T {
   }
 }
 
-function moveAside(node: Handle, old: Place, target: Walked): void {
+function moveToFreeName(node: Handle, oldLocation: EntryLocation, target: WalkResult): void {
   if (target.node !== undefined) throw new SafeRootError('EXISTS');
-  const fresh = placeOf(target);
-  const take = node.stats.isDirectory() ? takeFolderName : takeFileName;
-  take(at(old.folder, old.name), at(fresh.folder, fresh.name));
+  const newLocation = requireLocation(target);
+  const claim = node.stats.isDirectory() ? claimFolderName : claimFileName;
+  claim(pathAt(oldLocation.folder, oldLocation.name), pathAt(newLocation.folder, newLocation.name));
 }
 
-function moveOver(node: Handle, old: Place, target: Walked): void {
-  const fresh = placeOf(target);
-  const [oldName, newName] = [at(old.folder, old.name), at(fresh.folder, fresh.name)];
+function moveOverTarget(node: Handle, oldLocation: EntryLocation, target: WalkResult): void {
+  const newLocation = requireLocation(target);
+  const [oldName, newName] = [
+    pathAt(oldLocation.folder, oldLocation.name),
+    pathAt(newLocation.folder, newLocation.name),
+  ];
   renameSync(oldName, newName);
-  // Between two names of one file a rename does nothing at all.
-  const twin = target.node !== undefined && isSame(target.node, node) && !node.stats.isDirectory();
-  if (twin && !(isSame(old.folder, fresh.folder) && old.name === fresh.name)) unlinkSync(oldName);
+  // A rename between two names of one file does nothing.
+  const isSameFileTwice = target.node !== undefined && isSameFile(target.node, node) && !node.stats.isDirectory();
+  if (isSameFileTwice && !(isSameFile(oldLocation.folder, newLocation.folder) && oldLocation.name === newLocation.name))
+    unlinkSync(oldName);
 }

@@ -1,140 +1,151 @@
 import { statSync } from 'node:fs';
-import type { Admit } from './admit.ts';
-import type { Content } from './content.ts';
-import * as facts from './facts.ts';
-import type { Folder } from './folder.ts';
-import { giveWay } from './give-way.ts';
-import { type Listing, type ListOptions, list } from './list-folder.ts';
-import { type MadeFolder, type MkdirOptions, mkdir } from './make-folder.ts';
-import { symlink } from './make-link.ts';
-import { type Renamed, type RenameOptions, rename } from './move.ts';
-import { groundFor } from './platform/ground-for.ts';
-import { type OpenFile, open, type ReadOptions, read } from './read-file.ts';
-import { type RemovedTree, type RemoveTreeOptions, remove, removeTree } from './remove.ts';
+import type { CheckAccess } from './check-access.ts';
+import * as facts from './file-info.ts';
+import { type FolderListing, type FolderListOptions, listFolder } from './list-folder.ts';
+import { type MadeFolder, type MakeFolderOptions, makeFolder, makeLink } from './make-folder-or-link.ts';
+import { type MoveResult, type RenameOptions, renameEntry } from './move.ts';
+import { selectPlatformFs } from './platform/select-platform-fs.ts';
+import { type OpenRootFile, openFile, type ReadFileOptions, readFile } from './read-file.ts';
+import {
+  type RemoveResult,
+  type RemoveTreeOptions,
+  removeEntry,
+  removeTree,
+  type SweepOptions,
+  sweepLeftovers,
+} from './remove.ts';
+import type { RootFolder } from './root-folder.ts';
 import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
-import { type SweepOptions, sweep } from './sweep.ts';
+import type { FileContent } from './temporary-file.ts';
+import { yieldToOthers } from './time-slice.ts';
 import {
   type AppendOptions,
-  append,
+  appendToFile,
   type CreateOptions,
-  create,
+  checkWritable,
+  createFile,
   type MayWriteOptions,
-  mayWrite,
   type ReplaceOptions,
-  replace,
+  replaceFile,
   type WrittenFile,
 } from './write-file.ts';
 
 export interface SafeRootOptions {
   /** Refuses files with several names even for reading and replacing, and does not enter other mounts. */
   readonly strict?: boolean;
-  /** Decides by where a path leads. Nothing it does not admit is opened, made, changed, moved or removed. */
-  readonly admit?: Admit;
-  /** Asked before what lies in a folder is admitted in great numbers: what to wait for first. */
-  readonly prepare?: (inside: readonly string[]) => Promise<void> | undefined;
+  /** Decides by the path that was reached. An entry it refuses is not opened, made, changed, moved or removed. */
+  readonly checkAccess?: CheckAccess;
+  /** Called before many entries of a folder are checked; returns what to wait for. */
+  readonly prepare?: (names: readonly string[]) => Promise<void> | undefined;
 }
 
 /** A folder that paths cannot leave. Paths are relative; errors are `SafeRootError`s and name no path of the host. */
 export interface SafeRoot {
-  open(path: string): Promise<OpenFile>;
-  read(path: string, options?: ReadOptions): Promise<Buffer>;
-  create(path: string, content: Content, options?: CreateOptions): Promise<WrittenFile>;
-  replace(path: string, content: Content, options?: ReplaceOptions): Promise<WrittenFile>;
-  /** Refuses what `create` or `replace` would refuse, folders made on the way, and touches nothing. */
-  mayWrite(path: string, options?: MayWriteOptions): Promise<facts.Resolved>;
+  open(path: string): Promise<OpenRootFile>;
+  read(path: string, options?: ReadFileOptions): Promise<Buffer>;
+  create(path: string, content: FileContent, options?: CreateOptions): Promise<WrittenFile>;
+  replace(path: string, content: FileContent, options?: ReplaceOptions): Promise<WrittenFile>;
+  /** Refuses what `create` or `replace` would refuse with missing parents made, and changes nothing. */
+  mayWrite(path: string, options?: MayWriteOptions): Promise<facts.ResolvedPath>;
   append(path: string, content: string | Uint8Array, options?: AppendOptions): Promise<void>;
-  mkdir(path: string, options?: MkdirOptions): Promise<MadeFolder>;
-  remove(path: string): Promise<RemovedTree>;
-  removeTree(path: string, options?: RemoveTreeOptions): Promise<RemovedTree>;
-  rename(from: string, to: string, options?: RenameOptions): Promise<Renamed>;
-  list(path: string, options?: ListOptions): Promise<Listing>;
-  stat(path: string, options?: facts.StatOptions): Promise<facts.Located>;
+  mkdir(path: string, options?: MakeFolderOptions): Promise<MadeFolder>;
+  remove(path: string): Promise<RemoveResult>;
+  removeTree(path: string, options?: RemoveTreeOptions): Promise<RemoveResult>;
+  rename(from: string, to: string, options?: RenameOptions): Promise<MoveResult>;
+  list(path: string, options?: FolderListOptions): Promise<FolderListing>;
+  stat(path: string, options?: facts.StatOptions): Promise<facts.LocatedFile>;
   readlink(path: string, options?: facts.ReadlinkOptions): Promise<string>;
-  /** A new link, of which nothing but its own place is looked at: where it leads is the caller's to judge. */
-  symlink(path: string, target: string, options?: MkdirOptions): Promise<void>;
-  /** Removes what writes that were killed have left behind, and answers how many files that were. */
+  /** Makes a link. Only its own location is checked; the caller judges the target. */
+  symlink(path: string, target: string, options?: MakeFolderOptions): Promise<void>;
+  /** Removes files that killed writes left behind, and returns their number. */
   sweep(options?: SweepOptions): Promise<number>;
-  /** The descriptor of the folder, where the platform has one: for mounting exactly this folder elsewhere. */
+  /** The descriptor of the folder, on platforms that have one, for mounting exactly this folder. */
   readonly descriptor: number | undefined;
-  /** Whether the path it was opened by leads to something else by now, or to nothing. */
+  /** Tells whether the path it was opened by now leads to something else or to nothing. */
   isElsewhere(): boolean;
-  /** Operations under way still finish. Files that were opened stay open. */
+  /** Running operations still finish. Opened files stay open. */
   close(): void;
 }
 
-/** Most of what is done never waits; whoever does very much of it lets others have their turn in between. */
-const doneInATurn = 32;
-const longestTurnMs = 4;
-let done = 0;
-let tookMs = 0;
+/** Most operations never wait, so a caller with very many of them yields now and then. */
+const maxPerTick = 32;
+const maxTickMs = 4;
+let doneThisTick = 0;
+let workedMs = 0;
 
-/** Most of the work is done before the first pause, while all others wait. */
-function timed<T>(work: () => T): T {
+/** Measures the synchronous part, during which everything else waits. */
+function measureTime<T>(work: () => T): T {
   const began = performance.now();
   try {
     return work();
   } finally {
-    tookMs += performance.now() - began;
+    workedMs += performance.now() - began;
   }
 }
 
 /**
- * Opens a folder named by the operator. From here on it is this very folder, whatever its name comes to mean. Throws
- * `UNSUPPORTED` where the platform cannot keep the promise.
+ * Opens a folder named by the operator. It stays this very folder, even if its path later leads elsewhere. Throws
+ * `UNSUPPORTED` where the platform cannot guarantee that.
  */
 export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot {
   const strict = options.strict ?? false;
-  const ground = groundFor(process.platform, strict);
-  const folder: Folder = { ground, strict, root: rootOf(), admit: options.admit, prepare: options.prepare };
-  let underWay = 0;
-  let closed = false;
+  const fs = selectPlatformFs(process.platform, strict);
+  const folder: RootFolder = {
+    fs,
+    strict,
+    root: openFolder(),
+    checkAccess: options.checkAccess,
+    prepare: options.prepare,
+  };
+  let active = 0;
+  let isClosed = false;
 
-  function rootOf() {
+  function openFolder() {
     try {
-      return ground.root(path);
+      return fs.openRoot(path);
     } catch (error) {
       throw asSafeRootError(error, undefined);
     }
   }
 
-  /** A descriptor's number is given to someone else once it is closed, so the root stays while anyone uses it. */
-  async function during<T>(about: string, work: () => T | Promise<T>): Promise<T> {
-    if (closed) throw new SafeRootError('CLOSED', { path: about });
-    underWay++;
+  /** Keeps the root open while operations run: the number of a closed descriptor is reused. */
+  async function runOperation<T>(about: string, work: () => T | Promise<T>): Promise<T> {
+    if (isClosed) throw new SafeRootError('CLOSED', { path: about });
+    active++;
     try {
-      while (++done > doneInATurn || tookMs > longestTurnMs) {
-        await giveWay();
-        done = tookMs = 0;
+      while (++doneThisTick > maxPerTick || workedMs > maxTickMs) {
+        await yieldToOthers();
+        doneThisTick = workedMs = 0;
       }
-      return await timed(work);
+      return await measureTime(work);
     } catch (error) {
       throw asSafeRootError(error, about);
     } finally {
-      underWay--;
+      active--;
       releaseWhenIdle();
     }
   }
 
   function releaseWhenIdle(): void {
-    if (closed && underWay === 0) ground.release(folder.root);
+    if (isClosed && active === 0) fs.release(folder.root);
   }
 
   return {
-    open: (path) => during(path, () => open(folder, path)),
-    read: (path, options) => during(path, () => read(folder, path, options)),
-    create: (path, content, options) => during(path, () => create(folder, path, content, options)),
-    replace: (path, content, options) => during(path, () => replace(folder, path, content, options)),
-    mayWrite: (path, options) => during(path, () => mayWrite(folder, path, options)),
-    append: (path, content, options) => during(path, () => append(folder, path, content, options)),
-    mkdir: (path, options) => during(path, () => mkdir(folder, path, options)),
-    remove: (path) => during(path, () => remove(folder, path)),
-    removeTree: (path, options) => during(path, () => removeTree(folder, path, options)),
-    rename: (from, to, options) => during(from, () => rename(folder, from, to, options)),
-    list: (path, options) => during(path, () => list(folder, path, options)),
-    stat: (path, options) => during(path, () => facts.stat(folder, path, options)),
-    sweep: (options) => during('.', () => sweep(folder, options)),
-    readlink: (path, options) => during(path, () => facts.readlink(folder, path, options)),
-    symlink: (path, target, options) => during(path, () => symlink(folder, path, target, options)),
+    open: (path) => runOperation(path, () => openFile(folder, path)),
+    read: (path, options) => runOperation(path, () => readFile(folder, path, options)),
+    create: (path, content, options) => runOperation(path, () => createFile(folder, path, content, options)),
+    replace: (path, content, options) => runOperation(path, () => replaceFile(folder, path, content, options)),
+    mayWrite: (path, options) => runOperation(path, () => checkWritable(folder, path, options)),
+    append: (path, content, options) => runOperation(path, () => appendToFile(folder, path, content, options)),
+    mkdir: (path, options) => runOperation(path, () => makeFolder(folder, path, options)),
+    remove: (path) => runOperation(path, () => removeEntry(folder, path)),
+    removeTree: (path, options) => runOperation(path, () => removeTree(folder, path, options)),
+    rename: (from, to, options) => runOperation(from, () => renameEntry(folder, from, to, options)),
+    list: (path, options) => runOperation(path, () => listFolder(folder, path, options)),
+    stat: (path, options) => runOperation(path, () => facts.statFile(folder, path, options)),
+    sweep: (options) => runOperation('.', () => sweepLeftovers(folder, options)),
+    readlink: (path, options) => runOperation(path, () => facts.readLinkTarget(folder, path, options)),
+    symlink: (path, target, options) => runOperation(path, () => makeLink(folder, path, target, options)),
     descriptor: folder.root.descriptor,
     isElsewhere() {
       const { ino, dev } = folder.root.stats;
@@ -146,8 +157,8 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
       }
     },
     close() {
-      if (closed) return;
-      closed = true;
+      if (isClosed) return;
+      isClosed = true;
       releaseWhenIdle();
     },
   };

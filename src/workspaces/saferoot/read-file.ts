@@ -2,74 +2,74 @@ import { closeSync, constants, createWriteStream, fstatSync, read as readBytes, 
 import { chmod, copyFile } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { asPath } from './admit.ts';
-import { factsOf, type Located } from './facts.ts';
-import { assertFile, type Folder, found, walked } from './folder.ts';
+import { joinNames } from './check-access.ts';
+import { type LocatedFile, toFileInfo } from './file-info.ts';
+import { assertRegularFile, type RootFolder, requireNode, withPath } from './root-folder.ts';
 import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
 
-export interface Range {
+export interface ByteRange {
   readonly offset?: number;
-  /** To the end of the file unless given. */
+  /** Up to the end of the file by default. */
   readonly length?: number;
 }
 
-/** A file open for reading. It stays the same file whatever happens to its name; whoever opened it closes it. */
-export interface OpenFile {
-  readonly facts: Located;
-  /** Fewer bytes than asked for only where the file ends. */
+/** A file open for reading. It stays the same file whatever happens to its name; the caller closes it. */
+export interface OpenRootFile {
+  readonly facts: LocatedFile;
+  /** Returns fewer bytes than asked for only at the end of the file. */
   read(offset: number, length: number): Promise<Buffer>;
-  chunks(range?: Range & { readonly chunkBytes?: number }): AsyncGenerator<Buffer, void, undefined>;
-  /** The content into a new file of our own, which nobody else can reach: sharing its blocks where the system can. */
+  chunks(range?: ByteRange & { readonly chunkBytes?: number }): AsyncGenerator<Buffer, void, undefined>;
+  /** Copies the content into a new file that nobody else can reach, sharing blocks where the system can. */
   copyTo(target: string): Promise<void>;
   close(): Promise<void>;
 }
 
-const readLater = promisify(readBytes);
+const readAsync = promisify(readBytes);
 
-export function open(folder: Folder, path: string): OpenFile {
-  const { descriptor, inside } = walked(folder, path, { deed: 'read' }, (end) => {
-    const node = found(end);
-    assertFile(node, folder);
-    return { descriptor: folder.ground.reopenToRead(node), inside: end.inside };
+export function openFile(folder: RootFolder, path: string): OpenRootFile {
+  const { descriptor, names } = withPath(folder, path, { access: 'read' }, (end) => {
+    const node = requireNode(end);
+    assertRegularFile(node, folder);
+    return { descriptor: folder.fs.reopenToRead(node), names: end.names };
   });
-  return openFile(descriptor, { ...factsOf(fstatSync(descriptor)), path: asPath(inside) }, path);
+  return createOpenFile(descriptor, { ...toFileInfo(fstatSync(descriptor)), path: joinNames(names) }, path);
 }
 
-/** So much is read at once, where a way through other threads would take longer than the reading. */
-const littleBytes = 65_536;
+/** Up to this size a synchronous read is faster than the thread pool. */
+const maxSyncBytes = 65_536;
 
-function openFile(descriptor: number, facts: Located, path: string): OpenFile {
-  let underWay = 0;
+function createOpenFile(descriptor: number, facts: LocatedFile, path: string): OpenRootFile {
+  let activeReads = 0;
   let isClosed = false;
 
-  /** A descriptor's number is given to another file once it is closed, so it stays while anyone reads. */
-  async function during<T>(work: () => Promise<T>): Promise<T> {
+  /** Keeps the file open while reads run: the number of a closed descriptor is reused. */
+  async function runRead<T>(work: () => Promise<T>): Promise<T> {
     if (isClosed) throw new SafeRootError('CLOSED', { path });
-    underWay++;
+    activeReads++;
     try {
       return await work();
     } finally {
-      underWay--;
+      activeReads--;
       closeWhenIdle();
     }
   }
 
   function closeWhenIdle(): void {
-    if (isClosed && underWay === 0) closeSync(descriptor);
+    if (isClosed && activeReads === 0) closeSync(descriptor);
   }
 
   async function readFrom(offset: number, length: number): Promise<Buffer> {
     let filled = 0;
     let bytes = Buffer.alloc(0);
     try {
-      // No more memory than there is to read, whatever was asked for.
+      // Allocates no more than the file holds, whatever was asked for.
       bytes = Buffer.allocUnsafe(Math.max(0, Math.min(length, fstatSync(descriptor).size - offset)));
-      const isLittle = facts.size <= littleBytes && bytes.length <= littleBytes;
+      const isSmall = facts.size <= maxSyncBytes && bytes.length <= maxSyncBytes;
       while (filled < bytes.length) {
         const [left, from] = [bytes.length - filled, offset + filled];
-        const count = isLittle
+        const count = isSmall
           ? readSync(descriptor, bytes, filled, left, from)
-          : (await readLater(descriptor, bytes, filled, left, from)).bytesRead;
+          : (await readAsync(descriptor, bytes, filled, left, from)).bytesRead;
         if (count === 0) break;
         filled += count;
       }
@@ -80,16 +80,16 @@ function openFile(descriptor: number, facts: Located, path: string): OpenFile {
   }
 
   async function read(offset: number, length: number): Promise<Buffer> {
-    assertWhole(offset, 'offset');
-    assertWhole(length, 'length');
-    return during(() => readFrom(offset, length));
+    assertWholeNumber(offset, 'offset');
+    assertWholeNumber(length, 'length');
+    return runRead(() => readFrom(offset, length));
   }
 
   async function* chunks({
     offset = 0,
     length = Number.POSITIVE_INFINITY,
     chunkBytes = 65_536,
-  }: Range & { readonly chunkBytes?: number } = {}) {
+  }: ByteRange & { readonly chunkBytes?: number } = {}) {
     for (let at = offset, left = length; left > 0; ) {
       const chunk = await read(at, Math.min(chunkBytes, left));
       if (chunk.length === 0) return;
@@ -104,10 +104,10 @@ function openFile(descriptor: number, facts: Located, path: string): OpenFile {
     read,
     chunks,
     copyTo: (target) =>
-      during(async () => {
+      runRead(async () => {
         if (process.platform === 'linux') {
           await copyFile(`/proc/self/fd/${descriptor}`, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
-          // It came with the permissions of the file, set-user-id among them.
+          // The copy has the permissions of the file, set-user-id among them.
           await chmod(target, 0o600);
         } else await pipeline(chunks(), createWriteStream(target, { flags: 'wx', mode: 0o600 }));
       }),
@@ -119,22 +119,21 @@ function openFile(descriptor: number, facts: Located, path: string): OpenFile {
   };
 }
 
-/** A negative offset would mean "go on from where you are" to the system. */
-function assertWhole(value: number, name: string): void {
+/** Refuses negative numbers: to the system a negative offset means "from the current position". */
+export function assertWholeNumber(value: number, name: string): void {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be a whole number, 0 or more`);
 }
 
-export interface ReadOptions extends Range {
-  /** More than this is refused, not cut. */
+export interface ReadFileOptions extends ByteRange {
   readonly maxBytes?: number;
 }
 
 const defaultMaxBytes = 64 * 1024 * 1024;
 
-export async function read(folder: Folder, path: string, options: ReadOptions = {}): Promise<Buffer> {
+export async function readFile(folder: RootFolder, path: string, options: ReadFileOptions = {}): Promise<Buffer> {
   const { offset = 0, maxBytes = defaultMaxBytes } = options;
-  if (options.length !== undefined) assertWhole(options.length, 'length');
-  const file = open(folder, path);
+  if (options.length !== undefined) assertWholeNumber(options.length, 'length');
+  const file = openFile(folder, path);
   try {
     const length = Math.min(options.length ?? Number.POSITIVE_INFINITY, Math.max(0, file.facts.size - offset));
     if (length > maxBytes) throw new SafeRootError('TOO_LARGE');

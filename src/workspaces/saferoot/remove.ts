@@ -1,104 +1,112 @@
 import { rmdirSync, unlinkSync } from 'node:fs';
-import { asPath, assertAdmitted } from './admit.ts';
-import { type Kind, kindOf } from './facts.ts';
-import { type Folder, found, placeOf, walked, walkedUntil } from './folder.ts';
-import { createPace, oneAtATime, type Pace } from './give-way.ts';
-import { namesIn, stepIfThere } from './names-in.ts';
-import { at, type Handle } from './platform/ground.ts';
+import { assertAccess, joinNames } from './check-access.ts';
+import { type FileKind, kindFromStats } from './file-info.ts';
+import { type Handle, pathAt } from './platform/platform-fs.ts';
+import { readNames, stepIfPresent } from './read-names.ts';
+import { type RootFolder, requireLocation, requireNode, withPath, withPathAsync } from './root-folder.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
-import { maxTreeDepth, surveyed } from './survey.ts';
-import { isTemporaryName } from './temporary-file.ts';
+import { maxTreeDepth, surveyTree } from './survey-tree.ts';
+import { isLeftOver, isTemporaryName } from './temporary-file.ts';
+import { createYielder, runExclusively, type Yielder } from './time-slice.ts';
 
-export interface RemovedTree {
+export interface SweepOptions {
+  /** The number of names to look at; 20,000 by default. */
+  readonly maxEntries?: number;
+}
+
+export interface RemoveResult {
   readonly path: string;
-  readonly kind: Kind;
-  /** How many files, links and folders are gone. */
+  readonly kind: FileKind;
   readonly entries: number;
 }
 
-/** Removes a file, a link itself, a special file (which is not opened for it), or an empty folder. */
-export function remove(folder: Folder, path: string): RemovedTree {
-  return walked(folder, path, { deed: 'write', keepLastLink: true, lastGoes: true }, (end) => {
-    const node = found(end);
-    const place = placeOf(end);
-    removeName(node, at(place.folder, place.name));
-    return { path: asPath(end.inside), kind: kindOf(node.stats), entries: 1 };
+/** Removes a file, a link itself, an empty folder, or a special file without opening it. */
+export function removeEntry(folder: RootFolder, path: string): RemoveResult {
+  return withPath(folder, path, { access: 'write', keepLastLink: true, removesLast: true }, (end) => {
+    const node = requireNode(end);
+    const location = requireLocation(end);
+    removeName(node, pathAt(location.folder, location.name));
+    return { path: joinNames(end.names), kind: kindFromStats(node.stats), entries: 1 };
   });
 }
 
 export interface RemoveTreeOptions {
-  /** A tree with more is refused before anything is removed; 100,000 unless given. */
+  /** Refuses larger trees before anything is removed; 100,000 by default. */
   readonly maxEntries?: number;
 }
 
 /**
- * Removes a folder and all that is in it. Links are removed, not followed; other mounts are not entered. A tree that is
- * too large, leads elsewhere or holds what may not be removed stays whole.
+ * Removes a folder with all its entries. Links are removed, not followed; other mounts are not entered. A tree that is
+ * too large, leads elsewhere or holds an entry that may not be removed stays whole.
  */
-export async function removeTree(folder: Folder, path: string, options: RemoveTreeOptions = {}): Promise<RemovedTree> {
+export async function removeTree(
+  folder: RootFolder,
+  path: string,
+  options: RemoveTreeOptions = {},
+): Promise<RemoveResult> {
   const { maxEntries = 100_000 } = options;
-  return walkedUntil(folder, path, { deed: 'write', keepLastLink: true, lastGoes: true }, async (end) => {
-    const node = found(end);
-    const place = placeOf(end);
+  return withPathAsync(folder, path, { access: 'write', keepLastLink: true, removesLast: true }, async (end) => {
+    const node = requireNode(end);
+    const location = requireLocation(end);
     if (node.stats.isDirectory()) {
-      const survey = { ways: [end.inside], maxEntries, oneMount: true };
-      await oneAtATime(folder, () => surveyed(folder, node, survey));
+      const survey = { paths: [end.names], maxEntries, onSingleMount: true };
+      await runExclusively(folder, () => surveyTree(folder, node, survey));
     }
-    const progress = { count: 0, pace: createPace() };
-    await removeAll(folder, node, at(place.folder, place.name), end.inside, progress);
-    return { path: asPath(end.inside), kind: kindOf(node.stats), entries: progress.count };
+    const progress = { count: 0, yieldIfDue: createYielder() };
+    await removeRecursively(folder, node, pathAt(location.folder, location.name), end.names, progress);
+    return { path: joinNames(end.names), kind: kindFromStats(node.stats), entries: progress.count };
   });
 }
 
 interface Progress {
   count: number;
-  readonly pace: Pace;
+  readonly yieldIfDue: Yielder;
 }
 
-async function removeAll(
-  folder: Folder,
+async function removeRecursively(
+  folder: RootFolder,
   node: Handle,
   name: string | Buffer,
-  inside: readonly string[],
+  names: readonly string[],
   progress: Progress,
   depth = 1,
 ): Promise<void> {
   if (depth > maxTreeDepth) throw new SafeRootError('TOO_DEEP');
   for (let left = 3; ; left--) {
     try {
-      if (node.stats.isDirectory()) await empty(folder, node, inside, progress, depth);
+      if (node.stats.isDirectory()) await emptyFolder(folder, node, names, progress, depth);
       removeName(node, name);
       progress.count++;
-      const pause = progress.pace();
+      const pause = progress.yieldIfDue();
       if (pause !== undefined) await pause;
       return;
     } catch (error) {
-      // Someone wrote into it meanwhile, or the system left an entry out while others went.
+      // Another process wrote into it, or the system skipped an entry while others were removed.
       if (systemCode(error) !== 'ENOTEMPTY' || left === 0) throw error;
     }
   }
 }
 
-async function empty(
-  folder: Folder,
+async function emptyFolder(
+  folder: RootFolder,
   node: Handle,
-  inside: readonly string[],
+  names: readonly string[],
   progress: Progress,
   depth: number,
 ): Promise<void> {
-  // Where that is not known in time, each entry is refused.
-  await folder.prepare?.(inside);
-  for (const { name } of namesIn(node)) {
-    const child = stepIfThere(folder, node, name);
+  // If the rules are not known in time, each entry is refused.
+  await folder.prepare?.(names);
+  for (const { name } of readNames(node)) {
+    const child = stepIfPresent(folder, node, name);
     if (child === undefined) continue;
     try {
       const text = name.toString();
-      const there = [...inside, text];
-      // Asked once more: it may have come after the survey.
-      if (!isTemporaryName(text)) assertAdmitted(folder.admit, 'write', there, kindOf(child.stats));
-      await removeAll(folder, child, at(node, name), there, progress, depth + 1);
+      const childNames = [...names, text];
+      // Checked again, since the entry may be newer than the survey.
+      if (!isTemporaryName(text)) assertAccess(folder.checkAccess, 'write', childNames, kindFromStats(child.stats));
+      await removeRecursively(folder, child, pathAt(node, name), childNames, progress, depth + 1);
     } finally {
-      folder.ground.release(child);
+      folder.fs.release(child);
     }
   }
 }
@@ -106,4 +114,49 @@ async function empty(
 function removeName(node: Handle, name: string | Buffer): void {
   if (node.stats.isDirectory()) rmdirSync(name);
   else unlinkSync(name);
+}
+
+/** Removes what killed writes left in the tree, skipping folders that may not be written to. */
+export async function sweepLeftovers(folder: RootFolder, { maxEntries = 20_000 }: SweepOptions = {}): Promise<number> {
+  const yieldIfDue = createYielder();
+  let lookedAt = 0;
+  let removed = 0;
+
+  async function sweepFolder(node: Handle, names: readonly string[]): Promise<void> {
+    if (names.length > maxTreeDepth) return;
+    for (const { name, kind } of readNames(node)) {
+      if (++lookedAt > maxEntries) return;
+      const pause = yieldIfDue();
+      if (pause !== undefined) await pause;
+      const text = name.toString();
+      if (kind === 'file' && isTemporaryName(text)) removed += removeLeftOver(folder, node, text);
+      if (kind !== 'folder' || folder.checkAccess?.('write', [...names, text], kind) !== undefined) continue;
+      const child = stepIfPresent(folder, node, name);
+      if (child === undefined) continue;
+      try {
+        if (child.stats.isDirectory()) await sweepFolder(child, [...names, text]);
+      } catch (error) {
+        // A folder that cannot be read is skipped.
+        if (systemCode(error) === undefined) throw error;
+      } finally {
+        folder.fs.release(child);
+      }
+    }
+  }
+
+  await sweepFolder(folder.root, []);
+  return removed;
+}
+
+function removeLeftOver(folder: RootFolder, node: Handle, name: string): number {
+  const file = stepIfPresent(folder, node, name);
+  if (file === undefined) return 0;
+  folder.fs.release(file);
+  if (!file.stats.isFile() || !isLeftOver(name, file.stats.mtimeMs)) return 0;
+  try {
+    unlinkSync(pathAt(node, name));
+    return 1;
+  } catch {
+    return 0;
+  }
 }

@@ -1,7 +1,7 @@
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 
-/** Each sentence goes on from the path as the caller wrote it. None may hold a path of the host. */
-const sentences = {
+/** Each text continues a sentence that begins with the path. None may contain a path of the host. */
+const messages = {
   PATH_VIOLATION: 'leads outside the folder',
   PATH_INVALID: 'is not a path',
   NAME_TOO_LONG: 'is longer than a path or a name may be',
@@ -30,7 +30,7 @@ const sentences = {
   FAILED: 'could not be used',
 } as const;
 
-export type SafeRootCode = keyof typeof sentences;
+export type SafeRootCode = keyof typeof messages;
 
 const systemCodes: Readonly<Record<string, SafeRootCode>> = {
   ENOENT: 'FILE_NOT_FOUND',
@@ -49,47 +49,47 @@ const systemCodes: Readonly<Record<string, SafeRootCode>> = {
   EAGAIN: 'BUSY',
   EBUSY: 'BUSY',
   ETXTBSY: 'BUSY',
-  // The walk never gives the kernel a link to follow; one can only have been put there since.
+  // The walk never lets the kernel follow a link, so this one is new.
   ELOOP: 'CHANGED',
 };
 
-/** What the macOS kernel answers when a path would leave what its prefix allows; Node has no name for it. */
+/** The error of macOS for a path that would leave what its prefix allows; Node has no name for it. */
 const notCapable = -107;
 
 export interface SafeRootErrorDetails {
   /** As the caller wrote it. */
   readonly path?: string | undefined;
-  /** The particular, in place of the sentence of the code. */
+  /** A precise text in place of the one for the code. */
   readonly what?: string;
   /** The name of the system's error, such as `EIO`. */
   readonly system?: string | undefined;
-  /** Where the path led, where that was what decided. */
-  readonly inside?: string;
+  /** The resolved path, where the decision was about it. */
+  readonly resolved?: string;
 }
 
 /** A refusal or failure inside a SafeRoot. It carries no `cause`: system errors quote paths of the host. */
 export class SafeRootError extends Error {
   readonly code: SafeRootCode;
-  /** What is wrong with the path, as the rest of a sentence about it. */
+  /** The reason, as the rest of a sentence about the path. */
   readonly what: string;
   readonly path: string | undefined;
   readonly system: string | undefined;
-  readonly inside: string | undefined;
+  readonly resolved: string | undefined;
   readonly #details: SafeRootErrorDetails;
 
   constructor(code: SafeRootCode, details: SafeRootErrorDetails = {}) {
-    super(`${shown(details.path)} ${details.what ?? sentences[code]}.`);
+    super(`${quotePath(details.path)} ${details.what ?? messages[code]}.`);
     this.name = 'SafeRootError';
     this.code = code;
-    this.what = details.what ?? sentences[code];
+    this.what = details.what ?? messages[code];
     this.path = details.path;
     this.system = details.system;
-    this.inside = details.inside;
+    this.resolved = details.resolved;
     this.#details = details;
   }
 
-  /** The same, told of the path the caller gave, where it does not name one yet. */
-  about(path: string | undefined): SafeRootError {
+  /** Adds the path of the caller to an error that has none. */
+  forPath(path: string | undefined): SafeRootError {
     return this.path === undefined && path !== undefined
       ? new SafeRootError(this.code, { ...this.#details, path })
       : this;
@@ -100,9 +100,9 @@ export function systemCode(error: unknown): string | undefined {
   return error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
 }
 
-/** The error for the caller. What the system did not say, such as a failure of the content's own source, is left alone. */
+/** Converts system errors for the caller. Other errors, such as those of a content stream, stay as they are. */
 export function asSafeRootError(error: unknown, path: string | undefined): unknown {
-  if (error instanceof SafeRootError) return error.about(path);
+  if (error instanceof SafeRootError) return error.forPath(path);
   const system = systemCode(error);
   if (system === undefined) return error;
   if (process.platform === 'darwin' && (error as NodeJS.ErrnoException).errno === notCapable) {
@@ -111,8 +111,8 @@ export function asSafeRootError(error: unknown, path: string | undefined): unkno
   return new SafeRootError(systemCodes[system] ?? 'FAILED', { path, system });
 }
 
-/** An absolute path is not repeated: it may be one of the host. */
-function shown(path: string | undefined): string {
+/** Quotes a path for a message. An absolute path is not repeated, since it may be one of the host. */
+export function quotePath(path: unknown): string {
   if (typeof path !== 'string' || path.startsWith('/')) return 'The path';
   return `"${escapeControls(path.length > 200 ? `${path.slice(0, 200)}…` : path)}"`;
 }

@@ -1,80 +1,106 @@
-import { closeSync, constants, fsyncSync, lstatSync, openSync, unlinkSync, writeSync } from 'node:fs';
-import { open } from 'node:fs/promises';
-import { assertSize, type Content, fill } from './content.ts';
-import { at, type Handle } from './platform/ground.ts';
-import { freshName, isTemporaryName, nameIsFree } from './temporary-name.ts';
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  constants,
+  fsyncSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { type Handle, pathAt } from './platform/platform-fs.ts';
+import { SafeRootError } from './saferoot-error.ts';
 
-export { isTemporaryName };
+/**
+ * The pattern of temporary names. They contain the writer: six digits for the machine and its process numbering, six
+ * for the process, the rest random. So files of killed processes can be told from those still being written.
+ */
+const namePattern = /^\.ambit-([0-9a-f]{6})([0-9a-f]{6})[0-9a-f]{16}\.tmp$/;
 
-export interface Writing {
+const activeNames = new Set<string>();
+
+let machineId: string | undefined;
+
+/** No write takes this long, and a writer on another machine cannot be asked. */
+const maxWriteMs = 600_000;
+
+const bootFile = '/proc/sys/kernel/random/boot_id';
+
+export type FileContent = string | Uint8Array | AsyncIterable<Uint8Array>;
+
+export interface TemporaryOptions {
   readonly mode: number;
   readonly maxBytes?: number | undefined;
   readonly sync?: boolean | undefined;
-  /** Before the file gets its place: what the old one had. */
-  readonly adorn?: (descriptor: number) => void;
+  /** Applies what the old file had before the new one takes its place. */
+  readonly applyAttributes?: (descriptor: number) => void;
 }
 
 /**
- * Writes a whole file beside its place, and gives `settle` its name to move it there at once. Whatever fails, the
- * file is gone afterwards.
+ * Writes a whole file beside its place, and calls `moveIntoPlace` with its path. The temporary file is gone afterwards,
+ * whatever fails.
  */
-export async function writeBeside<T>(
+export async function writeTemporary<T>(
   folder: Handle,
-  content: Content,
-  options: Writing,
-  settle: (temporary: string) => T,
+  content: FileContent,
+  options: TemporaryOptions,
+  moveIntoPlace: (temporary: string) => T,
 ): Promise<T> {
-  const name = freshName();
-  const temporary = at(folder, name);
+  const name = createTemporaryName();
+  const temporary = pathAt(folder, name);
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   try {
-    if (isLittle(content) && !options.sync) writeLittle(temporary, flags, content, options);
-    else await write(temporary, flags, content, options);
-    const result = settle(temporary);
+    if (isSmall(content) && !options.sync) writeSmall(temporary, flags, content, options);
+    else await writeLarge(temporary, flags, content, options);
+    const result = moveIntoPlace(temporary);
     if (options.sync) syncFolder(folder);
     return result;
   } finally {
-    removeIfThere(temporary);
-    nameIsFree(name);
+    removeIfPresent(temporary);
+    releaseTemporaryName(name);
   }
 }
 
-async function write(path: string, flags: number, content: Content, options: Writing): Promise<void> {
+async function writeLarge(path: string, flags: number, content: FileContent, options: TemporaryOptions): Promise<void> {
   const file = await open(path, flags, options.mode & 0o777);
   try {
-    await fill(file, content, options.maxBytes);
-    options.adorn?.(file.fd);
+    await writeContent(file, content, options.maxBytes);
+    options.applyAttributes?.(file.fd);
     if (options.sync) await file.sync();
   } finally {
     await file.close();
   }
 }
 
-/** So much is written at once, where a way through other threads would take longer than the writing. */
-const littleBytes = 65_536;
+/** Up to this size a synchronous write is faster than the thread pool. */
+const maxSmallBytes = 65_536;
 
-function isLittle(content: Content): content is string | Uint8Array {
-  return (typeof content === 'string' || content instanceof Uint8Array) && content.length <= littleBytes;
+function isSmall(content: FileContent): content is string | Uint8Array {
+  return (typeof content === 'string' || content instanceof Uint8Array) && content.length <= maxSmallBytes;
 }
 
-function writeLittle(path: string, flags: number, content: string | Uint8Array, options: Writing): void {
+function writeSmall(path: string, flags: number, content: string | Uint8Array, options: TemporaryOptions): void {
   const bytes = typeof content === 'string' ? Buffer.from(content) : content;
   assertSize(bytes.length, options.maxBytes);
   const descriptor = openSync(path, flags, options.mode & 0o777);
   try {
-    for (let at = 0; at < bytes.length; ) at += writeSync(descriptor, bytes, at);
-    options.adorn?.(descriptor);
+    for (let offset = 0; offset < bytes.length; ) offset += writeSync(descriptor, bytes, offset);
+    options.applyAttributes?.(descriptor);
   } finally {
     closeSync(descriptor);
   }
 }
 
-function removeIfThere(path: string): void {
+function removeIfPresent(path: string): void {
   try {
-    // Most often it has been moved to its place, and to be told so by an error takes much longer than to look.
+    // Usually it has been moved, and an error takes much longer than a stat.
     if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) unlinkSync(path);
   } catch {
-    // Taken away by someone else meanwhile.
+    // Another process has removed it.
   }
 }
 
@@ -83,8 +109,86 @@ function syncFolder(folder: Handle): void {
   try {
     fsyncSync(descriptor);
   } catch {
-    // Some file systems cannot; the file itself is whole either way.
+    // Some file systems cannot sync folders; the file is whole either way.
   } finally {
     closeSync(descriptor);
+  }
+}
+
+/** Writes content into an empty file, and fails when it is too large. */
+async function writeContent(file: FileHandle, content: FileContent, maxBytes: number | undefined): Promise<void> {
+  const pieces = typeof content === 'string' ? Buffer.from(content) : content;
+  let total = 0;
+  for await (const piece of pieces instanceof Uint8Array ? [pieces] : pieces) {
+    total += piece.length;
+    assertSize(total, maxBytes);
+    await writeAll(file, piece);
+  }
+}
+
+export function assertSize(bytes: number, maxBytes: number | undefined): void {
+  if (maxBytes !== undefined && bytes > maxBytes) {
+    throw new SafeRootError('TOO_LARGE', { what: 'would become larger than was allowed' });
+  }
+}
+
+export async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let offset = 0; offset < bytes.length; ) offset += (await file.write(bytes, offset)).bytesWritten;
+}
+
+/** Tells whether a running or killed write uses the name. */
+export function isTemporaryName(name: string): boolean {
+  return namePattern.test(name);
+}
+
+export function createTemporaryName(): string {
+  const writer = process.pid.toString(16).padStart(6, '0').slice(-6);
+  const name = `.ambit-${readMachineId()}${writer}${randomBytes(8).toString('hex')}.tmp`;
+  activeNames.add(name);
+  return name;
+}
+
+export function releaseTemporaryName(name: string): void {
+  activeNames.delete(name);
+}
+
+/** Tells whether no process will move the file into place any more. */
+export function isLeftOver(name: string, modifiedMs: number): boolean {
+  const [, machine, writer] = namePattern.exec(name) ?? [];
+  if (machine === undefined || writer === undefined || activeNames.has(name)) return false;
+  if (Date.now() - modifiedMs > maxWriteMs) return true;
+  const writerId = Number.parseInt(writer, 16);
+  return machine === readMachineId() && (writerId === process.pid || !isProcessAlive(writerId));
+}
+
+function isProcessAlive(id: number): boolean {
+  try {
+    process.kill(id, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+/** Identifies the machine, its boot and its container: only there does a number mean one process. */
+function readMachineId(): string {
+  machineId ??= createHash('sha256')
+    .update(
+      [
+        hostname(),
+        readOrEmpty(() => readFileSync(bootFile, 'latin1')),
+        readOrEmpty(() => readlinkSync('/proc/self/ns/pid')),
+      ].join(),
+    )
+    .digest('hex')
+    .slice(0, 6);
+  return machineId;
+}
+
+function readOrEmpty(read: () => string): string {
+  try {
+    return read();
+  } catch {
+    return '';
   }
 }

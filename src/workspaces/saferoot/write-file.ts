@@ -1,127 +1,132 @@
 import { accessSync, constants, fchmodSync, fchownSync, fstatSync, lstatSync, renameSync, type Stats } from 'node:fs';
-import { asPath } from './admit.ts';
-import { assertPlace, orUndone, removeOwn } from './assert-place.ts';
-import { noteChange } from './changes.ts';
-import { assertSize, type Content, writeAll } from './content.ts';
-import { factsOf, type Located, type Resolved, versionOf } from './facts.ts';
-import { assertFile, type Folder, type FolderWalk, found, placeOf, walked, walkedUntil } from './folder.ts';
-import { at, type Handle } from './platform/ground.ts';
+import { joinNames } from './check-access.ts';
+import { assertParentUnmoved, claimFileName, removeIfOurs, undoOnError } from './claim-name.ts';
+import { computeVersion, type LocatedFile, type ResolvedPath, toFileInfo } from './file-info.ts';
+import { type Handle, pathAt } from './platform/platform-fs.ts';
+import { recordChange } from './recent-changes.ts';
+import {
+  assertRegularFile,
+  type RootFolder,
+  type RootWalk,
+  requireLocation,
+  requireNode,
+  withPath,
+  withPathAsync,
+} from './root-folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { takeFileName } from './take-name.ts';
-import { writeBeside } from './temporary-file.ts';
-import type { Place, Walked } from './walk.ts';
+import { assertSize, type FileContent, writeAll, writeTemporary } from './temporary-file.ts';
+import type { EntryLocation, WalkResult } from './walk-path.ts';
 
-export interface WriteOptions {
-  /** Folders missing on the way are made. */
+export interface BaseWriteOptions {
   readonly parents?: boolean;
-  /** On the disk when the promise is kept, not only in the system's cache. */
+  /** The content is on the disk when the promise resolves, not only in the cache of the system. */
   readonly sync?: boolean;
-  /** More than this is refused, and nothing is changed. */
+  /** Larger content is refused, and nothing is changed. */
   readonly maxBytes?: number;
 }
 
-export interface CreateOptions extends WriteOptions {
-  /** Narrowed by the umask; 0o666 unless given. */
+export interface CreateOptions extends BaseWriteOptions {
+  /** Narrowed by the umask; 0o666 by default. */
   readonly mode?: number;
 }
 
 export interface ReplaceOptions extends CreateOptions {
-  /** A file that does not exist is created; `mode` is for this case. */
+  /** Creates a file that does not exist; `mode` is for this case. */
   readonly create?: boolean;
-  /** Only the file that had this version when it was read. */
+  /** Replaces only the file that still has this version. */
   readonly version?: string;
   /** Permission bits for a file that is replaced, instead of those it had. */
   readonly changeMode?: number;
 }
 
-/** What is there now. */
-export interface WrittenFile extends Located {
-  /** Whether there was no such file before. */
+export interface WrittenFile extends LocatedFile {
   readonly created: boolean;
-  /** How many folders were made on the way. */
   readonly folders: number;
 }
 
-const walking = (options: WriteOptions): FolderWalk => ({
-  deed: 'write',
+const walkOptionsFor = (options: BaseWriteOptions): RootWalk => ({
+  access: 'write',
   make: options.parents ? 'parents' : undefined,
 });
 
 export interface MayWriteOptions {
-  /** As `create` would: not even a link may bear the name. */
+  /** As `create`: not even a link may have the name. */
   readonly absent?: boolean;
-  /** As `replace` would with it. */
+  /** As `replace` with this version. */
   readonly version?: string;
 }
 
-/** Where a file would be written, or the refusal that writing it would meet. Nothing is made or changed. */
-export function mayWrite(folder: Folder, path: string, { absent = false, version }: MayWriteOptions = {}): Resolved {
+/** Returns the path a file would be written to, or throws what writing would throw. Nothing is made or changed. */
+export function checkWritable(
+  folder: RootFolder,
+  path: string,
+  { absent = false, version }: MayWriteOptions = {},
+): ResolvedPath {
   const make = version === undefined ? 'none' : undefined;
-  return walked(folder, path, { deed: 'write', make, keepLastLink: absent }, (end) => {
+  return withPath(folder, path, { access: 'write', make, keepLastLink: absent }, (end) => {
     if (absent && end.node !== undefined) throw new SafeRootError('EXISTS');
     if (end.node !== undefined || version !== undefined) assertReplaceable(folder, end, version);
-    accessSync(placeOf(end).folder.path, constants.W_OK | constants.X_OK);
-    return { path: asPath(end.inside) };
+    accessSync(requireLocation(end).folder.path, constants.W_OK | constants.X_OK);
+    return { path: joinNames(end.names) };
   });
 }
 
-/** A new file, whole from the moment it is there. Nothing that exists is touched, not even a link to nowhere. */
-export async function create(
-  folder: Folder,
+/** Creates a file that is whole from the start. Nothing that exists is touched, not even a link to nowhere. */
+export async function createFile(
+  folder: RootFolder,
   path: string,
-  content: Content,
+  content: FileContent,
   options: CreateOptions = {},
 ): Promise<WrittenFile> {
-  return walkedUntil(folder, path, { ...walking(options), keepLastLink: true }, (end) => {
+  return withPathAsync(folder, path, { ...walkOptionsFor(options), keepLastLink: true }, (end) => {
     if (end.node !== undefined) throw new SafeRootError('EXISTS');
-    return putNew(folder, end, content, options);
+    return placeNewFile(folder, end, content, options);
   });
 }
 
 /**
- * Other content for a file. Readers see the old one or the new one, never half; another name of the same file keeps
- * the old content. Mode and owner stay.
+ * Replaces the content of a file. Readers see the old or the new content, never half; another name of the same file
+ * keeps the old one. Mode and owner stay.
  */
-export async function replace(
-  folder: Folder,
+export async function replaceFile(
+  folder: RootFolder,
   path: string,
-  content: Content,
+  content: FileContent,
   options: ReplaceOptions = {},
 ): Promise<WrittenFile> {
-  return walkedUntil(folder, path, { ...walking(options), lastGoes: true }, async (end) => {
+  return withPathAsync(folder, path, { ...walkOptionsFor(options), removesLast: true }, async (end) => {
     if (end.node === undefined && options.create && options.version === undefined) {
-      return putNew(folder, end, content, options);
+      return placeNewFile(folder, end, content, options);
     }
     const old = assertReplaceable(folder, end, options.version);
-    const place = placeOf(end);
+    const location = requireLocation(end);
     const mode = options.changeMode ?? old.stats.mode;
-    const adorn = (descriptor: number) => keepOwner(descriptor, old.stats, mode);
-    return writeBeside(place.folder, content, { ...options, mode: 0o600, adorn }, (temporary) => {
-      assertPlace(folder, end, place);
-      if (options.version !== undefined) assertStill(folder, place, options.version);
-      renameSync(temporary, at(place.folder, place.name));
-      return settled(folder, end, place, false);
+    const applyAttributes = (descriptor: number) => copyOwnerAndMode(descriptor, old.stats, mode);
+    return writeTemporary(location.folder, content, { ...options, mode: 0o600, applyAttributes }, (temporary) => {
+      assertParentUnmoved(folder, end, location);
+      if (options.version !== undefined) assertVersionInPlace(folder, location, options.version);
+      renameSync(temporary, pathAt(location.folder, location.name));
+      return describeWritten(folder, end, location, false);
     });
   });
 }
 
 export interface AppendOptions {
   readonly sync?: boolean;
-  /** The file may not become larger than this. */
   readonly maxBytes?: number;
 }
 
-/** More at the end of a file, in place. So a file that has other names, perhaps outside, is refused. */
-export async function append(
-  folder: Folder,
+/** Appends to a file in place. A file with other names, perhaps outside, is refused. */
+export async function appendToFile(
+  folder: RootFolder,
   path: string,
   content: string | Uint8Array,
   options: AppendOptions = {},
 ): Promise<void> {
-  await walkedUntil(folder, path, { deed: 'write' }, async (end) => {
-    const node = found(end);
-    assertFile(node, folder);
-    const file = await folder.ground.reopen(node, constants.O_WRONLY | constants.O_APPEND);
+  await withPathAsync(folder, path, { access: 'write' }, async (end) => {
+    const node = requireNode(end);
+    assertRegularFile(node, folder);
+    const file = await folder.fs.reopen(node, constants.O_WRONLY | constants.O_APPEND);
     try {
       const { nlink, size } = fstatSync(file.fd);
       if (nlink > 1) throw new SafeRootError('HARD_LINKED');
@@ -138,57 +143,62 @@ export async function append(
   });
 }
 
-function assertReplaceable(folder: Folder, end: Walked, version: string | undefined): Handle {
-  const old = found(end);
-  assertFile(old, folder);
-  // A rename asks only the folder; a file that is write-protected stays so.
+function assertReplaceable(folder: RootFolder, end: WalkResult, version: string | undefined): Handle {
+  const old = requireNode(end);
+  assertRegularFile(old, folder);
+  // A rename needs no permission on the file; a write-protected file stays protected.
   accessSync(old.path, constants.W_OK);
   assertVersion(old.stats, version);
   return old;
 }
 
-function putNew(folder: Folder, end: Walked, content: Content, options: CreateOptions): Promise<WrittenFile> {
-  const place = placeOf(end);
-  return writeBeside(place.folder, content, { ...options, mode: options.mode ?? 0o666 }, (temporary) => {
-    assertPlace(folder, end, place);
-    const own = lstatSync(temporary);
-    takeFileName(temporary, at(place.folder, place.name));
-    orUndone(
-      () => assertPlace(folder, end, place),
-      () => removeOwn(place, own),
+function placeNewFile(
+  folder: RootFolder,
+  end: WalkResult,
+  content: FileContent,
+  options: CreateOptions,
+): Promise<WrittenFile> {
+  const location = requireLocation(end);
+  return writeTemporary(location.folder, content, { ...options, mode: options.mode ?? 0o666 }, (temporary) => {
+    assertParentUnmoved(folder, end, location);
+    const written = lstatSync(temporary);
+    claimFileName(temporary, pathAt(location.folder, location.name));
+    undoOnError(
+      () => assertParentUnmoved(folder, end, location),
+      () => removeIfOurs(location, written),
     );
-    return settled(folder, end, place, true);
+    return describeWritten(folder, end, location, true);
   });
 }
 
-function settled(folder: Folder, end: Walked, place: Place, created: boolean): WrittenFile {
-  noteChange(place.folder);
-  const now = folder.ground.step(place.folder, place.name);
-  folder.ground.release(now);
-  return { ...factsOf(now.stats), path: asPath(end.inside), created, folders: end.made };
+function describeWritten(folder: RootFolder, end: WalkResult, location: EntryLocation, created: boolean): WrittenFile {
+  recordChange(location.folder);
+  const current = folder.fs.step(location.folder, location.name);
+  folder.fs.release(current);
+  return { ...toFileInfo(current.stats), path: joinNames(end.names), created, folders: end.made };
 }
 
 function assertVersion(stats: Stats, version: string | undefined): void {
-  if (version !== undefined && versionOf(stats) !== version) throw new SafeRootError('CHANGED');
+  if (version !== undefined && computeVersion(stats) !== version) throw new SafeRootError('CHANGED');
 }
 
-/** Looked at again with the new content ready, so that only an instant is left for someone else's change. */
-function assertStill(folder: Folder, place: Place, version: string): void {
-  const now = folder.ground.step(place.folder, place.name);
+/** Compares the version again when the new content is ready, to leave only an instant for other changes. */
+function assertVersionInPlace(folder: RootFolder, location: EntryLocation, version: string): void {
+  const current = folder.fs.step(location.folder, location.name);
   try {
-    assertVersion(now.stats, version);
+    assertVersion(current.stats, version);
   } finally {
-    folder.ground.release(now);
+    folder.fs.release(current);
   }
 }
 
-function keepOwner(descriptor: number, old: Stats, mode: number): void {
-  const own = fstatSync(descriptor);
-  if (own.uid !== old.uid || own.gid !== old.gid) {
+function copyOwnerAndMode(descriptor: number, old: Stats, mode: number): void {
+  const current = fstatSync(descriptor);
+  if (current.uid !== old.uid || current.gid !== old.gid) {
     try {
       fchownSync(descriptor, old.uid, old.gid);
     } catch {
-      // Only root can give a file away; an ordinary account becomes the owner of what it writes.
+      // Only root can change the owner; an ordinary account owns what it writes.
     }
   }
   fchmodSync(descriptor, mode & 0o777);

@@ -1,37 +1,54 @@
 import { RE2JS } from 're2js';
 import { AmbitError } from '../../errors.ts';
-import { controlNamed, lineEnds, literal, perlClasses, posixClasses } from './expression-classes.ts';
+
+/** Line ends. No class contains them, so that both engines agree. */
+const lineEnds = '\\n\\r';
+
+/** Classes as ASCII ranges, so that they do not depend on language. */
+const perlClasses: Readonly<Record<string, string>> = {
+  d: '0-9',
+  D: '\\x{0}-\\x{9}\\x{B}\\x{C}\\x{E}-\\x{2F}\\x{3A}-\\x{10FFFF}',
+  w: '0-9A-Z_a-z',
+  W: '\\x{0}-\\x{9}\\x{B}\\x{C}\\x{E}-\\x{2F}\\x{3A}-\\x{40}\\x{5B}-\\x{5E}\\x{60}\\x{7B}-\\x{10FFFF}',
+  s: '\\x{9}\\x{B}\\x{C}\\x{20}',
+  S: '\\x{0}-\\x{8}\\x{E}-\\x{1F}\\x{21}-\\x{10FFFF}',
+};
+
+const posixClasses: ReadonlySet<string> = new Set(
+  'alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit'.split(' '),
+);
+
+const controls: Readonly<Record<string, number>> = { t: 9, v: 11, f: 12, r: 13, a: 7 };
 
 /**
- * A regular expression for lines, in the part of the language that RE2 and ripgrep share. It is read here and written
- * anew, so that both mean the same by it: classes such as `\w` are of ASCII, no class holds a line's end, and `$` stands
- * before "\r\n" as before "\n". What neither can do in bounded time, such as looking ahead, is refused with its place.
+ * A regular expression for lines, in the syntax that RE2 and ripgrep share. It is parsed and written again, so that
+ * both engines agree: classes such as `\w` are ASCII, no class contains a line end, and `$` matches before "\r\n" as
+ * before "\n". Syntax without bounded time, such as lookahead, is refused with its position.
  */
 export interface Expression {
-  /** Where the first match in a line begins, in UTF-16 units; -1 when there is none. */
+  /** Returns the start of the first match in UTF-16 units, or -1. */
   find(line: string): number;
-  /** For ripgrep. */
   readonly rust: string;
-  /** Every line that matches contains it, as it is written here. */
-  readonly needs: string | undefined;
-  /** Characters and classes in it, repetitions written out: what one character of a line may cost. */
+  /** A text that every matching line contains. */
+  readonly requiredText: string | undefined;
+  /** The number of characters and classes with repetitions expanded: the cost of one character of a line. */
   readonly size: number;
 }
 
-const longest = 1000;
-/** Characters and classes after all repetitions are written out. */
-const largest = 2000;
-const mostRepeats = 1000;
+const maxLength = 1000;
+/** The largest size with repetitions expanded. */
+const maxSize = 2000;
+const maxRepeats = 1000;
 
-interface Read {
+interface ParsedPart {
   readonly text: string;
   readonly size: number;
 }
 
-export function readExpression(pattern: string, caseSensitive: boolean): Expression {
-  if (pattern.length > longest) throw refused(pattern, undefined, `it is longer than ${longest} characters`);
-  const { text, size } = createReader(pattern).read();
-  if (size > largest) throw refused(pattern, undefined, 'its repetitions are too many together');
+export function parseExpression(pattern: string, caseSensitive: boolean): Expression {
+  if (pattern.length > maxLength) throw patternError(pattern, undefined, `it is longer than ${maxLength} characters`);
+  const { text, size } = new ExpressionParser(pattern).parse();
+  if (size > maxSize) throw patternError(pattern, undefined, 'its repetitions are too many together');
   const whole = caseSensitive ? text : `(?i:${text})`;
   const compiled = compile(whole.replaceAll(boundary, '\\b').replaceAll(noBoundary, '\\B'), pattern);
   return {
@@ -42,11 +59,11 @@ export function readExpression(pattern: string, caseSensitive: boolean): Express
       return matcher.find() ? matcher.start() : -1;
     },
     rust: whole.replaceAll(boundary, '(?-u:\\b)').replaceAll(noBoundary, '(?-u:\\B)'),
-    needs: caseSensitive && /^[\w \-/"'#=,;:<>@!%&~`]+$/.test(pattern) ? pattern : undefined,
+    requiredText: caseSensitive && /^[\w \-/"'#=,;:<>@!%&~`]+$/.test(pattern) ? pattern : undefined,
   };
 }
 
-/** Stand-ins until it is known for which engine; what is written has no line breaks. */
+/** Placeholders that differ per engine; patterns contain no line breaks. */
 const boundary = '\n<b>';
 const noBoundary = '\n<B>';
 
@@ -55,212 +72,230 @@ function compile(text: string, pattern: string): RE2JS {
     return RE2JS.compile(text);
   } catch (error) {
     const why = error instanceof Error ? error.message.replace(/^error parsing regexp: /, '') : 'it cannot be read';
-    throw refused(pattern, undefined, why.slice(0, 100));
+    throw patternError(pattern, undefined, why.slice(0, 100));
   }
 }
 
-function createReader(pattern: string): { read(): Read } {
-  let at = 0;
-  let depth = 0;
+class ExpressionParser {
+  readonly #pattern: string;
+  #at = 0;
+  #depth = 0;
 
-  const fail = (why: string, where = at): never => {
-    throw refused(pattern, where, why);
-  };
-  const peek = (offset = 0): string => pattern[at + offset] ?? '';
-  const codeHere = (): number => {
-    const code = pattern.codePointAt(at) ?? fail('something is missing at its end');
-    if (code >= 0xd800 && code <= 0xdfff) fail('half a character');
-    if (code === 10) fail('a line break is never part of a line');
-    return code;
-  };
-  const take = (): number => {
-    const code = codeHere();
-    at += code > 0xffff ? 2 : 1;
-    return code;
-  };
+  constructor(pattern: string) {
+    this.#pattern = pattern;
+  }
 
-  function alternatives(): Read {
-    const all = [sequence()];
-    while (peek() === '|') {
-      at++;
-      all.push(sequence());
+  parse(): ParsedPart {
+    const read = this.#readAlternatives();
+    if (this.#at < this.#pattern.length) this.#fail('")" has no "(" before it');
+    return read;
+  }
+
+  #fail(why: string, where = this.#at): never {
+    throw patternError(this.#pattern, where, why);
+  }
+
+  #peek(offset = 0): string {
+    return this.#pattern[this.#at + offset] ?? '';
+  }
+
+  #takeCode(): number {
+    const code = this.#pattern.codePointAt(this.#at) ?? this.#fail('something is missing at its end');
+    if (code >= 0xd800 && code <= 0xdfff) this.#fail('half a character');
+    if (code === 10) this.#fail('a line break is never part of a line');
+    this.#at += code > 0xffff ? 2 : 1;
+    return code;
+  }
+
+  #readAlternatives(): ParsedPart {
+    const all = [this.#readSequence()];
+    while (this.#peek() === '|') {
+      this.#at++;
+      all.push(this.#readSequence());
     }
     return { text: all.map(({ text }) => text).join('|'), size: all.reduce((sum, { size }) => sum + size, 0) };
   }
 
-  function sequence(): Read {
+  #readSequence(): ParsedPart {
     let text = '';
     let size = 0;
-    while (at < pattern.length && peek() !== '|' && !(peek() === ')' && depth > 0)) {
-      const start = at;
-      const atom = one();
-      const times = repetition();
-      if (times !== undefined && atom.size === 0) fail('there is nothing to repeat', start);
+    while (this.#at < this.#pattern.length && this.#peek() !== '|' && !(this.#peek() === ')' && this.#depth > 0)) {
+      const start = this.#at;
+      const atom = this.#readAtom();
+      const times = this.#readRepetition();
+      if (times !== undefined && atom.size === 0) this.#fail('there is nothing to repeat', start);
       text += times === undefined ? atom.text : atom.text + times.text;
       size += atom.size * (times?.most ?? 1);
-      if (size > largest) fail('its repetitions are too many together', start);
+      if (size > maxSize) this.#fail('its repetitions are too many together', start);
     }
     return { text, size };
   }
 
-  function one(): Read {
-    const character = peek();
-    if (character === '(') return group();
-    if (character === '[') return brackets();
-    if (character === '\\') return escaped();
-    if (/[*+?]/.test(character)) fail(`there is nothing that "${character}" could repeat`);
-    if (character === ')') fail('")" has no "(" before it');
-    const code = take();
+  #readAtom(): ParsedPart {
+    const character = this.#peek();
+    if (character === '(') return this.#readGroup();
+    if (character === '[') return this.#readBrackets();
+    if (character === '\\') return this.#readEscape();
+    if (/[*+?]/.test(character)) this.#fail(`there is nothing that "${character}" could repeat`);
+    if (character === ')') this.#fail('")" has no "(" before it');
+    const code = this.#takeCode();
     if (character === '.') return { text: `[^${lineEnds}]`, size: 1 };
     if (character === '^') return { text: '^', size: 0 };
     if (character === '$') return { text: '(?:\\r?$)', size: 0 };
-    return { text: literal(code), size: 1 };
+    return { text: toLiteral(code), size: 1 };
   }
 
-  function repetition(): { readonly text: string; readonly most: number } | undefined {
-    const counted = /^\{(\d+)(,(\d*))?\}/.exec(pattern.slice(at, at + 16));
-    const sign = counted?.[0] ?? (/^[*+?]/.test(peek()) ? peek() : undefined);
+  #readRepetition(): { readonly text: string; readonly most: number } | undefined {
+    const counted = /^\{(\d+)(,(\d*))?\}/.exec(this.#pattern.slice(this.#at, this.#at + 16));
+    const sign = counted?.[0] ?? (/^[*+?]/.test(this.#peek()) ? this.#peek() : undefined);
     if (sign === undefined) return undefined;
     const least = Number(counted?.[1] ?? 0);
     const most = Number(counted?.[3] || least);
-    if (most > mostRepeats || least > most)
-      fail(`"${sign}" repeats from 0 to ${mostRepeats} times, the lesser number first`);
-    at += sign.length;
-    const lazy = peek() === '?' ? '?' : '';
-    at += lazy.length;
-    if (/^(?:[*+?]|\{\d+(?:,\d*)?\})/.test(pattern.slice(at, at + 16)))
-      fail('a repetition is repeated; put it in "(?:…)"');
+    if (most > maxRepeats || least > most)
+      this.#fail(`"${sign}" repeats from 0 to ${maxRepeats} times, the lesser number first`);
+    this.#at += sign.length;
+    const lazy = this.#peek() === '?' ? '?' : '';
+    this.#at += lazy.length;
+    if (/^(?:[*+?]|\{\d+(?:,\d*)?\})/.test(this.#pattern.slice(this.#at, this.#at + 16)))
+      this.#fail('a repetition is repeated; put it in "(?:…)"');
     return { text: sign + lazy, most: Math.max(1, most) };
   }
 
-  function group(): Read {
-    const start = at++;
+  #readGroup(): ParsedPart {
+    const start = this.#at++;
     let opening = '(?:';
-    if (peek() === '?') {
-      const [head, flags, end] = /^\?([imsU]*(?:-[iU]+)?)([:)])/.exec(pattern.slice(at, at + 12)) ?? [];
-      const [named] = /^\?P?<[A-Za-z_]\w*>/.exec(pattern.slice(at)) ?? [];
+    if (this.#peek() === '?') {
+      const [head, flags, end] =
+        /^\?([imsU]*(?:-[iU]+)?)([:)])/.exec(this.#pattern.slice(this.#at, this.#at + 12)) ?? [];
+      const [named] = /^\?P?<[A-Za-z_]\w*>/.exec(this.#pattern.slice(this.#at)) ?? [];
       if (head !== undefined && flags !== undefined) {
-        at += head.length;
-        // Those of lines and of "." make no difference to a line by itself.
+        this.#at += head.length;
+        // Flags for lines and "." have no effect on a single line.
         const kept = flags.replace(/[ms]/g, '');
         if (end === ')') return kept === '' ? { text: '', size: 0 } : { text: `(?${kept})`, size: 0 };
         opening = `(?${kept}:`;
-      } else if (named !== undefined) at += named.length;
-      else if (/^\?<?[=!]/.test(pattern.slice(at))) fail('looking ahead or behind takes unbounded time', start);
-      else fail('this kind of group is not known', start);
+      } else if (named !== undefined) this.#at += named.length;
+      else if (/^\?<?[=!]/.test(this.#pattern.slice(this.#at)))
+        this.#fail('looking ahead or behind takes unbounded time', start);
+      else this.#fail('this kind of group is not known', start);
     }
-    if (++depth > 100) fail('groups are nested too deeply');
-    const inside = alternatives();
-    depth--;
-    if (peek() !== ')') fail('"(" has no ")" after it', start);
-    at++;
+    if (++this.#depth > 100) this.#fail('groups are nested too deeply');
+    const inside = this.#readAlternatives();
+    this.#depth--;
+    if (this.#peek() !== ')') this.#fail('"(" has no ")" after it', start);
+    this.#at++;
     return { text: `${opening}${inside.text})`, size: Math.max(1, inside.size) };
   }
 
-  function escaped(): Read {
-    const start = at++;
-    const letter = peek();
+  #readEscape(): ParsedPart {
+    const start = this.#at++;
+    const letter = this.#peek();
     const perl = Object.hasOwn(perlClasses, letter) ? perlClasses[letter] : undefined;
     if (perl !== undefined) {
-      at++;
+      this.#at++;
       return { text: `[${perl}]`, size: 1 };
     }
     if (letter === 'b' || letter === 'B') {
-      at++;
+      this.#at++;
       return { text: letter === 'b' ? boundary : noBoundary, size: 0 };
     }
-    if (letter === 'p' || letter === 'P') return { text: property(), size: 1 };
-    return { text: literal(escapedCharacter(start)), size: 1 };
+    if (letter === 'p' || letter === 'P') return { text: this.#readProperty(), size: 1 };
+    return { text: toLiteral(this.#readEscapedCharacter(start)), size: 1 };
   }
 
-  /** `\pL` or `\p{Greek}`. */
-  function property(): string {
-    const [name] = /^[pP](?:[A-Z]|\{[A-Z][A-Za-z_]*\})/.exec(pattern.slice(at)) ?? fail('no name of a class follows');
-    at += name.length;
+  /** Reads a class such as `\pL` or `\p{Greek}`. */
+  #readProperty(): string {
+    const [name] =
+      /^[pP](?:[A-Z]|\{[A-Z][A-Za-z_]*\})/.exec(this.#pattern.slice(this.#at)) ??
+      this.#fail('no name of a class follows');
+    this.#at += name.length;
     return name.startsWith('P') ? `[^\\p${name.slice(1)}${lineEnds}]` : `\\${name}`;
   }
 
-  function escapedCharacter(start: number): number {
-    const letter = peek();
-    if (letter === 'n') fail('a line break is never part of a line; give each line a search of its own', start);
+  #readEscapedCharacter(start: number): number {
+    const letter = this.#peek();
+    if (letter === 'n') this.#fail('a line break is never part of a line; give each line a search of its own', start);
     if (letter === 'x') {
-      const [written, short, long] = /^x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\})/.exec(pattern.slice(at)) ?? [];
+      const [written, short, long] =
+        /^x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\})/.exec(this.#pattern.slice(this.#at)) ?? [];
       const code = Number.parseInt(short ?? long ?? '', 16);
       if (written === undefined || code > 0x10ffff || code === 10 || (code >= 0xd800 && code <= 0xdfff))
-        fail('"\\x" needs the number of a character, such as \\x41 or \\x{1F600}', start);
-      at += (written as string).length;
+        this.#fail('"\\x" needs the number of a character, such as \\x41 or \\x{1F600}', start);
+      this.#at += (written as string).length;
       return code;
     }
-    const control = controlNamed(letter);
+    const control = findControl(letter);
     if (control !== undefined) {
-      at++;
+      this.#at++;
       return control;
     }
-    if (/[1-9k]/.test(letter)) fail('going back to an earlier group takes unbounded time', start);
-    if (/[AzZG]/.test(letter)) fail('each line stands by itself; use "^" and "$"', start);
-    if (!/[!-/:-@[-`{-~ ]/.test(letter)) fail('no such escape is known', start);
-    return take();
+    if (/[1-9k]/.test(letter)) this.#fail('going back to an earlier group takes unbounded time', start);
+    if (/[AzZG]/.test(letter)) this.#fail('each line stands by itself; use "^" and "$"', start);
+    if (!/[!-/:-@[-`{-~ ]/.test(letter)) this.#fail('no such escape is known', start);
+    return this.#takeCode();
   }
 
-  function brackets(): Read {
-    const start = at++;
-    const negated = peek() === '^';
-    if (negated) at++;
+  #readBrackets(): ParsedPart {
+    const start = this.#at++;
+    const negated = this.#peek() === '^';
+    if (negated) this.#at++;
     let text = '';
-    for (let first = true; first || peek() !== ']'; first = false) {
-      if (at >= pattern.length) fail('"[" has no "]" after it', start);
-      text += classItem();
+    for (let first = true; first || this.#peek() !== ']'; first = false) {
+      if (this.#at >= this.#pattern.length) this.#fail('"[" has no "]" after it', start);
+      text += this.#readClassItem();
     }
-    at++;
+    this.#at++;
     return { text: negated ? `[^${text}${lineEnds}]` : `[${text}]`, size: 1 };
   }
 
-  function classItem(): string {
-    const start = at;
-    const [posix, name] = /^\[:\^?(\w+):\]/.exec(pattern.slice(at)) ?? [];
+  #readClassItem(): string {
+    const start = this.#at;
+    const [posix, name] = /^\[:\^?(\w+):\]/.exec(this.#pattern.slice(this.#at)) ?? [];
     if (posix !== undefined && name !== undefined) {
-      if (!posixClasses.has(name)) fail(`there is no class "${name}"`);
-      at += posix.length;
+      if (!posixClasses.has(name)) this.#fail(`there is no class "${name}"`);
+      this.#at += posix.length;
       return posix;
     }
-    if (peek() === '\\') {
-      const perl = Object.hasOwn(perlClasses, peek(1)) ? perlClasses[peek(1)] : undefined;
+    if (this.#peek() === '\\') {
+      const perl = Object.hasOwn(perlClasses, this.#peek(1)) ? perlClasses[this.#peek(1)] : undefined;
       if (perl !== undefined) {
-        at += 2;
+        this.#at += 2;
         return perl;
       }
-      if (peek(1) === 'p') {
-        at++;
-        return property();
+      if (this.#peek(1) === 'p') {
+        this.#at++;
+        return this.#readProperty();
       }
     }
-    const from = classCharacter();
-    if (peek() !== '-' || peek(1) === ']' || peek(1) === '') return literal(from);
-    at++;
-    const to = classCharacter();
-    if (to < from) fail('a range goes from the lesser to the greater', start);
-    return `${literal(from)}-${literal(to)}`;
+    const from = this.#readClassCharacter();
+    if (this.#peek() !== '-' || this.#peek(1) === ']' || this.#peek(1) === '') return toLiteral(from);
+    this.#at++;
+    const to = this.#readClassCharacter();
+    if (to < from) this.#fail('a range goes from the lesser to the greater', start);
+    return `${toLiteral(from)}-${toLiteral(to)}`;
   }
 
-  function classCharacter(): number {
-    if (peek() !== '\\') return take();
-    const start = at++;
-    return escapedCharacter(start);
+  #readClassCharacter(): number {
+    if (this.#peek() !== '\\') return this.#takeCode();
+    const start = this.#at++;
+    return this.#readEscapedCharacter(start);
   }
-
-  return {
-    read() {
-      const read = alternatives();
-      if (at < pattern.length) fail('")" has no "(" before it');
-      return read;
-    },
-  };
 }
 
-function refused(pattern: string, at: number | undefined, why: string): AmbitError {
+function patternError(pattern: string, at: number | undefined, why: string): AmbitError {
   const where = at === undefined ? '' : `, at character ${at + 1} (${JSON.stringify(pattern.slice(at, at + 12))})`;
   return new AmbitError('REQUEST_INVALID', {
     what: `The pattern cannot be searched for${where}: ${why}.`,
     hint: 'Correct it; a character that is meant itself has a backslash before it. Without looking ahead or behind, and without \\1.',
   });
+}
+
+function findControl(letter: string): number | undefined {
+  return Object.hasOwn(controls, letter) ? controls[letter] : undefined;
+}
+
+/** Escapes a character that an engine could take for syntax. */
+function toLiteral(code: number): string {
+  const character = String.fromCodePoint(code);
+  return /^[A-Za-z0-9_]$/.test(character) || code > 0x7f ? character : `\\x{${code.toString(16).toUpperCase()}}`;
 }

@@ -1,64 +1,75 @@
-import type { Budget } from './bounds.ts';
+import { isUtf8 } from 'node:buffer';
 import type { Expression } from './expression.ts';
-import { isWide, textOf } from './file-text.ts';
+import type { SearchBudget } from './search-budget.ts';
 
-/** A line that fits, or one near it. */
+export const maxSearchedBytes = 10 * 1024 * 1024;
+
+/** Replaces invalid bytes: no expression matches it, since no line contains it. */
+const invalidCharacter = '\n';
+
+interface FileText {
+  readonly text: string;
+  /** Returns the line as it is searched: invalid bytes match nothing. */
+  toSearchable(line: string): string;
+}
+
+const isUtf16 = ([first, second]: Uint8Array): boolean =>
+  (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
+
 export interface FoundLine {
   readonly line: number;
   readonly text: string;
 }
 
 export interface FoundMatch extends FoundLine {
-  /** Of the first match in the line, from 1. */
+  /** The column of the first match, from 1. */
   readonly column: number;
   readonly before: readonly FoundLine[];
   readonly after: readonly FoundLine[];
 }
 
-/** Longer lines are not searched: nobody wrote them, and nobody reads them. */
-const longestLine = 65_536;
-const longestShown = 500;
-const linesPerLook = 256;
-/** Characters of a line times the size of the expression: an expression can be made to take that many steps. */
-const mostWork = 2 ** 22;
-const workPerLook = 2 ** 20;
+/** Longer lines are not searched: they are not written by people. */
+const maxLineLength = 65_536;
+const maxShownLength = 500;
+const linesPerCheck = 256;
+/** The number of characters times the size of the expression: the most steps that a match can take. */
+const maxWork = 2 ** 22;
+const workPerCheck = 2 ** 20;
 
 export interface GrepFileOptions {
   readonly expression: Expression;
   readonly contextLines: number;
-  /** Matches, at most. */
   readonly limit: number;
-  /** How much may still be shown; what is found is taken off. */
-  readonly room: { characters: number };
-  readonly budget: Budget;
+  /** The remaining size of the result, reduced by each match. */
+  readonly remaining: { characters: number };
+  readonly budget: SearchBudget;
 }
 
-/** The lines of one file that fit. */
 export async function grepFile(bytes: Uint8Array, options: GrepFileOptions): Promise<FoundMatch[]> {
-  const { expression, contextLines, limit, room, budget } = options;
-  if (!mayFit(bytes, expression)) return [];
-  const file = textOf(bytes);
+  const { expression, contextLines, limit, remaining: room, budget } = options;
+  if (!canMatch(bytes, expression)) return [];
+  const file = decodeText(bytes);
   if (file === undefined) return [];
-  const lines = createLines(file.text);
+  const lines = createLineReader(file.text);
   const found: FoundMatch[] = [];
   let work = 0;
   for (let number = 1; lines.next(); number++) {
-    if (number % linesPerLook === 0 || work > workPerLook) {
+    if (number % linesPerCheck === 0 || work > workPerCheck) {
       work = 0;
-      if (!(await budget.goesOn())) break;
+      if (!(await budget.canContinue())) break;
     }
     const text = lines.current();
-    if (text.length > Math.min(longestLine, mostWork / expression.size)) continue;
+    if (text.length > Math.min(maxLineLength, maxWork / expression.size)) continue;
     work += text.length * expression.size;
-    const at = expression.find(file.searched(text));
+    const at = expression.find(file.toSearchable(text));
     if (at === -1) continue;
     const { before, after } = lines.around(contextLines);
     const match = {
       line: number,
       column: at + 1,
-      text: shown(text, at),
-      before: before.map((each, index) => ({ line: number - before.length + index, text: shown(each, 0) })),
-      after: after.map((each, index) => ({ line: number + 1 + index, text: shown(each, 0) })),
+      text: excerptLine(text, at),
+      before: before.map((each, index) => ({ line: number - before.length + index, text: excerptLine(each, 0) })),
+      after: after.map((each, index) => ({ line: number + 1 + index, text: excerptLine(each, 0) })),
     };
     found.push(match);
     room.characters -= [match, ...match.before, ...match.after].reduce((sum, each) => sum + each.text.length, 0);
@@ -67,15 +78,17 @@ export async function grepFile(bytes: Uint8Array, options: GrepFileOptions): Pro
   return found;
 }
 
-/** Most files can be told not to fit without being read as text. */
-function mayFit(bytes: Uint8Array, { needs }: Expression): boolean {
+/** Skips most files without decoding them. */
+function canMatch(bytes: Uint8Array, { requiredText }: Expression): boolean {
   return (
-    needs === undefined || isWide(bytes) || Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(needs)
+    requiredText === undefined ||
+    isUtf16(bytes) ||
+    Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(requiredText)
   );
 }
 
-/** One line after the other, without a list of them all: a file may be nothing but line breaks. */
-function createLines(text: string) {
+/** Reads lines one by one, without a list: a file may contain only line breaks. */
+function createLineReader(text: string) {
   let start = 0;
   let end = -1;
   return {
@@ -91,7 +104,6 @@ function createLines(text: string) {
       const before: string[] = [];
       for (let to = start - 1; to >= 0 && before.length < count; ) {
         const from = text.lastIndexOf('\n', to - 1) + 1;
-        // The first line may be empty, and nothing lies before it.
         before.unshift(text.slice(to === 0 ? 0 : from, to));
         to = to === 0 ? -1 : from - 1;
       }
@@ -107,12 +119,27 @@ function createLines(text: string) {
   };
 }
 
-/** Of a long line, the part that matters. */
-function shown(line: string, at: number): string {
+/** Cuts a long line to the part around the match. */
+function excerptLine(line: string, at: number): string {
   const text = line.endsWith('\r') ? line.slice(0, -1) : line;
-  if (text.length <= longestShown) return text;
-  const from = Math.max(0, Math.min(at - 100, text.length - longestShown));
-  // A character is shown whole or not at all.
-  const part = text.slice(from, from + longestShown).replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, '');
-  return `${from > 0 ? '…' : ''}${part}${from + longestShown < text.length ? '…' : ''}`;
+  if (text.length <= maxShownLength) return text;
+  const from = Math.max(0, Math.min(at - 100, text.length - maxShownLength));
+  // A surrogate pair is kept whole or removed.
+  const part = text.slice(from, from + maxShownLength).replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, '');
+  return `${from > 0 ? '…' : ''}${part}${from + maxShownLength < text.length ? '…' : ''}`;
+}
+
+/** Decodes a text file; undefined for binary files. The first bytes decide, else it is UTF-8. */
+function decodeText(bytes: Uint8Array): FileText | undefined {
+  const [first, second] = bytes;
+  if (first === 0xff && second === 0xfe) return asTextFile(new TextDecoder('utf-16le').decode(bytes));
+  if (first === 0xfe && second === 0xff) return asTextFile(new TextDecoder('utf-16be').decode(bytes));
+  if (bytes.includes(0)) return undefined;
+  const text = new TextDecoder().decode(bytes);
+  if (isUtf8(bytes)) return { text, toSearchable: (line) => line };
+  return { text, toSearchable: (line) => line.replaceAll('\ufffd', invalidCharacter) };
+}
+
+function asTextFile(text: string): FileText | undefined {
+  return text.includes('\0') ? undefined : { text, toSearchable: (line) => line };
 }

@@ -1,90 +1,88 @@
 import type { Glob } from '../../lib/text/glob.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { type Budget, createBudget, type SearchBounds, type Stopped } from './bounds.ts';
 import type { Expression } from './expression.ts';
 import { type FoundMatch, grepFile } from './grep-file.ts';
-import { below } from './ignore-levels.ts';
-import { createJudge, rulesFrom } from './ignore-rules.ts';
-import { inOrder } from './in-order.ts';
+import { combineRules, createIgnoreJudge, relativeTo } from './ignore-rules.ts';
 import { readAhead } from './read-ahead.ts';
+import { createSearchBudget, type SearchBudget, type SearchLimits, type StopReason } from './search-budget.ts';
 import { walkFiles } from './walk-files.ts';
 
 export interface GrepQuery {
   readonly expression: Expression;
-  /** A file, or a folder with all that is in it. */
+  /** A file, or a folder with all its entries. */
   readonly path: string;
-  /** Over paths relative to `path`. */
+  /** Matched against paths relative to `path`. */
   readonly glob?: Glob | undefined;
   readonly contextLines: number;
-  /** Matches, at most. */
   readonly limit: number;
 }
 
-export interface GrepFound {
+export interface GrepResult {
   readonly files: readonly { readonly path: string; readonly matches: readonly FoundMatch[] }[];
-  /** Why there may be more. */
-  readonly stopped: Stopped | 'limit' | undefined;
+  readonly stopped: StopReason | 'limit' | undefined;
 }
 
-/** Of lines that are answered, together. */
-const mostShown = 256 * 1024;
+/** The largest size of all returned lines. */
+const maxShown = 256 * 1024;
 
 /**
- * Searches the files of a session, in the order of their paths. Where something quicker can tell which files may hold a
- * match, only those are read; what is answered is read through the session's files either way.
+ * Searches the files of a session, in the order of their paths. Where the backend finds candidates, only those are
+ * read; the content is read through the files of the session either way.
  */
-export async function grep(
+export async function grepFiles(
   files: SessionFiles,
   query: GrepQuery,
-  bounds?: SearchBounds,
+  bounds?: SearchLimits,
   signal?: AbortSignal,
-): Promise<GrepFound> {
-  const budget = createBudget(bounds, signal);
+): Promise<GrepResult> {
+  const budget = createSearchBudget(bounds, signal);
   const { path: start, kind } = await files.stat(query.path);
   const found: { path: string; matches: FoundMatch[] }[] = [];
-  const room = { characters: mostShown };
+  const remaining = { characters: maxShown };
   let left = query.limit;
   const paths =
-    kind === 'file' ? just(start) : pathsIn(files, start, { query, budget, signal, isFolder: kind === 'folder' });
+    kind === 'file'
+      ? yieldPath(start)
+      : findPaths(files, start, { query, budget, signal, isFolder: kind === 'folder' });
   for await (const { path, bytes } of readAhead(files, paths)) {
-    // One more than is told, to know whether there is more.
-    const matches = await grepFile(bytes, { ...query, limit: left + 1, room, budget });
+    // One match more than the limit shows whether there are more.
+    const matches = await grepFile(bytes, { ...query, limit: left + 1, remaining, budget });
     if (matches.length > left) {
       if (left > 0) found.push({ path, matches: matches.slice(0, left) });
       return { files: found, stopped: 'limit' };
     }
     if (matches.length > 0) found.push({ path, matches });
     left -= matches.length;
-    if (room.characters < 0) return { files: found, stopped: 'limit' };
-    if (!(await budget.goesOn())) break;
+    if (remaining.characters < 0) return { files: found, stopped: 'limit' };
+    if (!(await budget.canContinue())) break;
   }
   return { files: found, stopped: budget.stopped };
 }
 
-interface Searching {
-  /** What is none is refused by whoever lists it. */
+interface SearchParts {
+  /** False for other kinds, which the listing refuses. */
   readonly isFolder: boolean;
   readonly query: GrepQuery;
-  readonly budget: Budget;
+  readonly budget: SearchBudget;
   readonly signal: AbortSignal | undefined;
 }
 
-async function* pathsIn(files: SessionFiles, start: string, searching: Searching): AsyncGenerator<string> {
-  const { query, budget, signal, isFolder } = searching;
+async function* findPaths(files: SessionFiles, start: string, parts: SearchParts): AsyncGenerator<string> {
+  const { query, budget, signal, isFolder } = parts;
   const { glob } = query;
-  const isWanted = (path: string) => glob?.matches(below(start, path)) ?? true;
-  const judge = createJudge(files, start, budget);
-  const rulesOf = (ignoreFiles: readonly string[]) => rulesFrom(ignoreFiles, { judge, start, budget });
-  const quick = isFolder ? files.candidates : undefined;
-  const told = await quick?.({ rust: query.expression.rust, path: start, glob, rulesOf, signal });
-  if (told !== undefined) {
-    for (const path of inOrder(told)) {
-      if (budget.count() && !(await budget.goesOn())) return;
-      if (isWanted(path) && !(await judge.isLeftOut(path, false))) yield path;
+  const isWanted = (path: string) => glob?.matches(relativeTo(start, path)) ?? true;
+  const judge = createIgnoreJudge(files, start, budget);
+  const readRules = (ignoreFiles: readonly string[]) => combineRules(ignoreFiles, { judge, start, budget });
+  const findCandidates = isFolder ? files.candidates : undefined;
+  const candidates = await findCandidates?.({ rust: query.expression.rust, path: start, glob, readRules, signal });
+  if (candidates !== undefined) {
+    for (const path of sortInWalkOrder(candidates)) {
+      if (budget.count() && !(await budget.canContinue())) return;
+      if (isWanted(path) && !(await judge.isSkipped(path, false))) yield path;
     }
     return;
   }
-  const enter = glob === undefined ? undefined : (folder: string) => glob.mayHold(below(start, folder));
+  const enter = glob === undefined ? undefined : (folder: string) => glob.mayContain(relativeTo(start, folder));
   for await (const entries of walkFiles(files, start, { budget, ...(enter === undefined ? {} : { enter }) })) {
     for (const { path, kind, closed, unrepresentable } of entries) {
       if (kind === 'file' && !closed && !unrepresentable && isWanted(path)) yield path;
@@ -92,6 +90,16 @@ async function* pathsIn(files: SessionFiles, start: string, searching: Searching
   }
 }
 
-async function* just(path: string): AsyncGenerator<string> {
+async function* yieldPath(path: string): AsyncGenerator<string> {
   yield path;
+}
+
+/** Sorts as a walk does: a name comes before all longer names that begin with it. */
+function walkOrderKey(path: string): string {
+  return path.replaceAll('/', '\0');
+}
+
+function sortInWalkOrder(paths: readonly string[]): string[] {
+  const keyed = paths.map((path) => ({ path, key: walkOrderKey(path) }));
+  return keyed.sort((one, other) => (one.key < other.key ? -1 : 1)).map(({ path }) => path);
 }

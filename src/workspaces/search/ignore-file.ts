@@ -1,82 +1,82 @@
-import { compileGlob, type Glob, type GlobRoom } from '../../lib/text/glob.ts';
-import type { Budget } from './bounds.ts';
+import { compileGlob, type Glob, type GlobLimits } from '../../lib/text/glob.ts';
+import type { SearchBudget } from './search-budget.ts';
 
-/** What one `.gitignore` says of paths below its folder; undefined where it says nothing. */
+/** The verdict of one `.gitignore` on paths below its folder; undefined where no line matches. */
 export interface IgnoreFile {
   (path: string, isFolder: boolean): 'ignored' | 'wanted' | undefined;
-  /** How many globs it is made of, and how long they are together, braces expanded. */
-  readonly size: GlobRoom;
-  /** Its lines, in their order, as a file in the workspace itself says the same; undefined where none can. */
-  seenFromTop(folder: string): readonly string[] | undefined;
+  /** The number of globs and their total length, braces expanded. */
+  readonly size: GlobLimits;
+  /** Returns its lines as they would be in the workspace root; undefined where that is impossible. */
+  toRootLines(folder: string): readonly string[] | undefined;
 }
 
-interface Line {
-  /** What stands between the signs at its ends. */
+interface IgnoreLine {
+  /** The pattern without its leading and trailing signs. */
   readonly body: string;
   readonly isFromTop: boolean;
   readonly glob: Glob;
   readonly onlyFolders: boolean;
-  readonly says: 'ignored' | 'wanted';
+  readonly verdict: 'ignored' | 'wanted';
 }
 
-/** A file like this can be written by an agent, and is asked about every path. */
-const mostLines = 1000;
-const mostCharacters = 65_536;
-/** What the ignore files that one path is held against may come to together, braces expanded. */
-export const ignoreRoom: GlobRoom = { globs: 2000, characters: mostCharacters };
-/** Lines without braces between two looks at the time. */
-const linesPerLook = 32;
+/** Agents can write these files, and every path is matched against them. */
+const maxLines = 1000;
+const maxCharacters = 65_536;
+/** The largest total size of the ignore files for one path, braces expanded. */
+export const maxRulesSize: GlobLimits = { globs: 2000, characters: maxCharacters };
+/** The number of lines between two checks of the budget. */
+const linesPerCheck = 32;
 
 /**
- * Lines as git reads them, and as ripgrep does where the two differ: then both searches agree. The last that fits
- * decides. Lines for which there is no room are passed over. Where the search is over meanwhile, the rest is not read.
+ * Parses lines as git does, and as ripgrep does where the two differ, so that both searches agree. The last matching
+ * line decides. Lines beyond the size limit are skipped. When the search ends meanwhile, the rest is not read.
  */
-export async function readIgnoreFile(
+export async function parseIgnoreFile(
   text: string,
-  room = ignoreRoom,
-  budget?: Pick<Budget, 'goesOn'>,
+  maxSize = maxRulesSize,
+  budget?: Pick<SearchBudget, 'canContinue'>,
 ): Promise<IgnoreFile> {
-  const written: Line[] = [];
-  let { globs, characters } = room;
-  const given = text
+  const parsed: IgnoreLine[] = [];
+  let { globs, characters } = maxSize;
+  const textLines = text
     .replace(/^\ufeff/, '')
-    .slice(0, mostCharacters)
-    .split('\n', mostLines);
-  for (const [index, each] of given.entries()) {
+    .slice(0, maxCharacters)
+    .split('\n', maxLines);
+  for (const [index, each] of textLines.entries()) {
     if (globs <= 0 || characters <= 0) break;
-    const isDue = each.includes('{') || index % linesPerLook === 0;
-    if (isDue && budget !== undefined && !(await budget.goesOn())) break;
-    const line = readLine(each, { globs, characters });
+    const isDue = each.includes('{') || index % linesPerCheck === 0;
+    if (isDue && budget !== undefined && !(await budget.canContinue())) break;
+    const line = parseLine(each, { globs, characters });
     if (line === undefined) continue;
     globs -= line.glob.names.length;
     characters -= line.glob.characters;
-    written.push(line);
+    parsed.push(line);
   }
-  const lines = written.toReversed();
-  const says = (path: string, isFolder: boolean) => {
-    const bytes = asBytes(path);
-    return lines.find((line) => (isFolder || !line.onlyFolders) && line.glob.matches(bytes))?.says;
+  const lines = parsed.toReversed();
+  const findVerdict = (path: string, isFolder: boolean) => {
+    const bytes = toByteString(path);
+    return lines.find((line) => (isFolder || !line.onlyFolders) && line.glob.matches(bytes))?.verdict;
   };
-  const seenFromTop = (folder: string) =>
-    /[\n\r]/.test(folder) ? undefined : written.map((line) => lineFromTop(folder, line));
-  const size = { globs: room.globs - globs, characters: room.characters - characters };
-  return Object.assign(says, { size, seenFromTop });
+  const toRootLines = (folder: string) =>
+    /[\n\r]/.test(folder) ? undefined : parsed.map((line) => toRootLine(folder, line));
+  const size = { globs: maxSize.globs - globs, characters: maxSize.characters - characters };
+  return Object.assign(findVerdict, { size, toRootLines });
 }
 
-function lineFromTop(folder: string, { body, isFromTop, onlyFolders, says }: Line): string {
-  const above = folder === '.' ? '' : `/${folder.replace(/[\\*?[\]{}]/g, '\\$&')}`;
-  const between = isFromTop || body.includes('/') ? '/' : '/**/';
-  return `${says === 'wanted' ? '!' : ''}${above}${between}${body}${onlyFolders ? '/' : ''}`;
+function toRootLine(folder: string, { body, isFromTop, onlyFolders, verdict }: IgnoreLine): string {
+  const prefix = folder === '.' ? '' : `/${folder.replace(/[\\*?[\]{}]/g, '\\$&')}`;
+  const separator = isFromTop || body.includes('/') ? '/' : '/**/';
+  return `${verdict === 'wanted' ? '!' : ''}${prefix}${separator}${body}${onlyFolders ? '/' : ''}`;
 }
 
-/** A character for each byte: `?` and `[…]` stand for one byte there, not for a character. */
-function asBytes(text: string): string {
+/** Converts to one character per byte, since `?` and `[…]` match one byte. */
+function toByteString(text: string): string {
   return /^[\x00-\x7f]*$/.test(text) ? text : Buffer.from(text).toString('latin1');
 }
 
-function readLine(written: string, most: GlobRoom): Line | undefined {
-  if (written.startsWith('#')) return undefined;
-  let line = /\\ $/.test(written) ? written : written.trimEnd();
+function parseLine(text: string, maxSize: GlobLimits): IgnoreLine | undefined {
+  if (text.startsWith('#')) return undefined;
+  let line = /\\ $/.test(text) ? text : text.trimEnd();
   const isEscaped = /^\\[!#]/.test(line);
   const says = !isEscaped && line.startsWith('!') ? 'wanted' : 'ignored';
   if (isEscaped || says === 'wanted') line = line.slice(1);
@@ -86,10 +86,10 @@ function readLine(written: string, most: GlobRoom): Line | undefined {
   if (onlyFolders) line = line.replace(/\\?\/$/, '');
   if (line === '') return undefined;
   try {
-    const glob = compileGlob(asBytes(line), { anywhere: !isFromTop, most });
-    return { body: line, glob, isFromTop, onlyFolders, says };
+    const glob = compileGlob(toByteString(line), { matchAnyFolder: !isFromTop, limits: maxSize });
+    return { body: line, glob, isFromTop, onlyFolders, verdict: says };
   } catch {
-    // A line that cannot be read is passed over, as it is by git.
+    // Invalid lines are skipped, as in git.
     return undefined;
   }
 }

@@ -1,27 +1,24 @@
 import { isAmbitError } from '../../errors.ts';
-import { createTurns } from '../../lib/async/turns.ts';
+import { createMutex } from '../../lib/async/mutex.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { largestSearched } from './file-text.ts';
+import { maxSearchedBytes } from './grep-file.ts';
 
-export interface ReadFile {
+export interface FileBytes {
   readonly path: string;
   readonly bytes: Uint8Array;
 }
 
-/** Reading waits more than it works; more at once would only hold more memory. */
-const atOnce = 8;
-/** Larger files are read one after the other, whoever searches: many searches at once would hold all memory. */
-const mostAhead = 1024 * 1024;
-const oneLargeAtATime = createTurns();
+/** Reading mostly waits; more at once would only use more memory. */
+const maxParallel = 8;
+/** Larger files are read one at a time over all searches, to bound memory. */
+const maxAheadBytes = 1024 * 1024;
+const acquireLarge = createMutex();
 
-/**
- * The contents of files, in their order, read through what keeps a session within its bounds. Those that are gone, closed
- * or too large are passed over.
- */
-export async function* readAhead(files: SessionFiles, paths: AsyncIterable<string>): AsyncGenerator<ReadFile> {
-  const ahead: { readonly path: string; readonly bytes: Promise<Uint8Array | 'large' | undefined> }[] = [];
-  async function* next(): AsyncGenerator<ReadFile> {
-    const first = ahead.shift();
+/** Reads files in order, through the files of the session. Missing, protected and too large files are skipped. */
+export async function* readAhead(files: SessionFiles, paths: AsyncIterable<string>): AsyncGenerator<FileBytes> {
+  const pending: { readonly path: string; readonly bytes: Promise<Uint8Array | 'large' | undefined> }[] = [];
+  async function* readNext(): AsyncGenerator<FileBytes> {
+    const first = pending.shift();
     const bytes = await first?.bytes;
     if (first === undefined || bytes === undefined) return;
     const { path } = first;
@@ -29,37 +26,41 @@ export async function* readAhead(files: SessionFiles, paths: AsyncIterable<strin
       yield { path, bytes };
       return;
     }
-    const over = await oneLargeAtATime();
+    const release = await acquireLarge();
     try {
-      const whole = await read(files, path, largestSearched);
+      const whole = await readFile(files, path, maxSearchedBytes);
       if (whole instanceof Uint8Array) yield { path, bytes: whole };
     } finally {
-      over();
+      release();
     }
   }
   try {
     for await (const path of paths) {
-      const bytes = read(files, path, mostAhead);
-      // It is looked at when its turn comes.
+      const bytes = readFile(files, path, maxAheadBytes);
+      // An error is thrown later, when the file is next.
       bytes.catch(() => {});
-      ahead.push({ path, bytes });
-      if (ahead.length >= atOnce) yield* next();
+      pending.push({ path, bytes });
+      if (pending.length >= maxParallel) yield* readNext();
     }
-    while (ahead.length > 0) yield* next();
+    while (pending.length > 0) yield* readNext();
   } finally {
-    await Promise.allSettled(ahead.map(({ bytes }) => bytes));
+    await Promise.allSettled(pending.map(({ bytes }) => bytes));
   }
 }
 
-async function read(files: SessionFiles, path: string, most: number): Promise<Uint8Array | 'large' | undefined> {
+async function readFile(
+  files: SessionFiles,
+  path: string,
+  maxBytes: number,
+): Promise<Uint8Array | 'large' | undefined> {
   try {
     const file = await files.open(path);
     try {
-      // Under another name by a link that came since it was found: then this is not the file that was meant.
-      if (file.facts.path !== path || file.facts.bytes > largestSearched) return undefined;
-      if (file.facts.bytes > most) return 'large';
-      const bytes = await file.read(0, most + 1);
-      return bytes.length > most ? undefined : bytes;
+      // The path has become a link to another file.
+      if (file.facts.path !== path || file.facts.bytes > maxSearchedBytes) return undefined;
+      if (file.facts.bytes > maxBytes) return 'large';
+      const bytes = await file.read(0, maxBytes + 1);
+      return bytes.length > maxBytes ? undefined : bytes;
     } finally {
       await file.close();
     }

@@ -2,44 +2,51 @@ import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { makePrivateFolder } from '../../sandbox/common/private-folder.ts';
-import type { Limits } from '../../sandbox/limits/limits.ts';
+import type { Glob } from '../../lib/text/glob.ts';
+import { findTool } from '../../sandbox/common/find-program.ts';
+import type { ResourceLimits } from '../../sandbox/limits/limits.ts';
+import { ensurePrivateFolder } from '../../sandbox/processes/supervise.ts';
 import type { RunningProcess, SandboxRunner } from '../../sandbox/runner.ts';
+import type { CandidateQuery } from '../backends/backend.ts';
 import { readBounded } from '../read-bounded.ts';
-import type { CandidateQuery } from './candidates.ts';
-import { findRipgrep } from './find-ripgrep.ts';
-import { ignoreFilesArguments, searchArguments } from './ripgrep-arguments.ts';
-import { createTurns } from './turns.ts';
+import { createConcurrencyLimit } from './concurrency-limit.ts';
+import { maxSearchedBytes } from './grep-file.ts';
+import { excludeFile, ignoreFileName, repositoryName } from './ignore-rules.ts';
+
+/** More names would not save work. */
+const maxTypeNames = 32;
+
+/** Prints names followed by NUL. Opens no ignore file of the tree, and follows no link. */
+const commonArguments = ['--no-config', '--null', '--color=never', '--no-follow', '--hidden', '--no-ignore'];
 
 /**
- * ripgrep, in a sandbox that holds the workspace read-only and nothing else of the machine's files. It walks by paths,
- * so that whoever swaps a folder for a link meanwhile can lead it anywhere in there: it is only asked which files to
- * look at, and never what is in them.
+ * Runs ripgrep in a sandbox that has the workspace read-only and no other files. It walks by paths, so a folder swapped
+ * for a link can lead it anywhere in there. So it only finds candidate files, and content never comes from it.
  */
 export interface Ripgrep {
-  /** `folder` is the descriptor of the workspace; it may be closed once this has been called. */
+  /** `folder` is the descriptor of the workspace; the caller may close it as soon as the call is made. */
   candidates(folder: number, query: CandidateQuery): Promise<readonly string[] | undefined>;
 }
 
 export interface RipgrepOptions {
-  /** As this machine has them; only bwrap is used. */
+  /** The sandboxes of this machine; only bwrap is used. */
   readonly sandboxes: readonly SandboxRunner[];
-  /** The instance's folder, where the warden finds the folders of processes. */
+  /** The folder of the instance, where the reaper finds the folders of processes. */
   readonly tmpRoot: string;
   readonly find?: () => Promise<string | undefined>;
   readonly limitMs?: number;
 }
 
-const inside = '/workspace';
-const home = '/search';
+const mountPath = '/workspace';
+const homePath = '/search';
 const rulesFile = 'rules';
-/** Searches in one folder at a time; they share the limits below. */
-const mostAtOnce = 8;
-const mostBytes = 64 << 20;
-const mostComplaints = 1 << 20;
-/** A machine without a sandbox is not asked for one with every search. */
-const askAgainMs = 60_000;
-const limits: Limits = {
+/** The number of searches in one folder at a time; they share the limits below. */
+const maxParallel = 8;
+const maxOutputBytes = 64 << 20;
+const maxErrorBytes = 1 << 20;
+/** A missing sandbox is not probed again with every search. */
+const retryAfterMs = 60_000;
+const limits: ResourceLimits = {
   memoryMb: 1024,
   pids: 64,
   cpus: availableParallelism(),
@@ -47,18 +54,18 @@ const limits: Limits = {
   openFiles: 1024,
   wallSeconds: 60,
 };
-/** Stands for the folder itself without opening it. */
+/** Opens a handle to the folder without opening it for reading. */
 const O_PATH = 0o10000000;
-/** Folders in the instance's own, which several may share. */
-let made = 0;
+/** Numbers the temporary folders in the folder of the instance. */
+let folderCount = 0;
 
 export function createRipgrep(options: RipgrepOptions): Ripgrep {
   const { tmpRoot, limitMs = 6000 } = options;
   const sandbox = options.sandboxes.find(({ name }) => name === 'bwrap');
   const find = options.find ?? (() => findRipgrep(process.env['PATH']));
   let program: Promise<string | undefined> | undefined;
-  let askAfter = 0;
-  const inTurn = createTurns(mostAtOnce);
+  let retryAt = 0;
+  const limitPerFolder = createConcurrencyLimit(maxParallel);
 
   async function start(
     descriptor: number,
@@ -68,15 +75,15 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
   ): Promise<RunningProcess | undefined> {
     program ??= find();
     const command = await program;
-    if (sandbox === undefined || command === undefined || performance.now() < askAfter) return undefined;
+    if (sandbox === undefined || command === undefined || performance.now() < retryAt) return undefined;
     try {
       await sandbox.probe();
     } catch {
-      askAfter = performance.now() + askAgainMs;
+      retryAt = performance.now() + retryAfterMs;
       return undefined;
     }
-    const tmpDir = join(tmpRoot, `search-${process.pid}-${++made}`);
-    await makePrivateFolder(tmpDir);
+    const tmpDir = join(tmpRoot, `search-${process.pid}-${++folderCount}`);
+    await ensurePrivateFolder(tmpDir);
     if (rules !== '') await writeFile(join(tmpDir, rulesFile), rules, { flag: 'wx', mode: 0o600 });
     return sandbox.start({
       command,
@@ -86,10 +93,10 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
       tmpDir,
       owner: `search ${real}`,
       confinement: {
-        home: { real: tmpDir, inside: home },
-        // Rules are about what lies below the folder it starts in.
-        workFolder: inside,
-        readable: [{ real, inside, descriptor }],
+        home: { source: tmpDir, target: homePath },
+        // Ignore rules apply below the working folder.
+        workFolder: mountPath,
+        readable: [{ source: real, target: mountPath, descriptor }],
         writable: [],
         hidden: [],
         limits,
@@ -101,20 +108,20 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
     async candidates(folder, query) {
       const descriptor = openSync(`/proc/self/fd/${folder}`, O_PATH | constants.O_DIRECTORY);
       const { path, glob, rust, signal } = query;
-      // The slash at its end: a pipe that has taken the place of the folder is not opened.
-      const searched = path === '.' ? `${inside}/` : `${inside}/${path}/`;
+      // The slash keeps ripgrep from opening a pipe in place of the folder.
+      const searched = path === '.' ? `${mountPath}/` : `${mountPath}/${path}/`;
       try {
         const real = readlinkSync(`/proc/self/fd/${descriptor}`);
-        return await inTurn(real, async () => {
+        return await limitPerFolder(real, async () => {
           signal?.throwIfAborted();
           const until = performance.now() + limitMs;
-          const listing = await start(descriptor, real, ignoreFilesArguments(searched));
-          const ignoreFiles = listing && (await namesFrom(listing, '', until, signal));
+          const listing = await start(descriptor, real, listArguments(searched));
+          const ignoreFiles = listing && (await readOutputNames(listing, '', until, signal));
           if (ignoreFiles === undefined) return undefined;
-          const rules = ((await query.rulesOf(ignoreFiles)) ?? []).map((line) => `${line}\n`).join('');
-          const args = searchArguments(searched, glob, rules === '' ? undefined : `${home}/${rulesFile}`);
+          const rules = ((await query.readRules(ignoreFiles)) ?? []).map((line) => `${line}\n`).join('');
+          const args = searchArguments(searched, glob, rules === '' ? undefined : `${homePath}/${rulesFile}`);
           const searching = await start(descriptor, real, args, rules);
-          return searching && (await namesFrom(searching, `${rust}\n`, until, signal));
+          return searching && (await readOutputNames(searching, `${rust}\n`, until, signal));
         });
       } finally {
         closeSync(descriptor);
@@ -123,8 +130,8 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
   };
 }
 
-/** Undefined where it did not come to an end by itself: then the files are read one by one. */
-async function namesFrom(
+/** Returns undefined when ripgrep did not finish: then the files are read one by one. */
+async function readOutputNames(
   running: RunningProcess,
   input: string,
   until: number,
@@ -138,31 +145,76 @@ async function namesFrom(
   signal?.addEventListener('abort', stop);
   if (signal?.aborted) stop();
   try {
-    const complaints = readBounded(running.stderr, mostComplaints, stop);
+    const errors = readBounded(running.stderr, maxErrorBytes, stop);
     running.stdin.on('error', () => {});
     running.stdin.end(input);
-    const said = await readBounded(running.stdout, mostBytes, stop);
+    const output = await readBounded(running.stdout, maxOutputBytes, stop);
     const { code } = await running.exited;
     signal?.throwIfAborted();
-    const isThrough = code === 0 || code === 1 || (code === 2 && isOnlyGone(await complaints));
-    return isThrough && said !== undefined ? namesIn(said) : undefined;
+    const isComplete = code === 0 || code === 1 || (code === 2 && hasOnlyMissingFiles(await errors));
+    return isComplete && output !== undefined ? parseNames(output) : undefined;
   } finally {
     clearTimeout(limit);
     signal?.removeEventListener('abort', stop);
   }
 }
 
-/** Whether all it complains of is what was gone, or no folder any more, when it came there. */
-function isOnlyGone(complaints: Buffer | undefined): boolean {
-  const lines = complaints?.toString().split('\n') ?? [];
+/** Tells whether all errors are about entries that were removed or replaced meanwhile. */
+function hasOnlyMissingFiles(errors: Buffer | undefined): boolean {
+  const lines = errors?.toString().split('\n') ?? [];
   const all = lines.filter((line) => line !== '');
   return all.length > 0 && all.every((line) => /\(os error (?:2|20|40)\)$/.test(line));
 }
 
-/** Names that are not UTF-8 come out as names that nobody has, and are not found again. */
-function namesIn(said: Buffer): string[] {
-  return said
+/** Parses the names. Those that are not UTF-8 match no file and are skipped later. */
+function parseNames(output: Buffer): string[] {
+  return output
     .toString()
     .split('\0')
-    .flatMap((name) => (name.startsWith(`${inside}/`) ? [name.slice(inside.length + 1)] : []));
+    .flatMap((name) => (name.startsWith(`${mountPath}/`) ? [name.slice(mountPath.length + 1)] : []));
+}
+
+/**
+ * Finds the program of the npm package, which is the tested version, else the one on PATH. The package is optional: not
+ * every platform has one.
+ */
+export async function findRipgrep(searchPath: string | undefined): Promise<string | undefined> {
+  try {
+    const { rgPath } = await import('@vscode/ripgrep');
+    return rgPath;
+  } catch {
+    return findTool('rg', searchPath);
+  }
+}
+
+/** Arguments that list ignore files. None is opened. */
+function listArguments(folder: string): string[] {
+  // The last matching glob decides: in a repository only the one file is listed.
+  const wanted = [ignoreFileName, `!**/${repositoryName}/*`, `**/${repositoryName}/info`, `**/${excludeFile}`];
+  return [...commonArguments, '--files', ...wanted.map((glob) => `--glob=${glob}`), '--', folder];
+}
+
+/**
+ * Arguments that list files with a match. The expression comes over stdin, since every user of the machine can read
+ * arguments. ripgrep reads only the files and the rules written for it: no configuration, no program.
+ */
+function searchArguments(folder: string, glob: Glob | undefined, rules: string | undefined): string[] {
+  return [
+    ...[...commonArguments, '--files-with-matches', '--no-mmap', `--glob=!${repositoryName}`],
+    ...['--engine=default', '--no-pre', '--no-search-zip', '--no-multiline', '--no-crlf', '--case-sensitive'],
+    ...(rules === undefined ? [] : [`--ignore-file=${rules}`]),
+    ...[`--max-filesize=${maxSearchedBytes}`, ...typeArguments(glob), '--file=-', '--', folder],
+  ];
+}
+
+/**
+ * Selects files by name with a type, since `--glob` would also search ignored files. The glob itself is matched later:
+ * this only saves reading.
+ */
+function typeArguments(glob: Glob | undefined): string[] {
+  // In ripgrep one character is one byte.
+  const names = (glob?.names ?? []).map((name) => name.replace(/\?|\[[!^]?.[^\]]*\]/g, '*'));
+  // A type definition contains a colon.
+  if (names.length === 0 || names.length > maxTypeNames || names.some((name) => /^\*+$|[:\\[\]]/.test(name))) return [];
+  return [...names.map((name) => `--type-add=wanted:${name}`), '--type=wanted'];
 }

@@ -1,104 +1,141 @@
 import { isAmbitError } from '../../errors.ts';
+import type { Glob } from '../../lib/text/glob.ts';
 import type { ListedEntry } from '../backends/backend.ts';
-import type { Kind } from '../saferoot/facts.ts';
+import type { FileKind } from '../saferoot/file-info.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { type Budget, deepest } from './bounds.ts';
-import { enterLevel, type IgnoreLevel, isIgnored, join, levelOf, presentIn, repositoryName } from './ignore-levels.ts';
+import {
+  enterLevel,
+  findRuleNames,
+  type IgnoreLevel,
+  isIgnored,
+  joinPath,
+  readLevelsAbove,
+  relativeTo,
+  repositoryName,
+} from './ignore-rules.ts';
+import {
+  createSearchBudget,
+  maxPathDepth,
+  type SearchBudget,
+  type SearchLimits,
+  type StopReason,
+} from './search-budget.ts';
+
+interface FindResult {
+  /** Sorted by time, the latest first. */
+  readonly files: readonly WalkedEntry[];
+  readonly total: number;
+  readonly stopped: StopReason | 'limit' | undefined;
+}
+
+interface FindQuery {
+  /** Matched against paths relative to `path`. */
+  readonly glob: Glob;
+  readonly path: string;
+  readonly limit: number;
+}
 
 export interface WalkedEntry {
   readonly path: string;
-  readonly kind: Kind;
+  readonly kind: FileKind;
   readonly bytes: number | undefined;
   readonly modifiedMs: number | undefined;
   readonly ignored: boolean;
-  /** No session may read it. */
+  /** Sessions may not read it. */
   readonly closed: boolean;
-  /** No path can say its name. */
+  /** No path can contain its name. */
   readonly unrepresentable: boolean;
 }
 
-export interface WalkOptions {
-  readonly budget: Budget;
-  /** How many levels of folders; all unless given. */
+export interface FileWalkOptions {
+  readonly budget: SearchBudget;
+  /** The number of folder levels; all by default. */
   readonly depth?: number;
-  /** Tell of what is ignored as well, and go into it; the repository itself is told of, and left alone. */
+  /** Includes ignored entries. The repository itself is listed but not entered. */
   readonly includeIgnored?: boolean;
-  /** Sizes and times too. */
   readonly facts?: boolean;
-  /** Go on behind this path, relative to the start, whether it is still there or not. */
+  /** Continues after this path, relative to the start, whether it still exists or not. */
   readonly after?: string;
-  /** Whether anything in a folder is of interest. */
+  /** Decides whether a folder is entered. */
   readonly enter?: (folder: string) => boolean;
 }
 
-/** Entries of one folder, at most: they are sorted, and so held together. */
-const mostInFolder = 100_000;
+/** The largest number of entries in one folder, which are sorted in memory. */
+const maxInFolder = 100_000;
 
 /**
- * Everything below a folder, folders before what is in them, names in order. Links are told of and not followed: what
- * has become a link since it was listed is passed over. Throws when the start is no folder that can be listed. They come
- * several at a time: to wait for each by itself takes longer than to look at it.
+ * Walks everything below a folder, folders before their entries, sorted by name. Links are not followed, and an entry
+ * that has become a link is skipped. Throws when the start cannot be listed. Entries come in batches, since waiting for
+ * each takes longer than handling it.
  */
 export async function* walkFiles(
   files: SessionFiles,
   start: string,
-  options: WalkOptions,
+  options: FileWalkOptions,
 ): AsyncGenerator<readonly WalkedEntry[]> {
   const after = options.after?.split('/') ?? [];
-  const listed = await list(files, start, options);
-  const above = await levelOf(files, listed.path, options.budget);
-  yield* inFolder(files, { folder: listed.path, listed, above, ignored: false, depth: 1, after }, options);
+  const listed = await listFolder(files, start, options);
+  const above = await readLevelsAbove(files, listed.path, options.budget);
+  yield* walkFolder(files, { folder: listed.path, listed, above, ignored: false, depth: 1, after }, options);
 }
 
-interface Here {
+interface WalkState {
   readonly folder: string;
   readonly listed: Awaited<ReturnType<SessionFiles['list']>>;
   readonly above: IgnoreLevel | undefined;
-  /** All that is in an ignored folder is. */
+  /** All entries of an ignored folder are ignored. */
   readonly ignored: boolean;
   readonly depth: number;
   readonly after: readonly string[];
 }
 
-async function* inFolder(files: SessionFiles, here: Here, options: WalkOptions): AsyncGenerator<WalkedEntry[]> {
+async function* walkFolder(
+  files: SessionFiles,
+  state: WalkState,
+  options: FileWalkOptions,
+): AsyncGenerator<WalkedEntry[]> {
   const { budget, includeIgnored = false } = options;
-  const { folder, listed, depth } = here;
-  if (listed.more) budget.leaveOut('entries');
-  const level = await enterLevel(files, folder, here.above, { budget, present: presentIn(listed.entries) });
-  // Rules that were not read to their end decide nothing.
-  if (!(await budget.goesOn())) return;
-  const [resume, ...rest] = here.after;
-  let passed: WalkedEntry[] = [];
-  for (const entry of [...listed.entries].sort(byName)) {
+  const { folder, listed, depth } = state;
+  if (listed.more) budget.markIncomplete('entries');
+  const level = await enterLevel(files, folder, state.above, { budget, ruleNames: findRuleNames(listed.entries) });
+  // Rules that were not read completely must not decide.
+  if (!(await budget.canContinue())) return;
+  const [resume, ...rest] = state.after;
+  let batch: WalkedEntry[] = [];
+  for (const entry of [...listed.entries].sort(compareNames)) {
     if (resume !== undefined && entry.name < resume) continue;
-    if (budget.count() && !(await budget.goesOn())) break;
-    const path = join(folder, entry.name);
+    if (budget.count() && !(await budget.canContinue())) break;
+    const path = joinPath(folder, entry.name);
     const isFolder = entry.kind === 'folder';
     const isRepository = entry.name === repositoryName;
-    const ignored = here.ignored || isRepository || isIgnored(level, path, isFolder);
+    const ignored = state.ignored || isRepository || isIgnored(level, path, isFolder);
     if (ignored && !includeIgnored) continue;
     const isPassed = entry.name === resume;
-    if (!isPassed) passed.push(walked(path, entry, ignored));
+    if (!isPassed) batch.push(toWalkedEntry(path, entry, ignored));
     if (!isFolder || isRepository || entry.hidden || entry.unrepresentable) continue;
     if (depth >= (options.depth ?? Number.POSITIVE_INFINITY) || options.enter?.(path) === false) continue;
-    if (path.split('/').length >= deepest) {
-      budget.leaveOut('depth');
+    if (path.split('/').length >= maxPathDepth) {
+      budget.markIncomplete('depth');
       continue;
     }
-    const inside = await listAgain(files, path, options);
+    const inside = await listIfUnchanged(files, path, options);
     if (inside === undefined) continue;
     const next = { folder: path, listed: inside, above: level, ignored, depth: depth + 1, after: isPassed ? rest : [] };
-    yield passed;
-    passed = [];
-    yield* inFolder(files, next, options);
+    yield batch;
+    batch = [];
+    yield* walkFolder(files, next, options);
   }
-  yield passed;
+  yield batch;
 }
 
-/** Undefined where it is gone, closed, or not the folder any more that it was. */
-async function listAgain(files: SessionFiles, path: string, options: WalkOptions): Promise<Here['listed'] | undefined> {
+/** Returns undefined when the folder is gone, protected or replaced. */
+async function listIfUnchanged(
+  files: SessionFiles,
+  path: string,
+  options: FileWalkOptions,
+): Promise<WalkState['listed'] | undefined> {
   try {
-    const listed = await list(files, path, options);
+    const listed = await listFolder(files, path, options);
     return listed.path === path ? listed : undefined;
   } catch (error) {
     if (isAmbitError(error)) return undefined;
@@ -106,15 +143,43 @@ async function listAgain(files: SessionFiles, path: string, options: WalkOptions
   }
 }
 
-function list(files: SessionFiles, path: string, { facts = false }: WalkOptions): Promise<Here['listed']> {
-  return files.list(path, { facts, limit: mostInFolder });
+function listFolder(
+  files: SessionFiles,
+  path: string,
+  { facts = false }: FileWalkOptions,
+): Promise<WalkState['listed']> {
+  return files.list(path, { facts, limit: maxInFolder });
 }
 
-function walked(path: string, entry: ListedEntry, ignored: boolean): WalkedEntry {
+function toWalkedEntry(path: string, entry: ListedEntry, ignored: boolean): WalkedEntry {
   const { kind, bytes, modifiedMs, hidden: closed = false, unrepresentable = false } = entry;
   return { path, kind, bytes, modifiedMs, ignored, closed, unrepresentable };
 }
 
-function byName({ name: one }: ListedEntry, { name: other }: ListedEntry): number {
+function compareNames({ name: one }: ListedEntry, { name: other }: ListedEntry): number {
   return one < other ? -1 : one > other ? 1 : 0;
+}
+
+export async function findFiles(
+  files: SessionFiles,
+  { glob, path, limit }: FindQuery,
+  bounds?: SearchLimits,
+): Promise<FindResult> {
+  const budget = createSearchBudget(bounds);
+  const { path: start } = await files.stat(path);
+  const enter = (folder: string) => glob.mayContain(relativeTo(start, folder));
+  const found: WalkedEntry[] = [];
+  for await (const entries of walkFiles(files, start, { budget, facts: true, enter })) {
+    for (const entry of entries) {
+      if ((entry.kind === 'file' || entry.kind === 'link') && glob.matches(relativeTo(start, entry.path)))
+        found.push(entry);
+    }
+  }
+  // Files of the same time stay in the order of the walk.
+  found.sort((one, other) => (other.modifiedMs ?? 0) - (one.modifiedMs ?? 0));
+  return {
+    files: found.slice(0, limit),
+    total: found.length,
+    stopped: budget.stopped ?? (found.length > limit ? 'limit' : undefined),
+  };
 }

@@ -1,62 +1,65 @@
-import { quotedName, unifiedDiff } from '../../lib/text/unified-diff.ts';
+import { formatUnifiedDiff, quoteFileName } from '../../lib/text/unified-diff.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
-import { asText } from './as-text.ts';
-import { mostTextBytes, type ReadBefore } from './base-content.ts';
-import type { Change } from './changes.ts';
-import type { Content } from './snapshot.ts';
-import { unlessGone } from './walk-tree.ts';
+import type { FolderChange } from './changes.ts';
+import { decodeText, maxTextBytes, type ReadOriginal } from './original-content.ts';
+import type { PathContent } from './snapshot.ts';
+import { ignoreGone } from './walk-tree.ts';
 
 export interface FileDiff {
   readonly path: string;
   readonly status: 'added' | 'modified' | 'deleted';
-  /** As git writes them: 100644, 100755, or 120000 for a link. */
+  /** A mode as git writes it: 100644, 100755, or 120000 for a link. */
   readonly oldMode: string | null;
   readonly newMode: string | null;
-  /** Its content is no text, or too large to be shown. */
+  /** The content is no text, or too large. */
   readonly binary: boolean;
-  /** Lines; null where they cannot be counted. */
+  /** The number of lines; null where they cannot be counted. */
   readonly added: number | null;
   readonly removed: number | null;
 }
 
-export interface ShownDiff {
+export interface RenderedDiff {
   readonly files: readonly FileDiff[];
   /** A unified diff that git can apply. */
   readonly patch: string;
-  /** The patch would have been longer than is shown. */
+  /** The patch was cut because it is too long. */
   readonly shortened: boolean;
 }
 
-const patchBytes = 32 * 1024 * 1024;
+const maxPatchBytes = 32 * 1024 * 1024;
 
-export async function diffOf(root: SafeRoot, changes: readonly Change[], read: ReadBefore): Promise<ShownDiff> {
+export async function diffChanges(
+  root: SafeRoot,
+  changes: readonly FolderChange[],
+  read: ReadOriginal,
+): Promise<RenderedDiff> {
   const files: FileDiff[] = [];
   const parts: string[] = [];
   let [bytes, shortened] = [0, false];
   for (const change of changes) {
-    const { file, text } = await diffOfOne(root, change, read);
+    const { file, text } = await diffChange(root, change, read);
     files.push(file);
     bytes += text.length;
-    if (bytes > patchBytes) shortened = true;
+    if (bytes > maxPatchBytes) shortened = true;
     else parts.push(text);
   }
   return { files, patch: parts.join(''), shortened };
 }
 
-async function diffOfOne(
+async function diffChange(
   root: SafeRoot,
-  change: Change,
-  read: ReadBefore,
+  change: FolderChange,
+  read: ReadOriginal,
 ): Promise<{ readonly file: FileDiff; readonly text: string }> {
   const { path, before, after } = change;
   const status = before === undefined ? 'added' : after === undefined ? 'deleted' : 'modified';
   const [oldMode, newMode] = [modeOf(before), modeOf(after)];
-  const [old, fresh] = [await textBefore(change, read), await textAfter(root, change)];
+  const [old, fresh] = [await readTextBefore(change, read), await readTextAfter(root, change)];
   const same = before?.kind === 'file' && after?.kind === 'file' && before.sha256 === after.sha256;
   const binary = !same && (old === undefined || fresh === undefined);
-  const diff = same || binary ? undefined : unifiedDiff(old as string, fresh as string);
+  const diff = same || binary ? undefined : formatUnifiedDiff(old as string, fresh as string);
   const [added, removed] = same ? [0, 0] : [diff?.added ?? null, diff?.removed ?? null];
-  const [from, to] = [quotedName(`a/${path}`), quotedName(`b/${path}`)];
+  const [from, to] = [quoteFileName(`a/${path}`), quoteFileName(`b/${path}`)];
   const names = [before === undefined ? '/dev/null' : from, after === undefined ? '/dev/null' : to];
   const text = [
     `diff --git ${from} ${to}\n`,
@@ -71,20 +74,20 @@ async function diffOfOne(
   return { file: { path, status, oldMode, newMode, binary, added, removed }, text: text.join('') };
 }
 
-async function textBefore(change: Change, read: ReadBefore): Promise<string | undefined> {
+async function readTextBefore(change: FolderChange, read: ReadOriginal): Promise<string | undefined> {
   const { before } = change;
   if (before === undefined) return '';
-  return before.kind === 'link' ? before.target : asText(await read(change));
+  return before.kind === 'link' ? before.target : decodeText(await read(change));
 }
 
-async function textAfter(root: SafeRoot, { path, after }: Change): Promise<string | undefined> {
+async function readTextAfter(root: SafeRoot, { path, after }: FolderChange): Promise<string | undefined> {
   if (after === undefined) return '';
   if (after.kind === 'link') return after.target;
-  if (after.bytes > mostTextBytes) return undefined;
-  return asText(await unlessGone(root.read(path, { length: mostTextBytes })));
+  if (after.bytes > maxTextBytes) return undefined;
+  return decodeText(await ignoreGone(root.read(path, { length: maxTextBytes })));
 }
 
-function modeOf(content: Content | undefined): string | null {
+function modeOf(content: PathContent | undefined): string | null {
   if (content === undefined) return null;
   if (content.kind === 'link') return '120000';
   return content.executable ? '100755' : '100644';

@@ -4,49 +4,48 @@ import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 
 export type FolderKind = 'worktree' | 'copy';
 
-/** Where a worktree came from. Kept here, since whatever lies in the folder itself is the session's to change. */
+/** The origin of a worktree. It is kept in the record, since the session can change everything in its folder. */
 export interface WorktreeOrigin {
   readonly commonDir: string;
   readonly commit: string;
   readonly branch: string;
-  /** The worktree's own place in the repository; null until git has made it. */
+  /** The worktree's administrative folder in the repository; null until git has made it. */
   readonly adminDir: string | null;
 }
 
-/** What is known of a session's folder. It lies beside the folder, where no session can reach it. */
+/** The record of a session's folder. It is stored beside the folder, where no session can reach it. */
 export interface FolderRecord {
-  /** One that was never finished is made anew. */
+  /** A folder that was never finished is made again. */
   readonly state: 'making' | 'ready';
   readonly kind: FolderKind;
   readonly sessionId: string;
   readonly sessionName: string | null;
   readonly workspaceId: string;
   readonly workspacePath: string;
-  /** All files of the folder, and the part of them that is the session's workspace. */
+  /** The folder with all files; `path` is the part of it that is the session's workspace. */
   readonly tree: string;
   readonly path: string;
   readonly madeAt: string;
   readonly origin: WorktreeOrigin | null;
-  /** The workspace had changes when the folder was made which are in no commit, and so not in the folder. */
+  /** The workspace had uncommitted changes when the folder was made, which are not in the folder. */
   readonly uncommitted: boolean;
-  /** Its session is gone, and it holds what was not merged. */
+  /** The session is gone, and the folder has unmerged changes. */
   readonly kept: boolean;
 }
 
-/** The files that make up one folder of a session, by where they lie. */
-export interface FolderPlace {
+/** The paths of the files that make up one folder of a session. */
+export interface FolderPaths {
   readonly home: string;
-  /** What its lock is named after. */
   readonly lock: string;
   readonly record: string;
   readonly base: string;
   readonly kept: string;
   readonly shadow: string;
-  /** Where git puts the files, and the copy too. Its last name is what git calls the worktree. */
+  /** The folder with the files of the worktree or copy. Git names the worktree after its last part. */
   readonly tree: string;
 }
 
-export function folderPlace(folders: string, sessionId: string, workspaceId: string): FolderPlace {
+export function folderPathsFor(folders: string, sessionId: string, workspaceId: string): FolderPaths {
   const home = join(folders, sessionId, workspaceId);
   return {
     home,
@@ -59,29 +58,29 @@ export function folderPlace(folders: string, sessionId: string, workspaceId: str
   };
 }
 
-export function readRecord(place: FolderPlace): FolderRecord | undefined {
+export function readFolderRecord(paths: FolderPaths): FolderRecord | undefined {
   try {
-    return JSON.parse(readFileSync(place.record, 'utf8')) as FolderRecord;
+    return JSON.parse(readFileSync(paths.record, 'utf8')) as FolderRecord;
   } catch {
     return undefined;
   }
 }
 
-export function writeRecord(place: FolderPlace, record: FolderRecord): void {
-  writeAtomically(place.record, JSON.stringify(record));
+export function writeFolderRecord(paths: FolderPaths, record: FolderRecord): void {
+  writeAtomically(paths.record, JSON.stringify(record));
 }
 
-/** Those that there are, finished or not. */
-export function foldersOf(folders: string, sessionId: string): string[] {
-  return namesIn(join(folders, sessionId));
+/** The workspaces in which a session has a folder, finished or not. */
+export function listWorkspaces(folders: string, sessionId: string): string[] {
+  return listFolders(join(folders, sessionId));
 }
 
-/** The sessions that have one. */
-export function sessionsIn(folders: string): string[] {
-  return namesIn(folders).filter((name) => !name.startsWith('.'));
+/** The sessions that have a folder. */
+export function listSessions(folders: string): string[] {
+  return listFolders(folders).filter((name) => !name.startsWith('.'));
 }
 
-function namesIn(folder: string): string[] {
+function listFolders(folder: string): string[] {
   try {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
   } catch {

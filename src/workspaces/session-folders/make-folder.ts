@@ -1,20 +1,26 @@
-import { lstatSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, symlinkSync, utimesSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
 import { SafeRootError } from '../saferoot/saferoot-error.ts';
-import { copyTree } from './copy-tree.ts';
-import { type FolderKind, type FolderPlace, type FolderRecord, writeRecord } from './folder-record.ts';
-import type { RunGit } from './git/git.ts';
-import { GitError } from './git/git-error.ts';
+import { createContentCache } from './content-cache.ts';
+import { type FolderKind, type FolderPaths, type FolderRecord, writeFolderRecord } from './folder-record.ts';
+import { GitError, type RunGit } from './git/git.ts';
 import { findRepository, type Repository } from './git/repository.ts';
-import { hasUncommitted, throughShadow } from './git/shadow.ts';
-import { branchesFor, commitOf, makeWorktree } from './git/worktree.ts';
-import { keptContent } from './kept-content.ts';
-import { type Content, contentAt, writeBase } from './snapshot.ts';
-import { walkTree } from './walk-tree.ts';
+import { hasUncommitted, shadowPaths } from './git/shadow-repository.ts';
+import { branchNames, createWorktree, readCommit } from './git/worktree.ts';
+import { type PathContent, readContent, writeBase } from './snapshot.ts';
+import { ignoreGone, walkTree } from './walk-tree.ts';
+
+const maxCopiedBytes = 32 * 1024 ** 3;
+
+interface CopiedTree {
+  readonly entries: number;
+  /** Devices, pipes, and names that are not UTF-8. */
+  readonly leftOut: number;
+}
 
 export interface FolderSubject {
   readonly sessionId: string;
@@ -24,72 +30,74 @@ export interface FolderSubject {
   readonly kind: FolderKind;
 }
 
-/** The system's clock for files does not tick more slowly than this. */
-const tickMs = 20;
+/** The resolution of file times is at least this good. */
+const fileClockTickMs = 20;
 
-/** Where a folder is made, and what makes it. */
-export interface Workshop {
+/** The tools and paths to make a folder with. */
+export interface FolderParts {
   readonly git: RunGit;
-  /** Content that folders share. */
+  /** The content cache that folders share. */
   readonly common: string;
-  readonly place: FolderPlace;
+  readonly paths: FolderPaths;
 }
 
-/** Makes the folder of a session. It counts as made once its record says so; until then it is nobody's. */
-export async function makeFolder(workshop: Workshop, subject: FolderSubject): Promise<FolderRecord> {
-  const { place, common } = workshop;
+/** Makes the folder of a session. It counts as made once its record says so. */
+export async function makeFolder(workshop: FolderParts, subject: FolderSubject): Promise<FolderRecord> {
+  const { paths, common } = workshop;
   try {
-    await mkdir(place.home, { recursive: true, mode: 0o700 });
-    const draft = subject.kind === 'worktree' ? await worktree(workshop, subject) : await copy(place, subject);
-    await noteStart(place, common, draft);
-    // A file that the session changes from now on bears a time later than any of those noted.
-    await delay(tickMs);
+    await mkdir(paths.home, { recursive: true, mode: 0o700 });
+    const draft =
+      subject.kind === 'worktree' ? await createWorktreeFolder(workshop, subject) : await createCopy(paths, subject);
+    await recordBase(paths, common, draft);
+    // A file that the session changes from now on has a later time than all recorded ones.
+    await delay(fileClockTickMs);
     const record: FolderRecord = { ...draft, state: 'ready' };
-    writeRecord(place, record);
+    writeFolderRecord(paths, record);
     return record;
   } catch (error) {
-    throw asRefusal(error, subject);
+    throw toRefusal(error, subject);
   }
 }
 
-async function worktree({ git, place }: Workshop, subject: FolderSubject): Promise<FolderRecord> {
+async function createWorktreeFolder({ git, paths }: FolderParts, subject: FolderSubject): Promise<FolderRecord> {
   const { workspacePath, sessionId, sessionName } = subject;
   const repository = findRepository(workspacePath);
-  if ('refused' in repository) throw noRepository(subject, repository.refused);
-  const commit = await commitOf(git, repository);
-  if (commit === undefined) throw noRepository(subject, 'its repository has no commit yet, or none that lies in it');
-  const path = join(place.tree, repository.prefix);
+  if ('refused' in repository) throw noRepositoryError(subject, repository.refused);
+  const commit = await readCommit(git, repository);
+  if (commit === undefined)
+    throw noRepositoryError(subject, 'its repository has no commit yet, or none that lies in it');
+  const path = join(paths.tree, repository.prefix);
   const { commonDir } = repository;
-  const draft = { ...draftOf(place, subject, path), origin: { commonDir, commit, branch: '', adminDir: null } };
-  writeRecord(place, draft);
-  const origin = await makeWorktree(git, place, repository, commit, branchesFor(sessionId, sessionName));
+  const draft = { ...createDraft(paths, subject, path), origin: { commonDir, commit, branch: '', adminDir: null } };
+  writeFolderRecord(paths, draft);
+  const origin = await createWorktree(git, paths, repository, commit, branchNames(sessionId, sessionName));
   if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
-    throw noRepository(subject, 'it is no part of the last commit');
+    throw noRepositoryError(subject, 'it is no part of the last commit');
   }
-  const record = { ...draft, origin, uncommitted: await differs(git, place, repository) };
-  writeRecord(place, record);
+  const record = { ...draft, origin, uncommitted: await isUncommitted(git, paths, repository) };
+  writeFolderRecord(paths, record);
   return record;
 }
 
-async function differs(git: RunGit, place: FolderPlace, repository: Repository): Promise<boolean> {
-  const shadow = throughShadow(place.shadow, repository.commonDir, place.tree);
+async function isUncommitted(git: RunGit, paths: FolderPaths, repository: Repository): Promise<boolean> {
+  const shadow = shadowPaths(paths.shadow, repository.commonDir, paths.tree);
   return (await hasUncommitted(git, shadow, repository)) ?? false;
 }
 
-async function copy(place: FolderPlace, subject: FolderSubject): Promise<FolderRecord> {
-  const draft = draftOf(place, subject, place.tree);
-  writeRecord(place, draft);
-  await mkdir(place.tree, { mode: 0o700 });
+async function createCopy(paths: FolderPaths, subject: FolderSubject): Promise<FolderRecord> {
+  const draft = createDraft(paths, subject, paths.tree);
+  writeFolderRecord(paths, draft);
+  await mkdir(paths.tree, { mode: 0o700 });
   const root = openRoot(subject.workspacePath);
   try {
-    await copyTree(root, place.tree);
+    await copyTree(root, paths.tree);
   } finally {
     root.close();
   }
   return draft;
 }
 
-function draftOf(place: FolderPlace, subject: FolderSubject, path: string): FolderRecord {
+function createDraft(paths: FolderPaths, subject: FolderSubject, path: string): FolderRecord {
   return {
     state: 'making',
     kind: subject.kind,
@@ -97,7 +105,7 @@ function draftOf(place: FolderPlace, subject: FolderSubject, path: string): Fold
     sessionName: subject.sessionName ?? null,
     workspaceId: subject.workspaceId,
     workspacePath: subject.workspacePath,
-    tree: place.tree,
+    tree: paths.tree,
     path,
     madeAt: new Date().toISOString(),
     origin: null,
@@ -106,25 +114,25 @@ function draftOf(place: FolderPlace, subject: FolderSubject, path: string): Fold
   };
 }
 
-/** What a repository has needs not be kept a second time. */
-async function noteStart(place: FolderPlace, common: string, { path: folder, kind }: FolderRecord): Promise<void> {
-  const kept = keptContent(common, place.kept);
+/** Records the base of a folder. Content of a repository is not stored a second time. */
+async function recordBase(paths: FolderPaths, common: string, { path: folder, kind }: FolderRecord): Promise<void> {
+  const kept = createContentCache(common, paths.kept);
   const root: SafeRoot = openRoot(folder);
-  const base = new Map<string, Content>();
+  const base = new Map<string, PathContent>();
   try {
     for await (const { path, kind: what } of walkTree(root, { skip: (each) => each === '.git' })) {
-      const content = what === 'folder' ? undefined : await contentAt(root, path);
+      const content = what === 'folder' ? undefined : await readContent(root, path);
       if (content === undefined) continue;
       base.set(path, content);
-      if (kind === 'copy' && content.kind === 'file') await kept.keep(content.sha256, join(folder, path));
+      if (kind === 'copy' && content.kind === 'file') await kept.add(content.sha256, join(folder, path));
     }
   } finally {
     root.close();
   }
-  writeBase(place.base, base);
+  writeBase(paths.base, base);
 }
 
-function noRepository({ workspaceId }: FolderSubject, why: string): AmbitError {
+function noRepositoryError({ workspaceId }: FolderSubject, why: string): AmbitError {
   return new AmbitError('WORKSPACE_UNAVAILABLE', {
     what: `The workspace "${workspaceId}" cannot give a session a worktree: ${why}.`,
     hint: `The operator can make it a repository with a commit, or set workspaces.${workspaceId}.isolation to "copy" or "shared".`,
@@ -132,16 +140,61 @@ function noRepository({ workspaceId }: FolderSubject, why: string): AmbitError {
   });
 }
 
-function asRefusal(error: unknown, subject: FolderSubject): unknown {
+function toRefusal(error: unknown, subject: FolderSubject): unknown {
   if (isAmbitError(error)) return error;
-  if (error instanceof GitError && error.missing) return noRepository(subject, 'git is not installed');
+  if (error instanceof GitError && error.missing) return noRepositoryError(subject, 'git is not installed');
   if (error instanceof GitError && /Permission denied|insufficient permission/.test(error.message)) {
-    return noRepository(subject, "Ambit's account may not write its repository");
+    return noRepositoryError(subject, "Ambit's account may not write its repository");
   }
   const known = error instanceof GitError || error instanceof SafeRootError;
   const why = error instanceof SafeRootError ? error.message : 'git refused';
   return new AmbitError('WORKSPACE_UNAVAILABLE', {
     what: `No folder could be made for this session in the workspace "${subject.workspaceId}"${known ? `: ${why}` : ''}`,
     cause: error,
+  });
+}
+
+/** Copies a folder into an empty one that nobody else can reach yet. Links are copied, not followed. */
+async function copyTree(from: SafeRoot, to: string, maxBytes = maxCopiedBytes): Promise<CopiedTree> {
+  let [entries, leftOut, bytes] = [0, 0, 0];
+  const folders: { readonly path: string; readonly mode: number }[] = [];
+  for await (const { path, kind, facts } of walkTree(from, { onLeftOut: () => leftOut++ })) {
+    const target = join(to, path);
+    entries++;
+    if (kind === 'folder') {
+      mkdirSync(target, { mode: 0o700 });
+      folders.push({ path: target, mode: facts.mode });
+    } else if (kind === 'link') {
+      const said = await ignoreGone(from.readlink(path, { absolute: true }));
+      if (said !== undefined) symlinkSync(said, target);
+    } else {
+      bytes += facts.size;
+      if (bytes > maxBytes) throw tooLargeError(maxBytes);
+      await copyFileOf(from, path, target);
+    }
+  }
+  // Set last, since a read-only folder could not have been filled.
+  for (const { path, mode } of folders.reverse()) chmodSync(path, mode & 0o777);
+  return { entries, leftOut };
+}
+
+async function copyFileOf(from: SafeRoot, path: string, target: string): Promise<void> {
+  const file = await ignoreGone(from.open(path));
+  if (file === undefined) return;
+  try {
+    await file.copyTo(target);
+    const { mode, modifiedMs } = file.facts;
+    // Without set-user-id and similar bits: the copy belongs to this account and would run as it.
+    chmodSync(target, mode & 0o777);
+    utimesSync(target, modifiedMs / 1000, modifiedMs / 1000);
+  } finally {
+    await file.close();
+  }
+}
+
+function tooLargeError(most: number): AmbitError {
+  return new AmbitError('WORKSPACE_FULL', {
+    what: `The workspace holds more than ${Math.floor(most / 1024 ** 2)} MiB, which is not copied for a session.`,
+    hint: 'Let the workspace be a smaller folder, or use "isolation: worktree".',
   });
 }

@@ -2,108 +2,110 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
-import { mergeLines } from '../../lib/text/merge-lines.ts';
+import { mergeLines } from '../../lib/text/line-diff.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
-import { asText } from './as-text.ts';
-import { mostTextBytes, type ReadBefore } from './base-content.ts';
-import type { Change } from './changes.ts';
-import { createInRepository, type InRepository } from './git/in-repository.ts';
-import { type Content, contentAt, isSame } from './snapshot.ts';
-import { unlessGone } from './walk-tree.ts';
+import type { FolderChange } from './changes.ts';
+import { decodeText, maxTextBytes, type ReadOriginal } from './original-content.ts';
+import { isSameContent, type PathContent, readContent } from './snapshot.ts';
+import { ignoreGone } from './walk-tree.ts';
 
-export type Outcome = 'taken' | 'merged' | 'already' | 'left' | 'refused' | 'conflict';
+/** The reason why a path in a repository may not be written; undefined when it may. */
+type RefuseInRepository = (path: string) => Promise<string | undefined>;
 
-/** What becomes of one changed path. */
-export interface Planned {
+export type MergeOutcome = 'taken' | 'merged' | 'already' | 'left' | 'refused' | 'conflict';
+
+/** The plan for one changed path. */
+export interface PlannedChange {
   readonly path: string;
-  readonly outcome: Outcome;
+  readonly outcome: MergeOutcome;
   readonly reason?: string;
-  readonly before: Content | undefined;
-  /** The content as it was when the merge was planned, and the file that holds it, where there is one. */
-  readonly session: Content | undefined;
+  readonly before: PathContent | undefined;
+  /** The content in the session when the merge was planned; `staged` is the copy of a file. */
+  readonly session: PathContent | undefined;
   readonly staged: string | undefined;
-  /** What the workspace holds there, and what it is to hold. */
-  readonly found: Content | undefined;
-  readonly next: Content | undefined;
-  /** Holds `next`, where that is a file. */
+  /** The content in the workspace; `next` is the content after the merge. */
+  readonly found: PathContent | undefined;
+  readonly next: PathContent | undefined;
+  /** The file with the content of `next`, where that is a file. */
   readonly source: string | undefined;
 }
 
-export interface MergePlaces {
+export interface MergeFolders {
   readonly session: SafeRoot;
   readonly workspace: SafeRoot;
-  /** An empty folder of our own. */
+  /** An empty private folder. */
   readonly staging: string;
 }
 
 export interface MergeRules {
-  /** Why this path is closed to sessions; undefined when it is open. */
+  /** Why sessions may not write this path; undefined when they may. */
   readonly closed: (path: string) => string | undefined;
-  /** Whose version counts where both changed the same. Unless given, that is a conflict. */
+  /** The version that wins where both changed the same. Unless given, that is a conflict. */
   readonly prefer?: 'session' | 'workspace' | undefined;
 }
 
-/** Three ways for each path: where the session started, what it made of it, what lies in the workspace. Changes nothing. */
+/** Plans a three-way merge of each path: base, session and workspace. Changes nothing. */
 export async function planMerge(
-  places: MergePlaces,
-  changes: readonly Change[],
-  read: ReadBefore,
+  places: MergeFolders,
+  changes: readonly FolderChange[],
+  read: ReadOriginal,
   rules: MergeRules,
-): Promise<Planned[]> {
-  const plan: Planned[] = [];
-  const inRepository = createInRepository(places.workspace, rules.closed);
-  for (const change of changes) plan.push(await planOne(places, change, read, { ...rules, inRepository }, plan.length));
-  return Promise.all(plan.map((each) => checkPlace(places.workspace, each, plan)));
+): Promise<PlannedChange[]> {
+  const plan: PlannedChange[] = [];
+  const inRepository = createRepositoryCheck(places.workspace, rules.closed);
+  for (const change of changes)
+    plan.push(await planChange(places, change, read, { ...rules, inRepository }, plan.length));
+  return Promise.all(plan.map((each) => checkParents(places.workspace, each, plan)));
 }
 
-async function planOne(
-  { session, workspace, staging }: MergePlaces,
-  change: Change,
-  read: ReadBefore,
-  { closed, prefer, inRepository }: MergeRules & { readonly inRepository: InRepository },
+async function planChange(
+  { session, workspace, staging }: MergeFolders,
+  change: FolderChange,
+  read: ReadOriginal,
+  { closed, prefer, inRepository }: MergeRules & { readonly inRepository: RefuseInRepository },
   count: number,
-): Promise<Planned> {
+): Promise<PlannedChange> {
   const { path, before } = change;
-  const refusal = closed(path) ?? linkOut(path, change.after) ?? (await inRepository(path));
+  const refusal = closed(path) ?? refuseOutsideLink(path, change.after) ?? (await inRepository(path));
   if (refusal !== undefined) {
     const nothing = { staged: undefined, found: undefined, next: undefined, source: undefined };
     return { path, before, outcome: 'refused', reason: refusal, session: change.after, ...nothing };
   }
-  const { content: after, staged } = await stage(session, change, join(staging, String(count)));
-  const found = await contentAt(workspace, path);
+  const { content: after, staged } = await stageFile(session, change, join(staging, String(count)));
+  const found = await readContent(workspace, path);
   const taken = { path, before, session: after, staged, found, next: after, source: staged };
-  if (isSame(found, after)) return { ...taken, outcome: 'already' };
-  if (isSame(found, before)) return { ...taken, outcome: 'taken' };
-  const merged = await mergedText(workspace, { ...change, after }, found, staged, read);
+  if (isSameContent(found, after)) return { ...taken, outcome: 'already' };
+  if (isSameContent(found, before)) return { ...taken, outcome: 'taken' };
+  const merged = await mergeText(workspace, { ...change, after }, found, staged, read);
   if (merged !== undefined) {
     const source = join(staging, `${count}.merged`);
     await writeFile(source, merged.text, { flag: 'wx', mode: 0o600 });
-    const next: Content = { kind: 'file', sha256: '', bytes: 0, executable: merged.executable };
+    const next: PathContent = { kind: 'file', sha256: '', bytes: 0, executable: merged.executable };
     return { ...taken, outcome: 'merged', next, source };
   }
-  if (prefer === 'session') return { ...taken, outcome: 'taken', reason: conflictOf(before, after, found) };
+  if (prefer === 'session') return { ...taken, outcome: 'taken', reason: describeConflict(before, after, found) };
   const outcome = prefer === 'workspace' ? 'left' : 'conflict';
-  return { ...taken, outcome, reason: conflictOf(before, after, found) };
+  return { ...taken, outcome, reason: describeConflict(before, after, found) };
 }
 
-/** The session goes on working: what is merged is what was there now. */
-async function stage(
+/** Copies the file of the session, which may change while the merge goes on. */
+async function stageFile(
   session: SafeRoot,
-  { path, after }: Change,
+  { path, after }: FolderChange,
   target: string,
-): Promise<{ readonly content: Content | undefined; readonly staged: string | undefined }> {
+): Promise<{ readonly content: PathContent | undefined; readonly staged: string | undefined }> {
   if (after?.kind !== 'file') return { content: after, staged: undefined };
-  const file = await unlessGone(session.open(path));
+  const file = await ignoreGone(session.open(path));
   if (file === undefined) return { content: undefined, staged: undefined };
   try {
     await file.copyTo(target);
   } finally {
     await file.close();
   }
-  return { content: await contentOfOwn(target, after.executable), staged: target };
+  return { content: await hashStaged(target, after.executable), staged: target };
 }
 
-async function contentOfOwn(file: string, executable: boolean): Promise<Content> {
+async function hashStaged(file: string, executable: boolean): Promise<PathContent> {
   const hash = createHash('sha256');
   let bytes = 0;
   for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
@@ -113,22 +115,22 @@ async function contentOfOwn(file: string, executable: boolean): Promise<Content>
   return { kind: 'file', sha256: hash.digest('hex'), bytes, executable };
 }
 
-async function mergedText(
+async function mergeText(
   workspace: SafeRoot,
-  change: Change,
-  found: Content | undefined,
+  change: FolderChange,
+  found: PathContent | undefined,
   staged: string | undefined,
-  read: ReadBefore,
+  read: ReadOriginal,
 ): Promise<{ readonly text: string; readonly executable: boolean } | undefined> {
   const { path, before, after } = change;
   if (before?.kind !== 'file' || after?.kind !== 'file' || found?.kind !== 'file' || staged === undefined) {
     return undefined;
   }
-  if (Math.max(before.bytes, after.bytes, found.bytes) > mostTextBytes) return undefined;
+  if (Math.max(before.bytes, after.bytes, found.bytes) > maxTextBytes) return undefined;
   const [base, theirs, ours] = [
-    asText(await read(change)),
-    asText(await readFile(staged)),
-    asText(await unlessGone(workspace.read(path))),
+    decodeText(await read(change)),
+    decodeText(await readFile(staged)),
+    decodeText(await ignoreGone(workspace.read(path))),
   ];
   if (base === undefined || ours === undefined || theirs === undefined) return undefined;
   const text = mergeLines(base, ours, theirs);
@@ -136,26 +138,34 @@ async function mergedText(
   return text === undefined ? undefined : { text, executable };
 }
 
-function conflictOf(before: Content | undefined, after: Content | undefined, found: Content | undefined): string {
+function describeConflict(
+  before: PathContent | undefined,
+  after: PathContent | undefined,
+  found: PathContent | undefined,
+): string {
   if (before === undefined) return 'added in the session and in the workspace, differently';
   if (after === undefined) return 'deleted in the session, changed in the workspace';
   if (found === undefined) return 'changed in the session, deleted in the workspace';
   return 'changed in the session and in the workspace, in the same place';
 }
 
-/** A link that leads out of the workspace would let whoever follows it there do what the session may not. */
-function linkOut(path: string, after: Content | undefined): string | undefined {
+/** Refuses a link out of the workspace: who follows it there could do what the session may not. */
+function refuseOutsideLink(path: string, after: PathContent | undefined): string | undefined {
   if (after?.kind !== 'link') return undefined;
   const target = posix.normalize(posix.join(posix.dirname(path), after.target));
-  // Behind a name, which may be another link, nobody can say what ".." means.
+  // After a name that may be a link, the meaning of ".." is not known.
   const parts = after.target.split('/').filter((part) => part !== '' && part !== '.');
   const unclear = parts.some((part, i) => part === '..' && (parts[i - 1] ?? '..') !== '..');
   const out = after.target.startsWith('/') || target === '..' || target.startsWith('../') || unclear;
   return out || after.target.split('/').includes('.git') ? 'a link that leads out of the workspace' : undefined;
 }
 
-/** Nothing may stand in the way: a file or link where a folder has to be, or the other way round. */
-async function checkPlace(workspace: SafeRoot, planned: Planned, plan: readonly Planned[]): Promise<Planned> {
+/** Finds conflicts of kinds: a file or link where a folder has to be, or the other way round. */
+async function checkParents(
+  workspace: SafeRoot,
+  planned: PlannedChange,
+  plan: readonly PlannedChange[],
+): Promise<PlannedChange> {
   const { path, outcome, next } = planned;
   if (next === undefined || (outcome !== 'taken' && outcome !== 'merged')) return planned;
   const goes = (which: (path: string) => boolean) =>
@@ -163,12 +173,42 @@ async function checkPlace(workspace: SafeRoot, planned: Planned, plan: readonly 
   const parts = path.split('/');
   for (let depth = 1; depth < parts.length; depth++) {
     const above = parts.slice(0, depth).join('/');
-    const facts = await unlessGone(workspace.stat(above, { link: true }));
+    const facts = await ignoreGone(workspace.stat(above, { link: true }));
     if (facts === undefined || facts.kind === 'folder' || goes((other) => other === above)) continue;
     return { ...planned, outcome: 'conflict', reason: `the workspace has no folder "${above}", but a ${facts.kind}` };
   }
-  const here = await unlessGone(workspace.stat(path, { link: true }));
+  const here = await ignoreGone(workspace.stat(path, { link: true }));
   const inTheWay = here !== undefined && here.kind !== 'file' && here.kind !== 'link';
   if (!inTheWay || goes((other) => other.startsWith(`${path}/`))) return planned;
   return { ...planned, outcome: 'conflict', reason: `the workspace has a ${here.kind} of that name` };
+}
+
+/**
+ * Git recognises a repository by its content, whatever the folder is called. Paths in such a folder are treated as if
+ * they were in `.git`. Each folder is checked once.
+ */
+function createRepositoryCheck(workspace: SafeRoot, closed: (path: string) => string | undefined): RefuseInRepository {
+  const known = new Map<string, Promise<boolean>>();
+  const isRepository = (folder: string): Promise<boolean> => {
+    const judged = known.get(folder) ?? looksLikeRepository(workspace, folder);
+    known.set(folder, judged);
+    return judged;
+  };
+  return async (path) => {
+    const parts = path.split('/');
+    for (const [depth, name] of parts.entries()) {
+      const above = parts.slice(0, depth);
+      if (closed([...above, '.git', name].join('/')) === undefined) continue;
+      if (await isRepository(above.join('/'))) return 'lies in a git repository, which sessions may not change';
+    }
+    return undefined;
+  };
+}
+
+async function looksLikeRepository(workspace: SafeRoot, folder: string): Promise<boolean> {
+  const has = async (name: string) => {
+    const path = folder === '' ? name : `${folder}/${name}`;
+    return (await ignoreGone(workspace.stat(path, { link: true }))) !== undefined;
+  };
+  return (await has('HEAD')) && ((await has('commondir')) || ((await has('objects')) && (await has('refs'))));
 }

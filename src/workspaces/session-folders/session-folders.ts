@@ -7,30 +7,31 @@ import { withLongLock } from '../../lib/fs/file-lock.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { WorkspaceConfig } from '../workspaces.ts';
-import type { ShownDiff } from './folder-diff.ts';
+import type { RenderedDiff } from './folder-diff.ts';
 import {
   type FolderKind,
-  type FolderPlace,
+  type FolderPaths,
   type FolderRecord,
-  folderPlace,
-  foldersOf,
-  readRecord,
-  sessionsIn,
-  writeRecord,
+  folderPathsFor,
+  listSessions,
+  listWorkspaces,
+  readFolderRecord,
+  writeFolderRecord,
 } from './folder-record.ts';
 import type { RunGit } from './git/git.ts';
 import { findRepository } from './git/repository.ts';
-import type { Merge } from './merge-folder.ts';
+import type { FolderSubject } from './make-folder.ts';
+import type { MergeResult } from './merge-folder.ts';
 
-export type Standing = Pick<Session, 'id' | 'name' | 'workspaceId'>;
+export type FolderOwner = Pick<Session, 'id' | 'name' | 'workspaceId'>;
 
-/** Names one folder: a session may stand in several workspaces. */
+/** Names one folder: a session may work in several workspaces. */
 export interface FolderName {
   readonly sessionId: string;
   readonly workspaceId: string;
 }
 
-export interface FolderDiff extends ShownDiff, FolderName {
+export interface FolderDiff extends RenderedDiff, FolderName {
   readonly isolation: FolderKind;
   readonly path: string;
   readonly branch: string | null;
@@ -43,22 +44,22 @@ export interface MergeRequest {
   readonly prefer?: 'session' | 'workspace' | undefined;
 }
 
-/** Folders of their own for the sessions of workspaces that are configured so. They lie in the data directory. */
+/** The own folders of sessions, in workspaces that are configured so. They are in the data directory. */
 export interface SessionFolders {
-  /** Whether the session has, or gets, a folder of its own where it stands. */
-  isApart(session: Pick<Session, 'workspaceId'>): boolean;
-  /** The folder that the session works in, made if need be; undefined where it works in none. */
-  folderFor(session: Standing): Promise<string | undefined>;
-  /** The same without making it: where it is or will be. */
+  /** Whether the session has, or gets, a folder of its own in its workspace. */
+  hasOwnFolder(session: Pick<Session, 'workspaceId'>): boolean;
+  /** The folder that the session works in, made if needed; undefined where it works in none. */
+  folderFor(session: FolderOwner): Promise<string | undefined>;
+  /** The path of that folder without making it. */
   path(session: Pick<Session, 'id' | 'workspaceId'>): string | undefined;
-  /** Folders there are, by the id of their session, its name, or a prefix of the id that fits only one session. */
+  /** Finds folders by the id of their session, its name, or a prefix of the id that fits only one session. */
   find(reference: string): readonly FolderName[];
   diff(which: FolderName): Promise<FolderDiff>;
-  merge(which: FolderName, request: MergeRequest): Promise<Merge>;
+  merge(which: FolderName, request: MergeRequest): Promise<MergeResult>;
   discard(which: FolderName): Promise<void>;
-  /** The session is gone, and nothing of it writes any more: its folders go, or are kept, as is configured. */
+  /** Removes or keeps the folders of an ended session, as configured. Nothing may write in them any more. */
   ended(sessionId: string): Promise<void>;
-  /** Folders whose sessions went while nobody was looking. */
+  /** Cleans up folders whose sessions ended while no process was running. */
   sweep(isLive: (sessionId: string) => Promise<boolean>): Promise<void>;
 }
 
@@ -67,15 +68,15 @@ export interface SessionFoldersOptions {
   readonly dataDir: string;
   readonly log: Log;
   readonly git: RunGit;
-  /** For the journal. */
+  /** Writes to the journal. */
   readonly record: (event: FolderEvent, which: FolderName, detail: string | undefined) => void;
 }
 
 export type FolderEvent = 'folder-made' | 'folder-kept' | 'folder-merged' | 'folder-removed';
 
-const patienceMs = 600_000;
+const lockTimeoutMs = 600_000;
 
-/** Most sessions have no folder of their own, so what works on folders is loaded for those that have. */
+/** Most sessions have no folder of their own, so this code is loaded on first use. */
 const loadWork = () => import('./folder-work.ts');
 
 export function createSessionFolders(options: SessionFoldersOptions): SessionFolders {
@@ -84,114 +85,74 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
   const common = join(folders, '.content');
   const making = new Map<string, Promise<string>>();
   const known = new Map<string, FolderRecord>();
+  const removeIfEmpty = (sessionId: string) => rmdir(join(folders, sessionId)).catch(() => {});
+  const workspaceOf = (id: string | undefined) => findWorkspace(config(), id);
+  const kindFor = (id: string | undefined) => folderKindOf(workspaceOf(id));
+  const pathsFor = ({ sessionId, workspaceId }: FolderName) => folderPathsFor(folders, sessionId, workspaceId);
 
-  function workspaceOf(id: string | undefined): WorkspaceConfig | undefined {
-    const { workspaces } = config();
-    return id !== undefined && Object.hasOwn(workspaces, id) ? workspaces[id] : undefined;
-  }
-
-  function kindFor(id: string | undefined): FolderKind | undefined {
-    const workspace = workspaceOf(id);
-    if (workspace === undefined || workspace.backend !== 'local' || workspace.isolation === 'shared') return undefined;
-    return workspace.isolation;
-  }
-
-  const placeFor = ({ sessionId, workspaceId }: FolderName) => folderPlace(folders, sessionId, workspaceId);
-
-  /** Alone with the folder, among all processes. */
-  async function alone<T>(which: FolderName, work: (place: FolderPlace) => Promise<T>): Promise<T> {
-    const place = placeFor(which);
+  /** Locks the folder against all processes. */
+  async function withFolderLock<T>(which: FolderName, work: (paths: FolderPaths) => Promise<T>): Promise<T> {
+    const paths = pathsFor(which);
     await mkdir(join(folders, which.sessionId), { recursive: true, mode: 0o700 });
-    return withLongLock(place.lock, patienceMs, () => work(place));
+    return withLongLock(paths.lock, lockTimeoutMs, () => work(paths));
   }
 
   function recordOf(which: FolderName): FolderRecord | undefined {
-    const key = keyOf(which);
-    const record = known.get(key) ?? readRecord(placeFor(which));
+    const key = folderKey(which);
+    const record = known.get(key) ?? readFolderRecord(pathsFor(which));
     if (record?.state !== 'ready') return undefined;
     known.set(key, record);
     return record;
   }
 
-  function must(which: FolderName): FolderRecord {
-    const record = readRecord(placeFor(which));
-    if (record?.state === 'ready') return record;
-    throw new AmbitError('WORKSPACE_UNAVAILABLE', {
-      what: 'The session has no folder of its own there.',
-      hint: 'A session has one where workspaces.<name>.isolation is "worktree" or "copy", once it was used there.',
+  async function makeOnce(subject: FolderSubject): Promise<string> {
+    const { makeLoggedFolder, removeSessionFolder } = await loadWork();
+    const which = { sessionId: subject.sessionId, workspaceId: subject.workspaceId };
+    const record = await withFolderLock(which, async (paths) => {
+      const existing = readFolderRecord(paths);
+      if (existing?.state === 'ready' && existsSync(existing.path)) return existing;
+      // The process that began was killed, or somebody took the files away.
+      await removeSessionFolder(git, paths);
+      const record = ({ kind, origin }: FolderRecord) =>
+        note('folder-made', which, origin === null ? kind : `${kind} ${origin.branch}`);
+      return makeLoggedFolder({ git, common, paths, log, record }, subject);
     });
-  }
-
-  async function make(which: FolderName, name: string | undefined, kind: FolderKind, path: string): Promise<string> {
-    const { makeFolder, removeSessionFolder } = await loadWork();
-    const record = await alone(which, async (place) => {
-      const there = readRecord(place);
-      if (there?.state === 'ready' && existsSync(there.path)) return there;
-      // Whoever began was killed, or somebody took the files away.
-      await removeSessionFolder(git, place);
-      const started = performance.now();
-      const subject = { ...which, sessionName: name, workspacePath: path, kind };
-      try {
-        const made = await makeFolder({ git, common, place }, subject);
-        const facts = { session: which.sessionId, workspace: which.workspaceId, isolation: kind };
-        note('folder-made', which, made.origin === null ? kind : `${kind} ${made.origin.branch}`);
-        log.info('session folder made', { ...facts, ms: Math.round(performance.now() - started) });
-        if (made.uncommitted) log.warn('uncommitted changes are left out', facts);
-        return made;
-      } catch (error) {
-        await removeSessionFolder(git, place);
-        throw error;
-      }
-    });
-    known.set(keyOf(which), record);
+    known.set(folderKey(which), record);
     return record.path;
   }
 
-  async function unmerged(place: FolderPlace, record: FolderRecord): Promise<number> {
-    const { changesOf, missingFrom, openRoot, readBase } = await loadWork();
-    const session = openRoot(record.path);
-    try {
-      const changes = await changesOf(git, session, readBase(place.base), place, record);
-      const workspace = openRoot(record.workspacePath);
-      return (await missingFrom(workspace, changes).finally(() => workspace.close())).length;
-    } finally {
-      session.close();
-    }
-  }
-
-  async function remove(which: FolderName, place: FolderPlace): Promise<void> {
-    const { removeSessionFolder, sweepKept } = await loadWork();
-    known.delete(keyOf(which));
-    const was = readRecord(place)?.state;
-    await removeSessionFolder(git, place);
+  async function remove(which: FolderName, paths: FolderPaths): Promise<void> {
+    const { removeSessionFolder, sweepContentCache } = await loadWork();
+    known.delete(folderKey(which));
+    const was = readFolderRecord(paths)?.state;
+    await removeSessionFolder(git, paths);
     if (was === 'ready') note('folder-removed', which, undefined);
-    sweepKept(common);
+    sweepContentCache(common);
   }
 
-  async function settle(which: FolderName): Promise<void> {
-    await alone(which, async (place) => {
-      const record = readRecord(place);
+  async function keepOrRemove(which: FolderName): Promise<void> {
+    await withFolderLock(which, async (paths) => {
+      const { countUnmerged } = await loadWork();
+      const record = readFolderRecord(paths);
       const wish = workspaceOf(which.workspaceId)?.onEnd ?? 'auto';
       if (record?.state === 'ready' && wish !== 'remove') {
-        // What cannot be looked at is not thrown away.
-        const files = wish === 'keep' ? undefined : await unmerged(place, record).catch(() => undefined);
+        // A folder that cannot be read is not removed.
+        const files = wish === 'keep' ? undefined : await countUnmerged(git, paths, record).catch(() => undefined);
         if (files !== 0) {
-          writeRecord(place, { ...record, kept: true });
-          known.delete(keyOf(which));
+          writeFolderRecord(paths, { ...record, kept: true });
+          known.delete(folderKey(which));
           note('folder-kept', which, files === undefined ? undefined : `${files} not merged`);
           log.info('session folder kept', { session: which.sessionId, workspace: which.workspaceId, files });
           return;
         }
       }
-      await remove(which, place);
+      await remove(which, paths);
     });
     await removeIfEmpty(which.sessionId);
   }
 
-  const removeIfEmpty = (sessionId: string) => rmdir(join(folders, sessionId)).catch(() => {});
-
   return {
-    isApart: ({ workspaceId }) => kindFor(workspaceId) !== undefined,
+    hasOwnFolder: ({ workspaceId }) => kindFor(workspaceId) !== undefined,
 
     async folderFor({ id, name, workspaceId }) {
       const kind = kindFor(workspaceId);
@@ -200,9 +161,10 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
       const which = { sessionId: id, workspaceId };
       const record = recordOf(which);
       if (record !== undefined && existsSync(record.path)) return record.path;
-      known.delete(keyOf(which));
-      const key = keyOf(which);
-      const under = making.get(key) ?? make(which, name, kind, path).finally(() => making.delete(key));
+      const key = folderKey(which);
+      known.delete(key);
+      const subject = { ...which, sessionName: name, workspacePath: path, kind };
+      const under = making.get(key) ?? makeOnce(subject).finally(() => making.delete(key));
       making.set(key, under);
       return under;
     },
@@ -212,89 +174,105 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
       const shared = workspaceOf(workspaceId)?.path;
       if (kind === undefined || workspaceId === undefined || shared === undefined) return shared;
       const which = { sessionId: id, workspaceId };
-      return recordOf(which)?.path ?? expected(placeFor(which), kind, shared);
+      return recordOf(which)?.path ?? expectedPath(pathsFor(which), kind, shared);
     },
 
-    find(reference) {
-      const fitting = sessionsIn(folders).flatMap((sessionId) =>
-        foldersOf(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId })),
-      );
-      const exact = fitting.filter(({ sessionId }) => sessionId === reference);
-      if (exact.length > 0) return exact;
-      const named = fitting.filter((which) => readRecord(placeFor(which))?.sessionName === reference);
-      const found = named.length > 0 ? named : fitting.filter(({ sessionId }) => sessionId.startsWith(reference));
-      return new Set(found.map(({ sessionId }) => sessionId)).size === 1 ? found : [];
-    },
+    find: (reference) => findFolders(folders, reference),
 
     async diff(which) {
-      const { changesOf, diffOf, openRoot, readBase, withBefore } = await loadWork();
-      const [place, record] = [placeFor(which), must(which)];
-      const root = openRoot(record.path);
-      try {
-        const changes = await changesOf(git, root, readBase(place.base), place, record);
-        const shown = await withBefore(git, common, place, record, changes, (read) => diffOf(root, changes, read));
-        const { kind, path, origin, uncommitted } = record;
-        const from = { branch: origin?.branch ?? null, commit: origin?.commit ?? null, uncommitted };
-        return { ...which, isolation: kind, path, ...from, ...shown };
-      } finally {
-        root.close();
-      }
+      const { diffFolder } = await loadWork();
+      const [paths, record] = [pathsFor(which), requireRecord(pathsFor(which))];
+      const { kind, path, origin, uncommitted } = record;
+      const from = { branch: origin?.branch ?? null, commit: origin?.commit ?? null, uncommitted };
+      return { ...which, isolation: kind, path, ...from, ...(await diffFolder(git, common, paths, record)) };
     },
 
     async merge(which, { dryRun, prefer }) {
       const { createPathGuard, mergeFolder, pathRules } = await loadWork();
-      const merged = await alone(which, async (place) => {
-        const record = must(which);
+      const merged = await withFolderLock(which, async (paths) => {
+        const record = requireRecord(paths);
         const workspace = workspaceOf(which.workspaceId);
         if (workspace === undefined) throw new AmbitError('WORKSPACE_NOT_FOUND');
         const guard = createPathGuard(pathRules(workspace.files));
-        const merge = await mergeFolder({ git, folders, common, place, record }, { guard, dryRun, prefer });
+        const merge = await mergeFolder({ git, folders, common, paths, record }, { guard, dryRun, prefer });
         const done = merge.files.filter(({ outcome }) => outcome === 'taken' || outcome === 'merged').length;
         if (merge.fits && dryRun !== true) note('folder-merged', which, `${done} of ${merge.files.length}`);
         return merge;
       });
-      // One that was only kept for what was not merged has nothing more to wait for.
-      if (merged.fits && dryRun !== true && readRecord(placeFor(which))?.kept) await settle(which);
+      // A folder that was kept only for its unmerged changes is no longer needed.
+      if (merged.fits && dryRun !== true && readFolderRecord(pathsFor(which))?.kept) await keepOrRemove(which);
       return merged;
     },
 
     async discard(which) {
-      must(which);
-      await alone(which, (place) => remove(which, place));
+      requireRecord(pathsFor(which));
+      await withFolderLock(which, (paths) => remove(which, paths));
       await removeIfEmpty(which.sessionId);
     },
 
     async ended(sessionId) {
       const under = [...making].flatMap(([key, made]) => (key.startsWith(`${sessionId}/`) ? [made] : []));
       await Promise.allSettled(under);
-      for (const workspaceId of foldersOf(folders, sessionId)) await settle({ sessionId, workspaceId });
+      for (const workspaceId of listWorkspaces(folders, sessionId)) await keepOrRemove({ sessionId, workspaceId });
       await removeIfEmpty(sessionId);
     },
 
     async sweep(isLive) {
-      for (const sessionId of sessionsIn(folders)) {
-        const kept = foldersOf(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId }));
-        const open = kept.filter((which) => readRecord(placeFor(which))?.kept !== true);
+      for (const sessionId of listSessions(folders)) {
+        const kept = listWorkspaces(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId }));
+        const open = kept.filter((which) => readFolderRecord(pathsFor(which))?.kept !== true);
         if (kept.length > 0 && open.length === 0) continue;
         if (await isLive(sessionId)) continue;
-        for (const which of open) await settle(which);
+        for (const which of open) await keepOrRemove(which);
         await removeIfEmpty(sessionId);
       }
     },
   };
 }
 
-function keyOf({ sessionId, workspaceId }: FolderName): string {
+function folderKey({ sessionId, workspaceId }: FolderName): string {
   return `${sessionId}/${workspaceId}`;
 }
 
-/** Where a folder will be once it is made; undefined where it cannot be. */
-function expected(place: FolderPlace, kind: FolderKind, workspace: string): string | undefined {
-  if (kind === 'copy') return place.tree;
+/** The path of a folder that is not made yet; undefined where it cannot be made. */
+function expectedPath(paths: FolderPaths, kind: FolderKind, workspace: string): string | undefined {
+  if (kind === 'copy') return paths.tree;
   try {
     const repository = findRepository(workspace);
-    return 'refused' in repository ? undefined : join(place.tree, repository.prefix);
+    return 'refused' in repository ? undefined : join(paths.tree, repository.prefix);
   } catch {
     return undefined;
   }
+}
+
+function findWorkspace({ workspaces }: Config, id: string | undefined): WorkspaceConfig | undefined {
+  return id !== undefined && Object.hasOwn(workspaces, id) ? workspaces[id] : undefined;
+}
+
+/** Undefined where sessions work in the folder of the workspace itself. */
+function folderKindOf(workspace: WorkspaceConfig | undefined): FolderKind | undefined {
+  if (workspace === undefined || workspace.backend !== 'local' || workspace.isolation === 'shared') return undefined;
+  return workspace.isolation;
+}
+
+function requireRecord(paths: FolderPaths): FolderRecord {
+  const record = readFolderRecord(paths);
+  if (record?.state === 'ready') return record;
+  throw new AmbitError('WORKSPACE_UNAVAILABLE', {
+    what: 'The session has no folder of its own there.',
+    hint: 'A session has one where workspaces.<name>.isolation is "worktree" or "copy", once it was used there.',
+  });
+}
+
+function findFolders(folders: string, reference: string): readonly FolderName[] {
+  const all = listSessions(folders).flatMap((sessionId) =>
+    listWorkspaces(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId })),
+  );
+  const exact = all.filter(({ sessionId }) => sessionId === reference);
+  if (exact.length > 0) return exact;
+  const nameOf = ({ sessionId, workspaceId }: FolderName) =>
+    readFolderRecord(folderPathsFor(folders, sessionId, workspaceId))?.sessionName;
+  const named = all.filter((each) => nameOf(each) === reference);
+  const found = named.length > 0 ? named : all.filter(({ sessionId }) => sessionId.startsWith(reference));
+  return new Set(found.map(({ sessionId }) => sessionId)).size === 1 ? found : [];
 }

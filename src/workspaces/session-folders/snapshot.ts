@@ -1,40 +1,40 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
-import type { Facts } from '../saferoot/facts.ts';
+import type { FileInfo } from '../saferoot/file-info.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
-import { unlessGone } from './walk-tree.ts';
+import { ignoreGone } from './walk-tree.ts';
 
-/** What lies at a path. Of the permissions only one counts: whether it can be run. */
-export type Content =
+/** The content of a path. Of its permissions only the executable bit counts. */
+export type PathContent =
   | {
       readonly kind: 'file';
       readonly sha256: string;
       readonly bytes: number;
       readonly executable: boolean;
-      /** While it is this, the file needs no second look. Left out where it says nothing. */
+      /** While the version is the same, the file is not read again. Absent where it is not known. */
       readonly version?: string | undefined;
     }
   | { readonly kind: 'link'; readonly target: string };
 
-/** What a session started from, or what was last merged of it: path by path. */
-export type Base = ReadonlyMap<string, Content>;
+/** The state that a session started from or that was last merged, path by path. */
+export type BaseSnapshot = ReadonlyMap<string, PathContent>;
 
-function isExecutable({ mode }: Pick<Facts, 'mode'>): boolean {
+function isExecutable({ mode }: Pick<FileInfo, 'mode'>): boolean {
   return (mode & 0o100) !== 0;
 }
 
-/** What lies there now; undefined when nothing does, or nothing that counts. */
-export async function contentAt(root: SafeRoot, path: string, known?: Content): Promise<Content | undefined> {
-  const facts = await unlessGone(root.stat(path, { link: true }));
+/** Reads the present content; undefined when there is no file or link. */
+export async function readContent(root: SafeRoot, path: string, known?: PathContent): Promise<PathContent | undefined> {
+  const facts = await ignoreGone(root.stat(path, { link: true }));
   if (facts === undefined) return undefined;
   if (facts.kind === 'link') {
-    const target = await unlessGone(root.readlink(path, { absolute: true }));
+    const target = await ignoreGone(root.readlink(path, { absolute: true }));
     return target === undefined ? undefined : { kind: 'link', target };
   }
   if (facts.kind !== 'file') return undefined;
   if (known?.kind === 'file' && known.version === facts.version) return known;
-  const file = await unlessGone(root.open(path));
+  const file = await ignoreGone(root.open(path));
   if (file === undefined) return undefined;
   try {
     const hash = createHash('sha256');
@@ -50,7 +50,7 @@ export async function contentAt(root: SafeRoot, path: string, known?: Content): 
   }
 }
 
-export function isSame(one: Content | undefined, other: Content | undefined): boolean {
+export function isSameContent(one: PathContent | undefined, other: PathContent | undefined): boolean {
   if (one === undefined || other === undefined) return one === other;
   if (one.kind === 'link' || other.kind === 'link') {
     return one.kind === 'link' && other.kind === 'link' && one.target === other.target;
@@ -58,20 +58,23 @@ export function isSame(one: Content | undefined, other: Content | undefined): bo
   return one.sha256 === other.sha256 && one.executable === other.executable;
 }
 
-type Row = [path: string, ...content: [sha256: string, bytes: number, mode: number, version: string] | [link: string]];
+type BaseRow = [
+  path: string,
+  ...content: [sha256: string, bytes: number, mode: number, version: string] | [link: string],
+];
 
-export function writeBase(file: string, base: Base): void {
-  const rows = [...base].map(([path, content]): Row => {
+export function writeBase(file: string, base: BaseSnapshot): void {
+  const rows = [...base].map(([path, content]): BaseRow => {
     if (content.kind === 'link') return [path, content.target];
     return [path, content.sha256, content.bytes, content.executable ? 1 : 0, content.version ?? ''];
   });
   writeAtomically(file, JSON.stringify(rows));
 }
 
-export function readBase(file: string): Map<string, Content> {
-  const rows = JSON.parse(readFileSync(file, 'utf8')) as Row[];
+export function readBase(file: string): Map<string, PathContent> {
+  const rows = JSON.parse(readFileSync(file, 'utf8')) as BaseRow[];
   return new Map(
-    rows.map(([path, first, bytes, mode, version]): [string, Content] =>
+    rows.map(([path, first, bytes, mode, version]): [string, PathContent] =>
       bytes === undefined
         ? [path, { kind: 'link', target: first }]
         : [path, { kind: 'file', sha256: first, bytes, executable: mode === 1, version: version || undefined }],

@@ -1,40 +1,39 @@
 import { AmbitError } from '../../errors.ts';
-import type { Facts } from '../saferoot/facts.ts';
+import type { FileInfo } from '../saferoot/file-info.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
 import { SafeRootError } from '../saferoot/saferoot-error.ts';
 import { isTemporaryName } from '../saferoot/temporary-file.ts';
 
-export interface FoundEntry {
+export interface TreeEntry {
   readonly path: string;
   readonly kind: 'file' | 'link' | 'folder';
-  readonly facts: Facts;
+  readonly facts: FileInfo;
 }
 
-export interface TreeWalk {
-  /** Nothing of it is looked at. */
+export interface TreeWalkOptions {
+  /** Skips an entry and all that is in it. */
   readonly skip?: (path: string, isFolder: boolean) => boolean;
-  /** Told of what cannot be part of it: devices, pipes, names that no path can say. */
+  /** Called for entries that cannot be copied: devices, pipes, names that are not UTF-8. */
   readonly onLeftOut?: (path: string) => void;
   readonly maxEntries?: number;
 }
 
-/** More than people keep in a folder they let agents work in. */
-export const mostEntries = 500_000;
+export const defaultMaxEntries = 500_000;
 
-/** All that lies in a folder, each folder before what is in it. What goes away meanwhile is passed over. */
-export async function* walkTree(root: SafeRoot, walk: TreeWalk = {}): AsyncGenerator<FoundEntry> {
-  const { skip = () => false, onLeftOut = () => {}, maxEntries = mostEntries } = walk;
+/** Walks all entries of a folder, each folder before its content. Entries that vanish meanwhile are skipped. */
+export async function* walkTree(root: SafeRoot, walk: TreeWalkOptions = {}): AsyncGenerator<TreeEntry> {
+  const { skip = () => false, onLeftOut = () => {}, maxEntries = defaultMaxEntries } = walk;
   let left = maxEntries;
   const ahead = ['.'];
   for (let folder = ahead.pop(); folder !== undefined; folder = ahead.pop()) {
-    const listed = await unlessGone(root.list(folder, { limit: left }));
-    if (listed?.more) throw tooMany(maxEntries);
+    const listed = await ignoreGone(root.list(folder, { limit: left }));
+    if (listed?.more) throw tooManyError(maxEntries);
     for (const { name, kind, unrepresentable } of listed?.entries ?? []) {
       const path = folder === '.' ? name : `${folder}/${name}`;
-      if (--left < 0) throw tooMany(maxEntries);
+      if (--left < 0) throw tooManyError(maxEntries);
       if (isTemporaryName(name) || (unrepresentable !== true && skip(path, kind === 'folder'))) continue;
       const facts =
-        unrepresentable || kind === 'special' ? undefined : await unlessGone(root.stat(path, { link: true }));
+        unrepresentable || kind === 'special' ? undefined : await ignoreGone(root.stat(path, { link: true }));
       if (facts === undefined || facts.kind === 'special') {
         if (unrepresentable || kind === 'special') onLeftOut(path);
         continue;
@@ -45,19 +44,19 @@ export async function* walkTree(root: SafeRoot, walk: TreeWalk = {}): AsyncGener
   }
 }
 
-const gone: readonly string[] = ['FILE_NOT_FOUND', 'NOT_A_DIRECTORY', 'CHANGED', 'PATH_VIOLATION'];
+const goneCodes: readonly string[] = ['FILE_NOT_FOUND', 'NOT_A_DIRECTORY', 'CHANGED', 'PATH_VIOLATION'];
 
-/** Undefined where something else is there by now, or nothing. */
-export async function unlessGone<T>(work: Promise<T>): Promise<T | undefined> {
+/** Returns undefined where the entry is gone or replaced. */
+export async function ignoreGone<T>(work: Promise<T>): Promise<T | undefined> {
   try {
     return await work;
   } catch (error) {
-    if (error instanceof SafeRootError && gone.includes(error.code)) return undefined;
+    if (error instanceof SafeRootError && goneCodes.includes(error.code)) return undefined;
     throw error;
   }
 }
 
-function tooMany(most: number): AmbitError {
+function tooManyError(most: number): AmbitError {
   return new AmbitError('WORKSPACE_FULL', {
     what: `The folder holds more than ${most} files and folders.`,
     hint: 'Let the workspace be a smaller folder, or use "isolation: worktree", which leaves out what git ignores.',

@@ -1,65 +1,102 @@
+import { createHash } from 'node:crypto';
+import { setImmediate as others } from 'node:timers/promises';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { createTurns } from '../../lib/async/turns.ts';
-import { countLines, lineEndingOf } from '../../lib/text/line-endings.ts';
-import { shownDiff } from '../../lib/text/unified-diff.ts';
-import type { FoundFile, Resolved, WriteOptions } from '../backends/backend.ts';
-import { tooLargeToWrite } from '../backends/refusals.ts';
+import { createMutex } from '../../lib/async/mutex.ts';
+import { applyEdit, replaceWhole, type TextEdit } from '../../lib/text/apply-edit.ts';
+import { decodeFile, detectEncoding, type Encoding, encodeText, splitByteOrderMark } from '../../lib/text/encoding.ts';
+import type { Strategy } from '../../lib/text/find-text.ts';
+import { countLines, detectLineEnding } from '../../lib/text/line-endings.ts';
+import { formatFileDiff } from '../../lib/text/unified-diff.ts';
+import type { FileWriteOptions, FoundFile, WorkspacePath } from '../backends/backend.ts';
+import { tooLargeError } from '../backends/refusals.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { changedSince, leadsNowhere, tooLargeToEdit } from './edit-refusals.ts';
-import { type Change, type Current, currentOf, newContent, sha256 } from './new-content.ts';
-import { sha256Of, withFile } from './pieces-of.ts';
+import {
+  danglingLinkError,
+  editRefusedError,
+  fileChangedError,
+  notTextError,
+  tooLargeToEditError,
+} from './edit-refusals.ts';
+import { hashFile, withFile } from './file-chunks.ts';
 
-export interface EditFile {
+export type FileChange = { readonly content: string } | { readonly edits: readonly TextEdit[] };
+
+/** The content of a file, and its text where it is a text file. */
+interface FileContent {
+  readonly bytes: Uint8Array;
+  readonly decoded: { readonly text: string; readonly encoding: Encoding } | undefined;
+}
+
+interface AppliedEdit {
+  readonly strategy: Strategy;
+  readonly replacements: number;
+  /** The line of the first replacement, in the file after the edits before. */
+  readonly line: number;
+}
+
+interface ChangedContent {
+  readonly text: string;
+  readonly bytes: Uint8Array;
+  readonly encoding: Encoding;
+  readonly edits: readonly AppliedEdit[];
+}
+
+const utf8 = detectEncoding(new Uint8Array()) as Encoding;
+
+/** In longer texts, other requests may run between edits. */
+const yieldAboveLength = 256 * 1024;
+
+export interface EditRequest {
   readonly path: string;
-  readonly change: Change;
+  readonly change: FileChange;
   readonly dryRun: boolean;
   readonly expectedSha256: string | undefined;
 }
 
-/** Others who write the same file may be in between so often before it is told. */
-const mostTries = 5;
-/** Larger files are edited one after the other, whoever edits: each takes several times its size while it lasts. */
-const large = 2 * 1024 * 1024;
-const oneLargeAtATime = createTurns();
+/** After so many concurrent writes the edit is given up. */
+const maxAttempts = 5;
+/** Larger files are edited one at a time, since an edit takes several times their size in memory. */
+const largeBytes = 2 * 1024 * 1024;
+const largeFileMutex = createMutex();
 
-/** Reads, changes and writes a file as one step: what someone else wrote meanwhile is never lost. */
-export function editFile(files: SessionFiles, edit: EditFile) {
-  return files.alone(edit.path, async () => {
+/** Reads, changes and writes a file as one step: a concurrent write is never lost. */
+export function editFile(files: SessionFiles, edit: EditRequest) {
+  return files.runExclusive(edit.path, async () => {
     for (let tries = 1; ; tries++) {
       try {
-        return await editOnce(files, edit);
+        return await editFileOnce(files, edit);
       } catch (error) {
-        // Whoever expects a certain content decides anew; any other edit is made on what is there now.
-        if (edit.expectedSha256 !== undefined || !isRace(error)) throw error;
-        if (tries === mostTries) throw error.code === 'FILE_EXISTS' ? leadsNowhere(edit.path) : error;
+        // With an expected hash the caller decides again; any other edit is tried on the new content.
+        if (edit.expectedSha256 !== undefined || !isConcurrentChange(error)) throw error;
+        if (tries === maxAttempts) throw error.code === 'FILE_EXISTS' ? danglingLinkError(edit.path) : error;
       }
     }
   });
 }
 
-async function editOnce(files: SessionFiles, edit: EditFile) {
-  let over = () => {};
+async function editFileOnce(files: SessionFiles, edit: EditRequest) {
+  let releaseMutex = () => {};
   const beforeReading = async (bytes: number) => {
-    if (bytes > large) over = await oneLargeAtATime();
+    if (bytes > largeBytes) releaseMutex = await largeFileMutex();
   };
   try {
-    return await changed(files, edit, await find(files, edit, beforeReading));
+    return await applyChange(files, edit, await openCurrent(files, edit, beforeReading));
   } finally {
-    over();
+    releaseMutex();
   }
 }
 
-async function changed(files: SessionFiles, { path, change, dryRun }: EditFile, there: There | undefined) {
+async function applyChange(files: SessionFiles, { path, change, dryRun }: EditRequest, there: CurrentFile | undefined) {
   const shownPath = there?.facts.path ?? path;
-  const next = await newContent(shownPath, there?.current, change, files.fileBytes);
-  if (next.bytes.length > files.fileBytes) throw tooLargeToWrite(next.bytes.length, files.fileBytes);
+  const next = await computeContent(shownPath, there?.current, change, files.fileBytes);
+  if (next.bytes.length > files.fileBytes) throw tooLargeError(next.bytes.length, files.fileBytes);
   const before = there?.current;
   const isSame = before !== undefined && Buffer.compare(before.bytes, next.bytes) === 0;
-  const how: WriteOptions = { expected: there === undefined ? 'absent' : { version: there.facts.version } };
+  const how: FileWriteOptions = { expected: there === undefined ? 'absent' : { version: there.facts.version } };
   const write = () => (dryRun ? files.mayWrite(path, how) : files.write(path, next.bytes, how));
-  const written: Resolved = isSame ? { path: shownPath } : await write();
+  const written: WorkspacePath = isSame ? { path: shownPath } : await write();
   const old = there === undefined ? '' : before?.decoded?.text;
-  const diff = old === undefined ? undefined : shownDiff(written.path, old, next.text);
+  const diff = old === undefined ? undefined : formatFileDiff(written.path, old, next.text);
   return {
     path: written.path,
     created: there === undefined,
@@ -67,57 +104,91 @@ async function changed(files: SessionFiles, { path, change, dryRun }: EditFile, 
     dryRun,
     bytes: next.bytes.length,
     lines: countLines(next.text),
-    sha256: sha256(next.bytes),
+    sha256: hashBytes(next.bytes),
     encoding: next.encoding.name,
     bom: next.encoding.mark.length > 0,
-    lineEnding: lineEndingOf(next.text),
+    lineEnding: detectLineEnding(next.text),
     edits: next.edits.map((each) => ({ ...each })),
     added: diff?.added ?? countLines(next.text),
     removed: diff?.removed ?? 0,
-    // Of a new file the caller knows every line.
+    // The caller knows every line of a new file.
     diff: there === undefined ? null : (diff?.text ?? null),
   };
 }
 
-interface There {
+interface CurrentFile {
   readonly facts: FoundFile;
   /** Undefined when it is larger than any file that is edited. */
-  readonly current: Current | undefined;
+  readonly current: FileContent | undefined;
 }
 
-async function find(
+async function openCurrent(
   files: SessionFiles,
-  { path, change, expectedSha256: expected }: EditFile,
+  { path, change, expectedSha256: expected }: EditRequest,
   beforeReading: (bytes: number) => Promise<void>,
-): Promise<There | undefined> {
+): Promise<CurrentFile | undefined> {
   const creates = 'content' in change || change.edits[0]?.oldText === '';
   const opened = await files.open(path).catch((error: unknown) => {
     if (!isAmbitError(error) || error.code !== 'FILE_NOT_FOUND') throw error;
-    if (expected !== undefined) throw changedSince(path, undefined);
-    if (!creates) throw notThere(error);
+    if (expected !== undefined) throw fileChangedError(path, undefined);
+    if (!creates) throw fileNotFoundError(error);
   });
   if (opened === undefined) return undefined;
   return withFile(opened, async (file) => {
     const { facts } = file;
     const isLarge = facts.bytes > files.fileBytes;
-    if (isLarge && !('content' in change)) throw tooLargeToEdit(facts.path, facts.bytes, files.fileBytes);
+    if (isLarge && !('content' in change)) throw tooLargeToEditError(facts.path, facts.bytes, files.fileBytes);
     if (!isLarge) await beforeReading(facts.bytes);
-    const current = isLarge ? undefined : currentOf(await file.read(0, facts.bytes));
+    const current = isLarge ? undefined : decodeContent(await file.read(0, facts.bytes));
     if (expected !== undefined) {
-      const actual = current === undefined ? await sha256Of(file) : sha256(current.bytes);
-      if (actual !== expected) throw changedSince(facts.path, actual ?? 'not known');
+      const actual = current === undefined ? await hashFile(file) : hashBytes(current.bytes);
+      if (actual !== expected) throw fileChangedError(facts.path, actual ?? 'not known');
     }
     return { facts, current };
   });
 }
 
-function isRace(error: unknown): error is AmbitError {
+function isConcurrentChange(error: unknown): error is AmbitError {
   return isAmbitError(error) && (error.code === 'FILE_CHANGED' || error.code === 'FILE_EXISTS');
 }
 
-function notThere({ message }: AmbitError): AmbitError {
+function fileNotFoundError({ message }: AmbitError): AmbitError {
   return new AmbitError('FILE_NOT_FOUND', {
     what: message,
     hint: 'Look with session_list_dir or session_file_search; give "content" to create it.',
   });
+}
+
+function decodeContent(bytes: Uint8Array): FileContent {
+  return { bytes, decoded: decodeFile(bytes) };
+}
+
+function hashBytes(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+/** Applies all of the change or nothing. Encoding, byte order mark and line endings stay. */
+async function computeContent(
+  path: string,
+  current: FileContent | undefined,
+  change: FileChange,
+  fileBytes: number,
+): Promise<ChangedContent> {
+  const encoding = current?.decoded?.encoding ?? utf8;
+  if ('content' in change) {
+    const given = splitByteOrderMark(change.content, encoding);
+    const text = replaceWhole(current?.decoded?.text ?? '', given.text);
+    return { text, bytes: encodeText(text, given.encoding), encoding: given.encoding, edits: [] };
+  }
+  if (current !== undefined && current.decoded === undefined) throw notTextError(path);
+  let text = current?.decoded?.text ?? '';
+  const edits: AppliedEdit[] = [];
+  for (const [i, edit] of change.edits.entries()) {
+    if (text.length > yieldAboveLength) await others();
+    const outcome = applyEdit(text, edit, fileBytes);
+    if (outcome.kind !== 'applied') throw editRefusedError(outcome, `edits[${i}]`, path, text, edit);
+    edits.push({ strategy: outcome.strategy, replacements: outcome.lines.length, line: outcome.lines[0] ?? 1 });
+    text = outcome.text;
+  }
+  return { text, bytes: encodeText(text, encoding), encoding, edits };
 }

@@ -1,12 +1,49 @@
+import { type Session, sessionOf } from '../../sessions/session.ts';
+import { viewLike } from '../../sessions/session-views.ts';
+import type { SessionReach } from '../../sessions/tools/reach.ts';
 import type { ToolCaller } from '../../sessions/tools/tool.ts';
+import type { FileResolution } from '../resolutions.ts';
 import type { SessionFiles } from '../session-files.ts';
+import type { Workspaces } from '../workspaces.ts';
 
-/** How a file tool comes to the files of the session that its caller names, or that the call belongs to. */
+/** Gives a file tool the files of the session that the caller names. */
 export interface FileAccess {
-  in<T>(
+  withFiles<T>(
     reference: string | undefined,
     caller: ToolCaller,
     tool: string,
     work: (files: SessionFiles) => Promise<T>,
   ): Promise<T>;
+}
+
+/** A path that a tool was given, the file it led to, and the decision about it. */
+export interface ToolResolution extends FileResolution {
+  readonly tool: string;
+  readonly sessionId: string;
+  readonly workspaceId: string | undefined;
+  /** The correlation id of the call. */
+  readonly correlationId: string | undefined;
+}
+
+export interface FileAccessParts {
+  readonly workspaces: Pick<Workspaces, 'in'>;
+  readonly onResolution: (resolution: ToolResolution) => void;
+}
+
+export function createFileAccess(reach: SessionReach, { workspaces, onResolution: tell }: FileAccessParts): FileAccess {
+  async function findSession(reference: string | undefined, caller: ToolCaller): Promise<Session> {
+    // The session of the call is known to be live, and has the workspace that its client selected.
+    if (reference === 'current' || reference === caller.session.id) return caller.session;
+    const record = sessionOf(await reach.find(reference, caller));
+    return record.id === caller.session.id ? viewLike(record, caller.session) : record;
+  }
+
+  return {
+    async withFiles(reference, caller, tool, work) {
+      const session = await findSession(reference, caller);
+      const { id: sessionId, workspaceId } = session;
+      const { correlationId } = caller;
+      return workspaces.in(session, (each) => tell({ ...each, tool, sessionId, workspaceId, correlationId }), work);
+    },
+  };
 }

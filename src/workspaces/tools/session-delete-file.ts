@@ -1,15 +1,14 @@
 import * as z from 'zod';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessions/tools/tool.ts';
 import type { FileAccess } from './file-access.ts';
-import { pathArgument } from './path-argument.ts';
+import { pathArgument } from './file-schemas.ts';
 
-/** A folder that holds more stays whole: that much is no slip of a path. */
-const mostEntries = 10_000;
+/** A folder with more entries is not deleted: the damage of a wrong path would be too large. */
+const maxEntries = 10_000;
 
 export function sessionDeleteFile(access: FileAccess): Tool {
-  return tool({
+  return defineTool({
     name: 'session_delete_file',
     title: 'Delete a file',
     description:
@@ -18,7 +17,7 @@ export function sessionDeleteFile(access: FileAccess): Tool {
     input: z.strictObject({
       session: sessionArgument,
       path: pathArgument.describe('Relative to the workspace, such as "src/old.ts".'),
-      recursive: z.boolean().optional().describe(`Also what is in the folder, up to ${mostEntries} entries.`),
+      recursive: z.boolean().optional().describe(`Also what is in the folder, up to ${maxEntries} entries.`),
     }),
     output: z.strictObject({
       path: z.string(),
@@ -26,12 +25,12 @@ export function sessionDeleteFile(access: FileAccess): Tool {
       entries: z.number().int().describe('How many files, links and folders are gone.'),
     }),
     async run({ session, path, recursive = false }, caller) {
-      const removed = await access.in(session, caller, 'session_delete_file', (files) =>
-        files.alone(path, () => files.remove(path, { recursive, maxEntries: mostEntries })),
+      const removed = await access.withFiles(session, caller, 'session_delete_file', (files) =>
+        files.runExclusive(path, () => files.remove(path, { recursive, maxEntries })),
       );
       const { kind, entries } = removed;
       const more = entries > 1 ? `, ${entries} entries in all` : '';
-      return shown(
+      return withBlocks(
         { path: removed.path, kind, entries },
         { type: 'text', text: `Deleted ${kind} ${escapeControls(removed.path)}${more}.` },
       );

@@ -1,15 +1,13 @@
 import * as z from 'zod';
-import { isWhole } from '../../lib/text/encoding.ts';
+import { isWellFormedText } from '../../lib/text/encoding.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
-import { editFile } from './edit-file.ts';
-import { halfCharacter, sameText, sayWhat } from './edit-refusals.ts';
+import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessions/tools/tool.ts';
+import { editFile, type FileChange } from './edit-file.ts';
+import { changeMissingError, halfCharacterError, sameTextError } from './edit-refusals.ts';
 import type { FileAccess } from './file-access.ts';
-import type { Change } from './new-content.ts';
-import { pathArgument } from './path-argument.ts';
+import { pathArgument } from './file-schemas.ts';
 
-const mostEdits = 100;
+const maxEdits = 100;
 
 const edit = z.strictObject({
   oldText: z
@@ -47,7 +45,7 @@ const output = z.strictObject({
 });
 
 export function sessionEditFile(access: FileAccess): Tool {
-  return tool({
+  return defineTool({
     name: 'session_edit_file',
     title: 'Edit a file',
     description:
@@ -57,7 +55,7 @@ export function sessionEditFile(access: FileAccess): Tool {
       session: sessionArgument,
       path: pathArgument.describe('Relative to the workspace, such as "src/index.ts".'),
       content: z.string().optional().describe('The whole new content. Instead of edits.'),
-      edits: z.array(edit).min(1).max(mostEdits).optional().describe('Instead of content.'),
+      edits: z.array(edit).min(1).max(maxEdits).optional().describe('Instead of content.'),
       dryRun: z.boolean().optional().describe('Only say what would change.'),
       expectedSha256: z
         .string()
@@ -67,29 +65,29 @@ export function sessionEditFile(access: FileAccess): Tool {
     }),
     output,
     async run({ session, path, content, edits, dryRun = false, expectedSha256 }, caller) {
-      const change = changeOf(content, edits);
-      const answer = await access.in(session, caller, 'session_edit_file', (files) =>
+      const change = readChange(content, edits);
+      const answer = await access.withFiles(session, caller, 'session_edit_file', (files) =>
         editFile(files, { path, change, dryRun, expectedSha256: expectedSha256?.toLowerCase() }),
       );
-      return shown(answer, { type: 'text', text: summary(answer) });
+      return withBlocks(answer, { type: 'text', text: summarizeEdit(answer) });
     },
   });
 }
 
-function changeOf(content: string | undefined, edits: z.output<typeof edit>[] | undefined): Change {
-  if ((content === undefined) === (edits === undefined)) throw sayWhat();
+function readChange(content: string | undefined, edits: z.output<typeof edit>[] | undefined): FileChange {
+  if ((content === undefined) === (edits === undefined)) throw changeMissingError();
   if (edits === undefined) {
-    if (!isWhole(content as string)) throw halfCharacter();
+    if (!isWellFormedText(content as string)) throw halfCharacterError();
     return { content: content as string };
   }
   for (const [i, { oldText, newText }] of edits.entries()) {
-    if (!isWhole(newText)) throw halfCharacter();
-    if (oldText === newText) throw sameText(`edits[${i}]`);
+    if (!isWellFormedText(newText)) throw halfCharacterError();
+    if (oldText === newText) throw sameTextError(`edits[${i}]`);
   }
   return { edits };
 }
 
-function summary({
+function summarizeEdit({
   path: where,
   created,
   changed,

@@ -1,15 +1,13 @@
 import * as z from 'zod';
 import { type ErrorCode, isAmbitError } from '../../errors.ts';
-import { encodingOf, headBytes } from '../../lib/text/encoding.ts';
-import { imageType, mediaType } from '../../lib/text/media-type.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { type Tool, tool } from '../../sessions/tools/tool.ts';
+import { detectEncoding, headBytes } from '../../lib/text/encoding.ts';
+import { detectImageType, detectMediaType } from '../../lib/text/media-type.ts';
+import { defineTool, sessionArgument, type Tool } from '../../sessions/tools/tool.ts';
 import type { OpenedFile } from '../backends/backend.ts';
 import type { SessionFiles } from '../session-files.ts';
 import type { FileAccess } from './file-access.ts';
-import { shownTime } from './found-entry.ts';
-import { pathArgument, sha256Shown } from './path-argument.ts';
-import { mostWhole, sha256Of, withFile } from './pieces-of.ts';
+import { hashFile, maxWholeBytes, withFile } from './file-chunks.ts';
+import { formatTime, pathArgument, sha256Schema } from './file-schemas.ts';
 import { readLines } from './read-lines.ts';
 
 const kind = z.enum(['file', 'folder', 'link', 'special']);
@@ -20,7 +18,7 @@ const content = z.strictObject({
   bom: z.boolean(),
   lineEnding: z.enum(['lf', 'crlf', 'mixed', 'none']).nullable(),
   lines: z.number().int().nullable().describe('Null for what is no text, and above 16 MiB.'),
-  sha256: sha256Shown,
+  sha256: sha256Schema,
 });
 const output = z.strictObject({
   path: z.string().describe('Where the path led, a link at its end not followed.'),
@@ -37,7 +35,7 @@ const output = z.strictObject({
 });
 
 export function sessionFileInfo(access: FileAccess): Tool {
-  return tool({
+  return defineTool({
     name: 'session_file_info',
     title: 'About a file',
     description:
@@ -48,52 +46,53 @@ export function sessionFileInfo(access: FileAccess): Tool {
       path: pathArgument.describe('Relative to the workspace; "." is the workspace itself.'),
     }),
     output,
-    run: ({ session, path }, caller) => access.in(session, caller, 'session_file_info', (files) => infoOf(files, path)),
+    run: ({ session, path }, caller) =>
+      access.withFiles(session, caller, 'session_file_info', (files) => readInfo(files, path)),
   });
 }
 
-async function infoOf(files: SessionFiles, path: string): Promise<z.input<typeof output>> {
+async function readInfo(files: SessionFiles, path: string): Promise<z.input<typeof output>> {
   const own = await files.stat(path, { link: true });
-  const target = own.kind === 'link' ? await unlessRefused(files.stat(path)) : undefined;
+  const target = own.kind === 'link' ? await ignoreRefusal(files.stat(path)) : undefined;
   const isFile = (target ?? own).kind === 'file';
   return {
     path: own.path,
     kind: own.kind,
     bytes: own.bytes,
-    modified: shownTime(own.modifiedMs),
+    modified: formatTime(own.modifiedMs),
     mode: (own.mode & 0o7777).toString(8).padStart(3, '0'),
     target: target === undefined ? null : { path: target.path, kind: target.kind },
-    writable: isFile && (await unlessRefused(files.mayWrite(path))) !== undefined,
-    content: isFile ? await withFile(files.open(path), contentOf) : null,
+    writable: isFile && (await ignoreRefusal(files.mayWrite(path))) !== undefined,
+    content: isFile ? await withFile(files.open(path), readContentInfo) : null,
   };
 }
 
-/** A link that leads nowhere is still a link, and a file that may not be changed still a file. */
-async function unlessRefused<T>(asking: Promise<T>): Promise<T | undefined> {
+/** Returns undefined for a refusal: a dangling link is still a link, and a read-only file still a file. */
+async function ignoreRefusal<T>(asking: Promise<T>): Promise<T | undefined> {
   try {
     return await asking;
   } catch (error) {
-    if (isAmbitError(error) && !unknowing.has(error.code)) return undefined;
+    if (isAmbitError(error) && !notRefusals.has(error.code)) return undefined;
     throw error;
   }
 }
 
-/** Whoever could not look has not refused anything. */
-const unknowing: ReadonlySet<string> = new Set<ErrorCode>(['INTERNAL', 'WORKSPACE_UNAVAILABLE']);
+/** Errors that are no refusal. */
+const notRefusals: ReadonlySet<string> = new Set<ErrorCode>(['INTERNAL', 'WORKSPACE_UNAVAILABLE']);
 
-async function contentOf(file: OpenedFile): Promise<z.input<typeof content>> {
+async function readContentInfo(file: OpenedFile): Promise<z.input<typeof content>> {
   const head = await file.read(0, headBytes);
-  const encoding = imageType(head) === undefined ? encodingOf(head) : undefined;
+  const encoding = detectImageType(head) === undefined ? detectEncoding(head) : undefined;
   const none = { endLine: Number.MAX_SAFE_INTEGER, startLine: Number.MAX_SAFE_INTEGER, maxBytes: 1 };
-  const isWhole = file.facts.bytes <= mostWhole;
+  const isWhole = file.facts.bytes <= maxWholeBytes;
   const read = encoding === undefined || !isWhole ? undefined : await readLines(file, encoding, none);
   return {
     binary: encoding === undefined,
-    mimeType: mediaType(file.facts.path, head, encoding !== undefined),
+    mimeType: detectMediaType(file.facts.path, head, encoding !== undefined),
     encoding: encoding?.name ?? null,
     bom: encoding !== undefined && encoding.mark.length > 0,
     lineEnding: read?.lineEnding ?? null,
     lines: read?.totalLines ?? null,
-    sha256: read === undefined ? await sha256Of(file) : read.sha256,
+    sha256: read === undefined ? await hashFile(file) : read.sha256,
   };
 }

@@ -1,19 +1,22 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
-import { GlobError } from '../../lib/text/braces.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { compileGlob, type Glob } from '../../lib/text/glob.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
-import { findFiles } from '../search/find-files.ts';
+import { compileGlob, type Glob, GlobError } from '../../lib/text/glob.ts';
+import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessions/tools/tool.ts';
+import { findFiles } from '../search/walk-files.ts';
 import type { FileAccess } from './file-access.ts';
-import { folderArgument, foundEntry, showEntry, truncated, whyTruncated } from './found-entry.ts';
-
-const most = 1000;
-const usual = 100;
+import {
+  defaultLimit,
+  describeEntry,
+  entrySchema,
+  explainTruncation,
+  folderArgument,
+  limitArgument,
+  truncatedSchema,
+} from './file-schemas.ts';
 
 export function sessionFileSearch(access: FileAccess): Tool {
-  return tool({
+  return defineTool({
     name: 'session_file_search',
     title: 'Find files of a session',
     description:
@@ -29,37 +32,31 @@ export function sessionFileSearch(access: FileAccess): Tool {
       path: folderArgument.describe(
         'The folder to look in, which the pattern is relative to; the workspace unless told.',
       ),
-      limit: z.number().int().min(1).max(most).optional().describe(`At most this many; ${usual} unless told.`),
+      limit: limitArgument.describe(`At most this many; ${defaultLimit} unless told.`),
     }),
     output: z.strictObject({
-      files: z.array(foundEntry),
+      files: z.array(entrySchema),
       total: z.number().int().describe('How many there are, as far as was looked.'),
-      truncated,
+      truncated: truncatedSchema,
     }),
-    async run({ session, pattern, path = '.', limit = usual }, caller) {
-      const glob = readGlob(pattern, 'pattern');
-      return access.in(session, caller, 'session_file_search', async (files) => {
+    async run({ session, pattern, path = '.', limit = defaultLimit }, caller) {
+      const glob = parseGlob(pattern, 'pattern');
+      return access.withFiles(session, caller, 'session_file_search', async (files) => {
         const { files: found, total, stopped = null } = await findFiles(files, { glob, path, limit });
-        const lines = found.map((file) => escapeControls(file.path));
+        const paths = found.length === 0 ? ['No file fits.'] : found.map((file) => escapeControls(file.path));
         const advice = 'Give a narrower pattern, or a path.';
-        return shown(
-          { files: found.map(showEntry), total, truncated: stopped },
-          {
-            type: 'text',
-            text: [
-              ...(lines.length === 0 ? ['No file fits.'] : lines),
-              ...(stopped === null ? [] : [whyTruncated(stopped, advice)]),
-            ].join('\n'),
-          },
+        return withBlocks(
+          { files: found.map(describeEntry), total, truncated: stopped },
+          { type: 'text', text: [...paths, ...explainTruncation(stopped, advice)].join('\n') },
         );
       });
     },
   });
 }
 
-export function readGlob(glob: string, name: string): Glob {
+export function parseGlob(glob: string, name: string): Glob {
   try {
-    return compileGlob(glob.replace(/^\.\//, ''), { anywhere: true });
+    return compileGlob(glob.replace(/^\.\//, ''), { matchAnyFolder: true });
   } catch (error) {
     if (!(error instanceof GlobError)) throw error;
     throw new AmbitError('REQUEST_INVALID', {

@@ -1,21 +1,18 @@
 import * as z from 'zod';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
-import { readExpression } from '../search/expression.ts';
-import { type GrepFound, grep } from '../search/grep.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessions/tools/tool.ts';
+import { parseExpression } from '../search/expression.ts';
+import { type GrepResult, grepFiles } from '../search/grep.ts';
+import type { FoundMatch } from '../search/grep-file.ts';
 import type { FileAccess } from './file-access.ts';
-import { folderArgument, truncated, whyTruncated } from './found-entry.ts';
-import { grepText } from './grep-text.ts';
-import { readGlob } from './session-file-search.ts';
+import { defaultLimit, explainTruncation, folderArgument, limitArgument, truncatedSchema } from './file-schemas.ts';
+import { parseGlob } from './session-file-search.ts';
 
-const most = 1000;
-const usual = 100;
-const mostContext = 20;
-
+const maxContext = 20;
 const line = z.strictObject({ line: z.number().int(), text: z.string() });
 
 export function sessionGrepSearch(access: FileAccess): Tool {
-  return tool({
+  return defineTool({
     name: 'session_grep_search',
     title: 'Search in files of a session',
     description:
@@ -27,8 +24,8 @@ export function sessionGrepSearch(access: FileAccess): Tool {
       path: folderArgument.describe('The folder or file to look in; the workspace unless told.'),
       glob: z.string().min(1).max(1000).optional().describe('Only files whose paths fit, such as *.ts or src/**/*.py.'),
       caseSensitive: z.boolean().optional().describe('Whether capital letters matter; true unless told.'),
-      contextLines: z.number().int().min(0).max(mostContext).optional().describe('Lines before and after each match.'),
-      limit: z.number().int().min(1).max(most).optional().describe(`At most this many lines; ${usual} unless told.`),
+      contextLines: z.number().int().min(0).max(maxContext).optional().describe('Lines before and after each match.'),
+      limit: limitArgument.describe(`At most this many lines; ${defaultLimit} unless told.`),
     }),
     output: z.strictObject({
       matches: z.array(
@@ -41,29 +38,26 @@ export function sessionGrepSearch(access: FileAccess): Tool {
           after: z.array(line).optional(),
         }),
       ),
-      truncated,
+      truncated: truncatedSchema,
     }),
     async run(args, caller) {
-      const { session, pattern, path = '.', caseSensitive = true, contextLines = 0, limit = usual } = args;
-      const expression = readExpression(pattern, caseSensitive);
-      const glob = args.glob === undefined ? undefined : readGlob(args.glob, 'glob');
-      return access.in(session, caller, 'session_grep_search', async (files) => {
-        const found = await grep(files, { expression, path, glob, contextLines, limit });
+      const { session, pattern, path = '.', caseSensitive = true, contextLines = 0, limit = defaultLimit } = args;
+      const expression = parseExpression(pattern, caseSensitive);
+      const glob = args.glob === undefined ? undefined : parseGlob(args.glob, 'glob');
+      return access.withFiles(session, caller, 'session_grep_search', async (files) => {
+        const found = await grepFiles(files, { expression, path, glob, contextLines, limit });
         const { stopped = null } = found;
         const advice = 'Give a narrower pattern, a path or a glob.';
-        return shown(
-          { matches: matchesOf(found, contextLines > 0), truncated: stopped },
-          {
-            type: 'text',
-            text: [grepText(found), ...(stopped === null ? [] : [whyTruncated(stopped, advice)])].join('\n'),
-          },
+        return withBlocks(
+          { matches: listMatches(found, contextLines > 0), truncated: stopped },
+          { type: 'text', text: [renderMatches(found), ...explainTruncation(stopped, advice)].join('\n') },
         );
       });
     },
   });
 }
 
-function matchesOf({ files }: GrepFound, withContext: boolean) {
+function listMatches({ files }: GrepResult, withContext: boolean) {
   return files.flatMap(({ path, matches }) =>
     matches.map(({ line: number, column, text, before, after }) => ({
       path,
@@ -73,4 +67,29 @@ function matchesOf({ files }: GrepFound, withContext: boolean) {
       ...(withContext ? { before: [...before], after: [...after] } : {}),
     })),
   );
+}
+
+/** Renders matches file by file: `12: text`, nearby lines as `13- text`, each line once. */
+function renderMatches({ files }: GrepResult): string {
+  if (files.length === 0) return 'No line fits.';
+  return files.map(({ path, matches }) => [escapeControls(path), ...renderLines(matches)].join('\n')).join('\n\n');
+}
+
+function renderLines(matches: readonly FoundMatch[]): string[] {
+  const lines = new Map<number, string>();
+  for (const { before, after } of matches) {
+    for (const near of [...before, ...after]) lines.set(near.line, `${near.line}- ${toOneLine(near.text)}`);
+  }
+  for (const { line, text } of matches) lines.set(line, `${line}: ${toOneLine(text)}`);
+  const numbers = [...lines.keys()].sort((a, b) => a - b);
+  const hasContext = matches.some(({ before, after }) => before.length + after.length > 0);
+  return numbers.flatMap((number, index) => {
+    const isApart = hasContext && index > 0 && number !== (numbers[index - 1] as number) + 1;
+    return [...(isApart ? ['--'] : []), lines.get(number) as string];
+  });
+}
+
+/** Removes line breaks, so that content of a file cannot look like a line of this answer. */
+function toOneLine(text: string): string {
+  return text.replace(/[\r\u0085\u2028\u2029]/g, ' ');
 }

@@ -1,20 +1,19 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
-import { createBudget } from '../search/bounds.ts';
-import { below } from '../search/ignore-levels.ts';
+import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessions/tools/tool.ts';
+import { relativeTo } from '../search/ignore-rules.ts';
+import { createSearchBudget } from '../search/search-budget.ts';
 import { type WalkedEntry, walkFiles } from '../search/walk-files.ts';
 import type { FileAccess } from './file-access.ts';
-import { folderArgument, foundEntry, showEntry, truncated, whyTruncated } from './found-entry.ts';
-import { treeText } from './tree-text.ts';
+import { describeEntry, entrySchema, explainTruncation, folderArgument, truncatedSchema } from './file-schemas.ts';
 
+const kindMarks = { file: '', folder: '/', link: ' (link)', special: ' (device, pipe or socket)' } as const;
 const pageEntries = 500;
-const usualDepth = 2;
+const defaultDepth = 2;
 
 export function sessionListDir(access: FileAccess): Tool {
-  return tool({
+  return defineTool({
     name: 'session_list_dir',
     title: 'List a folder of a session',
     description:
@@ -23,22 +22,22 @@ export function sessionListDir(access: FileAccess): Tool {
     input: z.strictObject({
       session: sessionArgument,
       path: folderArgument.describe('Relative to the workspace; the workspace itself unless told.'),
-      depth: z.number().int().min(1).max(20).optional().describe(`Levels of folders; ${usualDepth} unless told.`),
+      depth: z.number().int().min(1).max(20).optional().describe(`Levels of folders; ${defaultDepth} unless told.`),
       includeIgnored: z.boolean().optional().describe('What is ignored too.'),
       cursor: z.string().min(1).max(8192).optional().describe('"next" of the page before.'),
     }),
     output: z.strictObject({
       path: z.string(),
-      entries: z.array(foundEntry),
+      entries: z.array(entrySchema),
       next: z.string().nullable().describe('The cursor of the next page; null when this is the last.'),
-      truncated,
+      truncated: truncatedSchema,
     }),
     async run(args, caller) {
-      const { path = '.', depth = usualDepth, includeIgnored = false } = args;
-      const after = args.cursor === undefined ? undefined : readCursor(args.cursor);
-      return access.in(args.session, caller, 'session_list_dir', async (files) => {
+      const { path = '.', depth = defaultDepth, includeIgnored = false } = args;
+      const after = args.cursor === undefined ? undefined : decodeCursor(args.cursor);
+      return access.withFiles(args.session, caller, 'session_list_dir', async (files) => {
         const { path: start } = await files.stat(path);
-        const budget = createBudget();
+        const budget = createSearchBudget();
         const options = { budget, depth, includeIgnored, facts: true, ...(after === undefined ? {} : { after }) };
         const found: WalkedEntry[] = [];
         for await (const some of walkFiles(files, start, options)) {
@@ -46,15 +45,16 @@ export function sessionListDir(access: FileAccess): Tool {
           if (found.length > pageEntries) break;
         }
         const entries = found.slice(0, pageEntries);
-        const next = found.length > pageEntries ? cursorAt(below(start, (entries.at(-1) as WalkedEntry).path)) : null;
+        const next =
+          found.length > pageEntries ? encodeCursor(relativeTo(start, (entries.at(-1) as WalkedEntry).path)) : null;
         const stopped = budget.stopped ?? null;
         const notes = [
           ...(next === null ? [] : ['[There is more: give "next" as the cursor, or list a folder within.]']),
-          ...(stopped === null ? [] : [whyTruncated(stopped, 'List a folder within.')]),
+          ...explainTruncation(stopped, 'List a folder within.'),
         ];
-        const tree = entries.length === 0 ? '(nothing)' : treeText(start, entries);
-        return shown(
-          { path: start, entries: entries.map(showEntry), next, truncated: stopped },
+        const tree = entries.length === 0 ? '(nothing)' : renderTree(start, entries);
+        return withBlocks(
+          { path: start, entries: entries.map(describeEntry), next, truncated: stopped },
           { type: 'text', text: [`${escapeControls(start)}/`, tree, ...notes].join('\n') },
         );
       });
@@ -62,16 +62,49 @@ export function sessionListDir(access: FileAccess): Tool {
   });
 }
 
-/** The last path of a page: whatever is made or removed meanwhile, the next one goes on behind it. */
-function cursorAt(path: string): string {
+/** The cursor is the last path of a page, so that the next page goes on after it although entries come and go. */
+function encodeCursor(path: string): string {
   return Buffer.from(path).toString('base64url');
 }
 
-function readCursor(cursor: string): string {
+function decodeCursor(cursor: string): string {
   const path = Buffer.from(cursor, 'base64url').toString();
-  if (path !== '' && cursorAt(path) === cursor) return path;
+  if (path !== '' && encodeCursor(path) === cursor) return path;
   throw new AmbitError('REQUEST_INVALID', {
     what: 'The cursor is none that this tool gave.',
     hint: 'Give "next" of the page before as it is, or none for the first page.',
   });
+}
+
+/** Renders entries as an indented tree. A name is one line whatever it contains, so that it cannot fake an entry. */
+function renderTree(start: string, entries: readonly WalkedEntry[]): string {
+  const shown = new Set<string>();
+  const lines: string[] = [];
+  for (const entry of entries) {
+    const path = relativeTo(start, entry.path);
+    const names = path.split('/');
+    const depth = names.length - 1;
+    // A page may begin inside a folder, whose name it then needs.
+    for (let above = 0; above < depth; above++) {
+      const folder = names.slice(0, above + 1).join('/');
+      if (shown.has(folder)) continue;
+      shown.add(folder);
+      lines.push(`${'  '.repeat(above)}${escapeControls(names[above] as string)}/`);
+    }
+    if (entry.kind === 'folder') shown.add(path);
+    lines.push(`${'  '.repeat(depth)}${renderEntry(entry, names[depth] as string)}`);
+  }
+  return lines.join('\n');
+}
+
+function renderEntry({ kind, bytes, ignored, closed }: WalkedEntry, name: string): string {
+  const size = kind === 'file' && bytes !== undefined ? ` (${renderSize(bytes)})` : '';
+  return `${escapeControls(name)}${kindMarks[kind]}${size}${closed ? ' (closed)' : ''}${ignored ? ' (ignored)' : ''}`;
+}
+
+function renderSize(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  const units = ['KiB', 'MiB', 'GiB', 'TiB'];
+  const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10));
+  return `${(bytes / 1024 ** power).toFixed(1)} ${units[power - 1]}`;
 }

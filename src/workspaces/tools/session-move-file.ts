@@ -1,12 +1,11 @@
 import * as z from 'zod';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessions/tools/tool.ts';
 import type { FileAccess } from './file-access.ts';
-import { pathArgument } from './path-argument.ts';
+import { pathArgument } from './file-schemas.ts';
 
 export function sessionMoveFile(access: FileAccess): Tool {
-  return tool({
+  return defineTool({
     name: 'session_move_file',
     title: 'Move or rename a file',
     description:
@@ -24,12 +23,12 @@ export function sessionMoveFile(access: FileAccess): Tool {
       kind: z.enum(['file', 'folder', 'link', 'special']),
     }),
     async run({ session, from, to, overwrite = false }, caller) {
-      const moved = await access.in(session, caller, 'session_move_file', (files) =>
-        files.alone(from, () => files.move(from, to, { overwrite })),
+      const moved = await access.withFiles(session, caller, 'session_move_file', (files) =>
+        files.runExclusive(from, () => files.move(from, to, { overwrite })),
       );
       const answer = { from: moved.from, to: moved.to, kind: moved.kind };
       const [old, now] = [escapeControls(moved.from), escapeControls(moved.to)];
-      return shown(answer, { type: 'text', text: `Moved ${moved.kind} ${old} to ${now}.` });
+      return withBlocks(answer, { type: 'text', text: `Moved ${moved.kind} ${old} to ${now}.` });
     },
   });
 }

@@ -1,23 +1,26 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
-import { type Encoding, encodingOf, headBytes } from '../../lib/text/encoding.ts';
+import { detectEncoding, type Encoding, headBytes } from '../../lib/text/encoding.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { imageType, mediaType } from '../../lib/text/media-type.ts';
-import { sessionArgument } from '../../sessions/tools/shown-session.ts';
-import { type Shown, shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import { detectImageType, detectMediaType } from '../../lib/text/media-type.ts';
+import {
+  type AnswerWithBlocks,
+  defineTool,
+  sessionArgument,
+  type Tool,
+  withBlocks,
+} from '../../sessions/tools/tool.ts';
 import type { OpenedFile } from '../backends/backend.ts';
-import { shownPath } from '../shown-path.ts';
+import { quotePath } from '../saferoot/saferoot-error.ts';
 import type { FileAccess } from './file-access.ts';
-import { createLinePlaces, type LinePlaces } from './line-places.ts';
-import { pathArgument, sha256Shown } from './path-argument.ts';
-import { heldIfLittle, sha256Of, withFile } from './pieces-of.ts';
-import { type LineRange, longestLine, readLines } from './read-lines.ts';
+import { bufferIfSmall, hashFile, withFile } from './file-chunks.ts';
+import { pathArgument, sha256Schema } from './file-schemas.ts';
+import { createLineOffsets, type LineOffsets, type LineRange, maxLineLength, readLines } from './read-lines.ts';
 
-const usualBytes = 256 * 1024;
-const mostBytes = 1024 * 1024;
-/** In base64 as much as models take of one image. */
-const mostImageBytes = 3_750_000;
-
+const defaultBytes = 256 * 1024;
+const maxBytesArgument = z.number().int().min(1).max(1_048_576).optional();
+/** In base64 this is the limit of models for one image. */
+const maxImageBytes = 3_750_000;
 const line = z.number().int().min(1);
 const output = z.strictObject({
   path: z.string().describe('Where the path led.'),
@@ -30,19 +33,19 @@ const output = z.strictObject({
   nextLine: z.number().int().nullable().describe('startLine to go on with; null at the end.'),
   cutLines: z
     .array(z.number().int())
-    .describe(`Lines longer than ${longestLine} characters, of which the rest is left out.`),
+    .describe(`Lines longer than ${maxLineLength} characters, of which the rest is left out.`),
   bytes: z.number().int().describe('Size of the file.'),
-  sha256: sha256Shown,
+  sha256: sha256Schema,
   encoding: z.string().nullable(),
   bom: z.boolean(),
   lineEnding: z.enum(['lf', 'crlf', 'mixed', 'none']).nullable(),
   mimeType: z.string(),
 });
-type Answer = z.input<typeof output>;
+type ReadFileAnswer = z.input<typeof output>;
 
 export function sessionReadFile(access: FileAccess): Tool {
-  const places = createLinePlaces();
-  return tool({
+  const places = createLineOffsets();
+  return defineTool({
     name: 'session_read_file',
     title: 'Read a file',
     description:
@@ -53,16 +56,10 @@ export function sessionReadFile(access: FileAccess): Tool {
       path: pathArgument.describe('Relative to the workspace, such as "src/index.ts".'),
       startLine: line.optional().describe('The first line; 1 unless told.'),
       endLine: line.optional().describe('The last line, included; the end of the file unless told.'),
-      maxBytes: z
-        .number()
-        .int()
-        .min(1)
-        .max(mostBytes)
-        .optional()
-        .describe(`At most this much; ${usualBytes} unless told.`),
+      maxBytes: maxBytesArgument.describe(`At most this much; ${defaultBytes} unless told.`),
     }),
     output,
-    async run({ session, path, startLine = 1, endLine = Number.MAX_SAFE_INTEGER, maxBytes = usualBytes }, caller) {
+    async run({ session, path, startLine = 1, endLine = Number.MAX_SAFE_INTEGER, maxBytes = defaultBytes }, caller) {
       if (endLine < startLine) {
         throw new AmbitError('REQUEST_INVALID', {
           what: `endLine ${endLine} is before startLine ${startLine}.`,
@@ -71,29 +68,34 @@ export function sessionReadFile(access: FileAccess): Tool {
       }
       const range = { startLine, endLine, maxBytes };
       const whose = `${caller.session.id}\0${session}`;
-      return access.in(session, caller, 'session_read_file', (files) =>
-        withFile(files.open(path), async (file) => readFile(await heldIfLittle(file), range, places, whose)),
+      return access.withFiles(session, caller, 'session_read_file', (files) =>
+        withFile(files.open(path), async (file) => readTextOrImage(await bufferIfSmall(file), range, places, whose)),
       );
     },
   });
 }
 
-async function readFile(file: OpenedFile, range: LineRange, places: LinePlaces, whose: string): Promise<Shown<Answer>> {
+async function readTextOrImage(
+  file: OpenedFile,
+  range: LineRange,
+  places: LineOffsets,
+  whose: string,
+): Promise<AnswerWithBlocks<ReadFileAnswer>> {
   const head = await file.read(0, headBytes);
-  const encoding = encodingOf(head);
-  if (encoding === undefined || imageType(head) !== undefined) return describe(file, head);
+  const encoding = detectEncoding(head);
+  if (encoding === undefined || detectImageType(head) !== undefined) return describeBinary(file, head);
   const { path, bytes, version } = file.facts;
   const key = `${whose}\0${path}\0${version}`;
   const read = await readLines(file, encoding, range, places.before(key, range.startLine));
   if (read.totalLines === null && read.next !== undefined) places.keep(key, read.next);
   if (read.givenUp !== undefined) {
     places.keep(key, read.givenUp);
-    throw tooFarIn(path, read.givenUp.line);
+    throw tooFarInError(path, read.givenUp.line);
   }
   const { content, next, sha256, endLine, totalLines, truncated, cutLines, lineEnding } = read;
-  if (content === undefined) return describe(file, head, encoding);
-  if (endLine < range.startLine && range.startLine > 1) throw beyond(path, totalLines ?? 0);
-  const answer: Answer = {
+  if (content === undefined) return describeBinary(file, head, encoding);
+  if (endLine < range.startLine && range.startLine > 1) throw beyondEndError(path, totalLines ?? 0);
+  const answer: ReadFileAnswer = {
     path,
     kind: 'text',
     content,
@@ -108,18 +110,18 @@ async function readFile(file: OpenedFile, range: LineRange, places: LinePlaces, 
     encoding: encoding.name,
     bom: encoding.mark.length > 0,
     lineEnding,
-    mimeType: mediaType(path, head, true),
+    mimeType: detectMediaType(path, head, true),
   };
-  const note = noteOn(answer);
-  return shown(
+  const note = createNote(answer);
+  return withBlocks(
     answer,
     { type: 'text', text: content },
     ...(note === '' ? [] : [{ type: 'text' as const, text: note }]),
   );
 }
 
-/** Said apart from the text, which stays what it is in the file. */
-function noteOn({ bytes, startLine, endLine, totalLines, nextLine, cutLines }: Answer): string {
+/** A note apart from the text, which stays as in the file. */
+function createNote({ bytes, startLine, endLine, totalLines, nextLine, cutLines }: ReadFileAnswer): string {
   if (bytes === 0) return '[The file is empty.]';
   const words: string[] = [];
   if (startLine > 1 || nextLine !== null) {
@@ -131,12 +133,16 @@ function noteOn({ bytes, startLine, endLine, totalLines, nextLine, cutLines }: A
   return words.length === 0 ? '' : `[${words.join(' ')}]`;
 }
 
-/** What is no text is told of; an image is shown, unless it is too large for that. */
-async function describe(file: OpenedFile, head: Uint8Array, encoding?: Encoding): Promise<Shown<Answer>> {
+/** Describes a file that is no text; an image is shown unless it is too large. */
+async function describeBinary(
+  file: OpenedFile,
+  head: Uint8Array,
+  encoding?: Encoding,
+): Promise<AnswerWithBlocks<ReadFileAnswer>> {
   const { path, bytes } = file.facts;
-  const image = imageType(head);
-  const mimeType = mediaType(path, head, false);
-  const answer: Answer = {
+  const image = detectImageType(head);
+  const mimeType = detectMediaType(path, head, false);
+  const answer: ReadFileAnswer = {
     path,
     kind: image === undefined ? 'binary' : 'image',
     content: null,
@@ -147,36 +153,36 @@ async function describe(file: OpenedFile, head: Uint8Array, encoding?: Encoding)
     nextLine: null,
     cutLines: [],
     bytes,
-    sha256: await sha256Of(file),
+    sha256: await hashFile(file),
     encoding: null,
     bom: false,
     lineEnding: null,
     mimeType,
   };
   const what = `${escapeControls(path)}: ${mimeType}, ${bytes} bytes.`;
-  if (image !== undefined && bytes <= mostImageBytes) {
+  if (image !== undefined && bytes <= maxImageBytes) {
     const data = Buffer.from(await file.read(0, bytes)).toString('base64');
-    return shown(answer, { type: 'text', text: what }, { type: 'image', data, mimeType });
+    return withBlocks(answer, { type: 'text', text: what }, { type: 'image', data, mimeType });
   }
   const why =
     image !== undefined
-      ? `It is too large to be shown; up to ${mostImageBytes} bytes are.`
+      ? `It is too large to be shown; up to ${maxImageBytes} bytes are.`
       : encoding === undefined
         ? 'It is not text and is not shown.'
         : `It is not valid ${encoding.name.toUpperCase()} and is not shown.`;
-  return shown(answer, { type: 'text', text: `${what} ${why} It can be moved, deleted, or replaced whole.` });
+  return withBlocks(answer, { type: 'text', text: `${what} ${why} It can be moved, deleted, or replaced whole.` });
 }
 
-function tooFarIn(path: string, line: number): AmbitError {
+function tooFarInError(path: string, line: number): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
-    what: `The lines asked for lie too far into ${shownPath(path)}: after as much as is looked through at once it was line ${line}.`,
+    what: `The lines asked for lie too far into ${quotePath(path)}: after as much as is looked through at once it was line ${line}.`,
     hint: 'Ask again to go on from there, or begin at that line.',
   });
 }
 
-function beyond(path: string, lines: number): AmbitError {
+function beyondEndError(path: string, lines: number): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
-    what: `startLine lies beyond the end: ${shownPath(path)} has ${lines} ${lines === 1 ? 'line' : 'lines'}.`,
+    what: `startLine lies beyond the end: ${quotePath(path)} has ${lines} ${lines === 1 ? 'line' : 'lines'}.`,
     hint: 'Begin at one of those.',
   });
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { listenControl } from '../../../src/entrances/control/listen.ts';
+import { listenControl } from '../../../src/entrances/control/listen-control.ts';
 import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';

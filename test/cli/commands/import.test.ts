@@ -4,14 +4,14 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { createApprovals } from '../../../src/upstreams/pins/approvals.ts';
-import type { Exited } from '../../journeys/abandoned/ambit-command.ts';
+import type { ExitedCommand } from '../../journeys/start-ambit.ts';
 import { ambitInProcess } from '../in-process.ts';
 
 let home: string;
 let configFile: string;
 beforeEach(() => {
   home = mkdtempSync(join(tmpdir(), 'ambit-import-'));
-  configFile = put('.config/ambit/ambit.yaml', commented);
+  configFile = writeFileAt('.config/ambit/ambit.yaml', commented);
 });
 afterEach(() => rmSync(home, { recursive: true, force: true }));
 
@@ -24,7 +24,7 @@ workspaces:
   w: { path: /srv/w }
 `;
 
-function put(path: string, text: unknown): string {
+function writeFileAt(path: string, text: unknown): string {
   const file = join(home, path);
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, typeof text === 'string' ? text : JSON.stringify(text));
@@ -32,7 +32,7 @@ function put(path: string, text: unknown): string {
 }
 
 const dataDir = () => join(home, 'data');
-const ambit = (...args: string[]): Promise<Exited> =>
+const ambit = (...args: string[]): Promise<ExitedCommand> =>
   ambitInProcess(['import', ...args, '--config', configFile, '--data-dir', dataDir()], {
     HOME: home,
     XDG_CONFIG_HOME: join(home, '.config'),
@@ -42,12 +42,15 @@ const ambit = (...args: string[]): Promise<Exited> =>
 const secret = { command: 'node', args: ['-v'], env: { API_KEY: 'sk-secret' } };
 
 test('finds the servers of every known client and writes them in, comments kept', async () => {
-  put('.claude.json', { projects: {}, mcpServers: { code: secret } });
-  put('.config/Claude/claude_desktop_config.json', { mcpServers: { 'My Desktop': { command: 'node' } } });
-  put('.cursor/mcp.json', {
+  writeFileAt('.claude.json', { projects: {}, mcpServers: { code: secret } });
+  writeFileAt('.config/Claude/claude_desktop_config.json', { mcpServers: { 'My Desktop': { command: 'node' } } });
+  writeFileAt('.cursor/mcp.json', {
     mcpServers: { cursed: { url: 'https://h/mcp', headers: { Authorization: 'Bearer sk-secret' } } },
   });
-  put('.config/Code/User/mcp.json', '{ // here\n "servers": { "visual": { "type": "stdio", "command": "node" }, } }');
+  writeFileAt(
+    '.config/Code/User/mcp.json',
+    '{ // here\n "servers": { "visual": { "type": "stdio", "command": "node" }, } }',
+  );
   const { code, stdout, stderr } = await ambit('--yes', '--json');
   expect(code).toBe(0);
   const { added, backup } = JSON.parse(stdout) as { added: string[]; backup: string };
@@ -75,11 +78,11 @@ test('finds the servers of every known client and writes them in, comments kept'
 });
 
 test('one client, or one file with its relative names', async () => {
-  put('.claude.json', { mcpServers: { code: secret } });
-  put('.cursor/mcp.json', { mcpServers: { cursed: secret } });
+  writeFileAt('.claude.json', { mcpServers: { code: secret } });
+  writeFileAt('.cursor/mcp.json', { mcpServers: { cursed: secret } });
   expect(JSON.parse((await ambit('--from', 'cursor', '--yes', '--json')).stdout).added).toEqual(['cursed']);
-  put('project/server.js', '');
-  const file = put('project/.mcp.json', { mcpServers: { local: { command: './run', args: ['server.js'] } } });
+  writeFileAt('project/server.js', '');
+  const file = writeFileAt('project/.mcp.json', { mcpServers: { local: { command: './run', args: ['server.js'] } } });
   await ambit(file, '--yes');
   const { config } = await loadConfig({ file: configFile });
   expect(config.servers['local']).toMatchObject({
@@ -91,7 +94,7 @@ test('one client, or one file with its relative names', async () => {
 });
 
 test('shows first and asks: a dry run and a missing yes write nothing', async () => {
-  put('.claude.json', { mcpServers: { code: secret } });
+  writeFileAt('.claude.json', { mcpServers: { code: secret } });
   const dry = await ambit('--dry-run');
   expect(dry.code).toBe(0);
   expect(dry.stderr).toContain('+ code (claude-code)\n  runs     node -v\n');
@@ -100,8 +103,8 @@ test('shows first and asks: a dry run and a missing yes write nothing', async ()
   expect(readdirSync(dirname(configFile))).toEqual(['ambit.yaml']);
 });
 
-test('a namesake stays, a second import adds nothing, what is dangerous is left out', async () => {
-  put('.claude.json', {
+test('an existing server stays, a second import adds nothing, dangerous entries are left out', async () => {
+  writeFileAt('.claude.json', {
     mcpServers: { notes: secret, evil: { command: 'node', env: { NODE_OPTIONS: '--import=/x' } }, code: secret },
   });
   const { stdout, stderr } = await ambit('--yes');
@@ -113,7 +116,7 @@ test('a namesake stays, a second import adds nothing, what is dangerous is left 
 });
 
 test('undo puts back what was there, revokes, and loses nothing', async () => {
-  put('.claude.json', { mcpServers: { code: secret } });
+  writeFileAt('.claude.json', { mcpServers: { code: secret } });
   await ambit('--yes');
   const edited = `${readFileSync(configFile, 'utf8')}# by hand\n`;
   writeFileSync(configFile, edited);
@@ -128,7 +131,7 @@ test('undo puts back what was there, revokes, and loses nothing', async () => {
 });
 
 test('a configuration that is missing is made, one in JSON stays JSON, a broken one is left alone', async () => {
-  put('.claude.json', { mcpServers: { code: secret } });
+  writeFileAt('.claude.json', { mcpServers: { code: secret } });
   rmSync(configFile);
   expect((await ambit('--yes')).code).toBe(0);
   expect(statSync(configFile).mode & 0o777).toBe(0o600);
@@ -141,16 +144,16 @@ test('a configuration that is missing is made, one in JSON stays JSON, a broken 
 });
 
 test('an imported server is held to what was shown', async () => {
-  const file = put('project/.mcp.json', { mcpServers: { local: { command: 'node', args: ['server.js'] } } });
-  put('project/server.js', 'one');
+  const file = writeFileAt('project/.mcp.json', { mcpServers: { local: { command: 'node', args: ['server.js'] } } });
+  writeFileAt('project/server.js', 'one');
   await ambit(file, '--yes');
   const list = () => ambitInProcess(['server', 'list', '--config', configFile, '--data-dir', dataDir()]);
   expect((await list()).stdout).toMatch(/^local .* approved$/m);
-  put('project/server.js', 'two');
+  writeFileAt('project/server.js', 'two');
   expect((await list()).stdout).toMatch(/^local .* changed$/m);
 });
 
-test('S2: what may hold a secret is not written to where others may read it, and back', async () => {
+test('S2: a file that may hold a secret is made private, and undo keeps it so', async () => {
   const others: Record<string, unknown>[] = [
     { command: 'node', env: { API_KEY: 'sk-secret' } },
     { command: 'node', args: ['--key', 'sk-secret'] },
@@ -161,7 +164,7 @@ test('S2: what may hold a secret is not written to where others may read it, and
   for (const server of others) {
     writeFileSync(configFile, commented);
     chmodSync(configFile, 0o644);
-    const file = put('servers.json', { mcpServers: { added: server } });
+    const file = writeFileAt('servers.json', { mcpServers: { added: server } });
     const { code, stderr } = await ambit(file, '--yes');
     expect([code, mode()]).toEqual([0, 0o600]);
     expect(stderr).toContain('Others may not read it any more (mode 0600 instead of 0644)');
@@ -172,9 +175,9 @@ test('S2: what may hold a secret is not written to where others may read it, and
   expect(mode()).toBe(0o600);
 });
 
-test('S2: what holds no secret leaves the mode as it is', async () => {
+test('S2: without a secret the mode stays', async () => {
   chmodSync(configFile, 0o644);
-  const { stderr } = await ambit(put('servers.json', { mcpServers: { added: { command: 'node' } } }), '--yes');
+  const { stderr } = await ambit(writeFileAt('servers.json', { mcpServers: { added: { command: 'node' } } }), '--yes');
   expect(stderr).not.toContain('mode');
   expect(statSync(configFile).mode & 0o777).toBe(0o644);
 });

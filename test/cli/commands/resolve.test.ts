@@ -8,9 +8,8 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { McpServer, SessionServers } from '../../../src/index.ts';
-import { type Exited, type Serving, serve } from '../../journeys/abandoned/ambit-command.ts';
-import { callModern, textOf } from '../../journeys/forgery/speaking.ts';
-import { repository } from '../../journeys/start-ambit.ts';
+import { callModern, readToolText } from '../../journeys/raw-mcp-client.ts';
+import { type ExitedCommand, repository, type ServeProcess, startServe } from '../../journeys/start-ambit.ts';
 import { pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { ambitInProcess } from '../in-process.ts';
 
@@ -20,10 +19,10 @@ type Reached = Extract<McpServer, { readonly url: string }>;
 const folder = mkdtempSync(join(tmpdir(), 'ambit-resolve-'));
 const places = ['--config', join(folder, 'etc', 'ambit.yaml'), '--data-dir', join(folder, 'data')];
 const recorder = join(repository, 'test/fixtures/recorder/stdio.js');
-let gateway: Serving;
+let gateway: ServeProcess;
 
-const ambit = (...args: string[]): Promise<Exited> => ambitInProcess([...args, ...places]);
-async function data<T>(...args: string[]): Promise<T> {
+const ambit = (...args: string[]): Promise<ExitedCommand> => ambitInProcess([...args, ...places]);
+async function json<T>(...args: string[]): Promise<T> {
   const { code, stdout, stderr } = await ambit(...args, '--json');
   expect(code, stderr).toBe(0);
   return JSON.parse(stdout) as T;
@@ -49,7 +48,7 @@ workspaces:
     env: { recorder: { IN: the garden } }
 `,
   );
-  gateway = await serve(places);
+  gateway = await startServe(places);
   const session = ['session', 'create', '--workspace', 'garden', '--user', 'ada', '--json'];
   await ambit(...session, '--name', 'free', '--trust', 'direct', '--server', 'recorder', '--server', 'web');
   await ambit(...session, '--name', 'boxed', '--trust', 'sandboxed');
@@ -71,11 +70,11 @@ async function ask({ command, args, env }: Started, method: string, params: unkn
     const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
     return line;
   } finally {
-    await left(child);
+    await waitForExit(child);
   }
 }
 
-async function left(child: ChildProcess): Promise<void> {
+async function waitForExit(child: ChildProcess): Promise<void> {
   const exited = once(child, 'exit');
   child.stdin?.end();
   if (child.exitCode === null) await exited;
@@ -109,7 +108,7 @@ describe('ambit resolve', () => {
   });
 
   test('P6: a sandboxed session gets its commands wrapped, and they do not start outside a sandbox', async () => {
-    const { mcpServers } = await data<SessionServers>('resolve', '--session', 'boxed');
+    const { mcpServers } = await json<SessionServers>('resolve', '--session', 'boxed');
     const entry = mcpServers['recorder'] as Started;
     expect(entry.args).toEqual(expect.arrayContaining(['run', '--session', '--', process.execPath, recorder]));
     expect(entry.env).toMatchObject({ AMBIT_TRUST_LEVEL: 'sandboxed', TOKEN: 'sk-secret' });
@@ -117,7 +116,7 @@ describe('ambit resolve', () => {
     expect(await ask(without, 'tools/call', environment)).toContain('SANDBOX_UNAVAILABLE');
   });
 
-  test('--explain says who is in and out, by which rule, and whence each variable, within 80 columns', async () => {
+  test('--explain shows which servers are in and out, by which rule, and the source of each variable, within 80 columns', async () => {
     const { stdout } = await ambit('resolve', '--session', 'boxed', '--explain', '--via', 'gateway');
     expect(stdout.split('\n').filter((line) => line.length > 80)).toEqual([]);
     expect(stdout).toMatch(/^recorder +in$/m);
@@ -140,7 +139,7 @@ describe('ambit resolve', () => {
   });
 
   test('--explain --json gives the same as data beside mcpServers', async () => {
-    const { mcpServers, servers } = await data<SessionServers>('resolve', '--session', 'free', '--explain');
+    const { mcpServers, servers } = await json<SessionServers>('resolve', '--session', 'free', '--explain');
     expect(servers.filter(({ available }) => available).map(({ name }) => name)).toEqual(Object.keys(mcpServers));
     const out = servers.flatMap((each) => (each.available ? [] : [[each.name, each.rule]]));
     expect(Object.fromEntries(out)).toEqual({
@@ -152,19 +151,19 @@ describe('ambit resolve', () => {
   });
 
   test('--via gateway prints addresses with a further token of that session, which works', async () => {
-    const { mcpServers } = await data<SessionServers>('resolve', '--session', 'free', '--via', 'gateway');
+    const { mcpServers } = await json<SessionServers>('resolve', '--session', 'free', '--via', 'gateway');
     const { url, headers, type } = mcpServers['recorder'] as Reached;
     expect({ type, url }).toEqual({ type: 'http', url: `${gateway.url}/mcp/recorder` });
     const token = headers['Authorization']?.replace('Bearer ', '') ?? '';
-    const told = JSON.parse(await textOf(callModern(url, token, 'environment', '{}'))) as Record<string, string>;
+    const told = JSON.parse(await readToolText(callModern(url, token, 'environment', '{}'))) as Record<string, string>;
     expect(told['AMBIT_SESSION_ID']).toBe(token.split('_')[1]);
     expect(told).toMatchObject({ AMBIT_USER_ID: 'ada', AMBIT_TRUST_LEVEL: 'direct' });
     const own = mcpServers['ambit'] as Reached;
-    expect(await textOf(callModern(own.url, token, 'session_info', '{"session":"current"}'))).toContain('free');
+    expect(await readToolText(callModern(own.url, token, 'session_info', '{"session":"current"}'))).toContain('free');
     // The words of the last calls are for people only.
     const shown = await ambit('session', 'show', 'free');
     expect(shown.stdout).toMatch(/\n\nCALLED +SERVER.*\n\d+s ago +ambit +tools\/call +session_info +ok/);
-    expect(await data('session', 'show', 'free')).not.toHaveProperty('calls');
+    expect(await json('session', 'show', 'free')).not.toHaveProperty('calls');
   });
 
   test('needs a session that is there', async () => {
@@ -176,7 +175,7 @@ describe('ambit resolve', () => {
 });
 
 test('P15: ambit run --session has the bounds of that session, says so at debug, follows it and ends with it', async () => {
-  const { id } = await data<{ id: string }>('session', 'create', '--trust', 'direct', '--user', 'bob', '--agent', 'a1');
+  const { id } = await json<{ id: string }>('session', 'create', '--trust', 'direct', '--user', 'bob', '--agent', 'a1');
   const run = [join(repository, 'bin/ambit.js'), 'run', '--session', id, '--log-level', 'debug'];
   const args = [...run, ...places, '--', process.execPath, recorder];
   const child = spawn(process.execPath, args, { stdio: 'pipe', env: { ...process.env, PATH: pathWithoutBwrap } });
@@ -221,7 +220,10 @@ test('P14: session create --server and session restrict, from the command line',
   const wrong = await ambit('session', 'create', '--server', 'recoder');
   expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('did you mean "recorder"?')]);
   const create = ['session', 'create', '--name', 'narrow', '--server', 'recorder', '--server', 'web'];
-  expect(await data(...create, '--trust', 'direct')).toMatchObject({ servers: ['recorder', 'web'], permissions: [] });
+  expect(await json(...create, '--trust', 'direct')).toMatchObject({
+    servers: ['recorder', 'web'],
+    permissions: [],
+  });
   const narrow = ['session', 'restrict', 'narrow'];
   expect((await ambit(...narrow, '--server', 'recorder', '--trust', 'sandbox', '--ttl', '60')).stdout).toMatch(
     /^trust +sandboxed\nservers +recorder$/m,
@@ -229,7 +231,7 @@ test('P14: session create --server and session restrict, from the command line',
   for (const wider of [['--trust', 'direct'], ['--ttl', '61'], ['--server', 'web'], ['--trust', 'root'], []]) {
     expect((await ambit(...narrow, ...wider)).code).toBe(1);
   }
-  expect(await data('session', 'show', 'narrow')).toMatchObject({
+  expect(await json('session', 'show', 'narrow')).toMatchObject({
     trustLevel: 'sandboxed',
     servers: ['recorder'],
     ttlSeconds: 60,

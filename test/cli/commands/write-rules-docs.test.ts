@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { listenControl } from '../../../src/entrances/control/listen.ts';
+import { listenControl } from '../../../src/entrances/control/listen-control.ts';
 import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import { repository } from '../../journeys/start-ambit.ts';

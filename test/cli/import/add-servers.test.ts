@@ -37,7 +37,7 @@ test.each([
   for (const comment of before.match(/#.*/g) ?? []) expect(text).toContain(comment.trim());
 });
 
-test('neither broken nor strange files are guessed at', () => {
+test('invalid and unusual files are refused', () => {
   expect(() => addServers('version: 1\nservers: [a]\n', additions)).toThrow('cannot be added to');
   expect(() => addServers('{ version: 1 }', additions)).toThrow('neither block YAML nor plain JSON');
 });

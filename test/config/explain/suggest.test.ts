@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { closest } from '../../../src/config/explain/suggest.ts';
+import { findClosest } from '../../../src/config/explain/suggest.ts';
 
 const keys = ['command', 'args', 'env', 'url', 'headers', 'scope', 'timeoutSeconds', 'trust', 'tools', 'servers'];
 
@@ -15,9 +15,9 @@ test.each([
   ['timeout_seconds', 'timeoutSeconds'],
   ['mcpServers', 'servers'],
 ])('%s was probably meant as %s', (word, meant) => {
-  expect(closest(word, keys)).toBe(meant);
+  expect(findClosest(word, keys)).toBe(meant);
 });
 
 test.each(['', 'x', 'banana', 'zzzzzz', 't', 'a'.repeat(100_000)])('%j was not meant as any', (word) => {
-  expect(closest(word.slice(0, 100_000), keys)).toBeUndefined();
+  expect(findClosest(word.slice(0, 100_000), keys)).toBeUndefined();
 });

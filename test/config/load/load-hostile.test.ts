@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { knownKeysAt } from '../../../src/config/schema/known-keys.ts';
+import { listKeysAt } from '../../../src/config/schema/json-schema.ts';
 import { isAmbitError } from '../../../src/errors.ts';
 import { counts } from '../../proof.ts';
 import { contractExample } from '../schema/contract-example.ts';
-import { load, refusal } from './loading.ts';
+import { loadText, problemsOf } from './load-text.ts';
 
 describe('keys that reach for a prototype', () => {
   test.each([
@@ -19,12 +19,12 @@ describe('keys that reach for a prototype', () => {
     ['version: 1\nconstructor: { prototype: { polluted: true } }\n', '2:1 constructor: unknown key'],
     ['version: 1\nlisten: { toString: x }\n', '2:11 listen.toString: unknown key'],
   ])('%j', async (text, problem) => {
-    expect(await refusal(text)).toContain(`ambit.yaml:${problem}`);
+    expect(await problemsOf(text)).toContain(`ambit.yaml:${problem}`);
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   });
 
   test('are plain names where names are free', async () => {
-    const { config } = await load(
+    const { config } = await loadText(
       'version: 1\nservers:\n  constructor: { command: x, env: { constructor: a, toString: b } }\n',
     );
     expect(Object.keys(config.servers)).toEqual(['constructor']);
@@ -38,7 +38,7 @@ describe('files made to exhaust', () => {
       const inner = level === 0 ? 'lol' : `*l${level - 1}`;
       return `  - &l${level} [${Array(9).fill(inner).join(', ')}]`;
     });
-    const [problem, ...others] = await refusal(`version: 1\ninclude:\n${levels.join('\n')}\n`);
+    const [problem, ...others] = await problemsOf(`version: 1\ninclude:\n${levels.join('\n')}\n`);
     expect(problem).toMatch(
       /^ambit\.yaml:\d+:\d+ include\S*: the aliases of this file stand for more than 10000 values$/,
     );
@@ -48,7 +48,7 @@ describe('files made to exhaust', () => {
   test('one large map repeated by many aliases', async () => {
     const env = Array.from({ length: 300 }, (_, index) => `A${index}: b`).join(', ');
     const users = Array.from({ length: 300 }, (_, index) => `  s${index}: { command: x, env: *e }`).join('\n');
-    const problems = await refusal(`version: 1\nservers:\n  first: { command: x, env: &e { ${env} } }\n${users}\n`);
+    const problems = await problemsOf(`version: 1\nservers:\n  first: { command: x, env: &e { ${env} } }\n${users}\n`);
     expect(problems[0]).toContain('the aliases of this file stand for more than');
   });
 
@@ -56,7 +56,7 @@ describe('files made to exhaust', () => {
     ['in itself', 'version: 1\nservers: &a { b: *a }\n'],
     ['in a list', 'version: 1\ninclude: &a [*a]\n'],
   ])('an alias that stands %s', async (_, text) => {
-    expect((await refusal(text))[0]).toContain('this alias has no anchor before it, or stands inside it');
+    expect((await problemsOf(text))[0]).toContain('this alias has no anchor before it, or stands inside it');
   });
 
   test.each([
@@ -67,13 +67,13 @@ describe('files made to exhaust', () => {
     ['questions', `\n${'? '.repeat(300_000)}`],
     ['indentation', `\n${Array.from({ length: 200 }, (_, depth) => `${' '.repeat(depth + 1)}a:`).join('\n')}`],
   ])('nesting by %s', async (_, nested) => {
-    const problems = await refusal(`version: 1\ninclude: ${nested}`);
+    const problems = await problemsOf(`version: 1\ninclude: ${nested}`);
     expect(problems).toHaveLength(1);
     expect(problems[0]).toContain('nested more than 64 levels deep');
   });
 
   test('thousands of equal keys', async () => {
-    const problems = await refusal(`version: 1\nservers: {${'a,'.repeat(counts(4000, 100_000))}}`);
+    const problems = await problemsOf(`version: 1\nservers: {${'a,'.repeat(counts(4000, 100_000))}}`);
     expect(problems.length).toBeLessThanOrEqual(1001);
     expect(problems.at(-1)).toMatch(/^ambit\.yaml: and \d+ further problems$/);
   });
@@ -82,15 +82,15 @@ describe('files made to exhaust', () => {
     const count = counts(1100, 10_000);
     const servers = Array.from({ length: count }, (_, index) => `  s${index}: { command: node, args: [a.js] }`);
     const text = `version: 1\nservers:\n${servers.join('\n')}\n`;
-    const { config } = await load(text);
+    const { config } = await loadText(text);
     expect(Object.keys(config.servers)).toHaveLength(count);
-    const problems = await refusal(text.replaceAll('args', 'arg'));
+    const problems = await problemsOf(text.replaceAll('args', 'arg'));
     expect(problems[999]).toBe('ambit.yaml:1002:26 servers.s999.arg: unknown key; did you mean "args"?');
     expect(problems[1000]).toBe(`ambit.yaml: and ${count - 1000} further problems`);
   });
 
   test('a text beyond 1 MiB, counted in bytes', async () => {
-    expect(await refusal(`version: 1 # ${'é'.repeat(600_000)}`)).toEqual([
+    expect(await problemsOf(`version: 1 # ${'é'.repeat(600_000)}`)).toEqual([
       '/srv/ambit/ambit.yaml: it is larger than 1 MiB',
     ]);
   });
@@ -110,7 +110,7 @@ test.each([
   ['limits', 'bodyBytes', '1e-320', 'expected a whole number, found 1e-320'],
   ['limits', 'pendingPerUpstream', '"1024"', 'expected a number, found "1024"'],
 ])('%s.%s: %s is out of bounds', async (section, key, value, problem) => {
-  const problems = await refusal(`version: 1\n${section}: { ${key}: ${value} }\n`);
+  const problems = await problemsOf(`version: 1\n${section}: { ${key}: ${value} }\n`);
   expect(problems).toEqual([expect.stringMatching(/^ambit\.yaml:2:\d+ /)]);
   expect(problems[0]).toContain(`${section}.${key}: ${problem}`);
 });
@@ -118,7 +118,7 @@ test.each([
 describe('messages', () => {
   test('show control characters instead of sending them', async () => {
     const text = `version: 1\n"a\\e[31m\\u202E\\n": 1\nlisten: { host: "x\\e]0;pwned\\a" }\nservers: { "b\\nambit.yaml:9:9 forged": {} }\n`;
-    const message = (await refusal(text, '/srv/am\u001bbit/am\u001b\nbit.yaml')).join('\n');
+    const message = (await problemsOf(text, '/srv/am\u001bbit/am\u001b\nbit.yaml')).join('\n');
     expect(message).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
     expect(message.split('\n').filter((line) => !line.startsWith('am\\u001b\\u000abit.yaml:'))).toEqual([]);
     expect(message).toContain('"a\\u001b[31m\\u202e\\u000a": unknown key');
@@ -126,7 +126,7 @@ describe('messages', () => {
 
   test('shorten what is long', async () => {
     const long = 'x'.repeat(1000);
-    const lines = await refusal(`version: 1\n${long}: 1\nauth: { onInvalidKey: ${long} }\n`);
+    const lines = await problemsOf(`version: 1\n${long}: 1\nauth: { onInvalidKey: ${long} }\n`);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(250);
   });
 
@@ -166,7 +166,7 @@ describe('messages', () => {
     ['unknown tag', `servers: { a: { command: x, env: { T: !${secret} x } } }`],
     ['block scalar header', `servers:\n  a:\n    env:\n      T: |${secret}\n`],
   ])('do not repeat the secret in: %s', async (_, text) => {
-    expect((await refusal(`version: 1\n${text}\n`)).join('\n')).not.toContain(secret);
+    expect((await problemsOf(`version: 1\n${text}\n`)).join('\n')).not.toContain(secret);
   });
 });
 
@@ -212,7 +212,7 @@ test('whatever the text, the answer is a configuration or a refusal with a line 
   );
   await fc.assert(
     fc.asyncProperty(text, async (found) => {
-      const error = await load(found).then(
+      const error = await loadText(found).then(
         () => undefined,
         (cause: unknown) => cause,
       );
@@ -229,7 +229,7 @@ describe('an unknown key is refused in every map that has known ones', () => {
   const maps: (string | number)[][] = [];
   const walk = (value: unknown, path: (string | number)[]): void => {
     if (typeof value !== 'object' || value === null) return;
-    if (!Array.isArray(value) && knownKeysAt(path).length > 0) maps.push(path);
+    if (!Array.isArray(value) && listKeysAt(path).length > 0) maps.push(path);
     for (const [key, inner] of Object.entries(value)) walk(inner, [...path, Array.isArray(value) ? Number(key) : key]);
   };
   walk(example, []);
@@ -242,7 +242,7 @@ describe('an unknown key is refused in every map that has known ones', () => {
     let map = changed as Record<string | number, unknown>;
     for (const segment of path) map = map[segment] as Record<string | number, unknown>;
     map['zzz'] = 1;
-    const problems = await refusal(stringify(changed));
+    const problems = await problemsOf(stringify(changed));
     expect(problems.filter((line) => line.endsWith('zzz: unknown key'))).toHaveLength(1);
   });
 });

@@ -3,7 +3,7 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { load, refusal } from './loading.ts';
+import { loadText, problemsOf } from './load-text.ts';
 
 const folders: string[] = [];
 afterEach(async () => {
@@ -34,7 +34,7 @@ describe('a file', () => {
   });
 
   test('may start with a byte order mark and end its lines as Windows does', async () => {
-    const { config } = await load('\uFEFFversion: 1\r\nlisten:\r\n  port: 1\r\n');
+    const { config } = await loadText('\uFEFFversion: 1\r\nlisten:\r\n  port: 1\r\n');
     expect(config.listen.port).toBe(1);
   });
 
@@ -60,7 +60,7 @@ describe('a file', () => {
 
 describe('the result', () => {
   test('has its paths resolved against the folder of the file', async () => {
-    const { config } = await load(
+    const { config } = await loadText(
       'version: 1\nworkspaces:\n  a: { path: projects/a }\n  b: { path: ../b }\n  c: { path: ~/c }\n  d: { path: /d }\n  e: { path: "~" }\n',
     );
     expect(Object.values(config.workspaces).map(({ path }) => path)).toEqual([
@@ -70,12 +70,12 @@ describe('the result', () => {
       '/d',
       homedir(),
     ]);
-    const { config: included } = await load('version: 1\ninclude: [.mcp.json, /etc/x.json]\n');
+    const { config: included } = await loadText('version: 1\ninclude: [.mcp.json, /etc/x.json]\n');
     expect(included.include).toEqual(['/srv/ambit/.mcp.json', '/etc/x.json']);
   });
 
   test('is frozen all the way down', async () => {
-    const { config } = await load('version: 1\nservers:\n  a: { command: x, args: [y], env: { A: b } }\n');
+    const { config } = await loadText('version: 1\nservers:\n  a: { command: x, args: [y], env: { A: b } }\n');
     const unfrozen: string[] = [];
     const walk = (value: unknown, path: string): void => {
       if (typeof value !== 'object' || value === null) return;
@@ -87,7 +87,7 @@ describe('the result', () => {
   });
 
   test('answers only to names that were written', async () => {
-    const { config } = await load('version: 1\nservers:\n  a: { command: x }\n');
+    const { config } = await loadText('version: 1\nservers:\n  a: { command: x }\n');
     for (const name of ['constructor', 'toString', '__proto__', 'hasOwnProperty']) {
       expect(config.servers[name]).toBeUndefined();
       expect(config.workspaces[name]).toBeUndefined();
@@ -95,7 +95,7 @@ describe('the result', () => {
   });
 
   test('shares what aliases stand for', async () => {
-    const { config } = await load(
+    const { config } = await loadText(
       'version: 1\nservers:\n  a: { command: x, env: &common { A: b } }\n  c: { command: y, env: *common }\n',
     );
     expect(config.servers['c']).toMatchObject({ env: { A: 'b' } });
@@ -104,7 +104,7 @@ describe('the result', () => {
 
 describe('a problem is named', () => {
   test('by line, column, path and suggestion', async () => {
-    expect(await refusal('version: 1\nservers:\n  notes:\n    command: node\n    scop: session\n')).toEqual([
+    expect(await problemsOf('version: 1\nservers:\n  notes:\n    command: node\n    scop: session\n')).toEqual([
       'ambit.yaml:5:5 servers.notes.scop: unknown key; did you mean "scope"?',
     ]);
   });
@@ -121,7 +121,7 @@ workspaces:
 limits: { bodyBytes: 1.5 }
 mcpServers: {}
 `;
-    expect(await refusal(text)).toEqual([
+    expect(await problemsOf(text)).toEqual([
       'ambit.yaml:2:17 listen.port: expected a number, found "abc"',
       'ambit.yaml:2:22 listen.hots: unknown key; did you mean "host"?',
       'ambit.yaml:3:23 auth.onInvalidKey: expected "refuse" or "anonymous", found "anonymos"; did you mean "anonymous"?',
@@ -180,18 +180,18 @@ mcpServers: {}
     ['version: 1\nlisten: *nope\n', '2:9 listen: this alias has no anchor before it, or stands inside it'],
     ['version: 1\nlisten:\n  <<: { port: 1 }\n', '3:3 listen."<<": unknown key'],
   ])('%j: %s', async (text, problem) => {
-    expect(await refusal(text)).toContain(`ambit.yaml:${problem}`);
+    expect(await problemsOf(text)).toContain(`ambit.yaml:${problem}`);
   });
 
   test('at its place in JSON too', async () => {
     const text = '{\n\t"version": 1,\n\t"servers": {\n\t\t"a": { "command": "x", "scop": "call" }\n\t}\n}\n';
-    expect(await refusal(text, '/srv/ambit/ambit.json')).toEqual([
+    expect(await problemsOf(text, '/srv/ambit/ambit.json')).toEqual([
       'ambit.json:4:26 servers.a.scop: unknown key; did you mean "scope"?',
     ]);
   });
 
   test('where an alias took it from', async () => {
-    expect(await refusal('version: 1\nservers:\n  a: &a { command: x, scop: y }\n  b: *a\n')).toEqual([
+    expect(await problemsOf('version: 1\nservers:\n  a: &a { command: x, scop: y }\n  b: *a\n')).toEqual([
       'ambit.yaml:3:23 servers.a.scop: unknown key; did you mean "scope"?',
       'ambit.yaml:3:23 servers.b.scop: unknown key; did you mean "scope"?',
     ]);

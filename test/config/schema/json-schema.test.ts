@@ -1,8 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { configJsonSchema, type JsonSchema } from '../../../src/config/schema/json-schema.ts';
-import { knownKeys, knownKeysAt } from '../../../src/config/schema/known-keys.ts';
+import {
+  createConfigJsonSchema,
+  type JsonSchema,
+  listKeysAt,
+  listKnownKeys,
+} from '../../../src/config/schema/json-schema.ts';
 
-const schema = configJsonSchema();
+const schema = createConfigJsonSchema();
 
 function parts(part: JsonSchema): JsonSchema[] {
   const { properties, additionalProperties, items, anyOf } = part;
@@ -29,7 +33,7 @@ test('says what it is, and has no address of its own', () => {
 
 test('every key is described', () => {
   expect(
-    knownKeys()
+    listKnownKeys()
       .filter(({ schema: key }) => !key.description?.endsWith('.'))
       .map(({ key }) => key),
   ).toEqual([]);
@@ -78,6 +82,6 @@ describe('the keys known at a path', () => {
     [['constructor'], []],
     [['listen', 'nowhere', 'at', 'all'], []],
   ])('%j are %j', (path, keys) => {
-    expect(knownKeysAt(path)).toEqual(keys);
+    expect(listKeysAt(path)).toEqual(keys);
   });
 });

@@ -1,16 +1,17 @@
 import { expect, test } from 'vitest';
-import { load, refusal } from '../load/loading.ts';
+import { loadText, problemsOf } from '../load/load-text.ts';
 
 const entry = (keys: string) => `{ audience: [a], jwksUri: "https://k.example/jwks", ${keys} }`;
 const written = (...entries: string[]) => `version: 1\nauth: { jwt: [${entries.join(', ')}] }\n`;
 
 test('issuers whose users would be named the same are refused, whatever else differs', async () => {
+  const clash = 'users of another issuer are named the same';
   const [a, b] = ['issuer: "https://id.example/realms/a"', 'issuer: "https://ID.example:443/realms/b"'];
-  expect((await refusal(written(entry(a), entry(b)))).join()).toContain('users of another issuer are named the same');
-  const { warnings } = await load(written(entry(a), entry(`${b}, userPrefix: b`)));
+  expect((await problemsOf(written(entry(a), entry(b)))).join()).toContain(clash);
+  const { warnings } = await loadText(written(entry(a), entry(`${b}, userPrefix: b`)));
   expect(warnings).toEqual([]);
   const taken = entry('issuer: "https://other.example", userPrefix: id.example');
-  expect((await refusal(written(entry(a), taken))).join()).toContain('users of another issuer are named the same');
+  expect((await problemsOf(written(entry(a), taken))).join()).toContain(clash);
 });
 
 test.each([
@@ -30,18 +31,18 @@ test.each([
   ['issuer: "https://id.example", permissions: { "Notes Write": x }', 'permission'],
 ])('%s is refused', async (keys, said) => {
   const one = keys.includes('jwksUri') ? `{ audience: [a], ${keys} }` : entry(keys);
-  expect((await refusal(written(one))).join()).toContain(said);
+  expect((await problemsOf(written(one))).join()).toContain(said);
 });
 
-test('a role that names a workspace nobody has is told of', async () => {
+test('a role that names an unknown workspace is a warning', async () => {
   const roles = 'roles: { map: { dev: { workspaces: [my-projct] } } }';
   const text = `${written(entry(`issuer: "https://id.example", ${roles}`))}workspaces: { my-project: { path: /w } }\n`;
-  const { warnings } = await load(text);
+  const { warnings } = await loadText(text);
   expect(warnings).toHaveLength(1);
   expect(warnings[0]).toContain('there is no workspace "my-projct"; did you mean "my-project"?');
 });
 
 test('on this machine plain HTTP is taken', async () => {
   const keys = 'issuer: "http://localhost:9000", audience: [a], jwksUri: "http://[::1]:9000/jwks"';
-  expect((await load(written(`{ ${keys} }`))).warnings).toEqual([]);
+  expect((await loadText(written(`{ ${keys} }`))).warnings).toEqual([]);
 });

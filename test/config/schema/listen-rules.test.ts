@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { isLoopbackHost, type ListenChoice, listenProblems } from '../../../src/config/schema/listen-rules.ts';
-import { load, refusal } from '../load/loading.ts';
+import { findListenProblems, isLoopbackHost, type ListenChoice } from '../../../src/config/schema/listen-rules.ts';
+import { loadText, problemsOf } from '../load/load-text.ts';
 
 test.each(['127.0.0.1', '127.255.255.254', '::1', '0:0:0:0:0:0:0:1', 'localhost', 'LOCALHOST'])(
   '%s is loopback',
@@ -34,7 +34,7 @@ test.each([
 describe('listening', () => {
   const quiet: ListenChoice = { host: '127.0.0.1', behindProxy: false, anonymous: 'off', onInvalidKey: 'refuse' };
   const keysOf = (choice: Partial<ListenChoice>) =>
-    listenProblems({ ...quiet, ...choice }).map(({ path }) => path.join('.'));
+    findListenProblems({ ...quiet, ...choice }).map(({ path }) => path.join('.'));
 
   test.each<[Partial<ListenChoice>, string[]]>([
     [{}, []],
@@ -51,10 +51,10 @@ describe('listening', () => {
 });
 
 test('a file that listens beyond loopback is refused with the way out, and taken when it says behindProxy', async () => {
-  expect(await refusal('version: 1\nlisten:\n  host: 0.0.0.0\n')).toEqual([
+  expect(await problemsOf('version: 1\nlisten:\n  host: 0.0.0.0\n')).toEqual([
     'ambit.yaml:3:9 listen.host: this address is beyond loopback and TLS is not built yet; say behindProxy: true where a proxy in front does TLS',
   ]);
-  expect(await refusal('version: 1\nlisten:\n  host: 0.0.0.0\n  behindProxy: false\n')).toHaveLength(1);
-  const { config } = await load('version: 1\nlisten: { host: 0.0.0.0, behindProxy: true }\n');
+  expect(await problemsOf('version: 1\nlisten:\n  host: 0.0.0.0\n  behindProxy: false\n')).toHaveLength(1);
+  const { config } = await loadText('version: 1\nlisten: { host: 0.0.0.0, behindProxy: true }\n');
   expect(config.listen.host).toBe('0.0.0.0');
 });

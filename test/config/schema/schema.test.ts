@@ -81,7 +81,7 @@ describe('a server', () => {
     });
   });
 
-  test('with a url is open to direct sessions only and told pseudonyms', () => {
+  test('with a url is open to direct sessions only and gets pseudonyms', () => {
     expect(server({ url: 'https://example.com/mcp' }).data?.servers['a']).toMatchObject({
       transport: 'http',
       headers: {},

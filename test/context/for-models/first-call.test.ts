@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { createLocalJWKSet, jwtVerify } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { headerLine } from '../../../src/context/for-models/block-text.ts';
-import { defusedMark } from '../../../src/context/for-models/defuse.ts';
+import { headerLine } from '../../../src/context/for-models/context-block.ts';
+import { forgedBlockMark } from '../../../src/context/for-models/mark-forged-blocks.ts';
 import {
   blockKey,
   type Content,
@@ -86,7 +86,7 @@ describe.each(eras)('in the %s era', (era) => {
       if (server === '*') await contentOf(there, name);
       const [forged] = await contentOf(there, name, { result: { content: [genuine] } });
       expect(forged?._meta?.[blockKey]).toBeUndefined();
-      expect(forged?.text).toContain(defusedMark);
+      expect(forged?.text).toContain(forgedBlockMark);
       expect(forged?.text).not.toContain(headerLine);
     }
   });
@@ -99,13 +99,13 @@ describe.each(eras)('in the %s era', (era) => {
     const { result } = era === 'modern' ? await client.request('server/discover') : (client.opened ?? {});
     // What the server says comes first, and ours after it.
     const [theirs, ours] = String(result?.['instructions']).split('The first tool result of a session');
-    expect(theirs).toContain(`${defusedMark} SESSION CONTEXT`);
+    expect(theirs).toContain(`${forgedBlockMark} SESSION CONTEXT`);
     expect(ours).toContain(whole);
     for (const server of ['it', '*']) {
       const listed = await (await on.connect(gateway, id, era, server)).request('tools/list');
       const tools = listed.result?.['tools'] as { name: string; description: string }[];
       const told = tools.filter(({ name }) => /say|wait/.test(name)).map(({ description }) => description);
-      const marked = whole.replace('SESSION', `${defusedMark} SESSION`);
+      const marked = whole.replace('SESSION', `${forgedBlockMark} SESSION`);
       expect(told).toEqual([marked, marked]);
     }
   });
@@ -124,7 +124,7 @@ describe.each(eras)('in the %s era', (era) => {
       ['resources/read', { uri }],
     ] as const) {
       const said = JSON.stringify((await client.request(method, params)).result);
-      expect([method, said]).toEqual([method, expect.stringContaining(`${defusedMark} SESSION CONTEXT`)]);
+      expect([method, said]).toEqual([method, expect.stringContaining(`${forgedBlockMark} SESSION CONTEXT`)]);
       expect(said).not.toContain(headerLine);
     }
   });
@@ -140,7 +140,7 @@ describe.each(eras)('in the %s era', (era) => {
       const { result } = await client.request('tools/call', { name: 'session_read_file', arguments: file });
       const [{ text = '' } = {}] = (result?.['content'] ?? []) as { text?: string }[];
       expect(text).toContain(headerLine);
-      expect(text).not.toContain(defusedMark);
+      expect(text).not.toContain(forgedBlockMark);
       expect(result?.['content']).not.toMatchObject([{ _meta: { [blockKey]: {} } }]);
     }
   });

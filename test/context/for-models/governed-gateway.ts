@@ -6,8 +6,8 @@ import { loadConfig } from '../../../src/config/load/load.ts';
 import type { ConfigInput } from '../../../src/config/schema/schema.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
-import { inProcessTransport } from '../../../src/public/in-process-transport.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { createInProcessTransport } from '../../../src/public/create-gateway.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { governedServers } from './governed-server.ts';
 
 export const eras = ['modern', 'handshake'] as const;
@@ -73,7 +73,7 @@ export function governedGateway() {
       return (await gateway.openSession({ userId: 'ann', ...draft })).session.id;
     },
     async connect(gateway: Gateway, sessionId: string, era: Era, server = 'it', meta = {}): Promise<RawClient> {
-      const client = await rawClient(inProcessTransport(gateway, sessionId, server), era, { meta });
+      const client = await createRawClient(createInProcessTransport(gateway, sessionId, server), era, { meta });
       clients.push(client);
       return client;
     },

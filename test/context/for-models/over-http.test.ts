@@ -6,10 +6,10 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { describe, expect, test } from 'vitest';
-import { headerLine } from '../../../src/context/for-models/block-text.ts';
+import { headerLine } from '../../../src/context/for-models/context-block.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
-import { sharedData } from '../../gateway/shared-data.ts';
-import { enter, eras } from '../../journeys/abandoned/visitor.ts';
+import { createSharedData } from '../../gateway/shared-data.ts';
+import { connectRawClient, eras } from '../../journeys/abandoned/raw-client.ts';
 import { somePolicies } from './governed-gateway.ts';
 import { governedServers } from './governed-server.ts';
 
@@ -17,7 +17,7 @@ const script = join(import.meta.dirname, '../../fixtures/governed/server.js');
 const onStdio = { command: process.execPath, args: [script] };
 const serverOf = governedServers();
 const overHttp = async () => ({ it: { url: await serverOf({ modern: false }) } });
-const data = sharedData();
+const data = createSharedData();
 
 const blocksIn = (texts: readonly { readonly text?: string }[] | undefined) =>
   (texts ?? []).filter(({ text }) => text?.startsWith(headerLine)).length;
@@ -142,7 +142,7 @@ describe.each(eras)('in the %s era', (era) => {
     const here = await data.serve({ servers: await overHttp(), governance: somePolicies });
     const { token, id } = await here.open({ userId: 'ann' });
     const door = { url: here.mcp('it'), token };
-    const visitor = await enter(era, door);
+    const visitor = await connectRawClient(era, door);
     const body = {
       jsonrpc: '2.0',
       id: 'a',
@@ -175,14 +175,14 @@ describe.each(eras)('in the %s era', (era) => {
     expect(told).toMatchObject([{ sessionId: id, userId: 'ann' }]);
   });
 
-  test('G8: after a restart it is not told again to whoever was told', async () => {
+  test('G8: after a restart it is not delivered again', async () => {
     const before = await data.serve({ servers: await overHttp(), governance: somePolicies });
     const { token } = await before.open({ userId: 'ann' });
-    const visitor = await enter(era, { url: before.mcp('it'), token });
+    const visitor = await connectRawClient(era, { url: before.mcp('it'), token });
     expect(blocksIn((await visitor.call('say').answered).message?.result?.content)).toBe(1);
     await before.close();
     const after = await data.serve({ servers: await overHttp(), governance: somePolicies });
-    const same = await enter(era, { url: after.mcp('it'), token }, {}, visitor.transportId);
+    const same = await connectRawClient(era, { url: after.mcp('it'), token }, {}, visitor.transportId);
     expect((await same.call('say').answered).message?.result?.content).toMatchObject([{ text: 'said' }]);
   });
 });
@@ -197,8 +197,8 @@ test('G7: what is written about a client goes with it, and all the rest with the
   const written = async (what: string) => {
     while ((await marked(what)) === undefined) await new Promise((resolve) => setImmediate(resolve));
   };
-  const [first, second] = [await enter('handshake', door), await enter('handshake', door)];
-  for (const visitor of [first, second, await enter('modern', door)]) {
+  const [first, second] = [await connectRawClient('handshake', door), await connectRawClient('handshake', door)];
+  for (const visitor of [first, second, await connectRawClient('modern', door)]) {
     const { message } = await visitor.call('session_info', { session: 'current' }).answered;
     expect(blocksIn(message?.result?.content)).toBe(1);
     await written(visitor.transportId ?? 'session');

@@ -4,9 +4,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { headerLine } from '../../../src/context/for-models/block-text.ts';
-import { enter, eras } from '../../journeys/abandoned/visitor.ts';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../../journeys/hostile/http-upstream.ts';
+import { headerLine } from '../../../src/context/for-models/context-block.ts';
+import { connectRawClient, eras } from '../../journeys/abandoned/raw-client.ts';
+import {
+  answerCorrectly,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../../journeys/hostile/upstreams/start-http-upstream.ts';
 import { counts, proof } from '../../proof.ts';
 import { findRedis, type RedisServer, startRedis } from '../../stores/redis-server.ts';
 import { somePolicies } from './governed-gateway.ts';
@@ -31,7 +36,7 @@ describe.skipIf(redisProgram === undefined)('three processes on one Redis', () =
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'ambit-told-'));
     redis = await startRedis(redisProgram as string);
-    upstream = await startUpstream({ say: ({ id }, response) => sendJson(response, rightAnswer(id, 'said')) });
+    upstream = await startUpstream({ say: ({ id }, response) => sendJson(response, answerCorrectly(id, 'said')) });
     children = await Promise.all([start(), start(), start()]);
   });
   afterAll(async () => {
@@ -75,7 +80,7 @@ describe.skipIf(redisProgram === undefined)('three processes on one Redis', () =
   async function told(era: (typeof eras)[number], token: string, transportId: string | undefined, calls: number) {
     const answers = Array.from({ length: calls }, async (_, i) => {
       const { url } = children[i % children.length] as Child;
-      const visitor = await enter(era, { url, token }, {}, transportId);
+      const visitor = await connectRawClient(era, { url, token }, {}, transportId);
       const { message } = await visitor.call('say').answered;
       const texts = (message?.result?.content ?? []).map(({ text }) => text);
       expect(texts.at(-1)).toBe('said');
@@ -88,7 +93,7 @@ describe.skipIf(redisProgram === undefined)('three processes on one Redis', () =
   async function arrive(era: (typeof eras)[number]): Promise<{ token: string; transportId: string | undefined }> {
     const [first] = children as [Child];
     const { token } = await first.open();
-    const { transportId } = await enter(era, { url: first.url, token });
+    const { transportId } = await connectRawClient(era, { url: first.url, token });
     return { token, transportId };
   }
 
@@ -108,7 +113,7 @@ describe.skipIf(redisProgram === undefined)('three processes on one Redis', () =
         const [victim, ...others] = children as [Child, ...Child[]];
         const url = victim.url;
         const calls = Array.from({ length: 8 }, async () => {
-          const visitor = await enter(era, { url, token }, {}, transportId);
+          const visitor = await connectRawClient(era, { url, token }, {}, transportId);
           const { message } = await visitor.call('say').answered;
           return (message?.result?.content ?? []).some(({ text }) => text.startsWith(headerLine)) ? 1 : 0;
         });

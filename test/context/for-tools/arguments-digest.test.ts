@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { argumentsDigest, noArgumentsDigest } from '../../../src/context/for-tools/arguments-digest.ts';
-import { argumentsDigest as receivedDigest } from '../../../src/public/sdk/canonical-arguments.ts';
+import { computeArgumentsDigest, noArgumentsDigest } from '../../../src/context/for-tools/arguments-digest.ts';
+import { digestArguments as receivedDigest } from '../../../src/public/sdk/canonical-arguments.ts';
 import { counts } from '../../proof.ts';
 import { objectText, valueText } from '../../protocol/json/json-texts.ts';
 
 const numRuns = counts(2000, 100_000);
-const digest = (text: string) => argumentsDigest(Buffer.from(text));
+const digest = (text: string) => computeArgumentsDigest(Buffer.from(text));
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
 /** RFC 8785 written down once more, after its text and in another way: by the code units of names, values by JSON. */

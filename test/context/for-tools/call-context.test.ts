@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { argumentsDigest, noArgumentsDigest } from '../../../src/context/for-tools/arguments-digest.ts';
+import { computeArgumentsDigest, noArgumentsDigest } from '../../../src/context/for-tools/arguments-digest.ts';
 import {
   type BoundRequest,
   type ContextWriters,
   createContextWriters,
 } from '../../../src/context/for-tools/call-context.ts';
 import { createPseudonyms } from '../../../src/context/for-tools/pseudonyms.ts';
-import { inlineKeys, openSigningKeys, type SigningKeys } from '../../../src/context/for-tools/signing-keys.ts';
+import { openSigningKeys, type SigningKeys, writeInlineKeys } from '../../../src/context/for-tools/signing-keys.ts';
 import { createReplayMemory, type ReadOptions, readContext } from '../../../src/public/sdk/index.ts';
 import type { ActingSession } from '../../../src/rules/session-base.ts';
 
@@ -24,7 +24,7 @@ let AMBIT_JWKS: string;
 
 beforeAll(async () => {
   keys = await openSigningKeys(folder, () => now);
-  AMBIT_JWKS = inlineKeys(keys);
+  AMBIT_JWKS = writeInlineKeys(keys);
   writers = createContextWriters({
     keys,
     pseudonyms: createPseudonyms(keys.pseudonymSecret),
@@ -78,7 +78,7 @@ describe('what is written is what is read', () => {
     });
     await fc.assert(
       fc.asyncProperty(session, text, fc.jsonValue({ maxDepth: 2 }), async (acting, name, given) => {
-        const argsSha256 = argumentsDigest(Buffer.from(JSON.stringify(given)));
+        const argsSha256 = computeArgumentsDigest(Buffer.from(JSON.stringify(given)));
         const { meta, token } = written(acting, { method: 'tools/call', name, argsSha256 });
         expect(token).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/);
         expect(meta['ambit/context'].token).toBe(token);
@@ -115,7 +115,7 @@ describe('what is written is what is read', () => {
     ]);
   });
 
-  test('a session that was narrowed is told as it is now, at once', async () => {
+  test('a session that was restricted is described as it is now, at once', async () => {
     const writer = writers.for(audience, 'full');
     const levels = [ada, { ...ada, trustLevel: 'sandboxed' as const, permissions: [] }].map((session) => {
       const { member } = writer.write(session, 'c', call);
@@ -130,7 +130,7 @@ describe('what is written is what is read', () => {
   test('P12: a process that was started before the keys changed reads the new one by itself', async () => {
     const before = written(ada).meta;
     now += 30 * 24 * 3600_000;
-    await keys.tend();
+    await keys.renewIfDue();
     expect(await read(written(ada).meta)).toMatchObject({ status: 'verified' });
     now += 16 * 60_000;
     const { meta, token } = written(ada);

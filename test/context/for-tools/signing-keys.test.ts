@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { inlineKeys, openSigningKeys, type SigningKeys } from '../../../src/context/for-tools/signing-keys.ts';
+import { openSigningKeys, type SigningKeys, writeInlineKeys } from '../../../src/context/for-tools/signing-keys.ts';
 
 let folder = '';
 let now = 0;
@@ -56,12 +56,12 @@ describe('the file', () => {
     expect(statSync(signing()).mode & 0o777).toBe(0o600);
     expect(statSync(folder).mode & 0o077).toBe(0);
     const { d } = (JSON.parse(readFileSync(signing(), 'utf8')) as { keys: [{ d: string }] }).keys[0];
-    for (const shown of [keys.jwks(), inlineKeys(keys), readFileSync(keys.jwksFile, 'utf8')]) {
+    for (const shown of [keys.jwks(), writeInlineKeys(keys), readFileSync(keys.jwksFile, 'utf8')]) {
       expect(shown).not.toContain(d);
       expect(shown).not.toMatch(/"d"|pseudonym/);
     }
     expect(verifies(keys.jwks(), keys.current())).toBe(true);
-    expect(JSON.parse(inlineKeys(keys))).toEqual({ ...JSON.parse(keys.jwks()), source: keys.jwksFile });
+    expect(JSON.parse(writeInlineKeys(keys))).toEqual({ ...JSON.parse(keys.jwks()), source: keys.jwksFile });
   });
 
   test('is the same after a restart', async () => {
@@ -120,14 +120,14 @@ describe('renewal', () => {
     const secret = Buffer.from(keys.pseudonymSecret);
     const first = keys.current();
     now += 30 * day - 16 * minute;
-    await keys.tend();
+    await keys.renewIfDue();
     expect(kids(keys.jwks())).toEqual([first.kid]);
     now += minute;
-    await keys.tend();
+    await keys.renewIfDue();
     const [, second] = kids(keys.jwks());
     expect(second).toBeDefined();
     expect(announced()).toEqual([first.kid, second]);
-    expect(kids(inlineKeys(keys))).toEqual([first.kid, second]);
+    expect(kids(writeInlineKeys(keys))).toEqual([first.kid, second]);
     for (const step of [0, 14 * minute + 59_999]) {
       now += step;
       expect(keys.current().kid).toBe(first.kid);
@@ -136,11 +136,11 @@ describe('renewal', () => {
     expect(keys.current().kid).toBe(second);
     expect(verifies(keys.jwks(), keys.current())).toBe(true);
     now += 59 * minute;
-    await keys.tend();
+    await keys.renewIfDue();
     expect(verifies(keys.jwks(), first)).toBe(true);
     expect(announced()).toContain(first.kid);
     now += 2 * minute;
-    await keys.tend();
+    await keys.renewIfDue();
     expect(announced()).toEqual([second]);
     expect(readFileSync(signing(), 'utf8')).not.toContain(first.kid);
     expect([keys.name, keys.pseudonymSecret]).toEqual([name, secret]);
@@ -159,8 +159,8 @@ describe('renewal', () => {
   test('is made by one of several processes and read by the others', async () => {
     const all = [await opened(), await opened(), await opened()];
     now += 30 * day;
-    await Promise.all(all.map((keys) => keys.tend()));
-    for (const keys of all) await keys.tend();
+    await Promise.all(all.map((keys) => keys.renewIfDue()));
+    for (const keys of all) await keys.renewIfDue();
     expect(new Set(all.map((keys) => keys.jwks())).size).toBe(1);
     expect(announced()).toHaveLength(2);
     now += 15 * minute;
@@ -170,7 +170,7 @@ describe('renewal', () => {
   test('a clock that goes back does not leave it without a key', async () => {
     const keys = await opened();
     now -= 400 * day;
-    await keys.tend();
+    await keys.renewIfDue();
     expect(verifies(keys.jwks(), keys.current())).toBe(true);
   });
 
@@ -178,7 +178,7 @@ describe('renewal', () => {
     const keys = await opened();
     const { kid } = keys.current();
     writeFileSync(signing(), 'garbage');
-    await expect(keys.tend()).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
+    await expect(keys.renewIfDue()).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
     expect(keys.current().kid).toBe(kid);
   });
 });
@@ -196,7 +196,7 @@ describe('a crash between the two files', () => {
     const keys = await opened();
     const text = readFileSync(signing(), 'utf8');
     now += 30 * day;
-    await keys.tend();
+    await keys.renewIfDue();
     // As if it had ended right after the first of the two: the key is announced, and lost.
     writeFileSync(signing(), text);
     const after = await opened();

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
-import type { Answers, Route } from '../../../src/entrances/control/route.ts';
+import type { AnswerSchemas, Route } from '../../../src/entrances/control/route.ts';
 import { routes } from '../../../src/entrances/control/routes.ts';
 
-const answers: Answers = await import('../../../src/entrances/control/answers.ts');
+const answers: AnswerSchemas = await import('../../../src/entrances/control/answer-schemas.ts');
 
 const table = Object.entries<Route>(routes).map(([name, route]) => {
   const pattern = new RegExp(`^${name.replaceAll('.', '\\.').replace('{id}', '[^/]+')}$`);

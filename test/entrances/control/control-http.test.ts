@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { describeApi, eventsPath, routes } from '../../../src/entrances/control/routes.ts';
 import { openAdminToken } from '../../../src/identity/admin-token.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { callModern, textOf } from '../../journeys/forgery/speaking.ts';
+import { callModern, readToolText } from '../../journeys/raw-mcp-client.ts';
 import { readEvents } from '../http/event-reader.ts';
 import { checkAnswer } from './check-answer.ts';
 
@@ -29,7 +29,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-interface Told {
+interface ApiAnswer {
   readonly status: number;
   readonly type: string | undefined;
   readonly body: Record<string, unknown>;
@@ -39,10 +39,10 @@ async function ask(
   method: string,
   path: string,
   { body, headers = {} }: { readonly body?: unknown; readonly headers?: Record<string, string> } = {},
-): Promise<Told> {
+): Promise<ApiAnswer> {
   const own = { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers };
   const given = Object.fromEntries(Object.entries(own).filter(([, value]) => value !== ''));
-  const told = await new Promise<Told>((resolve, reject) => {
+  const told = await new Promise<ApiAnswer>((resolve, reject) => {
     const sent = request(url + path, { method, headers: given, agent: false }, async (response) => {
       const text = (await response.toArray()).join('');
       const parsed = text === '' ? {} : (JSON.parse(text) as Record<string, unknown>);
@@ -127,10 +127,10 @@ describe('the control API over HTTP', () => {
     const opened = await gateway.createSession({ name: 'caller' });
     const [other, own] = [await gateway.createSession(), `${url}/mcp/ambit`];
     for (const tool of ['session_info', 'session_state_list', 'session_info']) {
-      await textOf(callModern(own, opened.token, tool, '{"session":"current"}'));
-      await textOf(callModern(own, other.token, tool, '{"session":"current"}'));
+      await readToolText(callModern(own, opened.token, tool, '{"session":"current"}'));
+      await readToolText(callModern(own, other.token, tool, '{"session":"current"}'));
     }
-    await textOf(callModern(own, opened.token, 'session_info', '{"session":"nobody"}'));
+    await readToolText(callModern(own, opened.token, 'session_info', '{"session":"nobody"}'));
     const calls = async (query = '', id = 'caller') => {
       const { status, body } = await ask('GET', `/api/v1/sessions/${id}/calls${query}`);
       return { status, next: body['next'], calls: (body['calls'] ?? []) as Record<string, unknown>[] };
@@ -174,7 +174,7 @@ describe('the admin token', () => {
   test('lies in a private file, stays the same, and is in no log', async () => {
     expect(statSync(join(dataDir, 'admin-token')).mode & 0o777).toBe(0o600);
     const again = await openAdminToken(dataDir);
-    expect(again.isCarriedBy(`Bearer ${token}`)).toBe(true);
+    expect(again.matches(`Bearer ${token}`)).toBe(true);
     expect(lines.join('\n')).not.toContain(token);
   });
 
@@ -182,7 +182,7 @@ describe('the admin token', () => {
     const fresh = mkdtempSync(join(folder, 'fresh-'));
     const all = await Promise.all([1, 2, 3, 4].map(() => openAdminToken(fresh)));
     const made = readFileSync(join(fresh, 'admin-token'), 'utf8').trim();
-    expect(all.every(({ isCarriedBy }) => isCarriedBy(`Bearer ${made}`))).toBe(true);
+    expect(all.every(({ matches: isCarriedBy }) => isCarriedBy(`Bearer ${made}`))).toBe(true);
   });
 
   test('that others can read is none', async () => {

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { showOne } from '../../../src/cli/commands/session/show-session.ts';
+import { renderSession } from '../../../src/cli/commands/session.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import type { Config } from '../../../src/config/schema/schema.ts';
-import { handleAdmin } from '../../../src/entrances/control/handle.ts';
+import { handleControlRequest } from '../../../src/entrances/control/handle-request.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import type { SessionServers } from '../../../src/index.ts';
@@ -37,11 +37,15 @@ async function ask(
   address?: string,
 ): Promise<{ status: number; body: unknown }> {
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-  const { status, body: answer } = await handleAdmin(gateway, { method, path: base + path, body: bytes }, address);
+  const { status, body: answer } = await handleControlRequest(
+    gateway,
+    { method, path: base + path, body: bytes },
+    address,
+  );
   checkAnswer(method, base + path, status, answer);
   return { status, body: answer };
 }
-const open = async (draft: Record<string, unknown> = {}) =>
+const openSession = async (draft: Record<string, unknown> = {}) =>
   (await ask('POST', '', { servers: ['a', 'b'], ttlSeconds: 60, ...draft })).body as { id: string; token: string };
 
 test.each([
@@ -66,7 +70,7 @@ test.each([
   ['x', 400],
   [{}, 400],
 ])('P14: PATCH with %j is refused whole', async (body, status) => {
-  const { id } = await open();
+  const { id } = await openSession();
   expect((await ask('PATCH', `/${id}`, body)).status).toBe(status);
   expect((await ask('GET', `/${id}`)).body).toMatchObject({
     trustLevel: 'sandboxed',
@@ -76,28 +80,28 @@ test.each([
 });
 
 test('a sandboxed session shows its sandbox and who keeps it within its limits; a direct one has none', async () => {
-  const shownFor = async (draft: Record<string, unknown>) => {
-    const { body } = await ask('GET', `/${(await open(draft)).id}`);
+  const requestSession = async (draft: Record<string, unknown>) => {
+    const { body } = await ask('GET', `/${(await openSession(draft)).id}`);
     return body as SessionView & { sandbox: SandboxState | null };
   };
-  expect((await shownFor({ trustLevel: 'direct' })).sandbox).toBeNull();
-  const view = await shownFor({});
+  expect((await requestSession({ trustLevel: 'direct' })).sandbox).toBeNull();
+  const view = await requestSession({});
   if (hasBwrap()) {
     const limits = { fileMb: 'rlimit', wallSeconds: 'timer' };
     expect(view.sandbox).toMatchObject({ runner: 'bwrap', refusal: null, limits });
-    expect(showOne(view)).toMatch(/^sandbox +bwrap$/m);
-    expect(showOne(view)).toMatch(/^by rlimit +fileMb, openFiles$/m);
+    expect(renderSession(view)).toMatch(/^sandbox +bwrap$/m);
+    expect(renderSession(view)).toMatch(/^by rlimit +fileMb, openFiles$/m);
   } else {
     expect(view.sandbox).toMatchObject({ limits: null, refusal: expect.stringContaining('no sandbox') });
   }
 });
 
 test('P14: PATCH narrows, and the token keeps working', async () => {
-  const { id, token } = await open({ trustLevel: 'trusted' });
+  const { id, token } = await openSession({ trustLevel: 'trusted' });
   const change = { trustLevel: 'untrusted', ttlSeconds: 5, servers: ['b'] };
   const expected = { id, trustLevel: 'sandboxed', ttlSeconds: 5, servers: ['b'] };
   expect(await ask('PATCH', `/${id}`, change)).toMatchObject({ status: 200, body: expected });
-  expect((await gateway.sessions.prove(token)).servers).toEqual(['b']);
+  expect((await gateway.sessions.verifyToken(token)).servers).toEqual(['b']);
   expect((await ask('PATCH', '/nobody', change)).status).toBe(404);
 });
 
@@ -111,7 +115,7 @@ test.each([{ servers: ['c'] }, { servers: 'a' }, { servers: [null] }, { permissi
 );
 
 test('the servers of a session; addresses only from a gateway that has one, and then with a token of their own', async () => {
-  const { id, token } = await open({ trustLevel: 'direct', servers: ['a'] });
+  const { id, token } = await openSession({ trustLevel: 'direct', servers: ['a'] });
   const { mcpServers, servers } = (await ask('GET', `/${id}/servers`)).body as SessionServers;
   expect(Object.keys(mcpServers)).toEqual(['a']);
   expect(servers).toMatchObject([
@@ -134,13 +138,13 @@ test('the servers of a session; addresses only from a gateway that has one, and 
   });
   const further = entry.headers['Authorization']?.replace('Bearer ', '') ?? '';
   expect(further).not.toBe(token);
-  expect((await gateway.sessions.prove(further)).id).toBe(id);
+  expect((await gateway.sessions.verifyToken(further)).id).toBe(id);
   expect((await ask('GET', '/nobody/servers')).status).toBe(404);
   expect((await ask('DELETE', `/${id}/servers`)).status).toBe(405);
 });
 
 test('Ambit’s own address is named only to whom a rule leaves one of its tools', async () => {
-  const { id } = await open();
+  const { id } = await openSession();
   const names = async () => {
     const { body } = await ask('POST', `/${id}/servers`, { via: 'gateway' }, 'http://127.0.0.1:1');
     return Object.keys((body as SessionServers).mcpServers);

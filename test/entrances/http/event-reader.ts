@@ -49,14 +49,14 @@ export async function readEvents(
     heard,
     hears: (fits) =>
       new Promise((resolve) => {
-        const look = () => {
+        const checkEvents = () => {
           const found = heard.find(fits);
           if (found === undefined) return;
-          waiting.delete(look);
+          waiting.delete(checkEvents);
           resolve(found);
         };
-        waiting.add(look);
-        look();
+        waiting.add(checkEvents);
+        checkEvents();
       }),
     ended: new Promise((resolve) => response.on('close', resolve)),
     close: () => void request?.destroy(),

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ConfigInput, createGateway } from '../../../src/index.ts';
-import { echoingUpstream } from '../../gateway/echoing-upstream.ts';
+import { startEchoUpstream } from '../../gateway/echoing-upstream.ts';
 import { audience, type KeyServer, keyServer, tokenOf } from '../../identity/jwt/key-server.ts';
 
 const hints = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
@@ -11,7 +11,7 @@ const tool = (name: string) => ({ name, inputSchema: { type: 'object' } });
 type Issuer = NonNullable<NonNullable<ConfigInput['auth']>['jwt']>[number];
 
 /** A gateway that takes the tokens of these issuers, before a server whose tools say what they are told. */
-export async function jwtGateway<Name extends string>(
+export async function openJwtGateway<Name extends string>(
   issuers: Readonly<Record<Name, Partial<Issuer>>>,
   more: Partial<ConfigInput> = {},
   port = 0,
@@ -25,7 +25,7 @@ export async function jwtGateway<Name extends string>(
     const { issuer, jwksUri } = keys(name);
     return { issuer, audience: [audience], jwksUri, userPrefix: name, ...issuers[name] };
   });
-  const upstream = await echoingUpstream((method, params) => {
+  const upstream = await startEchoUpstream((method, params) => {
     if (method === 'tools/list') return { ...hints, tools: ['read', 'write'].map(tool) };
     if (method !== 'tools/call') return undefined;
     const meta = params['_meta'] as Record<string, Record<string, unknown>>;

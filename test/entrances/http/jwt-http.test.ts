@@ -1,9 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { answerOf, bearer, callModern, sendModern, shakeHands, textOf } from '../../journeys/forgery/speaking.ts';
-import { jwtGateway } from './jwt-gateway.ts';
+import {
+  bearerHeader,
+  callModern,
+  connectHandshake,
+  readAnswer,
+  readToolText,
+  sendModern,
+} from '../../journeys/raw-mcp-client.ts';
+import { openJwtGateway } from './jwt-gateway.ts';
 
 const open = () =>
-  jwtGateway(
+  openJwtGateway(
     {
       plain: { clockToleranceSeconds: 0 },
       steps: { scopes: ['use'], permissions: { 'notes:write': 'notes.write' } },
@@ -20,7 +27,8 @@ const open = () =>
       sessions: { defaultTrust: 'direct', allowDirect: 'always' },
     },
   );
-const told = async (sent: Parameters<typeof textOf>[0]) => JSON.parse(await textOf(sent)) as Record<string, unknown>;
+const told = async (sent: Parameters<typeof readToolText>[0]) =>
+  JSON.parse(await readToolText(sent)) as Record<string, unknown>;
 const read = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}';
 
 let at: Awaited<ReturnType<typeof open>>;
@@ -59,14 +67,14 @@ describe('scopes', () => {
       [url, 'write'],
       [`${origin}/mcp`, 'notes__write'],
     ] as const) {
-      const client = await shakeHands(address, few);
+      const client = await connectHandshake(address, few);
       const body = read.replace('"read"', JSON.stringify(name));
       const refused = await client.post(body);
       expect([refused.status, refused.headers['www-authenticate']]).toEqual([
         403,
         expect.stringContaining('scope="use notes.write"'),
       ]);
-      expect(await told(client.post(body, bearer(more)))).toMatchObject({ permissions: ['notes:write'] });
+      expect(await told(client.post(body, bearerHeader(more)))).toMatchObject({ permissions: ['notes:write'] });
       expect((await client.post(body)).status).toBe(403);
     }
   });
@@ -74,10 +82,10 @@ describe('scopes', () => {
   test('a tool that a scope would open is listed; one that it would not is refused as ever', async () => {
     const { url, token } = at;
     const listed = async (each: string) =>
-      JSON.stringify(await answerOf(sendModern(url, each, { method: 'tools/list' })));
+      JSON.stringify(await readAnswer(sendModern(url, each, { method: 'tools/list' })));
     expect(await listed(await token('steps', { scope: 'use' }))).toContain('"write"');
     const other = await token('other', { scope: 'x' });
-    expect(await textOf(callModern(url, other, 'write', '{}'))).toContain('PERMISSION_DENIED');
+    expect(await readToolText(callModern(url, other, 'write', '{}'))).toContain('PERMISSION_DENIED');
     expect(await listed(other)).not.toContain('"write"');
   });
 
@@ -99,7 +107,7 @@ describe('scopes', () => {
       403,
       expect.stringContaining('Bearer realm="ambit", error="insufficient_scope", scope="use", resource_metadata='),
     ]);
-    await expect(shakeHands(url, await token('steps'))).rejects.toThrow('403');
+    await expect(connectHandshake(url, await token('steps'))).rejects.toThrow('403');
   });
 });
 
@@ -112,27 +120,29 @@ describe('sessions', () => {
     expect([hers['userId'], his['userId'], hers['trustLevel']]).toEqual(['plain|alice', 'plain|bob', 'sandboxed']);
     expect(hers['sessionId']).not.toBe(his['sessionId']);
     const meta = `"ambit/use-session":${JSON.stringify(hers['sessionId'])}`;
-    expect(await textOf(callModern(url, bob, 'read', '{}', { meta }))).toContain('SESSION_NOT_FOUND');
+    expect(await readToolText(callModern(url, bob, 'read', '{}', { meta }))).toContain('SESSION_NOT_FOUND');
     // The same subject of another issuer is somebody else.
-    expect(await textOf(callModern(url, await token('other'), 'read', '{}', { meta }))).toContain('SESSION_NOT_FOUND');
-    const client = await shakeHands(url, alice);
-    expect((await client.post(read, bearer(bob))).status).toBe(404);
+    expect(await readToolText(callModern(url, await token('other'), 'read', '{}', { meta }))).toContain(
+      'SESSION_NOT_FOUND',
+    );
+    const client = await connectHandshake(url, alice);
+    expect((await client.post(read, bearerHeader(bob))).status).toBe(404);
     const renewed = await token('plain', { jti: 'renewed' });
-    expect(await told(client.post(read, bearer(renewed)))).toMatchObject({ userId: 'plain|alice' });
+    expect(await told(client.post(read, bearerHeader(renewed)))).toMatchObject({ userId: 'plain|alice' });
   });
 
   test('above the roles of the token now presented are out of reach', async () => {
     const { url, token } = at;
     const of = (role: string) => token('roles', { roles: [role], scope: 'use' });
     const [lead, dev, ops] = [await of('lead'), await of('dev'), await of('ops')];
-    const client = await shakeHands(url, lead);
+    const client = await connectHandshake(url, lead);
     const high = await told(client.post(read));
     expect(high['trustLevel']).toBe('direct');
-    expect((await client.post(read, bearer(dev))).status).toBe(404);
+    expect((await client.post(read, bearerHeader(dev))).status).toBe(404);
     const meta = `"ambit/use-session":${JSON.stringify(high['sessionId'])}`;
-    expect(await textOf(callModern(url, dev, 'read', '{}', { meta }))).toContain('SESSION_NOT_FOUND');
+    expect(await readToolText(callModern(url, dev, 'read', '{}', { meta }))).toContain('SESSION_NOT_FOUND');
     expect(await told(callModern(url, dev, 'read', '{}'))).toMatchObject({ trustLevel: 'sandboxed' });
-    expect(await textOf(callModern(url, ops, 'read', '{}'))).toContain('PERMISSION_DENIED');
+    expect(await readToolText(callModern(url, ops, 'read', '{}'))).toContain('PERMISSION_DENIED');
   });
 
   test('have the trust of a role only where that role may work, whatever others it comes with', async () => {
@@ -145,7 +155,7 @@ describe('sessions', () => {
     expect(await trustIn(both)).toBe('sandboxed');
     expect(await trustIn(both, 'b')).toBe('sandboxed');
     expect(await trustIn(both, 'a')).toBe('direct');
-    const client = await shakeHands(url, both);
+    const client = await connectHandshake(url, both);
     expect(await told(client.post(read))).toMatchObject({ trustLevel: 'sandboxed' });
     expect(await trustIn(await token('several', { roles: ['dev'] }), 'a')).toBe('sandboxed');
     expect(await trustIn(await token('several', { roles: ['lead'] }))).toBe('direct');
@@ -159,11 +169,11 @@ describe('sessions', () => {
 
   test('have no stream that outlives the token', async () => {
     const { url, token } = at;
-    const client = await shakeHands(url, await token('plain'));
+    const client = await connectHandshake(url, await token('plain'));
     const end = soon();
     const short = await token('plain', { exp: end });
     goTo(end - 0.1);
-    const headers = { ...bearer(short), accept: 'text/event-stream', 'mcp-session-id': client.transportId };
+    const headers = { ...bearerHeader(short), accept: 'text/event-stream', 'mcp-session-id': client.transportId };
     const stream = await fetch(url, { headers });
     expect(stream.status).toBe(200);
     // Ends by itself, or this waits until the test times out.
@@ -185,7 +195,7 @@ describe('sessions', () => {
   test('show the permissions that hold for the request', async () => {
     const { origin, token } = at;
     const more = await token('steps', { scope: 'use notes.write' });
-    const info = await answerOf(callModern(`${origin}/mcp/ambit`, more, 'session_info', '{"session":"current"}'));
+    const info = await readAnswer(callModern(`${origin}/mcp/ambit`, more, 'session_info', '{"session":"current"}'));
     expect(info.result).toMatchObject({ structuredContent: { session: { permissions: ['notes:write'] } } });
   });
 });
@@ -193,7 +203,7 @@ describe('sessions', () => {
 test('the control API is for the role that the configuration names', async () => {
   const { origin, token } = at;
   const status = async (claims: Record<string, unknown>) =>
-    (await fetch(`${origin}/api/v1/sessions`, { headers: bearer(await token('roles', claims)) })).status;
+    (await fetch(`${origin}/api/v1/sessions`, { headers: bearerHeader(await token('roles', claims)) })).status;
   expect(await status({ roles: ['ops'], scope: 'use' })).toBe(200);
   expect(await status({ roles: ['ops'] })).toBe(401);
   expect(await status({ roles: ['dev'], scope: 'use' })).toBe(401);
@@ -207,7 +217,7 @@ test('what an administrator changes is written down with who it was', async () =
   const add = (name: string) =>
     fetch(`${origin}/api/v1/users?x=1`, {
       method: 'POST',
-      headers: { ...bearer(ops), 'content-type': 'application/json' },
+      headers: { ...bearerHeader(ops), 'content-type': 'application/json' },
       body: JSON.stringify({ name }),
     });
   expect([(await add('ada')).status, (await add('anonymous')).status]).toEqual([200, 400]);
@@ -228,7 +238,7 @@ test('the events of the control API are read no longer than the token of the rea
   const end = soon();
   // With the tolerance of five seconds that an issuer has unless the configuration says otherwise.
   const short = await token('roles', { roles: ['ops'], scope: 'use', exp: end - 5 });
-  const stream = await fetch(`${origin}/api/v1/events`, { headers: bearer(short) });
+  const stream = await fetch(`${origin}/api/v1/events`, { headers: bearerHeader(short) });
   expect(stream.status).toBe(200);
   goTo(end);
   // Ends by itself, or this waits until the test times out.
@@ -243,7 +253,7 @@ test('a token goes no further than the gateway: to no server, into no log and no
     await token('plain', { exp: 1 }),
   ];
   for (const each of tokens) await (await callModern(url, each, 'read', '{}')).rest();
-  const client = await shakeHands(url, tokens[0] as string);
+  const client = await connectHandshake(url, tokens[0] as string);
   await (await client.call('read', '{}')).rest();
   await gateway.close();
   const seen = [JSON.stringify(upstream.asked), lines.join('\n'), journal()].join('\n');

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { credentialOf, markForeign } from '../../../src/entrances/http/credential.ts';
+import { getCredential, markForeign } from '../../../src/entrances/http/admit-caller.ts';
 import { createIsOwnPeer, findPeerAccount } from '../../../src/entrances/http/peer-account.ts';
 import { AmbitError } from '../../../src/errors.ts';
-import { createIdentify } from '../../../src/gateway/identify.ts';
+import { createIdentify } from '../../../src/gateway/stages/authenticate.ts';
 import { mintToken } from '../../../src/identity/token.ts';
 import type { Sessions } from '../../../src/sessions/sessions.ts';
 
@@ -75,7 +75,7 @@ test('S2: a connection of another account is not one of this machine, whatever c
   });
   const socket = { remoteAddress: '127.0.0.1' };
   const request = { socket, headers: { authorization: `Bearer ${mintToken('ambk', '0'.repeat(32)).token}` } };
-  const credential = () => credentialOf(request as unknown as IncomingMessage);
+  const credential = () => getCredential(request as unknown as IncomingMessage);
   expect((await identify(credential())).kind).toBe('anonymous');
   markForeign(socket as unknown as Socket);
   await expect(identify(credential())).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { queueConnections } from '../../../src/entrances/http/queue-connections.ts';
-import { openWire } from '../../journeys/hostile/raw-http.ts';
+import { openRawSocket } from '../../journeys/hostile/raw-socket.ts';
 
 describe('S7: new connections', () => {
   let http: Server;
@@ -35,7 +35,7 @@ describe('S7: new connections', () => {
     http.close();
   });
 
-  const open = (server = http) => openWire(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const open = (server = http) => openRawSocket(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
 
   test('are served one in a turn, even when all of them complete their first request at once', async () => {

@@ -5,21 +5,21 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { listenControl } from '../../../src/entrances/control/listen.ts';
-import { type Listening, listenHttp } from '../../../src/entrances/http/listen.ts';
+import { listenControl } from '../../../src/entrances/control/listen-control.ts';
+import { type HttpListener, listenHttp } from '../../../src/entrances/http/listen-http.ts';
 import { serveStdio } from '../../../src/entrances/stdio/serve-stdio.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
+import { allServers } from '../../../src/gateway/exchange.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
-import { allServers } from '../../../src/gateway/routing/for-all.ts';
-import { ask } from '../../journeys/control-api.ts';
-import { modernHeaders, modernRequest } from '../../journeys/hostile/mcp-calls.ts';
-import { head, openWire } from '../../journeys/hostile/raw-http.ts';
+import { openRawSocket, writeHead } from '../../journeys/hostile/raw-socket.ts';
+import { modernHeaders, modernRequest } from '../../journeys/json-mcp-client.ts';
+import { requestControl } from '../../journeys/request-control.ts';
 
 const bodyBytes = 2000;
 const log = { info() {}, warn() {} };
 let folder: string;
 let gateway: Gateway;
-let http: Listening;
+let http: HttpListener;
 let token: string;
 let admin: string;
 let sessionId: string;
@@ -57,25 +57,25 @@ async function expectLine(before: number, fields: Record<string, unknown>): Prom
 
 const call = JSON.stringify(modernRequest(1, 'tools/call', { name: 'session_info', arguments: {} }));
 const post = (lines: Record<string, string | number>, body = call) =>
-  head('/mcp', { 'content-length': body.length, ...lines }) + body;
+  writeHead('/mcp', { 'content-length': body.length, ...lines }) + body;
 const good = () => ({ authorization: `Bearer ${token}`, ...modernHeaders('tools/call', 'session_info') });
 const manyKeys = `{${Array.from({ length: 10_001 }, (_, i) => `"${i}":1`)}}`;
 
 const requests: Record<string, [() => string, status: number, fields: Record<string, unknown>]> = {
   'no credential': [() => post({}), 401, { event: 'credential', code: 'UNAUTHENTICATED', path: '/mcp' }],
-  'a stream without one': [() => head('/mcp', {}, 'GET'), 401, { event: 'credential', method: 'GET' }],
+  'a stream without one': [() => writeHead('/mcp', {}, 'GET'), 401, { event: 'credential', method: 'GET' }],
   'a wrong admin token': [
-    () => head('/api/v1/sessions', { authorization: 'Bearer x' }, 'GET'),
+    () => writeHead('/api/v1/sessions', { authorization: 'Bearer x' }, 'GET'),
     401,
     { event: 'admin' },
   ],
   'a wrong Host': [() => post({ ...good(), host: 'evil.example' }), 403, { event: 'host' }],
   'no Host': [() => 'GET /healthz HTTP/1.1\r\n\r\n', 400, { event: 'host' }],
   'a wrong Origin': [() => post({ ...good(), origin: 'https://evil.example' }), 403, { event: 'origin' }],
-  'an unknown address': [() => head('/nothing?secret=1', {}, 'GET'), 404, { event: 'address', path: '/nothing' }],
-  'an unknown method': [() => head('/mcp', good(), 'PUT'), 405, { event: 'method', method: 'PUT' }],
-  'a stream without a transport session': [() => head('/mcp', good(), 'GET'), 405, { event: 'method' }],
-  CONNECT: [() => head('127.0.0.1:1', {}, 'CONNECT'), 0, { event: 'method', method: 'CONNECT' }],
+  'an unknown address': [() => writeHead('/nothing?secret=1', {}, 'GET'), 404, { event: 'address', path: '/nothing' }],
+  'an unknown method': [() => writeHead('/mcp', good(), 'PUT'), 405, { event: 'method', method: 'PUT' }],
+  'a stream without a transport session': [() => writeHead('/mcp', good(), 'GET'), 405, { event: 'method' }],
+  CONNECT: [() => writeHead('127.0.0.1:1', {}, 'CONNECT'), 0, { event: 'method', method: 'CONNECT' }],
   'a body of another type': [() => post({ ...good(), 'content-type': 'text/plain' }), 415, { event: 'type' }],
   'a body that is too long': [() => post({ ...good() }, ' '.repeat(bodyBytes + 1)), 413, { event: 'length' }],
   'no JSON': [() => post(good(), '{'), 400, { event: 'message', code: '-32700' }],
@@ -92,12 +92,12 @@ const requests: Record<string, [() => string, status: number, fields: Record<str
     { event: 'envelope', code: '-32000' },
   ],
   'no HTTP': [() => 'hello\r\n\r\n', 400, { event: 'request', code: 'HPE_INVALID_METHOD' }],
-  'a head that is too long': [() => head('/mcp', { x: 'y'.repeat(20_000) }), 431, { event: 'request' }],
-  'an expectation': [() => head('/mcp', { expect: 'miracles', 'content-length': 0 }), 417, { event: 'request' }],
-  'a link that ran out': [() => head('/login/0123456789', {}, 'GET'), 410, { event: 'login', path: '/login/' }],
-  'metrics by POST': [() => head('/metrics', { 'content-length': 0 }), 405, { event: 'method' }],
+  'a head that is too long': [() => writeHead('/mcp', { x: 'y'.repeat(20_000) }), 431, { event: 'request' }],
+  'an expectation': [() => writeHead('/mcp', { expect: 'miracles', 'content-length': 0 }), 417, { event: 'request' }],
+  'a link that ran out': [() => writeHead('/login/0123456789', {}, 'GET'), 410, { event: 'login', path: '/login/' }],
+  'metrics by POST': [() => writeHead('/metrics', { 'content-length': 0 }), 405, { event: 'method' }],
   'a question of an administrator': [
-    () => head('/api/v1/sessions/none', { authorization: `Bearer ${admin}` }, 'GET'),
+    () => writeHead('/api/v1/sessions/none', { authorization: `Bearer ${admin}` }, 'GET'),
     404,
     { event: 'control', by: 'admin-token', code: 'SESSION_NOT_FOUND' },
   ],
@@ -105,7 +105,7 @@ const requests: Record<string, [() => string, status: number, fields: Record<str
 
 test.each(Object.entries(requests))('S9: %s leaves a line', async (_what, [bytes, status, fields]) => {
   const before = lines().length;
-  const wire = await openWire(http.url);
+  const wire = await openRawSocket(http.url);
   await wire.say(bytes());
   const said = await wire.hears(/\r\n\r\n/).catch(() => wire.heard());
   expect(Number(/^HTTP\/1\.1 (\d+)/.exec(said)?.[1] ?? 0)).toBe(status);
@@ -131,7 +131,7 @@ test('S9: a refusal at the control socket leaves a line', async () => {
   const before = lines().length;
   const socket = join(folder, 'data', 'control.sock');
   const control = await listenControl(gateway, socket);
-  await expect(ask(socket, 'GET', '/api/v1/nothing')).rejects.toThrow('404');
+  await expect(requestControl(socket, 'GET', '/api/v1/nothing')).rejects.toThrow('404');
   await expectLine(before, { event: 'control', entrance: 'control', by: 'control-socket', status: 404 });
   await control.close();
 });

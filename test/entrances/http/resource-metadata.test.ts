@@ -1,10 +1,10 @@
 import { request } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createGateway } from '../../../src/index.ts';
-import { callModern } from '../../journeys/forgery/speaking.ts';
-import { jwtGateway } from './jwt-gateway.ts';
+import { callModern } from '../../journeys/raw-mcp-client.ts';
+import { openJwtGateway } from './jwt-gateway.ts';
 
-const open = () => jwtGateway({ corp: { scopes: ['use'], permissions: { 'notes:write': 'notes.write' } } });
+const open = () => openJwtGateway({ corp: { scopes: ['use'], permissions: { 'notes:write': 'notes.write' } } });
 const wellKnown = '/.well-known/oauth-protected-resource';
 
 let at: Awaited<ReturnType<typeof open>>;
@@ -68,7 +68,7 @@ test.each(['localhost:99999', 'localhost:65536', '127.0.0.1:99999'])(
 );
 
 test('behind a public address, it is that address whose tokens are accepted', async () => {
-  const other = await jwtGateway({ corp: {} }, { listen: { publicUrl: 'https://gw.example' } });
+  const other = await openJwtGateway({ corp: {} }, { listen: { publicUrl: 'https://gw.example' } });
   const answer = await fetch(`${other.origin}${wellKnown}/mcp/notes`);
   expect(await answer.json()).toMatchObject({ resource: 'https://gw.example/mcp' });
   const refused = await callModern(other.url, 'a.b.c', 'read', '{}');

@@ -7,11 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createConnections, networkOf } from '../../../src/entrances/http/connections.ts';
-import { maxConnectionsWithin } from '../../../src/entrances/http/descriptor-limit.ts';
+import { createConnections, limitConnections, networkOf } from '../../../src/entrances/http/connections.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { callModern, modernHeaders, modernRequest, outcome } from '../../journeys/hostile/mcp-calls.ts';
-import { head, openWire, type Wire } from '../../journeys/hostile/raw-http.ts';
+import { openRawSocket, type RawSocket, writeHead } from '../../journeys/hostile/raw-socket.ts';
+import { callModern, modernHeaders, modernRequest, readOutcome } from '../../journeys/json-mcp-client.ts';
 
 const bodyBytes = 64 * 1024;
 const calm = join(import.meta.dirname, '../../fixtures/hostile/well-behaved.js');
@@ -48,24 +47,24 @@ describe('S7: without a credential', () => {
     ['none', {}],
     ['one that does not verify', { authorization: 'Bearer nonsense' }],
   ])('with %s, the answer comes before the body', async (_what, lines) => {
-    const wire = await openWire(url);
-    await wire.say(head('/mcp/calm', { ...lines, 'content-length': bodyBytes }));
+    const wire = await openRawSocket(url);
+    await wire.say(writeHead('/mcp/calm', { ...lines, 'content-length': bodyBytes }));
     expect(await wire.hears(/UNAUTHENTICATED/)).toMatch(/^HTTP\/1\.1 401/);
     wire.reset();
   });
 
   test('nobody is asked for a body by 100 Continue', async () => {
-    const wire = await openWire(url);
-    await wire.say(head('/mcp/calm', { 'content-length': 1000, expect: '100-continue' }));
+    const wire = await openRawSocket(url);
+    await wire.say(writeHead('/mcp/calm', { 'content-length': 1000, expect: '100-continue' }));
     expect(await wire.untilClosed()).toMatch(/^HTTP\/1\.1 401[\s\S]*connection: close/i);
   });
 
   test('the connection ends with the answer, and not before all of it is read', async () => {
-    const wire = await openWire(url);
-    await wire.say(head('/mcp/calm', { 'content-length': 1000 }));
+    const wire = await openRawSocket(url);
+    await wire.say(writeHead('/mcp/calm', { 'content-length': 1000 }));
     await wire.hears(/^HTTP\/1\.1 401[\s\S]*connection: close/i);
     // The body, and another request that nobody answers any more.
-    await wire.say(`${' '.repeat(1000)}${head('/mcp/calm', { 'content-length': 0 })}`);
+    await wire.say(`${' '.repeat(1000)}${writeHead('/mcp/calm', { 'content-length': 0 })}`);
     expect((await wire.untilClosed()).match(/HTTP\/1\.1/g)).toHaveLength(1);
   });
 
@@ -85,21 +84,21 @@ describe('S7: without a credential', () => {
     ['of any kind', {}],
     ['that expect something unknown', { expect: 'x' }],
   ])('more than 4 requests at once %s on one connection close it', async (_kind, lines) => {
-    const wire = await openWire(url);
-    await wire.say(head('/mcp/calm', { 'content-length': 0, ...lines }).repeat(200));
+    const wire = await openRawSocket(url);
+    await wire.say(writeHead('/mcp/calm', { 'content-length': 0, ...lines }).repeat(200));
     expect((await wire.untilClosed()).match(/HTTP\/1\.1 4/g)?.length ?? 0).toBeLessThan(5);
   });
 
   test('the oldest connection makes room, and whoever shows a credential keeps theirs', async () => {
     const { token } = await gateway.createSession();
     const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', arguments: { text: 'kept' } }));
-    const call = head('/mcp/calm', { ...bearer(token), 'content-length': body.length }) + body;
-    const kept = await openWire(url);
+    const call = writeHead('/mcp/calm', { ...bearer(token), 'content-length': body.length }) + body;
+    const kept = await openRawSocket(url);
     await kept.say(call);
     await kept.hears(/"kept"/);
-    const first = await openWire(url);
-    const others: Wire[] = [];
-    for (let index = 0; index < 16; index++) others.push(await openWire(url));
+    const first = await openRawSocket(url);
+    const others: RawSocket[] = [];
+    for (let index = 0; index < 16; index++) others.push(await openRawSocket(url));
     expect(await first.untilClosed()).toBe('');
     // The others are there still, and so is the one with a credential, idle as it is.
     const calling = others.slice(0, 2);
@@ -127,22 +126,26 @@ describe('S7: without a credential', () => {
 describe('S7: one credential', () => {
   test('has half of the connections: beyond, its oldest idle one is closed, and where none is idle it is refused', async () => {
     const [busy, other] = [await gateway.createSession(), await gateway.createSession()];
-    const wires: Wire[] = [];
+    const wires: RawSocket[] = [];
     for (let index = 0; index < 16; index++) wires.push(await openBusyWire(busy.token));
     const refused = await callModern(address(), busy.token, 'echo');
-    expect([refused.status, outcome(refused)]).toEqual([503, '!OVERLOADED']);
-    expect(outcome(await callModern(address(), other.token, 'echo', { text: 'hi' }))).toBe('hi');
+    expect([refused.status, readOutcome(refused)]).toEqual([503, '!OVERLOADED']);
+    expect(readOutcome(await callModern(address(), other.token, 'echo', { text: 'hi' }))).toBe('hi');
     for (const wire of wires) wire.reset();
-    await expect.poll(async () => outcome(await callModern(address(), busy.token, 'echo', { text: 'hi' }))).toBe('hi');
+    await expect
+      .poll(async () => readOutcome(await callModern(address(), busy.token, 'echo', { text: 'hi' })))
+      .toBe('hi');
   });
 
   /** A connection with an answer that never ends, so that all others on it wait behind that one. */
-  async function openBusyWire(token: string): Promise<Wire> {
+  async function openBusyWire(token: string): Promise<RawSocket> {
     const wait = JSON.stringify(
       modernRequest(1, 'tools/call', { name: 'wait', arguments: {}, _meta: { progressToken: 1 } }),
     );
-    const wire = await openWire(url);
-    await wire.say(head('/mcp/calm', { ...bearer(token), 'mcp-name': 'wait', 'content-length': wait.length }) + wait);
+    const wire = await openRawSocket(url);
+    await wire.say(
+      writeHead('/mcp/calm', { ...bearer(token), 'mcp-name': 'wait', 'content-length': wait.length }) + wait,
+    );
     await wire.hears(/notifications\/progress/);
     return wire;
   }
@@ -151,7 +154,7 @@ describe('S7: one credential', () => {
     const busy = await gateway.createSession();
     for (let index = 0; index < 9; index++) {
       const wire = await openBusyWire(busy.token);
-      await wire.say(head('/mcp/calm', { ...bearer(busy.token), 'content-length': bodyBytes }));
+      await wire.say(writeHead('/mcp/calm', { ...bearer(busy.token), 'content-length': bodyBytes }));
       await wire.say(' '.repeat(bodyBytes - 1));
       await callModern(address(), busy.token, 'echo', { text: 'read meanwhile' });
       wire.reset();
@@ -164,11 +167,11 @@ describe('S7: one credential', () => {
     const [busy, other] = [await gateway.createSession(), await gateway.createSession()];
     const long = { text: 'x'.repeat(45_000) };
     const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', arguments: long }));
-    const wires: Wire[] = [];
+    const wires: RawSocket[] = [];
     for (let index = 0; index < 12; index++) {
       const wire = await openBusyWire(busy.token);
       wires.push(wire);
-      await wire.say(head('/mcp/calm', { ...bearer(busy.token), 'content-length': body.length }) + body);
+      await wire.say(writeHead('/mcp/calm', { ...bearer(busy.token), 'content-length': body.length }) + body);
       await callModern(address(), busy.token, 'echo', { text: 'answered meanwhile' });
     }
     const call = (token: string) => callModern(address(), token, 'echo', long);
@@ -183,9 +186,9 @@ describe('S7: one credential', () => {
   test('has 256 requests on one connection that wait for their answers', () => {
     const connections = createConnections({ total: 8, perAddress: 8, perCredential: 8 }, () => {});
     const socket = new Socket();
-    const ask = () => connections.ask(socket, new EventEmitter() as ServerResponse);
+    const ask = () => connections.startRequest(socket, new EventEmitter() as ServerResponse);
     connections.add(socket);
-    connections.prove(socket, 'session');
+    connections.assignCredential(socket, 'session');
     expect(Array.from({ length: 256 }, ask)).not.toContain(false);
     expect([ask(), socket.destroyed]).toEqual([false, true]);
   });
@@ -193,16 +196,18 @@ describe('S7: one credential', () => {
   test('has half of the bytes that are kept of bodies', async () => {
     const [busy, other] = [await gateway.createSession(), await gateway.createSession()];
     const half = ' '.repeat(bodyBytes - 1);
-    const wires: Wire[] = [];
+    const wires: RawSocket[] = [];
     for (let index = 0; index < 9; index++) {
-      const wire = await openWire(url);
-      await wire.say(head('/mcp/calm', { ...bearer(busy.token), 'content-length': bodyBytes }) + half);
+      const wire = await openRawSocket(url);
+      await wire.say(writeHead('/mcp/calm', { ...bearer(busy.token), 'content-length': bodyBytes }) + half);
       wires.push(wire);
     }
     const refused = await Promise.any(wires.map((wire) => wire.hears(/HTTP\/1\.1 503/)));
     expect(refused).toMatch(/retry-after: 1[\s\S]*OVERLOADED/i);
     expect(wires.filter((wire) => wire.heard() !== '')).toHaveLength(1);
-    expect(outcome(await callModern(address(), other.token, 'echo', { text: 'x'.repeat(1000) }))).toHaveLength(1000);
+    expect(readOutcome(await callModern(address(), other.token, 'echo', { text: 'x'.repeat(1000) }))).toHaveLength(
+      1000,
+    );
     for (const wire of wires) wire.reset();
   });
 });
@@ -219,9 +224,9 @@ test('S7: the lines about strangers are few, and the others are counted', async 
 });
 
 test('S7: the usual number of connections fits 1,024 descriptors, and fewer descriptors mean fewer connections', () => {
-  expect(maxConnectionsWithin(512, 1024)).toBe(512);
-  expect(maxConnectionsWithin(512, 512)).toBe(128);
-  expect(maxConnectionsWithin(5000, Infinity)).toBe(5000);
+  expect(limitConnections(512, 1024)).toBe(512);
+  expect(limitConnections(512, 512)).toBe(128);
+  expect(limitConnections(5000, Infinity)).toBe(5000);
 });
 
 test('S7: an address of IPv6 counts by its first half', () => {

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
 import { credentialGateways } from '../../upstreams/auth/credential-gateway.ts';
-import { echoingUpstream } from '../echoing-upstream.ts';
+import { startEchoUpstream } from '../echoing-upstream.ts';
 import type { RawClient } from '../raw-client.ts';
 
 const on = credentialGateways();
@@ -23,7 +23,7 @@ interface Told {
 test('L7: two users, the same tool and arguments: never each other’s result, whoever shares what', async () => {
   let calls = 0;
   const upstream = on.closing(
-    await echoingUpstream((method, params, headers) => {
+    await startEchoUpstream((method, params, headers) => {
       const hints = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
       const listed = [...tools, 'private'].map((name) => ({ name, inputSchema: { type: 'object' } }));
       if (method === 'tools/list') return { ...hints, tools: listed };
@@ -111,7 +111,7 @@ test('L7: two users, the same tool and arguments: never each other’s result, w
 test('L7: what a user is given while a call waits is in no result that others share', async () => {
   const waiting: (() => void)[] = [];
   const upstream = on.closing(
-    await echoingUpstream(async (method, params, { authorization = 'nobody' }) => {
+    await startEchoUpstream(async (method, params, { authorization = 'nobody' }) => {
       const hints = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
       if (method === 'tools/list') return { ...hints, tools: [{ name: 'read', inputSchema: { type: 'object' } }] };
       if (method !== 'tools/call') return undefined;

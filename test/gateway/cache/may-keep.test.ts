@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { mayKeep } from '../../../src/gateway/cache/may-keep.ts';
+import { readCacheable } from '../../../src/gateway/cache/result-cache.ts';
 
 const terms = { ttlMs: 60_000, severalUsers: false, from: 'x' };
-const kept = (result: string, more: Partial<typeof terms> = {}) =>
-  mayKeep(
+const readResult = (result: string, more: Partial<typeof terms> = {}) =>
+  readCacheable(
     { kind: 'message', bytes: Buffer.from(`{"jsonrpc":"2.0","result":${result},"id":7}`), status: 200 },
     { ...terms, ...more },
   );
@@ -12,7 +12,7 @@ describe('what may be given again', () => {
   test.each(['{"content":[]}', '{"resultType":"complete","content":[]}', '{"content":[],"isError":false}'])(
     '%s',
     (result) => {
-      const found = kept(result);
+      const found = readResult(result);
       expect(found?.ttlMs).toBe(60_000);
       const { bytes, id } = found?.kept ?? { bytes: Buffer.alloc(0), id: { start: 0, end: 0 } };
       expect(bytes.subarray(id.start, id.end).toString()).toBe('7');
@@ -41,25 +41,25 @@ describe('what may be given again', () => {
     '[]',
     'null',
   ])('not %s', (result) => {
-    expect(kept(result)).toBeUndefined();
+    expect(readResult(result)).toBeUndefined();
   });
 
   test('no error, and nothing that is no message', () => {
     const bytes = Buffer.from('{"jsonrpc":"2.0","error":{"code":-1,"message":"m"},"id":7}');
-    expect(mayKeep({ kind: 'message', bytes }, terms)).toBeUndefined();
-    expect(mayKeep({ kind: 'accepted' }, terms)).toBeUndefined();
+    expect(readCacheable({ kind: 'message', bytes }, terms)).toBeUndefined();
+    expect(readCacheable({ kind: 'accepted' }, terms)).toBeUndefined();
   });
 
   test('never for longer than either says', () => {
-    expect(kept('{"content":[],"ttlMs":500}')?.ttlMs).toBe(500);
-    expect(kept('{"content":[],"ttlMs":500000}')?.ttlMs).toBe(60_000);
-    expect(kept('{"content":[],"ttlMs":1.5}')?.ttlMs).toBe(1.5);
+    expect(readResult('{"content":[],"ttlMs":500}')?.ttlMs).toBe(500);
+    expect(readResult('{"content":[],"ttlMs":500000}')?.ttlMs).toBe(60_000);
+    expect(readResult('{"content":[],"ttlMs":1.5}')?.ttlMs).toBe(1.5);
   });
 
   test('what is private stays with one user; what is public gets no wider', () => {
-    expect(kept('{"content":[],"cacheScope":"private"}')).toBeDefined();
-    expect(kept('{"content":[],"cacheScope":"private"}', { severalUsers: true })).toBeUndefined();
-    expect(kept('{"content":[],"cacheScope":"public"}', { severalUsers: true })).toBeDefined();
-    expect(kept('{"content":[]}', { severalUsers: true })).toBeDefined();
+    expect(readResult('{"content":[],"cacheScope":"private"}')).toBeDefined();
+    expect(readResult('{"content":[],"cacheScope":"private"}', { severalUsers: true })).toBeUndefined();
+    expect(readResult('{"content":[],"cacheScope":"public"}', { severalUsers: true })).toBeDefined();
+    expect(readResult('{"content":[]}', { severalUsers: true })).toBeDefined();
   });
 });

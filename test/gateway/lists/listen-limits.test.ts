@@ -1,14 +1,15 @@
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked, stdioRecorder } from '../../journeys/forgery/attacked.ts';
-import { bearer, callModern, modernBody, sendModern, textOf } from '../../journeys/forgery/speaking.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { type RecordedGateway, startRecordedGateway } from '../../journeys/forgery/start-recorded-gateway.ts';
+import { bearerHeader, callModern, modernBody, readToolText, sendModern } from '../../journeys/raw-mcp-client.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 
 beforeAll(async () => {
   // Of the handshake era, so that each URI becomes a request of its own to it.
   const old = { ...stdioRecorder, context: 'none', era: 'handshake' };
-  attacked = await startAttacked({ servers: { old } });
+  attacked = await startRecordedGateway({ servers: { old } });
 });
 
 afterAll(() => attacked?.stop());
@@ -22,7 +23,7 @@ const asked = (uris: readonly unknown[]) => ({
 
 /** What the server of the handshake era has been asked, by method. */
 async function recorded(token: string): Promise<Record<string, number>> {
-  const lines = JSON.parse(await textOf(callModern(at('old'), token, 'recorded', '{}'))) as string[];
+  const lines = JSON.parse(await readToolText(callModern(at('old'), token, 'recorded', '{}'))) as string[];
   const counts: Record<string, number> = {};
   for (const line of lines) {
     const { method } = JSON.parse(line) as { method: string };
@@ -55,7 +56,7 @@ test('S8: a listen request ends with its client, and so do the requests it is ma
   const leaving = request(at('old'), {
     method: 'POST',
     headers: {
-      ...bearer(token),
+      ...bearerHeader(token),
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
       'mcp-protocol-version': '2026-07-28',

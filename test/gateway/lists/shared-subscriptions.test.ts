@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { boundedGateway } from '../bounded-gateway.ts';
+import { openBoundedGateway } from '../bounded-gateway.ts';
 
-const on = boundedGateway();
+const on = openBoundedGateway();
 const script = join(import.meta.dirname, '../../fixtures/hostile/accepts-subscriptions.js');
 const shared = { command: process.execPath, args: [script], scope: 'shared' as const, contextAware: true };
 const plain = 'news:1';

@@ -2,17 +2,17 @@ import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
-import { mostMarks } from '../../../src/stores/state.ts';
-import { startUpstream, type Upstream } from '../../journeys/hostile/http-upstream.ts';
+import { maxMarks } from '../../../src/stores/state.ts';
+import { startUpstream, type Upstream } from '../../journeys/hostile/upstreams/start-http-upstream.ts';
 import {
   callModern,
-  initialize,
+  initializeRequest,
   modernHeaders,
   modernRequest,
   openClient,
-  outcome,
-} from '../../journeys/hostile/mcp-calls.ts';
-import { sharedData } from '../shared-data.ts';
+  readOutcome,
+} from '../../journeys/json-mcp-client.ts';
+import { createSharedData } from '../shared-data.ts';
 
 let upstream: Upstream;
 beforeAll(async () => {
@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => upstream.stop());
 
-const data = sharedData();
+const data = createSharedData();
 const config = () => ({ servers: { it: { url: upstream.url } } });
 
 interface Heard {
@@ -71,14 +71,14 @@ describe('L12: a session belongs to whoever proves it', () => {
       { id: 2, method: 'ping' },
       { id: 3, result: {} },
       { method: 'notifications/cancelled', params: { requestId: 1 } },
-      { ...initialize(), id: 4 },
+      { ...initializeRequest(), id: 4 },
     ]) {
       expect((await from('127.0.0.1', own.mcp('it'), headers, { jsonrpc: '2.0', ...message })).status).toBe(404);
     }
     for (const method of ['GET', 'DELETE']) {
       expect((await from('127.0.0.1', own.mcp('it'), headers, undefined, method)).status).toBe(404);
     }
-    expect(outcome(await victim.call('say'))).toBe('right');
+    expect(readOutcome(await victim.call('say'))).toBe('right');
   });
 
   test('what a request says about another session selects nothing', async () => {
@@ -86,7 +86,7 @@ describe('L12: a session belongs to whoever proves it', () => {
     const [mine, theirs] = [await own.open(), await own.open({ userId: 'someone-else' })];
     const meta = { 'ambit/use-session': theirs.id, 'ambit/session': { sessionId: theirs.id } };
     const args = { session: theirs.id, sessionId: theirs.id };
-    expect(outcome(await callModern(own.mcp('it'), mine.token, 'say', args, { meta }))).toBe('right');
+    expect(readOutcome(await callModern(own.mcp('it'), mine.token, 'say', args, { meta }))).toBe('right');
     const told = upstream.asked.at(-1)?.params as { _meta?: Record<string, unknown> } | undefined;
     expect(JSON.stringify(told?._meta)).not.toContain(theirs.id);
     await own.close();
@@ -126,7 +126,7 @@ describe('L12: with sessions.bindAddress', () => {
       expect((await from('127.0.0.2', own.mcp('it'), headers, undefined, method)).status).toBe(401);
     }
     await own.gateway.restrictSession(id, { ttlSeconds: 60 });
-    expect(outcome(await client.call('say'))).toBe('right');
+    expect(readOutcome(await client.call('say'))).toBe('right');
     expect((await modernCall('127.0.0.2', own.mcp('it'), token)).code).toBe('UNAUTHENTICATED');
   });
 
@@ -145,7 +145,7 @@ describe('L12: with sessions.bindAddress', () => {
     const store = openMemoryStore();
     const own = await data.serve(bound(), { store });
     const { id, token } = await own.open();
-    for (let n = 0; n < mostMarks; n++) await store.marks.put(id, `mark-${n}`, 'x');
+    for (let n = 0; n < maxMarks; n++) await store.marks.put(id, `mark-${n}`, 'x');
     expect((await modernCall('127.0.0.1', own.mcp('it'), token)).code).toBe('UNAUTHENTICATED');
   });
 

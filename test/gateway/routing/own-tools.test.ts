@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { callModern } from '../../journeys/forgery/speaking.ts';
+import { callModern } from '../../journeys/raw-mcp-client.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
-import { boundedGateway, eras } from '../bounded-gateway.ts';
+import { eras, openBoundedGateway } from '../bounded-gateway.ts';
 import type { RawClient } from '../raw-client.ts';
 
-const on = boundedGateway();
+const on = openBoundedGateway();
 const names = [
   'session_info',
   'session_list',

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { boundedGateway, eras } from '../bounded-gateway.ts';
-import { type EchoingUpstream, echoingUpstream } from '../echoing-upstream.ts';
+import { eras, openBoundedGateway } from '../bounded-gateway.ts';
+import { type EchoingUpstream, startEchoUpstream } from '../echoing-upstream.ts';
 
-const on = boundedGateway();
+const on = openBoundedGateway();
 const hints = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
 const letters = [...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~%'];
 /** In the order of the configuration: what takes from others stands first. */
@@ -38,7 +38,7 @@ function answer(name: string, method: string, { uri }: { readonly uri?: string }
 
 beforeAll(async () => {
   for (const name of Object.keys(offers)) {
-    upstreams.push(await echoingUpstream((method, params) => answer(name, method, params)));
+    upstreams.push(await startEchoUpstream((method, params) => answer(name, method, params)));
   }
 });
 afterAll(() => Promise.all(upstreams.map((each) => each.close())));

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { exchange } from '../../journeys/forgery/raw-exchange.ts';
-import { answerOf, sendModern, shakeHands, textOf } from '../../journeys/forgery/speaking.ts';
-import { startRecorder } from '../../public/recorder-over-http.ts';
+import { startRecorder } from '../../fixtures/start-recorder.ts';
+import { sendRaw } from '../../journeys/http-exchange.ts';
+import { connectHandshake, readAnswer, readToolText, sendModern } from '../../journeys/raw-mcp-client.ts';
 import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
-import { boundedGateway, eras, serverOf } from '../bounded-gateway.ts';
+import { defineServer, eras, openBoundedGateway } from '../bounded-gateway.ts';
 
-const on = boundedGateway();
+const on = openBoundedGateway();
 
 function shakeHandsAgain(url: string, token: string) {
   const headers = {
@@ -15,7 +15,7 @@ function shakeHandsAgain(url: string, token: string) {
     accept: 'application/json, text/event-stream',
   };
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } };
-  return exchange(url, { headers, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }) });
+  return sendRaw(url, { headers, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }) });
 }
 
 describe.each(eras)('in the %s era', (era) => {
@@ -28,7 +28,7 @@ describe.each(eras)('in the %s era', (era) => {
     const [one, all] = [await on.connect(id, era, 'drop'), await on.connect(id, era)];
     const slow = [one.call('slow', { ms: 300 }), all.call('drop__slow', { ms: 300 })];
     await Promise.all([one.call('mark'), all.call('drop__mark')]);
-    const servers = { keep: serverOf(era), drop: serverOf(era) };
+    const servers = { keep: defineServer(era), drop: defineServer(era) };
     await on.gateway.reload({ version: 1, servers, workspaces: workspaces(['keep']) });
     expect(await one.call('mark')).toContain('SERVER_NOT_AVAILABLE');
     expect(await all.call('drop__mark')).toContain('SERVER_NOT_AVAILABLE');
@@ -41,7 +41,10 @@ test('over HTTP the streams of a server that goes end, and the same token works 
   await on.start('handshake');
   const { id, token } = await on.gateway.createSession();
   const { url } = await on.gateway.listen({ host: '127.0.0.1', port: 0 });
-  const [drop, keep] = [await shakeHands(`${url}/mcp/drop`, token), await shakeHands(`${url}/mcp/keep`, token)];
+  const [drop, keep] = [
+    await connectHandshake(`${url}/mcp/drop`, token),
+    await connectHandshake(`${url}/mcp/keep`, token),
+  ];
   const [stream, other] = [await drop.listen(), await keep.listen()];
   expect([stream.status, other.status]).toEqual([200, 200]);
   const listening = await sendModern(`${url}/mcp/drop`, token, {
@@ -53,9 +56,11 @@ test('over HTTP the streams of a server that goes end, and the same token works 
   expect(await stream.rest()).toEqual([]);
   // One last message, and no more: the stream has ended.
   expect(await listening.rest()).toHaveLength(1);
-  expect(await textOf(drop.call('mark', '{}'))).toContain('SERVER_NOT_AVAILABLE');
-  expect((await answerOf(shakeHandsAgain(`${url}/mcp/drop`, token))).error?.message).toContain('SERVER_NOT_AVAILABLE');
-  expect(await textOf(keep.call('mark', '{}'))).toBe('done');
+  expect(await readToolText(drop.call('mark', '{}'))).toContain('SERVER_NOT_AVAILABLE');
+  expect((await readAnswer(shakeHandsAgain(`${url}/mcp/drop`, token))).error?.message).toContain(
+    'SERVER_NOT_AVAILABLE',
+  );
+  expect(await readToolText(keep.call('mark', '{}'))).toBe('done');
   other.close();
 });
 
@@ -83,7 +88,7 @@ test('P7: a reload that gives a workspace other variables reaches the next call'
   const outside = await on.connect((await on.gateway.createSession()).id, 'modern', 'keep');
   expect([await inside.call('mark'), await outside.call('mark')]).toEqual(['one', 'done']);
   const before = taggedProcesses(on.dataDir);
-  const servers = { keep: serverOf('modern'), drop: serverOf('modern') };
+  const servers = { keep: defineServer('modern'), drop: defineServer('modern') };
   await on.gateway.reload({ version: 1, servers, workspaces: workspaces('two') });
   expect([await inside.call('mark'), await outside.call('mark')]).toEqual(['two', 'done']);
   // Who is not in that workspace keeps its process.

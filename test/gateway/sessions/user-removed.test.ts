@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { stdioRecorder } from '../../journeys/forgery/attacked.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { credentialGateways, secret } from '../../upstreams/auth/credential-gateway.ts';
 
 const gateways = credentialGateways();

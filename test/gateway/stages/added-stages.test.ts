@@ -5,20 +5,20 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { AmbitError } from '../../../src/errors.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
-import type { Arrived, Prepared } from '../../../src/gateway/exchange.ts';
+import type { Exchange, PreparedExchange } from '../../../src/gateway/exchange.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import type { AfterStage, AroundStage, BeforeStage, ListedStage, StageList } from '../../../src/gateway/stage.ts';
-import type { Reply } from '../../../src/protocol/channel.ts';
-import { inProcessTransport } from '../../../src/public/in-process-transport.ts';
+import type { FinalReply } from '../../../src/protocol/channel.ts';
+import { createInProcessTransport } from '../../../src/public/create-gateway.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
-import { eras, serverOf } from '../bounded-gateway.ts';
-import { rawClient } from '../raw-client.ts';
+import { defineServer, eras } from '../bounded-gateway.ts';
+import { createRawClient } from '../raw-client.ts';
 
-type Requests = StageList<Arrived, Reply>;
+type Requests = StageList<Exchange, FinalReply>;
 
 const passed: string[] = [];
 
-const denyForbidden: BeforeStage<Prepared, void> = {
+const denyForbidden: BeforeStage<PreparedExchange, void> = {
   name: 'denyForbidden',
   refuses: ['PERMISSION_DENIED'],
   before({ outgoing, upstream }) {
@@ -26,7 +26,7 @@ const denyForbidden: BeforeStage<Prepared, void> = {
     if (outgoing.bytes.includes('"forbidden"')) throw new AmbitError('PERMISSION_DENIED', { rule: 'test.forbidden' });
   },
 };
-const signReplies: AfterStage<Prepared, Reply> = {
+const signReplies: AfterStage<PreparedExchange, FinalReply> = {
   name: 'signReplies',
   refuses: [],
   after(_, reply) {
@@ -35,7 +35,7 @@ const signReplies: AfterStage<Prepared, Reply> = {
     return { ...reply, bytes: Buffer.from(reply.bytes.toString().replace('"content":[', '"signed":true,"content":[')) };
   },
 };
-const askTwice: AroundStage<Prepared, unknown, Reply> = {
+const askTwice: AroundStage<PreparedExchange, unknown, FinalReply> = {
   name: 'askTwice',
   refuses: [],
   isNeeded: ({ isToolCall }) => isToolCall,
@@ -46,7 +46,7 @@ const askTwice: AroundStage<Prepared, unknown, Reply> = {
   },
 };
 
-function insertAfter(list: Requests, name: string, ...added: readonly ListedStage<Reply>[]): Requests {
+function insertAfter(list: Requests, name: string, ...added: readonly ListedStage<FinalReply>[]): Requests {
   const place = list.stages.findIndex((each) => each.name === name) + 1;
   expect(place).toBeGreaterThan(0);
   return { ...list, stages: list.stages.toSpliced(place, 0, ...added) };
@@ -58,7 +58,9 @@ let gateway: Gateway;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'ambit-stages-'));
   const configFile = join(folder, 'ambit.yaml');
-  const servers = { keep: { ...serverOf('modern'), env: { ERA: 'modern', MARK: 'done', SEEN: join(folder, 'seen') } } };
+  const servers = {
+    keep: { ...defineServer('modern'), env: { ERA: 'modern', MARK: 'done', SEEN: join(folder, 'seen') } },
+  };
   const text = JSON.stringify({ version: 1, sessions: { defaultTrust: 'direct' }, store: { kind: 'memory' }, servers });
   const { config } = await loadConfig({ text, file: configFile });
   gateway = await openGateway({
@@ -84,7 +86,7 @@ const addresses = [
 describe.each(eras)('in the %s era', (era) => {
   test.each(addresses)('a stage of each kind that is added holds at $address for $tool', async (each) => {
     const { record } = await gateway.openSession({});
-    const client = await rawClient(inProcessTransport(gateway, record.id, each.at), era);
+    const client = await createRawClient(createInProcessTransport(gateway, record.id, each.at), era);
     await client.request('tools/list');
     passed.length = 0;
     const { result } = await client.request('tools/call', { name: each.tool, arguments: { session: 'current' } });

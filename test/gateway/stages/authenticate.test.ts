@@ -1,13 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { AmbitError, type ErrorCode } from '../../../src/errors.ts';
-import { blankEntry } from '../../../src/gateway/exchange.ts';
-import { createIdentify, type IdentifyOptions } from '../../../src/gateway/identify.ts';
-import { authenticate } from '../../../src/gateway/stages/authenticate.ts';
-import { presentedToken } from '../../../src/identity/token.ts';
+import { emptyJournalDraft } from '../../../src/gateway/exchange.ts';
+import { authenticate, createIdentify, type IdentifyOptions } from '../../../src/gateway/stages/authenticate.ts';
+import { parseToken } from '../../../src/identity/token.ts';
 import type { Sessions } from '../../../src/sessions/sessions.ts';
 
 const lenient = { anonymous: 'loopback', onInvalidKey: 'anonymous' } as const;
-const unproven = { kind: 'bearer', presented: presentedToken(`ambk_key_${'a'.repeat(49)}`) } as const;
+const unproven = { kind: 'bearer', presented: parseToken(`ambk_key_${'a'.repeat(49)}`) } as const;
 
 /** What kind of principal a request comes to be, or the code it is refused with. Every key fails with `failure`. */
 async function principalOf(
@@ -29,7 +28,7 @@ async function principalOf(
     era: 'modern',
     server: 'notes',
     transportId: undefined,
-    entry: blankEntry(),
+    entry: emptyJournalDraft(),
     credential: { ...credential, loopback, address: loopback ? '127.0.0.1' : '192.0.2.1' },
   } as const;
   try {

@@ -3,17 +3,17 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { openRedisStore } from '../../../src/stores/redis/redis-store.ts';
 import type { SessionStore } from '../../../src/stores/store.ts';
-import { enter, eras, refusalIn } from '../../journeys/abandoned/visitor.ts';
-import { callModern } from '../../journeys/hostile/mcp-calls.ts';
+import { connectRawClient, eras, readRefusalCode } from '../../journeys/abandoned/raw-client.ts';
+import { callModern } from '../../journeys/json-mcp-client.ts';
 import { proof } from '../../proof.ts';
 import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
 import { findRedis, type RedisServer, startRedis } from '../../stores/redis-server.ts';
-import { keyFor, standing, stands } from '../keyed-gateway.ts';
-import { type ServedGateway, sharedData } from '../shared-data.ts';
+import { createKeyFor, findSession, trySession } from '../keyed-gateway.ts';
+import { createSharedData, type ServedGateway } from '../shared-data.ts';
 
 const program = join(import.meta.dirname, '../../journeys/abandoned/fixtures/upstream.js');
 const servers = { it: { command: process.execPath, args: [program] } };
-const data = sharedData();
+const data = createSharedData();
 const patience = { timeout: 50_000 };
 const redisProgram = findRedis();
 let redis: RedisServer | undefined;
@@ -48,9 +48,9 @@ const refused = async (served: ServedGateway, key: string) => {
 describe.each(kinds)('L12: a key that is revoked, on one %s store', (kind) => {
   test.each(erasOn(kind))('ends its sessions with all that is live of them elsewhere, in the %s era', async (era) => {
     const [here, there] = await pair(kind);
-    const { id, key } = await keyFor(here, `ada-${era}`);
-    const other = await keyFor(here, `ada-${era}`);
-    const visitor = await enter(era, { url: there.mcp('it'), token: key });
+    const { id, key } = await createKeyFor(here, `ada-${era}`);
+    const other = await createKeyFor(here, `ada-${era}`);
+    const visitor = await connectRawClient(era, { url: there.mcp('it'), token: key });
     await visitor.whoami();
     const call = visitor.call('hang');
     await call.begun;
@@ -58,7 +58,7 @@ describe.each(kinds)('L12: a key that is revoked, on one %s store', (kind) => {
     expect(taggedProcesses(data.folder)).toHaveLength(1);
     const { sessions } = await here.gateway.people.keys.revoke(id);
     expect(sessions).toBe(1);
-    expect(refusalIn(await call.answered)).toBe('SESSION_ENDED');
+    expect(readRefusalCode(await call.answered)).toBe('SESSION_ENDED');
     await until(
       () => taggedProcesses(data.folder).length === 0,
       10_000,
@@ -66,17 +66,17 @@ describe.each(kinds)('L12: a key that is revoked, on one %s store', (kind) => {
     );
     await expect.poll(() => refused(there, key), patience).toBe(true);
     expect(await refused(here, key)).toBe(true);
-    expect(await stands(there, other.key)).toMatchObject({ userId: `ada-${era}` });
+    expect(await findSession(there, other.key)).toMatchObject({ userId: `ada-${era}` });
     expect(await here.gateway.sessions.record(lasting.id)).toBeDefined();
   });
 
   test('opens nothing more, whenever it was verified', async () => {
     const [here, there] = await pair(kind);
     const user = `eve-${kind}`;
-    const { id, key } = await keyFor(here, user);
-    await stands(there, key);
+    const { id, key } = await createKeyFor(here, user);
+    await findSession(there, key);
     // Many at once, some before and some after.
-    const opening = Array.from({ length: 8 }, (_, at) => standing(there, key, { 'openai/session': `c${at}` }));
+    const opening = Array.from({ length: 8 }, (_, at) => trySession(there, key, { 'openai/session': `c${at}` }));
     await here.gateway.people.keys.revoke(id);
     await Promise.all(opening);
     await expect.poll(() => refused(there, key), patience).toBe(true);
@@ -94,7 +94,7 @@ test('L12: a key that is revoked while a session is being opened with it gets no
     return store.create(...given);
   };
   const own = await data.serve({ servers }, { store: { ...store, create } });
-  const { id, key } = await keyFor(own, 'ada');
+  const { id, key } = await createKeyFor(own, 'ada');
   revoke = () => own.gateway.people.keys.revoke(id);
   expect(await refused(own, key)).toBe(true);
   expect((await own.gateway.sessions.list({ userId: 'ada' })).sessions).toEqual([]);
@@ -102,8 +102,8 @@ test('L12: a key that is revoked while a session is being opened with it gets no
 
 test('L12: a session ends where it is held, though whoever revoked the key was stopped before ending it', async () => {
   const [here, there] = await pair('sqlite');
-  const { id, key } = await keyFor(here, 'ada');
-  const { id: sessionId } = await stands(there, key);
+  const { id, key } = await createKeyFor(here, 'ada');
+  const { id: sessionId } = await findSession(there, key);
   await here.gateway.directory.keys.revoke(id);
   await expect.poll(() => there.gateway.sessions.get(sessionId), patience).toBeUndefined();
   expect(await here.gateway.sessions.whyGone(sessionId)).toBe('revoked');
@@ -111,8 +111,8 @@ test('L12: a session ends where it is held, though whoever revoked the key was s
 
 test('L12: removing a user revokes the keys and ends their sessions, and is written down', async () => {
   const own = await data.serve({ servers });
-  const { id, key } = await keyFor(own, 'ada');
-  const { id: sessionId } = await stands(own, key);
+  const { id, key } = await createKeyFor(own, 'ada');
+  const { id: sessionId } = await findSession(own, key);
   expect(await own.gateway.people.users.remove('ada')).toEqual({ keys: 1, sessions: 1 });
   expect(await refused(own, key)).toBe(true);
   // The same name again is another user.
@@ -136,8 +136,8 @@ test('L12: removing a user revokes the keys and ends their sessions, and is writ
 
 test('the journal says which key a call came with, where several use one session', async () => {
   const own = await data.serve({ servers });
-  const keys = [await keyFor(own, 'ada'), await keyFor(own, 'ada')];
-  for (const { key } of keys) await stands(own, key);
+  const keys = [await createKeyFor(own, 'ada'), await createKeyFor(own, 'ada')];
+  for (const { key } of keys) await findSession(own, key);
   await own.close();
   const calls = data.journal().filter(({ kind, method }) => kind === 'call' && method === 'tools/call');
   expect(new Set(calls.map(({ sessionId }) => sessionId)).size).toBe(1);
@@ -147,7 +147,7 @@ test('the journal says which key a call came with, where several use one session
 describe('a key that does not verify', () => {
   test('G3: is 401, or nobody where that is allowed, and then a warning is logged', async () => {
     const own = await data.serve({ servers });
-    const { id, key } = await keyFor(own, 'ada');
+    const { id, key } = await createKeyFor(own, 'ada');
     await own.gateway.people.keys.revoke(id);
     for (const wrong of [key, `${key}x`, `ambk_${'0'.repeat(32)}_${'0'.repeat(49)}`, 'nonsense']) {
       expect(await refused(own, wrong)).toBe(true);
@@ -155,7 +155,7 @@ describe('a key that does not verify', () => {
     await own.close();
     const lenient = await data.serve({ servers, auth: { anonymous: 'loopback', onInvalidKey: 'anonymous' } });
     for (const wrong of [key, `${key}x`, 'nonsense']) {
-      expect(await stands(lenient, wrong)).toMatchObject({ userId: 'anonymous', trustLevel: 'sandboxed' });
+      expect(await findSession(lenient, wrong)).toMatchObject({ userId: 'anonymous', trustLevel: 'sandboxed' });
     }
     const warned = data.warnings().filter((event) => event.includes('served as anonymous'));
     expect(warned).toHaveLength(1);
@@ -167,7 +167,7 @@ describe('a key that does not verify', () => {
     async (more) => {
       const own = await data.serve({ servers, auth: { anonymous: 'loopback', onInvalidKey: 'anonymous' } });
       await own.open({ userId: 'anonymous', name: 'default', ...more });
-      expect(await standing(own, 'nonsense')).toContain('SESSION_NOT_FOUND');
+      expect(await trySession(own, 'nonsense')).toContain('SESSION_NOT_FOUND');
     },
   );
 });

@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { bearer, sendModern, shakeHands } from '../../journeys/forgery/speaking.ts';
-import { keyFor, stands } from '../keyed-gateway.ts';
-import { sharedData } from '../shared-data.ts';
+import { bearerHeader, connectHandshake, sendModern } from '../../journeys/raw-mcp-client.ts';
+import { createKeyFor, findSession } from '../keyed-gateway.ts';
+import { createSharedData } from '../shared-data.ts';
 
-const data = sharedData();
+const data = createSharedData();
 const listen = { method: 'subscriptions/listen', params: '"notifications":{"toolsListChanged":true}' };
 const own = () => data.serve({ sessions: { allowDirect: 'always' }, governance: { carrier: 'instructions' } });
 
@@ -11,18 +11,18 @@ const own = () => data.serve({ sessions: { allowDirect: 'always' }, governance: 
 describe('L12: no stream stands open beyond the key it was opened with', () => {
   test('when that is revoked, though another key opened the session and goes on in it', async () => {
     const at = await own();
-    const [first, second] = [await keyFor(at, 'ada'), await keyFor(at, 'ada')];
-    const { id } = await stands(at, first.key);
-    expect(await stands(at, second.key)).toMatchObject({ id });
+    const [first, second] = [await createKeyFor(at, 'ada'), await createKeyFor(at, 'ada')];
+    const { id } = await findSession(at, first.key);
+    expect(await findSession(at, second.key)).toMatchObject({ id });
     const modern = await sendModern(at.mcp('ambit'), second.key, listen);
     expect(modern.status).toBe(200);
-    const client = await shakeHands(at.mcp('ambit'), first.key);
-    const headers = { ...bearer(second.key), accept: 'text/event-stream', 'mcp-session-id': client.transportId };
+    const client = await connectHandshake(at.mcp('ambit'), first.key);
+    const headers = { ...bearerHeader(second.key), accept: 'text/event-stream', 'mcp-session-id': client.transportId };
     const stream = await fetch(at.mcp('ambit'), { headers });
     expect(stream.status).toBe(200);
     await at.gateway.people.keys.revoke(second.id);
     await Promise.all([modern.rest(), stream.text()]);
-    expect(await stands(at, first.key)).toMatchObject({ id });
+    expect(await findSession(at, first.key)).toMatchObject({ id });
   });
 
   test('when it expires, and when it is rotated', async () => {
@@ -31,10 +31,10 @@ describe('L12: no stream stands open beyond the key it was opened with', () => {
     const clock = vi.spyOn(Date, 'now').mockImplementation(now);
     onTestFinished(() => clock.mockRestore());
     const at = await own();
-    const [brief, leaked] = [await keyFor(at, 'ada', { lifeSeconds: 300 }), await keyFor(at, 'ada')];
+    const [brief, leaked] = [await createKeyFor(at, 'ada', { lifeSeconds: 300 }), await createKeyFor(at, 'ada')];
     const open = [];
     for (const { key } of [brief, leaked]) {
-      const client = await shakeHands(at.mcp('ambit'), key);
+      const client = await connectHandshake(at.mcp('ambit'), key);
       open.push(await client.listen(), await sendModern(at.mcp('ambit'), key, listen));
     }
     expect(open.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
@@ -45,7 +45,7 @@ describe('L12: no stream stands open beyond the key it was opened with', () => {
 
   test('and one of a key that is still taken stays', async () => {
     const at = await own();
-    const [first, second] = [await keyFor(at, 'ada'), await keyFor(at, 'ada')];
+    const [first, second] = [await createKeyFor(at, 'ada'), await createKeyFor(at, 'ada')];
     const staying = await sendModern(at.mcp('ambit'), first.key, listen);
     const going = await sendModern(at.mcp('ambit'), second.key, listen);
     let ended = false;

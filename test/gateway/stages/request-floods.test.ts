@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { boundedGateway } from '../bounded-gateway.ts';
+import { openBoundedGateway } from '../bounded-gateway.ts';
 import type { RawMessage } from '../raw-client.ts';
 
-const on = boundedGateway();
+const on = openBoundedGateway();
 const isRefused = ({ error, result }: RawMessage) => JSON.stringify(error ?? result).includes('QUOTA_EXCEEDED');
 
 test('S7: requests that are no calls of tools have a pace of their own, and a flood does not fill the journal', async () => {

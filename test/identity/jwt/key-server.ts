@@ -3,9 +3,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, type JWK, type JWTHeaderParameters, SignJWT } from 'jose';
 import { onTestFinished } from 'vitest';
-import type { JwtIssuer } from '../../../src/identity/jwt/issuer.ts';
+import type { JwtIssuer } from '../../../src/identity/jwt/claims.ts';
 import { createJwtVerifier, type VerifiedJwt } from '../../../src/identity/jwt/verify-jwt.ts';
-import { presentedToken } from '../../../src/identity/token.ts';
+import { parseToken } from '../../../src/identity/token.ts';
 import { freshKey } from '../../fresh-key.ts';
 
 export const audience = 'https://gw.example/mcp';
@@ -109,11 +109,11 @@ export function verifying(issuers: readonly JwtIssuer[]) {
     issuers,
     now: () => date + clock.ahead,
     elapsed: () => count + clock.ahead,
-    refused: (why) => reasons.push(why),
+    onRefused: (why) => reasons.push(why),
   });
   return {
     clock,
     reasons,
-    verify: async (token: string): Promise<VerifiedJwt> => verifier.verify(presentedToken(token)),
+    verify: async (token: string): Promise<VerifiedJwt> => verifier.verify(parseToken(token)),
   };
 }

@@ -3,16 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { ask } from '../control-api.ts';
-import { runAmbit, type Serving, serve } from './ambit-command.ts';
-import { upstreamProgram } from './probed-ambit.ts';
-import { enter } from './visitor.ts';
+import { requestControl } from '../request-control.ts';
+import { runAmbit, type ServeProcess, startServe } from '../start-ambit.ts';
+import { upstreamProgram } from '../start-probed-ambit.ts';
+import { connectRawClient } from './raw-client.ts';
 
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
 const servers = { plain: { command: process.execPath, args: [upstreamProgram] } };
 
 let folder: string;
-let running: Serving[];
+let running: ServeProcess[];
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'ambit-control-'));
@@ -27,8 +27,8 @@ afterEach(async () => {
 
 const placesIn = (dataDir: string) => ['--config', join(folder, 'etc', 'ambit.yaml'), '--data-dir', dataDir];
 
-async function start(dataDir: string, env: NodeJS.ProcessEnv = {}): Promise<Serving> {
-  const serving = await serve(placesIn(dataDir), env);
+async function start(dataDir: string, env: NodeJS.ProcessEnv = {}): Promise<ServeProcess> {
+  const serving = await startServe(placesIn(dataDir), env);
   running.push(serving);
   return serving;
 }
@@ -47,7 +47,7 @@ describe('the control socket', () => {
       expect(refused.map(({ message }) => message)).toEqual([
         expect.stringMatching(/Another gateway is already running/),
       ]);
-      expect(await ask(socket, 'GET', '/api/v1/sessions')).toMatchObject({ sessions: [] });
+      expect(await requestControl(socket, 'GET', '/api/v1/sessions')).toMatchObject({ sessions: [] });
       // Both are for the user alone, whatever the umask.
       expect([mode(socket), mode(dataDir)]).toEqual(['600', '700']);
       // Every other time a stale one is left to be replaced.
@@ -62,10 +62,10 @@ describe('the control socket', () => {
   /** On a data directory where a killed gateway has left its socket. */
   async function expectSecondKeptOff(dataDir: string, socket: string): Promise<void> {
     const first = await start(dataDir);
-    const { id, token } = await ask<{ id: string; token: string }>(socket, 'POST', '/api/v1/sessions', {
+    const { id, token } = await requestControl<{ id: string; token: string }>(socket, 'POST', '/api/v1/sessions', {
       trustLevel: 'direct',
     });
-    const visitor = await enter('modern', { url: `${first.url}/mcp/plain`, token });
+    const visitor = await connectRawClient('modern', { url: `${first.url}/mcp/plain`, token });
     const { pid } = await visitor.whoami();
     const { code, stdout, stderr } = await runAmbit(['serve', '--port', '0', '--json', ...placesIn(dataDir)]);
     expect([code, stdout]).toEqual([1, '']);
@@ -74,7 +74,7 @@ describe('the control socket', () => {
     // The first one is unharmed.
     expect((await visitor.whoami()).pid).toBe(pid);
     expect(readdirSync(join(dataDir, 'run'))).toEqual([id]);
-    expect(await ask(socket, 'GET', '/api/v1/sessions')).toMatchObject({ sessions: [{ id }] });
+    expect(await requestControl(socket, 'GET', '/api/v1/sessions')).toMatchObject({ sessions: [{ id }] });
     expect(await first.stop('SIGTERM')).toBe(0);
     expect(existsSync(socket)).toBe(false);
   }
@@ -90,7 +90,7 @@ it('S2: with a data directory too deep for a socket it stands there too, and not
   const serving = await start(deep, env);
   const created = await runAmbit(['session', 'create', '--trust', 'direct', '--json', ...placesIn(deep)], env);
   const { token } = JSON.parse(created.stdout) as { token: string };
-  const visitor = await enter('handshake', { url: `${serving.url}/mcp/plain`, token });
+  const visitor = await connectRawClient('handshake', { url: `${serving.url}/mcp/plain`, token });
   expect((await visitor.whoami()).initialized).toBe(true);
   expect(mode(socket)).toBe('600');
   expect(readdirSync(shared)).toEqual([]);

@@ -7,8 +7,14 @@ import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../sandbox/tagged-processes.ts';
-import { type ProbedAmbit, patienceMs, startProbedAmbit, untilNothingIsLeft, upstreamProgram } from './probed-ambit.ts';
-import { type Door, enter, refusalIn } from './visitor.ts';
+import {
+  maxWaitMs,
+  type ProbedAmbit,
+  startProbedAmbit,
+  upstreamProgram,
+  waitUntilNothingIsLeft,
+} from '../start-probed-ambit.ts';
+import { connectRawClient, type Endpoint, readRefusalCode } from './raw-client.ts';
 
 let folder: string;
 let ambit: ProbedAmbit;
@@ -51,7 +57,7 @@ async function answerWhenTold(request: IncomingMessage, response: ServerResponse
   discoverAsked();
 }
 
-async function newDoor(server: string): Promise<Door & { readonly id: string }> {
+async function newDoor(server: string): Promise<Endpoint & { readonly id: string }> {
   const { id, token } = await ambit.open();
   return { id, token, url: ambit.mcp(server) };
 }
@@ -61,28 +67,28 @@ describe('a session that ends before its upstream has said which era it speaks',
     'has its calls answered, ends the process, and leaves no mark on other sessions',
     async () => {
       const door = await newDoor('slow');
-      const calls = [1, 2, 3].map(async () => (await enter('modern', door)).call('whoami').answered);
+      const calls = [1, 2, 3].map(async () => (await connectRawClient('modern', door)).call('whoami').answered);
       await until(
         () => ambit.journal().some(({ event }) => event === 'stderr'),
-        patienceMs,
+        maxWaitMs,
         () => 'the process is up',
       );
       await ambit.end(door.id);
-      expect((await Promise.all(calls)).map(refusalIn)).toEqual(calls.map(() => 'SESSION_ENDED'));
-      await untilNothingIsLeft(ambit.dataDir);
+      expect((await Promise.all(calls)).map(readRefusalCode)).toEqual(calls.map(() => 'SESSION_ENDED'));
+      await waitUntilNothingIsLeft(ambit.dataDir);
       writeFileSync(join(folder, 'discover'), '');
-      const other = await enter('modern', await newDoor('slow'));
+      const other = await connectRawClient('modern', await newDoor('slow'));
       expect((await other.whoami()).handshakes).toBe(0);
     },
   );
 
   it('has its calls answered over HTTP, and none of them reaches the upstream any more', async () => {
     const door = await newDoor('far');
-    const call = (await enter('modern', door)).call('whoami');
+    const call = (await connectRawClient('modern', door)).call('whoami');
     await asked;
     await ambit.end(door.id);
     discover();
-    expect(refusalIn(await call.answered)).toBe('SESSION_ENDED');
+    expect(readRefusalCode(await call.answered)).toBe('SESSION_ENDED');
     expect(methods).toEqual(['server/discover']);
   });
 });

@@ -1,14 +1,22 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { type Held, type ProbedAmbit, startProbedAmbit, upstreamProgram } from './probed-ambit.ts';
-import { refusalIn } from './visitor.ts';
-import { abandonInWaves, expectHeapBack, type Guest, inGroups, type Way, warmUp, within } from './waves.ts';
+import { type ProbedAmbit, type ProcessState, startProbedAmbit, upstreamProgram } from '../start-probed-ambit.ts';
+import {
+  type AbandonMethod,
+  abandonInWaves,
+  expectHeap,
+  groupMethods,
+  type OpenSession,
+  warmUp,
+  withTimeout,
+} from './abandon-in-waves.ts';
+import { readRefusalCode } from './raw-client.ts';
 
-async function endAll(guests: readonly Guest[], ambit: ProbedAmbit): Promise<void> {
+async function endAll(guests: readonly OpenSession[], ambit: ProbedAmbit): Promise<void> {
   await Promise.all(guests.map(({ id }) => ambit.end(id)));
 }
 
-const ways: readonly Way[] = [
+const ways: readonly AbandonMethod[] = [
   {
     name: 'by DELETE and the end of the session',
     server: 'plain',
@@ -28,7 +36,7 @@ const ways: readonly Way[] = [
       const streams = guests.map((guest) => guest.stream());
       await Promise.all(streams.map(({ begun }) => begun));
       await endAll(guests, ambit);
-      await within(Promise.all(streams.map(({ closed }) => closed)), 'the streams of ended sessions are closed');
+      await withTimeout(Promise.all(streams.map(({ closed }) => closed)), 'the streams of ended sessions are closed');
     },
   },
   {
@@ -39,7 +47,7 @@ const ways: readonly Way[] = [
       await Promise.all(calls.map(({ begun }) => begun));
       await endAll(guests, ambit);
       const answers = await Promise.all(calls.map(({ answered }) => answered));
-      expect(answers.map(refusalIn)).toEqual(guests.map(() => 'SESSION_ENDED'));
+      expect(answers.map(readRefusalCode)).toEqual(guests.map(() => 'SESSION_ENDED'));
     },
   },
   {
@@ -47,7 +55,7 @@ const ways: readonly Way[] = [
     server: 'plain',
     async abandon(guests, ambit) {
       const answers = await Promise.all(guests.map((guest) => guest.call('crash').answered));
-      expect(answers.map(refusalIn)).toEqual(guests.map(() => 'UPSTREAM_FAILED'));
+      expect(answers.map(readRefusalCode)).toEqual(guests.map(() => 'UPSTREAM_FAILED'));
       await endAll(guests, ambit);
     },
   },
@@ -73,7 +81,7 @@ const ways: readonly Way[] = [
 
 describe.skipIf(process.platform !== 'linux')('sessions that are ended', () => {
   let ambit: ProbedAmbit;
-  let before: Held | undefined;
+  let before: ProcessState | undefined;
 
   beforeAll(async () => {
     const server = (...flags: string[]) => ({ command: process.execPath, args: [upstreamProgram, ...flags] });
@@ -85,8 +93,8 @@ describe.skipIf(process.platform !== 'linux')('sessions that are ended', () => {
   });
   afterAll(() => ambit?.stop());
 
-  it.each(inGroups(ways))('leave nothing behind $name', async ({ ways: group }) => {
+  it.each(groupMethods(ways))('leave nothing behind $name', async ({ ways: group }) => {
     const after = await abandonInWaves(ambit, group, counts(1, 160));
-    if (before !== undefined) expectHeapBack(before, after);
+    if (before !== undefined) expectHeap(before, after);
   });
 });

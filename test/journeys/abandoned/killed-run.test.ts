@@ -7,9 +7,16 @@ import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { isAlive, killTagged, until } from '../../sandbox/tagged-processes.ts';
-import { ambitBin } from '../start-ambit.ts';
-import { leftoversOf, patienceMs, untilNothingIsLeft, untilNothingRuns, upstreamProgram } from './probed-ambit.ts';
-import { type Era, eras, type Whoami } from './visitor.ts';
+import { ambitBin, fileFlags } from '../start-ambit.ts';
+import {
+  findLeftovers,
+  maxWaitMs,
+  upstreamProgram,
+  waitUntilNothingIsLeft,
+  waitUntilNothingRuns,
+} from '../start-probed-ambit.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
+import { type Era, eras, type Whoami } from './raw-client.ts';
 
 const clientProgram = join(import.meta.dirname, 'fixtures', 'run-client.js');
 const promisedMs = 3000;
@@ -26,9 +33,8 @@ interface Wrapped {
 }
 
 function spawnClient(folder: string, era: string, tool: string, flags: readonly string[]): ChildProcess {
-  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
   const wrapped = ['--', process.execPath, upstreamProgram, ...flags];
-  return spawn(process.execPath, [clientProgram, era, tool, ambitBin, ...places, ...wrapped], {
+  return spawn(process.execPath, [clientProgram, era, tool, ambitBin, ...fileFlags(folder), ...wrapped], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
 }
@@ -69,10 +75,10 @@ async function withClients(
     // Whoever is still leaving still writes into the folder.
     await until(
       () => !wrapped.some(({ run }) => isAlive(run)),
-      patienceMs,
+      maxWaitMs,
       () => '"ambit run" is still there',
     );
-    await untilNothingRuns(dataDir);
+    await waitUntilNothingRuns(dataDir);
     rmSync(folder, { recursive: true, force: true });
   }
 }
@@ -96,15 +102,15 @@ describe.skipIf(process.platform !== 'linux')('ambit run', { concurrent: !proof 
       expect(expected).toHaveLength(wrapped.length * 2);
       // A process that has just been started shows its environment, and with it its TMPDIR, a moment later.
       await until(
-        () => leftoversOf(dataDir).processes.toSorted().join() === expected.join(),
-        patienceMs,
-        () => `${leftoversOf(dataDir).processes} instead of ${expected}`,
+        () => findLeftovers(dataDir).processes.toSorted().join() === expected.join(),
+        maxWaitMs,
+        () => `${findLeftovers(dataDir).processes} instead of ${expected}`,
       );
       for (const { client } of wrapped) client.kill('SIGKILL');
-      await untilNothingIsLeft(dataDir);
+      await waitUntilNothingIsLeft(dataDir);
       await until(
         () => !wrapped.some(({ run }) => isAlive(run)),
-        patienceMs,
+        maxWaitMs,
         () => '"ambit run" is still there',
       );
     });
@@ -116,12 +122,8 @@ describe.skipIf(process.platform !== 'linux')('ambit run', { concurrent: !proof 
       const pids = processesOf(wrapped);
       expect(pids.filter(isAlive)).toHaveLength(wrapped.length * 3);
       for (const { run } of wrapped) process.kill(run, 'SIGKILL');
-      const left = () => [...leftoversOf(dataDir).tmp, ...pids.filter(isAlive)];
-      await until(
-        () => left().length === 0,
-        proof ? promisedMs : patienceMs,
-        () => `left ${left()}`,
-      );
+      const left = () => [...findLeftovers(dataDir).tmp, ...pids.filter(isAlive)];
+      await waitUntilEmpty(left, proof ? promisedMs : maxWaitMs);
     });
   });
 });

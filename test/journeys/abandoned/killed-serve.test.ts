@@ -7,18 +7,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { isAlive, killTagged, until } from '../../sandbox/tagged-processes.ts';
-import { ask } from '../control-api.ts';
-import { serve, spawnAmbit } from './ambit-command.ts';
+import { requestControl } from '../request-control.ts';
+import { spawnAmbit, startServe } from '../start-ambit.ts';
 import {
-  leftoversOf,
+  findLeftovers,
+  maxWaitMs,
   type ProbedAmbit,
-  patienceMs,
   startProbedAmbit,
-  untilNothingIsLeft,
-  untilNothingRuns,
   upstreamProgram,
-} from './probed-ambit.ts';
-import { type Door, type Era, enter, eras, whoamiIn } from './visitor.ts';
+  waitUntilNothingIsLeft,
+  waitUntilNothingRuns,
+} from '../start-probed-ambit.ts';
+import { connectRawClient, type Endpoint, type Era, eras, readWhoami } from './raw-client.ts';
 
 const server = (...flags: string[]) => ({ command: process.execPath, args: [upstreamProgram, ...flags] });
 const servers = {
@@ -47,7 +47,7 @@ const placesOf = ({ folder, dataDir }: ProbedAmbit) => [
   dataDir,
 ];
 
-async function doorOf(ambit: ProbedAmbit, name: string): Promise<Door> {
+async function doorOf(ambit: ProbedAmbit, name: string): Promise<Endpoint> {
   return { token: (await ambit.open()).token, url: ambit.mcp(name) };
 }
 
@@ -55,7 +55,7 @@ async function doorOf(ambit: ProbedAmbit, name: string): Promise<Door> {
 async function occupy(ambit: ProbedAmbit, index: number): Promise<number[]> {
   // Four of them are one of each server; the next four meet the other era.
   const era = eras[(index + (index >> 2)) % 2] as Era;
-  const visitor = await enter(era, await doorOf(ambit, names[index % names.length] as string));
+  const visitor = await connectRawClient(era, await doorOf(ambit, names[index % names.length] as string));
   const { pid, grandchildren } = await visitor.whoami();
   const exchanges = [visitor.call('hang'), visitor.stream()];
   await Promise.all(exchanges.map(({ begun }) => begun));
@@ -83,22 +83,22 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is killed', () =
       const exited = once(ambit.process, 'exit');
       ambit.process.kill('SIGKILL');
       await exited;
-      const left = () => [...leftoversOf(ambit.dataDir).processes, ...[...pids, warden].filter(isAlive)];
+      const left = () => [...findLeftovers(ambit.dataDir).processes, ...[...pids, warden].filter(isAlive)];
       await until(
         () => left().length === 0 && readdirSync(join(ambit.dataDir, 'tmp')).length === 0,
-        proof ? killedMs : patienceMs,
+        proof ? killedMs : maxWaitMs,
         () => `left ${left()}`,
       );
       // Its sessions live on, and with them what they wrote; what belongs to none is cleared.
       mkdirSync(join(ambit.dataDir, 'run', 'ended-long-ago'), { recursive: true });
-      const next = await serve(placesOf(ambit));
+      const next = await startServe(placesOf(ambit));
       onTestFinished(async () => void (await next.stop('SIGKILL')));
       const control = join(ambit.dataDir, 'control.sock');
-      const { sessions } = await ask<{ sessions: { id: string }[] }>(control, 'GET', '/api/v1/sessions');
+      const { sessions } = await requestControl<{ sessions: { id: string }[] }>(control, 'GET', '/api/v1/sessions');
       const ids = sessions.map(({ id }) => id);
-      expect(leftoversOf(ambit.dataDir).run.filter((name) => !ids.includes(name))).toEqual([]);
-      for (const id of ids) await ask(control, 'DELETE', `/api/v1/sessions/${id}`);
-      await untilNothingIsLeft(ambit.dataDir);
+      expect(findLeftovers(ambit.dataDir).run.filter((name) => !ids.includes(name))).toEqual([]);
+      for (const id of ids) await requestControl(control, 'DELETE', `/api/v1/sessions/${id}`);
+      await waitUntilNothingIsLeft(ambit.dataDir);
       expect(await next.stop('SIGTERM')).toBe(0);
     }
   });
@@ -111,7 +111,7 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is told to end',
     const file = join(ambit.folder, 'release');
     const calls = await Promise.all(
       eras.map(async (era) => {
-        const visitor = await enter(era, await doorOf(ambit, 'plain'));
+        const visitor = await connectRawClient(era, await doorOf(ambit, 'plain'));
         const { pid } = await visitor.whoami();
         const call = visitor.call('wait', { file });
         await call.begun;
@@ -124,11 +124,11 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is told to end',
     // At once, since calls that are under way have no more than a moment from here on.
     writeFileSync(file, '');
     await untilRefused(new URL(ambit.url));
-    for (const { pid, call } of calls) expect(whoamiIn(await call.answered).pid).toBe(pid);
+    for (const { pid, call } of calls) expect(readWhoami(await call.answered).pid).toBe(pid);
     expect(await exited).toEqual([0, null]);
     if (proof) expect(performance.now() - began).toBeLessThan(termMs);
     // On a busy machine it does not wait for the warden to the end.
-    await untilNothingRuns(ambit.dataDir);
+    await waitUntilNothingRuns(ambit.dataDir);
     expect([...pids, ...calls.map(({ pid }) => pid)].filter(isAlive)).toEqual([]);
   });
 
@@ -149,7 +149,7 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is told to end',
       });
       await until(
         () => (sign === 'ready' ? ready : existsSync(join(dataDir, sign))),
-        patienceMs,
+        maxWaitMs,
         () => `there is its ${sign}`,
       );
       child.kill('SIGTERM');

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,32 +5,19 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../../../src/stores/sqlite/driver.ts';
 import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
-import { ambitBin } from '../start-ambit.ts';
-import { leftoversOf, patienceMs, upstreamProgram } from './probed-ambit.ts';
+import { spawnRun } from '../start-ambit.ts';
+import { findLeftovers, maxWaitMs, upstreamProgram } from '../start-probed-ambit.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 test('L4: "ambit run" ends its session although other processes keep the store locked when its client leaves', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-locked-'));
   const dataDir = join(folder, 'data');
-  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', dataDir];
-  const run = spawn(process.execPath, [
-    ambitBin,
-    'run',
-    '--trust',
-    'direct',
-    ...places,
-    '--',
-    process.execPath,
-    upstreamProgram,
-  ]);
+  const run = spawnRun(folder, [process.execPath, upstreamProgram]);
   const exited = once(run, 'exit');
   onTestFinished(async () => {
     run.kill('SIGKILL');
     await exited;
-    await until(
-      () => taggedProcesses(`${dataDir}/`).length === 0,
-      patienceMs,
-      () => 'its server is still there',
-    );
+    await waitUntilEmpty(() => taggedProcesses(`${dataDir}/`), maxWaitMs);
     rmSync(folder, { recursive: true, force: true });
   });
   let [said, complained] = ['', ''];
@@ -49,7 +35,7 @@ test('L4: "ambit run" ends its session although other processes keep the store l
   run.stdin.write(`${JSON.stringify(call)}\n`);
   await until(
     () => said.includes('"result"'),
-    patienceMs,
+    maxWaitMs,
     () => `no answer: ${complained}`,
   );
 
@@ -63,11 +49,11 @@ test('L4: "ambit run" ends its session although other processes keep the store l
   run.stdin.end();
   await until(
     () => complained.includes('the session is not ended yet') || run.exitCode !== null,
-    patienceMs,
+    maxWaitMs,
     () => `no complaint: ${complained}`,
   );
   other.exec('COMMIT');
   expect(await exited).toEqual([0, null]);
   expect(readReasons()).toEqual([{ reason: 'closed' }]);
-  expect(leftoversOf(dataDir)).toEqual({ processes: [], tmp: [], run: [] });
+  expect(findLeftovers(dataDir)).toEqual({ processes: [], tmp: [], run: [] });
 });

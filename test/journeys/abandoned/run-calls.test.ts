@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { ambitBin } from '../start-ambit.ts';
-import { askProbe, probeEnvironment, untilNothingIsLeft, upstreamProgram } from './probed-ambit.ts';
-import { eras } from './visitor.ts';
-import { expectHeapBack } from './waves.ts';
+import { spawnRun } from '../start-ambit.ts';
+import { askProbe, probeEnvironment, upstreamProgram, waitUntilNothingIsLeft } from '../start-probed-ambit.ts';
+import { expectHeap } from './abandon-in-waves.ts';
+import { eras } from './raw-client.ts';
 
 const atOnce = 100;
 const described = {
@@ -24,12 +24,8 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'ambit-calls-'));
-    const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
-    const args = ['run', '--trust', 'direct', ...places, '--', process.execPath, upstreamProgram];
-    run = spawn(process.execPath, [ambitBin, ...args], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: { ...process.env, ...probeEnvironment(join(folder, 'probe.sock')) },
-    });
+    const env = probeEnvironment(join(folder, 'probe.sock'));
+    run = spawnRun(folder, [process.execPath, upstreamProgram], { env, stderr: 'inherit' });
     lines = createInterface({ input: run.stdout! });
   });
   afterEach(async () => {
@@ -75,12 +71,12 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
     if (proof) {
       const before = await askProbe(join(folder, 'probe.sock'));
       await call(200_000, meta);
-      expectHeapBack(before, await askProbe(join(folder, 'probe.sock')));
+      expectHeap(before, await askProbe(join(folder, 'probe.sock')));
     }
     const exited = once(run, 'exit');
     run.stdin?.end();
     expect(await exited).toEqual([0, null]);
     // On a busy machine it does not wait for the warden to the end.
-    await untilNothingIsLeft(join(folder, 'data'));
+    await waitUntilNothingIsLeft(join(folder, 'data'));
   });
 });

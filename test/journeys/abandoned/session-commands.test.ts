@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ambitInProcess } from '../../cli/in-process.ts';
-import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
+import { fileFlags, type RunningAmbit, startAmbit } from '../start-ambit.ts';
 
 let folder: string;
 let places: string[];
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'ambit-commands-'));
-  places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
+  places = fileFlags(folder);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

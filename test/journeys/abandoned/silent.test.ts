@@ -3,19 +3,27 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { type ProbedAmbit, startProbedAmbit, upstreamProgram } from './probed-ambit.ts';
-import { eras } from './visitor.ts';
-import { abandonInWaves, expectHeapBack, type Guest, inGroups, type Way, warmUp, within } from './waves.ts';
+import { type ProbedAmbit, startProbedAmbit, upstreamProgram } from '../start-probed-ambit.ts';
+import {
+  type AbandonMethod,
+  abandonInWaves,
+  expectHeap,
+  groupMethods,
+  type OpenSession,
+  warmUp,
+  withTimeout,
+} from './abandon-in-waves.ts';
+import { eras } from './raw-client.ts';
 
 const clientProgram = join(import.meta.dirname, 'fixtures', 'hanging-client.js');
 const base = { server: 'plain' };
 
 /** From here on they expire of silence; before, they live long enough for any machine to set them up. */
-async function letExpire(guests: readonly Guest[], ambit: ProbedAmbit): Promise<void> {
+async function letExpire(guests: readonly OpenSession[], ambit: ProbedAmbit): Promise<void> {
   await Promise.all(guests.map(({ id }) => ambit.shorten(id)));
 }
 
-const ways: readonly Way[] = [
+const ways: readonly AbandonMethod[] = [
   { ...base, name: 'by silence', abandon: letExpire },
   {
     ...base,
@@ -24,7 +32,7 @@ const ways: readonly Way[] = [
       const streams = guests.map((guest) => guest.stream());
       await Promise.all(streams.map(({ begun }) => begun));
       await letExpire(guests, ambit);
-      await within(Promise.all(streams.map(({ closed }) => closed)), 'the streams of expired sessions are closed');
+      await withTimeout(Promise.all(streams.map(({ closed }) => closed)), 'the streams of expired sessions are closed');
     },
   },
   {
@@ -64,7 +72,7 @@ const ways: readonly Way[] = [
 ];
 
 describe.skipIf(process.platform !== 'linux').concurrent('sessions nobody says goodbye to', () => {
-  it.each(inGroups(ways))('leave nothing behind $name', async ({ ways: group }) => {
+  it.each(groupMethods(ways))('leave nothing behind $name', async ({ ways: group }) => {
     const ambit = await startProbedAmbit({
       sessions: { maxPerUser: 100_000, maxSessions: 100_000 },
       // Before 2026 a broken connection is no cancellation: the call counts until its time is up.
@@ -73,7 +81,7 @@ describe.skipIf(process.platform !== 'linux').concurrent('sessions nobody says g
     try {
       const before = proof ? await warmUp(ambit, group) : undefined;
       const after = await abandonInWaves(ambit, group, counts(2, 160));
-      if (before !== undefined) expectHeapBack(before, after);
+      if (before !== undefined) expectHeap(before, after);
     } finally {
       await ambit.stop();
     }

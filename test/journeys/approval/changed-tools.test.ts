@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { approve } from './approve.ts';
+import { approveServers } from './approve.ts';
 
 let folder: string;
 let ambit: RunningAmbit;
@@ -19,7 +19,7 @@ beforeAll(async () => {
   }
   writeFileSync(join(folder, 'project', '.mcp.json'), JSON.stringify({ mcpServers }));
   ambit = await startAmbit({ include: [join(folder, 'project', '.mcp.json')] });
-  for (const name of Object.keys(mcpServers)) await approve(ambit, name);
+  for (const name of Object.keys(mcpServers)) await approveServers(ambit, name);
 });
 afterAll(async () => {
   await ambit.stop();

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { approve } from './approve.ts';
+import { approveServers } from './approve.ts';
 
 const source = readFileSync(join(import.meta.dirname, 'marks-its-start.js'), 'utf8');
 const names = ['edited', 'linked', 'restarted', 'plain'] as const;
@@ -71,14 +71,14 @@ test('nothing of a project starts before it is approved, and the model is told w
 test('an approval reaches the running gateway; the next call works', async () => {
   const token = await session();
   expect(await call('plain', token)).toContain('SERVER_NOT_APPROVED');
-  await approve(ambit, 'plain');
+  await approveServers(ambit, 'plain');
   expect(await call('plain', token)).toBe('pong');
   expect(started()).toEqual(['plain']);
 });
 
 test('a script that is edited, or swapped for a link, does not start again', async () => {
   for (const name of ['edited', 'linked'] as const) {
-    await approve(ambit, name);
+    await approveServers(ambit, name);
     const script = join(folder, 'project', `${name}.mjs`);
     rmSync(script);
     if (name === 'edited') writeFileSync(script, `${source}\n`);
@@ -91,7 +91,7 @@ test('a script that is edited, or swapped for a link, does not start again', asy
 });
 
 test('a link that was made while all was well does not start a swapped script either', async () => {
-  await approve(ambit, 'restarted');
+  await approveServers(ambit, 'restarted');
   const token = await session();
   expect(await call('restarted', token, 'leave')).toBe('pong');
   writeFileSync(join(folder, 'project', 'restarted.mjs'), `${source}\n`);

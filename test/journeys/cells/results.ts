@@ -1,5 +1,5 @@
-import type { Feature } from './checks.ts';
-import type { ClientName } from './clients.ts';
+import type { ClientName } from './connect-client.ts';
+import type { Feature } from './feature-checks.ts';
 
 export const entrances = ['/mcp', '/mcp/{server}', 'ambit stdio'] as const;
 export type Entrance = (typeof entrances)[number];

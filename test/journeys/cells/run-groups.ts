@@ -1,18 +1,18 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { proof } from '../../proof.ts';
-import type { McpClient, Target } from '../clients/mcp-client.ts';
-import { strays } from '../clients/wire-log.ts';
+import type { McpClient, Target } from '../clients/connect/mcp-client.ts';
+import { findStrayMessages } from '../clients/evidence/wire-log.ts';
 import { ambitBin, type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import type { Feature } from './checks.ts';
-import { type ClientName, clientNames, clients, connect, only } from './clients.ts';
+import { type ClientName, clientNames, clients, connectClient, limitToServer } from './connect-client.ts';
+import type { Feature } from './feature-checks.ts';
 import type { Entrance, Result } from './results.ts';
-import type { Script } from './script.ts';
 import { tryFeatures } from './try-features.ts';
+import type { Script } from './upstream-scripts.ts';
 import { createPlace, type Place, type Started, type Upstream } from './upstreams.ts';
 
-/** Who visits a group in the short run: at `/mcp`, and those of one server alone, by its name, at `/mcp/{server}`. */
-export interface Visitors {
+/** The clients of a group in the short run: one at `/mcp`, and one for a single server at `/mcp/{server}`. */
+export interface GroupClients {
   readonly all: ClientName;
   readonly alone?: { readonly client: ClientName; readonly upstream: string };
 }
@@ -20,7 +20,7 @@ export interface Visitors {
 /** Another upstream of the same era and transport has the same features or more; so these wait for the proof. */
 const onlyForProof: ReadonlySet<string> = new Set(['memory', 'fixture-handshake-stdio', 'tmcp-handshake', 'thinking']);
 
-interface Standing {
+interface RunningUpstream {
   readonly upstream: Upstream;
   readonly place: Place;
   readonly started: Started;
@@ -29,14 +29,14 @@ interface Standing {
 /** All groups side by side, behind one Ambit: a session may use the servers of its group only. */
 export async function runGroups(
   groups: readonly (readonly Upstream[])[],
-  visitors: readonly Visitors[],
+  visitors: readonly GroupClients[],
 ): Promise<Result[]> {
   const standing = await Promise.all(
     groups.map((group) =>
       Promise.all(
         group
           .filter(({ name }) => proof || !onlyForProof.has(name))
-          .map(async (upstream): Promise<Standing> => {
+          .map(async (upstream): Promise<RunningUpstream> => {
             const place = createPlace();
             return { upstream, place, started: await upstream.start(place) };
           }),
@@ -53,7 +53,7 @@ export async function runGroups(
   }
 }
 
-function configOf(standing: readonly Standing[]): Record<string, unknown> {
+function configOf(standing: readonly RunningUpstream[]): Record<string, unknown> {
   const push = { sampling: true, elicitation: true, roots: true };
   return Object.fromEntries(
     standing.map(({ upstream: { name, era }, started }) => [name, { ...started.config, era, push }]),
@@ -64,7 +64,11 @@ function configOf(standing: readonly Standing[]): Record<string, unknown> {
  * The upstreams of a group and their visitors; for the proof all clients at all upstreams: through `/mcp`, and where the
  * eras differ by the other ways too.
  */
-async function runGroup(ambit: RunningAmbit, standing: readonly Standing[], visitors: Visitors): Promise<Result[]> {
+async function runGroup(
+  ambit: RunningAmbit,
+  standing: readonly RunningUpstream[],
+  visitors: GroupClients,
+): Promise<Result[]> {
   const servers = standing.map(({ upstream }) => upstream.name);
 
   // A session for each visit, so that none finds what another has left at a server.
@@ -73,11 +77,12 @@ async function runGroup(ambit: RunningAmbit, standing: readonly Standing[], visi
     return { kind: 'http', url, token };
   }
 
-  const visitGroup = async (client: ClientName) => visitAll('/mcp', client, await http(`${ambit.url}/mcp`), standing);
-  const visitOne = async (client: ClientName, one: Standing) =>
-    visitAll('/mcp/{server}', client, await http(ambit.mcp(one.upstream.name)), [one]);
+  const visitGroup = async (client: ClientName) =>
+    runClientAt('/mcp', client, await http(`${ambit.url}/mcp`), standing);
+  const visitOne = async (client: ClientName, one: RunningUpstream) =>
+    runClientAt('/mcp/{server}', client, await http(ambit.mcp(one.upstream.name)), [one]);
 
-  async function runShort({ all, alone }: Visitors): Promise<Result[]> {
+  async function runShort({ all, alone }: GroupClients): Promise<Result[]> {
     const results = await visitGroup(all);
     for (const one of standing.filter(({ upstream }) => upstream.name === alone?.upstream)) {
       results.push(...(await visitOne(alone!.client, one)));
@@ -94,7 +99,7 @@ async function runGroup(ambit: RunningAmbit, standing: readonly Standing[], visi
     writeFileSync(config, JSON.stringify({ version: 1, servers: configOf(standing) }));
     const places = ['--config', config, '--data-dir', join(ambit.folder, `data-${servers[0]}-${client}`)];
     const args = [ambitBin, 'stdio', '--trust', 'direct', ...places];
-    return [...results, ...(await visitAll('ambit stdio', client, { kind: 'stdio', args }, mixed))];
+    return [...results, ...(await runClientAt('ambit stdio', client, { kind: 'stdio', args }, mixed))];
   }
 
   if (!proof) return runShort(visitors);
@@ -103,22 +108,22 @@ async function runGroup(ambit: RunningAmbit, standing: readonly Standing[], visi
   return results;
 }
 
-async function visitAll(
+async function runClientAt(
   entrance: Entrance,
   name: ClientName,
   target: Target,
-  standing: readonly Standing[],
+  standing: readonly RunningUpstream[],
 ): Promise<Result[]> {
   const results: Result[] = [];
   const own = createPlace();
   // Before the client comes: what it does first is seen too.
   const evidence = standing.map(({ started }) => started.evidence());
-  const client = await connect(name, target, own.files);
+  const client = await connectClient(name, target, own.files);
   try {
     if (client.era !== clients[name].era) throw new Error(`${name} found the ${client.era} era at ${entrance}`);
     if (client.era === 'handshake' && target.kind === 'http') await client.streamOpened;
     for (const [index, { upstream, place }] of standing.entries()) {
-      const seen = entrance === '/mcp/{server}' ? client : only(client, upstream.name);
+      const seen = entrance === '/mcp/{server}' ? client : limitToServer(client, upstream.name);
       const visit = {
         client: seen,
         script: upstream.script({ ...place, files: own.files }),
@@ -128,7 +133,7 @@ async function visitAll(
       if (entrance === '/mcp/{server}') expectNoSuchOffer(upstream.name, visit.script, client.offers);
       results.push({ entrance, client: name, upstream: upstream.name, outcomes: await tryFeatures(upstream, visit) });
     }
-    const lost = strays(client.wire);
+    const lost = findStrayMessages(client.wire);
     if (lost.length > 0) throw new Error(`${name} at ${entrance} got ${JSON.stringify(lost)}`);
   } finally {
     await client.close();

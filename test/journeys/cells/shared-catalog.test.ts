@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
-import { connect, only } from './clients.ts';
+import { connectClient, limitToServer } from './connect-client.ts';
 
 const server = join(repository, 'test', 'fixtures', 'conformance', 'stdio.js');
 let ambit: RunningAmbit;
@@ -14,7 +14,10 @@ afterAll(() => ambit?.stop());
 
 async function visitor() {
   const { token } = await ambit.session();
-  return only(await connect('v1', { kind: 'http', url: `${ambit.url}/mcp`, token }, ambit.folder), 'fixture');
+  return limitToServer(
+    await connectClient('v1', { kind: 'http', url: `${ambit.url}/mcp`, token }, ambit.folder),
+    'fixture',
+  );
 }
 
 // The catalog is for all sessions, but each session has a process of its own: what changed in one is that one's own.
@@ -23,7 +26,7 @@ test('a session sees its own server change, whatever another session asks meanwh
   await changing.streamOpened;
   await changing.tools();
   const said = await changing.call('test_trigger_tool_change');
-  await changing.heard.until(({ method }) => method === 'notifications/tools/list_changed');
+  await changing.heard.waitFor(({ method }) => method === 'notifications/tools/list_changed');
   await asking.tools();
   expect(said).toBe('Revision 1');
   expect(JSON.stringify(await changing.tools())).toContain(said);

@@ -1,18 +1,18 @@
-import { checks, type Feature, featureNames, type Visit } from './checks.ts';
+import { runCheck } from '../clients/checks/try-features.ts';
+import { type CheckParts, checks, type Feature, featureNames } from './feature-checks.ts';
 import type { Outcome } from './results.ts';
 import type { Upstream } from './upstreams.ts';
 
-const patienceMs = 60_000;
 // Several servers ask for roots by themselves, a while after the handshake (fastmcp, server-everything,
 // server-filesystem). The check of roots waits until they have them, so that no question of theirs comes during a later
 // check.
 const order: readonly Feature[] = ['tools', 'roots', ...featureNames.filter((name) => !/^(tools|roots)$/.test(name))];
 // Over HTTP all clients share one server, and what one of them changes there the others are told of.
 const alone: ReadonlySet<Feature> = new Set(['subscribe', 'listChanged']);
-const turns = new Map<string, Promise<unknown>>();
+const queues = new Map<string, Promise<unknown>>();
 
 /** Tries every feature that has no reason not to work; a script gives the reason in place of what to ask for. */
-export async function tryFeatures({ name, era }: Upstream, visit: Visit): Promise<Map<Feature, Outcome>> {
+export async function tryFeatures({ name, era }: Upstream, visit: CheckParts): Promise<Map<Feature, Outcome>> {
   const outcomes = new Map<Feature, Outcome>();
   const { client, script, evidence } = visit;
   // A server starts with its first call, and can be heard once its stream is open.
@@ -21,29 +21,20 @@ export async function tryFeatures({ name, era }: Upstream, visit: Visit): Promis
   for (const feature of order) {
     const entry = script[feature];
     if (typeof entry === 'string') outcomes.set(feature, { kind: 'named', reason: entry });
-    else if (alone.has(feature)) outcomes.set(feature, await inTurn(name, () => attempt(feature, visit)));
-    else outcomes.set(feature, await attempt(feature, visit));
+    else if (alone.has(feature)) outcomes.set(feature, await runInTurn(name, () => tryFeature(feature, visit)));
+    else outcomes.set(feature, await tryFeature(feature, visit));
   }
   return outcomes;
 }
 
-function inTurn<T>(name: string, work: () => Promise<T>): Promise<T> {
-  const mine = (turns.get(name) ?? Promise.resolve()).then(work);
-  turns.set(name, mine);
+function runInTurn<T>(name: string, work: () => Promise<T>): Promise<T> {
+  const mine = (queues.get(name) ?? Promise.resolve()).then(work);
+  queues.set(name, mine);
   return mine;
 }
 
-async function attempt(feature: Feature, visit: Visit): Promise<Outcome> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`nothing came for ${patienceMs} ms`)), patienceMs);
-  });
-  try {
-    await Promise.race([checks[feature](visit), late]);
-    return { kind: 'works' };
-  } catch (error) {
-    return { kind: 'fails', reason: error instanceof Error ? error.message : String(error) };
-  } finally {
-    clearTimeout(timer);
-  }
+async function tryFeature(feature: Feature, visit: CheckParts): Promise<Outcome> {
+  const error = await runCheck(() => checks[feature](visit));
+  if (error === undefined) return { kind: 'works' };
+  return { kind: 'fails', reason: error instanceof Error ? error.message : String(error) };
 }

@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Evidence, stdioEvidence, tapped } from '../clients/evidence.ts';
-import { startHttpTap } from '../clients/tap-http.ts';
-import { createPlace, type Place, startHttpUpstream } from '../clients/upstreams.ts';
+import { type Evidence, readStdioEvidence, tapArguments } from '../clients/evidence/evidence.ts';
+import { startHttpTap } from '../clients/evidence/tap-http.ts';
+import { createFolders, startHttpUpstream, type TestFolders } from '../clients/upstreams.ts';
 import { repository } from '../start-ambit.ts';
-import type { Era } from './clients.ts';
+import type { Era } from './connect-client.ts';
+import { startLite } from './servers/start-lite.ts';
 import {
   everything,
   fast,
@@ -16,8 +17,7 @@ import {
   type Script,
   thinking,
   tinyModern,
-} from './script.ts';
-import { startLite } from './servers/start-lite.ts';
+} from './upstream-scripts.ts';
 
 const packages = join(repository, 'node_modules', '@modelcontextprotocol');
 const others = join(import.meta.dirname, 'servers');
@@ -29,11 +29,11 @@ const everythingServer = join(packages, 'server-everything', 'dist', 'index.js')
 export interface Upstream {
   readonly name: string;
   readonly era: Era;
-  /** What it is made of: a package and, where it says nothing of itself, the transport. */
+  /** The package and, if several transports are tested, the transport. */
   readonly title: string;
   readonly packages: readonly string[];
-  script(place: Place): Script;
-  start(place: Place): Promise<Started>;
+  script(place: TestFolders): Script;
+  start(place: TestFolders): Promise<Started>;
 }
 
 export interface Started {
@@ -42,18 +42,18 @@ export interface Started {
   stop(): Promise<void>;
 }
 
-function onStdio(args: (place: Place) => string[]): Upstream['start'] {
+function startStdio(args: (place: TestFolders) => string[]): Upstream['start'] {
   return async (place) => ({
     config: {
       command: process.execPath,
-      args: [...tapped(place.taps), ...args(place)],
+      args: [...tapArguments(place.taps), ...args(place)],
     },
-    evidence: () => stdioEvidence(place.taps),
+    evidence: () => readStdioEvidence(place.taps),
     stop: async () => {},
   });
 }
 
-function overHttp(start: () => Promise<{ url: string; stop(): Promise<void> }>): Upstream['start'] {
+function startHttp(start: () => Promise<{ url: string; stop(): Promise<void> }>): Upstream['start'] {
   return async () => {
     const server = await start();
     const tap = await startHttpTap(server.url);
@@ -68,24 +68,24 @@ function overHttp(start: () => Promise<{ url: string; stop(): Promise<void> }>):
   };
 }
 
-const fixtureOf = (era: Era, transport: 'stdio' | 'http'): Upstream => ({
+const createFixture = (era: Era, transport: 'stdio' | 'http'): Upstream => ({
   name: `fixture-${era}-${transport}`,
   era,
   title: `\`server\`, ${transport === 'http' ? 'HTTP' : transport}`,
   packages: ['@modelcontextprotocol/server'],
   script: () => fixture,
-  start: transport === 'stdio' ? onStdio(() => [fixtureServer]) : overHttp(() => startHttpUpstream('fixture http')),
+  start: transport === 'stdio' ? startStdio(() => [fixtureServer]) : startHttp(() => startHttpUpstream('fixture http')),
 });
-const tinyOf = (era: Era): Upstream => ({
+const createTiny = (era: Era): Upstream => ({
   name: `tmcp-${era}`,
   era,
   title: '`tmcp`, stdio',
   packages: ['tmcp'],
   script: () => (era === 'modern' ? tinyModern : framework('tiny')),
-  start: onStdio(() => [join(others, 'tiny.js')]),
+  start: startStdio(() => [join(others, 'tiny.js')]),
 });
 
-/** Those of one group stand together behind one Ambit; no two of them have a resource of the same address. */
+/** Upstreams of one group run together behind one Ambit; no two of them have a resource of the same address. */
 export const groups: readonly (readonly Upstream[])[] = [
   [
     {
@@ -94,16 +94,16 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-everything`, stdio',
       packages: ['@modelcontextprotocol/server-everything'],
       script: () => everything,
-      start: onStdio(() => [everythingServer, 'stdio']),
+      start: startStdio(() => [everythingServer, 'stdio']),
     },
-    fixtureOf('modern', 'stdio'),
+    createFixture('modern', 'stdio'),
     {
       name: 'memory',
       era: 'handshake',
       title: '`server-memory`, stdio',
       packages: ['@modelcontextprotocol/server-memory'],
       script: () => memory,
-      start: onStdio(() => ['--import', pathToFileURL(join(others, 'own-memory.js')).href, theirs('server-memory')]),
+      start: startStdio(() => ['--import', pathToFileURL(join(others, 'own-memory.js')).href, theirs('server-memory')]),
     },
   ],
   [
@@ -113,32 +113,32 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-everything`, HTTP',
       packages: ['@modelcontextprotocol/server-everything'],
       script: () => everything,
-      start: overHttp(() => startHttpUpstream('everything http')),
+      start: startHttp(() => startHttpUpstream('everything http')),
     },
-    fixtureOf('modern', 'http'),
-    tinyOf('modern'),
+    createFixture('modern', 'http'),
+    createTiny('modern'),
   ],
   [
-    fixtureOf('handshake', 'stdio'),
+    createFixture('handshake', 'stdio'),
     {
       name: 'fastmcp',
       era: 'handshake',
       title: '`fastmcp`, stdio',
       packages: ['fastmcp'],
       script: () => fast,
-      start: onStdio(() => [join(others, 'fast.js')]),
+      start: startStdio(() => [join(others, 'fast.js')]),
     },
-    tinyOf('handshake'),
+    createTiny('handshake'),
   ],
   [
-    fixtureOf('handshake', 'http'),
+    createFixture('handshake', 'http'),
     {
       name: 'lite',
       era: 'handshake',
       title: '`mcp-lite`, HTTP',
       packages: ['mcp-lite'],
       script: () => lite,
-      start: overHttp(startLite),
+      start: startHttp(startLite),
     },
     {
       name: 'filesystem',
@@ -146,7 +146,10 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-filesystem`, stdio',
       packages: ['@modelcontextprotocol/server-filesystem'],
       script: (place) => filesystem(place.files),
-      start: onStdio((place) => [join(packages, 'server-filesystem', 'dist', 'index.js'), join(place.folder, 'start')]),
+      start: startStdio((place) => [
+        join(packages, 'server-filesystem', 'dist', 'index.js'),
+        join(place.folder, 'start'),
+      ]),
     },
     {
       name: 'thinking',
@@ -154,9 +157,9 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-sequential-thinking`, stdio',
       packages: ['@modelcontextprotocol/server-sequential-thinking'],
       script: () => thinking,
-      start: onStdio(() => [theirs('server-sequential-thinking')]),
+      start: startStdio(() => [theirs('server-sequential-thinking')]),
     },
   ],
 ];
 export const upstreams: readonly Upstream[] = groups.flat();
-export { createPlace, type Place };
+export { createFolders as createPlace, type TestFolders as Place };

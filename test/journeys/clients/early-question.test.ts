@@ -1,25 +1,28 @@
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type Served, serveHere } from '../serve-here.ts';
-import { connectV1 } from './connect-v1.ts';
-import { stdioEvidence, tapped } from './evidence.ts';
-import { createPerson } from './person.ts';
-import { createPlace, type Place, stdioArgs } from './upstreams.ts';
+import { type EmbeddedAmbit, startEmbeddedAmbit } from '../start-embedded-ambit.ts';
+import { connectV1 } from './connect/connect-v1.ts';
+import { createSimulatedUser } from './connect/simulated-user.ts';
+import { readStdioEvidence, tapArguments } from './evidence/evidence.ts';
+import { createFolders, listStdioArguments, type TestFolders } from './upstreams.ts';
 
-const places = new Map<string, Place>();
+const places = new Map<string, TestFolders>();
 const roots = { roots: { listChanged: true } };
 const patience = { timeout: 30_000, interval: 20 };
-let ambit: Served;
+let ambit: EmbeddedAmbit;
 let token: string;
 
 beforeAll(async () => {
   const servers: Record<string, unknown> = {};
   for (const name of ['stream', 'call']) {
-    const place = createPlace();
+    const place = createFolders();
     places.set(name, place);
-    servers[name] = { command: process.execPath, args: [...tapped(place.taps), ...stdioArgs('filesystem', place)] };
+    servers[name] = {
+      command: process.execPath,
+      args: [...tapArguments(place.taps), ...listStdioArguments('filesystem', place)],
+    };
   }
-  ambit = await serveHere({ servers });
+  ambit = await startEmbeddedAmbit({ servers });
   ({ token } = await ambit.open());
 });
 
@@ -31,13 +34,13 @@ afterAll(async () => {
 // server-filesystem asks for roots as soon as it is initialized, when a client over HTTP has no stream open yet.
 test.each(['stream', 'call'])('a question that comes too early waits for the next %s', async (opening) => {
   const { files, taps } = places.get(opening)!;
-  const person = createPerson([{ uri: pathToFileURL(files).href, name: 'files' }]);
+  const person = createSimulatedUser([{ uri: pathToFileURL(files).href, name: 'files' }]);
   let openStream = () => {};
   const streamWanted = new Promise<void>((resolve) => {
     openStream = resolve;
   });
   const client = await connectV1({ kind: 'http', url: ambit.mcp(opening), token }, person, roots, streamWanted);
-  await stdioEvidence(taps).said(({ method }) => method === 'roots/list');
+  await readStdioEvidence(taps).said(({ method }) => method === 'roots/list');
   expect(person.asked).toEqual([]);
   if (opening === 'stream') openStream();
   else await client.call('list_allowed_directories');

@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { type ClientName, clientLegend, visitors } from './clients.ts';
-import { stdioEvidence, tapped } from './evidence.ts';
-import { featureNames } from './features.ts';
-import { type Column, grid } from './grid.ts';
-import { runRow } from './row.ts';
-import { type HttpTap, startHttpTap } from './tap-http.ts';
+import { featureNames } from './checks/try-features.ts';
+import { type ClientName, clientLegend, testedClients } from './connect/connect-client.ts';
+import { readStdioEvidence, tapArguments } from './evidence/evidence.ts';
+import { type HttpTap, startHttpTap } from './evidence/tap-http.ts';
+import { type Column, printGrid } from './print-grid.ts';
+import { runRow } from './run-row.ts';
 import {
-  createPlace,
+  createFolders,
   type HttpUpstream,
-  type Place,
+  listStdioArguments,
   startHttpUpstream,
-  stdioArgs,
+  type TestFolders,
   type UpstreamName,
 } from './upstreams.ts';
 
@@ -21,7 +21,7 @@ const overHttp: readonly UpstreamName[] = proof ? ['everything http', 'fixture h
 const upstreams: readonly UpstreamName[] = proof
   ? ['everything stdio', 'everything http', 'filesystem', 'fixture stdio', 'fixture http']
   : overHttp;
-const places = new Map<string, Place>();
+const places = new Map<string, TestFolders>();
 const taps = new Map<UpstreamName, HttpTap>();
 const columns = new Map(upstreams.map((upstream) => [upstream, new Map<string, Column>()]));
 let running: HttpUpstream[] = [];
@@ -36,15 +36,15 @@ beforeAll(async () => {
   for (const [index, upstream] of overHttp.entries()) taps.set(upstream, await startHttpTap(running[index]!.url));
   const servers: Record<string, unknown> = {};
   for (const upstream of upstreams) {
-    for (const client of visitors) {
-      const place = createPlace();
+    for (const client of testedClients) {
+      const place = createFolders();
       const name = serverName(client, upstream);
       const tap = taps.get(upstream);
       places.set(name, place);
       // Without the key `push` a server may ask its client for anything: sampling, elicitation, roots.
       servers[name] =
         tap === undefined
-          ? { command: process.execPath, args: [...tapped(place.taps), ...stdioArgs(upstream, place)] }
+          ? { command: process.execPath, args: [...tapArguments(place.taps), ...listStdioArguments(upstream, place)] }
           : { url: tap.url };
     }
   }
@@ -53,7 +53,9 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  process.stdout.write(`\n${grid(`Clients over HTTP, through ambit serve\n${clientLegend}`, featureNames, columns)}\n`);
+  process.stdout.write(
+    `\n${printGrid(`Clients over HTTP, through ambit serve\n${clientLegend}`, featureNames, columns)}\n`,
+  );
   await ambit?.stop();
   for (const tap of taps.values()) tap.stop();
   await Promise.all(running.map((server) => server.stop()));
@@ -62,14 +64,14 @@ afterAll(async () => {
 
 test.concurrent.each(upstreams)('%s serves every client of its era', async (upstream) => {
   const tap = taps.get(upstream);
-  for (const client of visitors) {
+  for (const client of testedClients) {
     const name = serverName(client, upstream);
     const place = places.get(name)!;
     const column = await runRow({
       client,
       upstream,
       target: { kind: 'http', url: ambit.mcp(name), token },
-      evidence: tap?.watch() ?? stdioEvidence(place.taps),
+      evidence: tap?.watch() ?? readStdioEvidence(place.taps),
       place,
       tap,
       // For servers on stdio the other entrance's test compares, with the same result expected.

@@ -3,18 +3,18 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { ambitBin, type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { type Column, grid, type Outcome } from './grid.ts';
-import { type InspectorEra, type InspectorFeature, inspect, inspectorFeatures, question } from './inspector.ts';
-import { speaksModern } from './lacking.ts';
-import type { Target } from './mcp-client.ts';
-import type { Script } from './script.ts';
+import { speaksModern } from './checks/missing-features.ts';
+import type { Script } from './checks/upstream-scripts.ts';
+import type { Target } from './connect/mcp-client.ts';
+import { type InspectorEra, type InspectorFeature, inspectorFeatures, runInspector, toArguments } from './inspector.ts';
+import { type Column, type Outcome, printGrid } from './print-grid.ts';
 import {
-  createPlace,
+  createFolders,
+  findScript,
   type HttpUpstream,
-  type Place,
-  scriptOf,
+  listStdioArguments,
   startHttpUpstream,
-  stdioArgs,
+  type TestFolders,
   type UpstreamName,
 } from './upstreams.ts';
 
@@ -52,14 +52,14 @@ const plan: Readonly<Record<UpstreamName, readonly Cell[]>> = {
 const upstreams = Object.keys(plan) as UpstreamName[];
 const serverName = (upstream: UpstreamName) => upstream.replace(' ', '-');
 const columns = new Map(upstreams.map((upstream) => [upstream, new Map<string, Column>()]));
-let place: Place;
+let place: TestFolders;
 let home: string;
 let running: HttpUpstream[] = [];
 let ambit: RunningAmbit;
 let token: string;
 
 beforeAll(() => {
-  place = createPlace();
+  place = createFolders();
   home = join(place.folder, 'home');
   mkdirSync(home);
 });
@@ -73,19 +73,19 @@ function urlOf(upstream: UpstreamName): { url: string } | undefined {
 
 function directly(upstream: UpstreamName): Target {
   const http = urlOf(upstream);
-  return http === undefined ? { kind: 'stdio', args: stdioArgs(upstream, place) } : { kind: 'http', ...http };
+  return http === undefined ? { kind: 'stdio', args: listStdioArguments(upstream, place) } : { kind: 'http', ...http };
 }
 
 function through(upstream: UpstreamName, way: 'serve' | 'run'): Target {
   if (way === 'serve') return { kind: 'http', url: ambit.mcp(serverName(upstream)), token };
   const places = ['--config', join(place.folder, 'none.yaml'), '--data-dir', join(place.folder, 'data')];
   const args = [ambitBin, 'run', '--trust', 'direct', ...places, '--', process.execPath];
-  return { kind: 'stdio', args: [...args, ...stdioArgs(upstream, place)] };
+  return { kind: 'stdio', args: [...args, ...listStdioArguments(upstream, place)] };
 }
 
 /** The CLI shows no roots, so the files it can see are those the server was started with. */
 function scriptFor(upstream: UpstreamName): Script {
-  const own = scriptOf(upstream, place);
+  const own = findScript(upstream, place);
   if (upstream !== 'filesystem') return own;
   return { ...own, call: { tool: 'list_allowed_directories', says: join(place.folder, 'start') } };
 }
@@ -98,13 +98,13 @@ function lacks(upstream: UpstreamName, era: InspectorEra, feature: string): bool
 
 /** An error counts as the server's or the CLI's own only when it comes without Ambit too. */
 async function ask(upstream: UpstreamName, [, era, way]: Cell, feature: InspectorFeature): Promise<Outcome> {
-  const { args, says } = question(feature, scriptFor(upstream));
-  const { result, error } = await inspect(home, era, through(upstream, way), args);
+  const { args, says } = toArguments(feature, scriptFor(upstream));
+  const { result, error } = await runInspector(home, era, through(upstream, way), args);
   if (error === undefined) {
     expect(JSON.stringify(result)).toContain(JSON.stringify(says).slice(1, -1));
     return { mark: '✓' };
   }
-  const direct = await inspect(home, era, directly(upstream), args);
+  const direct = await runInspector(home, era, directly(upstream), args);
   expect(direct.error?.message).toBe(error.message);
   return { mark: '–', reason: error.message.replace(/\. Supported .*/, '') };
 }
@@ -121,7 +121,7 @@ describe.runIf(proof)('every feature of the Inspector', () => {
     const servers: Record<string, unknown> = {};
     for (const upstream of upstreams) {
       const http = urlOf(upstream);
-      servers[serverName(upstream)] = http ?? { command: process.execPath, args: stdioArgs(upstream, place) };
+      servers[serverName(upstream)] = http ?? { command: process.execPath, args: listStdioArguments(upstream, place) };
     }
     ambit = await startAmbit({ servers });
     ({ token } = await ambit.session());
@@ -129,14 +129,14 @@ describe.runIf(proof)('every feature of the Inspector', () => {
 
   afterAll(async () => {
     const title = 'The Inspector CLI, through ambit serve and ambit run';
-    process.stdout.write(`\n${grid(title, inspectorFeatures, columns)}\n`);
+    process.stdout.write(`\n${printGrid(title, inspectorFeatures, columns)}\n`);
     await ambit?.stop();
     await Promise.all(running.map((server) => server.stop()));
   });
 
   test('the CLI has no word for ping, completion and subscriptions', async () => {
     for (const method of ['ping', 'completion/complete', 'resources/subscribe']) {
-      const { error } = await inspect(home, 'legacy', directly('fixture http'), [method]);
+      const { error } = await runInspector(home, 'legacy', directly('fixture http'), [method]);
       expect(error?.message).toContain(`Unsupported method: ${method}`);
     }
   });

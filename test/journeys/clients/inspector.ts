@@ -1,18 +1,23 @@
 import { execFile } from 'node:child_process';
 import { compileCache, inspectorCli, newerNode } from '../../tools/newer-node.ts';
-import type { Target } from './mcp-client.ts';
-import type { Script } from './script.ts';
+import type { Script } from './checks/upstream-scripts.ts';
+import type { Target } from './connect/mcp-client.ts';
 
 export type InspectorEra = 'legacy' | 'modern' | 'auto';
 
-/** What the Inspector printed: `{"result":…}` on stdout, or `{"error":…}` on stderr. */
-export interface Printed {
+/** The output of the Inspector: `{"result":…}` on stdout, or `{"error":…}` on stderr. */
+export interface InspectorOutput {
   readonly result?: unknown;
   readonly error?: { readonly message: string };
 }
 
 /** Runs the Inspector's CLI once; `home` keeps it away from the user's own settings. */
-export function inspect(home: string, era: InspectorEra, target: Target, method: readonly string[]): Promise<Printed> {
+export function runInspector(
+  home: string,
+  era: InspectorEra,
+  target: Target,
+  method: readonly string[],
+): Promise<InspectorOutput> {
   const header = target.kind === 'http' && target.token !== undefined ? ['--header', bearer(target.token)] : [];
   const [before, after] =
     target.kind === 'http'
@@ -25,7 +30,7 @@ export function inspect(home: string, era: InspectorEra, target: Target, method:
     execFile(newerNode(), args, { env }, (error, stdout, stderr) => {
       const line = (stdout.trim() || stderr.trim()).split('\n')[0] ?? '';
       try {
-        resolve(JSON.parse(line) as Printed);
+        resolve(JSON.parse(line) as InspectorOutput);
       } catch {
         reject(error ?? new Error(`the Inspector printed: ${stdout}${stderr}`));
       }
@@ -41,7 +46,7 @@ export const inspectorFeatures = ['list tools', 'call a tool', 'resources', 'pro
 export type InspectorFeature = (typeof inspectorFeatures)[number];
 
 /** How each feature is asked of the CLI, and what must be in the answer. */
-export function question(feature: InspectorFeature, script: Script): { args: string[]; says: string } {
+export function toArguments(feature: InspectorFeature, script: Script): { args: string[]; says: string } {
   const { call, resource, prompt } = script;
   switch (feature) {
     case 'list tools':

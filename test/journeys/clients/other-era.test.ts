@@ -3,27 +3,26 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { type Served, serveHere } from '../serve-here.ts';
-import { ambitBin } from '../start-ambit.ts';
-import { clientNames, connect } from './clients.ts';
-import type { Target } from './mcp-client.ts';
-import { modernOnly, refusalOf } from './refusal.ts';
+import { ambitBin, fileFlags } from '../start-ambit.ts';
+import { type EmbeddedAmbit, startEmbeddedAmbit } from '../start-embedded-ambit.ts';
+import { clientNames, connectClient } from './connect/connect-client.ts';
+import { modernOnly, readRefusal } from './connect/connection-refusal.ts';
+import type { Target } from './connect/mcp-client.ts';
 
 const server = join(import.meta.dirname, 'modern-only.js');
 let folder: string;
-let ambit: Served;
+let ambit: EmbeddedAmbit;
 let ways: Record<string, Target>;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'ambit-era-'));
-  ambit = await serveHere({ servers: { found: started(), told: { ...started(), era: 'modern' } } });
+  ambit = await startEmbeddedAmbit({ servers: { found: started(), told: { ...started(), era: 'modern' } } });
   const { token } = await ambit.open();
-  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
   ways = {
     'without Ambit': { kind: 'stdio', args: [server] },
     'ambit run': {
       kind: 'stdio',
-      args: [ambitBin, 'run', '--trust', 'direct', ...places, '--', process.execPath, server],
+      args: [ambitBin, 'run', '--trust', 'direct', ...fileFlags(folder), '--', process.execPath, server],
     },
     'ambit serve': { kind: 'http', url: ambit.mcp('found'), token },
     'ambit serve, era configured': { kind: 'http', url: ambit.mcp('told'), token },
@@ -41,7 +40,7 @@ function started() {
 
 describe('a server that has left the handshake behind', () => {
   test('tells a client that knows only the handshake so, without Ambit', async () => {
-    expect(await refusalOf(connect('v1', ways['without Ambit']!, folder))).toMatchObject(modernOnly);
+    expect(await readRefusal(connectClient('v1', ways['without Ambit']!, folder))).toMatchObject(modernOnly);
   });
 
   // Each client and each way has its turn; the proof has every client by every way.
@@ -56,7 +55,7 @@ describe('a server that has left the handshake behind', () => {
   );
 
   test.each(proof ? all : pairs)('works with client %s: %s', async (client, way) => {
-    const connected = await connect(client, ways[way]!, folder);
+    const connected = await connectClient(client, ways[way]!, folder);
     expect(connected.era).toBe(client === 'v1' || client === 'leg' ? 'handshake' : 'modern');
     expect(await connected.call('echo', { text: 'there and back' })).toBe('there and back');
     await connected.close();

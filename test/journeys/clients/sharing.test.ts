@@ -1,29 +1,29 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Served, serveHere } from '../serve-here.ts';
-import { connectV1 } from './connect-v1.ts';
-import { connectV2 } from './connect-v2.ts';
-import { type Evidence, isAlive, stdioEvidence, tapped } from './evidence.ts';
-import type { McpClient, Target } from './mcp-client.ts';
-import { createPerson } from './person.ts';
-import { everything, fixture } from './script.ts';
-import { createPlace, type Place, stdioArgs } from './upstreams.ts';
-import { progressOf, strays } from './wire-log.ts';
+import { type EmbeddedAmbit, startEmbeddedAmbit } from '../start-embedded-ambit.ts';
+import { everything, fixture } from './checks/upstream-scripts.ts';
+import { connectV1 } from './connect/connect-v1.ts';
+import { connectV2 } from './connect/connect-v2.ts';
+import type { McpClient, Target } from './connect/mcp-client.ts';
+import { createSimulatedUser } from './connect/simulated-user.ts';
+import { type Evidence, isAlive, readStdioEvidence, tapArguments } from './evidence/evidence.ts';
+import { findProgress, findStrayMessages } from './evidence/wire-log.ts';
+import { createFolders, listStdioArguments, type TestFolders } from './upstreams.ts';
 
 const names = ['everything stdio', 'fixture stdio'] as const;
 const pin = { pin: '2026-07-28' };
-let places: Place[];
-let ambit: Served;
+let places: TestFolders[];
+let ambit: EmbeddedAmbit;
 
 beforeAll(async () => {
-  places = names.map(() => createPlace());
+  places = names.map(() => createFolders());
   const [first, second] = names.map((name, index) => ({
     command: process.execPath,
-    args: [...tapped(places[index]!.taps), ...stdioArgs(name, places[index]!)],
+    args: [...tapArguments(places[index]!.taps), ...listStdioArguments(name, places[index]!)],
   }));
   const third = { command: process.execPath, args: [join(import.meta.dirname, 'asks-together.js')] };
-  ambit = await serveHere({ servers: { everything: first, fixture: second, asking: third } });
+  ambit = await startEmbeddedAmbit({ servers: { everything: first, fixture: second, asking: third } });
 });
 
 afterAll(async () => {
@@ -41,7 +41,7 @@ interface Host {
 /** A new session at one of the servers. */
 async function host(server: 'everything' | 'fixture'): Promise<Host> {
   const { id, token } = await ambit.open();
-  const evidence: Evidence = stdioEvidence(places[server === 'everything' ? 0 : 1]!.taps);
+  const evidence: Evidence = readStdioEvidence(places[server === 'everything' ? 0 : 1]!.taps);
   const before = new Set(evidence.pids());
   return {
     id,
@@ -50,12 +50,12 @@ async function host(server: 'everything' | 'fixture'): Promise<Host> {
   };
 }
 
-const person = () => createPerson([{ uri: pathToFileURL(places[0]!.files).href, name: 'files' }]);
+const person = () => createSimulatedUser([{ uri: pathToFileURL(places[0]!.files).href, name: 'files' }]);
 
 async function busy(client: McpClient, { tool, args, progress }: NonNullable<typeof everything.steps>): Promise<void> {
   await client.call(tool, args, { onprogress: () => {} });
   const call = client.wire.findLast(({ way, message }) => way === 'sent' && message.method === 'tools/call');
-  expect(progressOf(client.wire, call?.message.id)).toEqual({ before: progress, afterAnswer: [] });
+  expect(findProgress(client.wire, call?.message.id)).toEqual({ before: progress, afterAnswer: [] });
 }
 
 describe('several clients at once on one session', () => {
@@ -86,7 +86,7 @@ describe('several clients at once on one session', () => {
     const { uri, change } = everything.watched!;
     const undo = await second.watch(uri);
     await first.call(change.tool);
-    await second.heard.until(({ method }) => method === 'notifications/resources/updated');
+    await second.heard.waitFor(({ method }) => method === 'notifications/resources/updated');
     await first.call(change.tool);
     await undo();
     expect(await third.call('trigger-sampling-request', { prompt: 'third', maxTokens: 5 })).toContain('third>');
@@ -95,8 +95,8 @@ describe('several clients at once on one session', () => {
       false,
       true,
     ]);
-    for (const client of [first, third]) expect(client.heard.of('notifications/resources/updated')).toEqual([]);
-    for (const client of clients) expect(strays(client.wire)).toEqual([]);
+    for (const client of [first, third]) expect(client.heard.withMethod('notifications/resources/updated')).toEqual([]);
+    for (const client of clients) expect(findStrayMessages(client.wire)).toEqual([]);
     expect(pids()).toHaveLength(1);
     await Promise.all(clients.map((client) => client.leave()));
   });
@@ -122,13 +122,13 @@ describe('several clients at once on one session', () => {
     for (const client of [...modern, early]) {
       expect(await client.call(tool, args)).toBe(says);
       expect(client.person.asked).toEqual(['elicitation/create']);
-      expect(strays(client.wire)).toEqual([]);
+      expect(findStrayMessages(client.wire)).toEqual([]);
     }
     expect(pids()).toHaveLength(2);
     await Promise.all([...modern, early].map((client) => client.leave()));
   });
 
-  test('one says DELETE, the other stays; the session ends, and so do its processes', async () => {
+  test('after DELETE by one client the other stays; processes end with the session', async () => {
     const { id, target, pids } = await host('fixture');
     const leaving = await connectV1(target, person());
     const staying = await connectV1(target, person());

@@ -4,9 +4,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { startFixture } from '../conformance/fixture.ts';
+import { startConformanceServer } from '../conformance/start-conformance-server.ts';
 import { repository } from '../start-ambit.ts';
-import { everything, filesystem, fixture, type Script } from './script.ts';
+import { everything, filesystem, fixture, type Script } from './checks/upstream-scripts.ts';
 
 export type UpstreamName = 'everything stdio' | 'everything http' | 'filesystem' | 'fixture stdio' | 'fixture http';
 
@@ -15,14 +15,14 @@ const tellPort = pathToFileURL(join(import.meta.dirname, 'tell-port.js')).href;
 const everythingServer = join(packages, 'server-everything', 'dist', 'index.js');
 
 /** Folders for one visit: what the server may read, where evidence goes. */
-export interface Place {
+export interface TestFolders {
   readonly folder: string;
   readonly files: string;
   readonly taps: string;
   remove(): void;
 }
 
-export function createPlace(): Place {
+export function createFolders(): TestFolders {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-clients-'));
   const place = { folder, files: join(folder, 'files'), taps: join(folder, 'taps') };
   for (const each of [place.files, place.taps, join(folder, 'start')]) mkdirSync(each);
@@ -31,13 +31,13 @@ export function createPlace(): Place {
   return { ...place, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-export function scriptOf(name: UpstreamName, place: Place): Script {
+export function findScript(name: UpstreamName, place: TestFolders): Script {
   if (name === 'filesystem') return filesystem(place.files);
   return name.startsWith('everything') ? everything : fixture;
 }
 
 /** The arguments for node that start a stdio server. */
-export function stdioArgs(name: UpstreamName, place: Place): string[] {
+export function listStdioArguments(name: UpstreamName, place: TestFolders): string[] {
   switch (name) {
     case 'everything stdio':
       return [everythingServer, 'stdio'];
@@ -57,7 +57,7 @@ export interface HttpUpstream {
 }
 
 export async function startHttpUpstream(name: UpstreamName): Promise<HttpUpstream> {
-  return name === 'fixture http' ? startFixture() : startEverything();
+  return name === 'fixture http' ? startConformanceServer() : startEverything();
 }
 
 async function startEverything(): Promise<HttpUpstream> {

@@ -4,7 +4,7 @@ const WIDTH = 100;
 const GAP = '  ';
 
 /** An aligned table, scenarios × columns, with the totals of the scored scenarios below. */
-export function conformanceTable(columns: Record<string, ScenarioOutcome[]>): string {
+export function writeConformanceTable(columns: Record<string, ScenarioOutcome[]>): string {
   const outcomes = Object.values(columns);
   const row = (listed: ScenarioOutcome) => [
     listed.scenario,

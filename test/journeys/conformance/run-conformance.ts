@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { compileCache, newerNode } from '../../tools/newer-node.ts';
 
-export { conformanceTable } from './conformance-table.ts';
+export { writeConformanceTable as conformanceTable } from './conformance-table.ts';
 
 export type Revision = '2026-07-28' | '2025-11-25';
 

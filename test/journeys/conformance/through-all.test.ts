@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { startBearerProxy } from '../bearer-proxy.ts';
 import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
-import { startFixture } from './fixture.ts';
 import { cannotPass, namesNothing } from './mixed-cells.ts';
 import { startRenamingProxy } from './renaming-proxy.ts';
 import { conformanceTable, type Revision, runConformance, type ScenarioOutcome } from './run-conformance.ts';
+import { startConformanceServer } from './start-conformance-server.ts';
 
 const push = { sampling: true, elicitation: true, roots: true };
 const command = {
@@ -14,11 +14,11 @@ const command = {
   args: [join(repository, 'test/fixtures/conformance/stdio.js')],
   push,
 };
-const fixtures: Awaited<ReturnType<typeof startFixture>>[] = [];
+const fixtures: Awaited<ReturnType<typeof startConformanceServer>>[] = [];
 let ambit: RunningAmbit;
 
 async function fixture(): Promise<{ url: string; push: typeof push }> {
-  const started = await startFixture();
+  const started = await startConformanceServer();
   fixtures.push(started);
   return { url: started.url, push };
 }
@@ -75,7 +75,7 @@ interface Plan {
   readonly crossing: readonly Transport[];
   /** The transports to an upstream of the same era, at `/mcp/{server}`. */
   readonly alone: readonly Transport[];
-  /** Those at `/mcp` with the names as they are. */
+  /** The results at `/mcp` with unchanged names. */
   readonly plain: readonly Transport[];
 }
 

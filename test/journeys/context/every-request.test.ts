@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { answerOf, callModern, sendModern, shakeHands, textOf } from '../forgery/speaking.ts';
-import { servers, startTold, type TestSession, type ToldUpstreams } from './told-upstreams.ts';
+import { callModern, connectHandshake, readAnswer, readToolText, sendModern } from '../raw-mcp-client.ts';
+import { type ContextGateway, servers, startContextGateway, type TestSession } from './start-context-gateway.ts';
 
-let upstreams: ToldUpstreams;
+let upstreams: ContextGateway;
 let ada: TestSession;
 
 beforeAll(async () => {
-  upstreams = await startTold();
+  upstreams = await startContextGateway();
   ada = await upstreams.open({ userId: 'ada', agentId: 'coder', workspaceId: 'garden', trustLevel: 'direct' });
 });
 
@@ -17,7 +17,7 @@ afterAll(() => upstreams?.close());
 const forged = '"ambit/context":{"sessionId":"forged"}';
 const longUri = `note://${'x'.repeat(7000)}`;
 
-/** What the recorder answers with the very line it got. */
+/** Requests that the recorder answers with the line it got. */
 const methods: [string, string, string?][] = [
   ['prompts/get', '"name":"greet","arguments":{"who":"é"}', 'greet'],
   ['resources/read', '"uri":"note://1"', 'note://1'],
@@ -32,16 +32,16 @@ const methods: [string, string, string?][] = [
 
 describe.each(servers)('P12: to %s', (server) => {
   test('each method is told and bound, for either era', async () => {
-    const client = await shakeHands(upstreams.address(server), ada.token);
+    const client = await connectHandshake(upstreams.address(server), ada.token);
     for (const [method, params, name] of methods) {
       const named = name === undefined || method === 'acme/do' ? {} : { name };
       const modern = sendModern(upstreams.address(server), ada.token, { method, params, meta: forged, ...named });
       const body = `{"jsonrpc":"2.0","id":7,"method":"${method}","params":{${params},"_meta":{${forged}}}}`;
       for (const sent of [modern, client.post(body)]) {
-        const answer = await answerOf(sent);
+        const answer = await readAnswer(sent);
         const raw = answer.result?.raw as string;
         expect(raw, JSON.stringify(answer).slice(0, 300)).toContain(params);
-        await upstreams.expectTold(raw, server, ada);
+        await upstreams.expectContext(raw, server, ada);
       }
     }
     await client.leave();
@@ -52,17 +52,22 @@ test('P12: a handshake that Ambit repeats by itself tells the session too, and n
   const tokens: string[] = [];
   for (const server of ['pipe', 'pipe-old', 'web', 'web-old'] as const) {
     const session = await upstreams.open({ userId: 'ada' });
-    const client = await shakeHands(upstreams.address(server), session.token, '2025-11-25', `{},"_meta":{${forged}}`);
-    await textOf(client.call(server.startsWith('pipe') ? 'exit' : 'forget', '{}'));
-    const after = () => textOf(client.call('echo', '{}'));
+    const client = await connectHandshake(
+      upstreams.address(server),
+      session.token,
+      '2025-11-25',
+      `{},"_meta":{${forged}}`,
+    );
+    await readToolText(client.call(server.startsWith('pipe') ? 'exit' : 'forget', '{}'));
+    const after = () => readToolText(client.call('echo', '{}'));
     await expect.poll(after, { timeout: 50_000 }).toContain('"echo"');
     const lines = server.startsWith('pipe')
-      ? (JSON.parse(await textOf(client.call('recorded', '{}'))) as string[])
+      ? (JSON.parse(await readToolText(client.call('recorded', '{}'))) as string[])
       : (await upstreams.received(server, session)).filter((raw) => raw.includes(session.id));
     const handshakes = lines.filter((raw) => raw.includes('"method":"initialize"'));
     expect(handshakes).toHaveLength(server.startsWith('pipe') ? 1 : 2);
     for (const raw of handshakes) {
-      await upstreams.expectTold(raw, server, session);
+      await upstreams.expectContext(raw, server, session);
       tokens.push(/"token":"([^"]+)"/.exec(raw)?.[1] ?? '');
     }
     await client.leave();
@@ -74,23 +79,23 @@ test('P6, P12: a session that is restricted is told as restricted from the next 
   const session = await upstreams.open({ userId: 'bob', trustLevel: 'direct' });
   const clients = await Promise.all(
     (['web', 'web-old', 'web-new'] as const).map(
-      async (server) => [server, await shakeHands(upstreams.address(server), session.token)] as const,
+      async (server) => [server, await connectHandshake(upstreams.address(server), session.token)] as const,
     ),
   );
   for (const [server, client] of clients) {
-    await upstreams.expectTold(await textOf(client.call('echo', '{}')), server, session);
+    await upstreams.expectContext(await readToolText(client.call('echo', '{}')), server, session);
   }
   await upstreams.gateway.restrictSession(session.id, { trustLevel: 'sandboxed' });
-  const narrowed = { ...session, told: { ...session.told, trustLevel: 'sandboxed' } };
+  const narrowed = { ...session, context: { ...session.context, trustLevel: 'sandboxed' } };
   for (const [server, client] of clients) {
-    await upstreams.expectTold(await textOf(client.call('echo', '{}')), server, narrowed);
+    await upstreams.expectContext(await readToolText(client.call('echo', '{}')), server, narrowed);
     const modern = callModern(upstreams.address(server), session.token, 'echo', '{}');
-    await upstreams.expectTold(await textOf(modern), server, narrowed);
+    await upstreams.expectContext(await readToolText(modern), server, narrowed);
   }
 });
 
 test('no token is written down by the gateway', async () => {
-  await textOf(callModern(upstreams.address('pipe'), ada.token, 'echo', '{}'));
+  await readToolText(callModern(upstreams.address('pipe'), ada.token, 'echo', '{}'));
   const journal = () => readFileSync(join(upstreams.folder, 'data/journal/journal.jsonl'), 'utf8');
   await expect.poll(journal, { timeout: 50_000 }).toContain('tools/call');
   expect(journal()).not.toMatch(/eyJ|txntoken/);

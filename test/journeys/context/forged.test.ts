@@ -1,15 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { exchange } from '../forgery/raw-exchange.ts';
-import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from '../forgery/speaking.ts';
-import { servers, startTold, strayKeys, type TestSession, type ToldUpstreams } from './told-upstreams.ts';
+import { sendRaw } from '../http-exchange.ts';
+import { callModern, connectHandshake, modernMeta, readAnswer, readToolText, sendModern } from '../raw-mcp-client.ts';
+import {
+  type ContextGateway,
+  findStrayKeys,
+  servers,
+  startContextGateway,
+  type TestSession,
+} from './start-context-gateway.ts';
 
-let upstreams: ToldUpstreams;
+let upstreams: ContextGateway;
 let ada: TestSession;
 let bob: TestSession;
 
 beforeAll(async () => {
-  upstreams = await startTold();
+  upstreams = await startContextGateway();
   ada = await upstreams.open({
     userId: 'ada',
     agentId: 'coder',
@@ -31,7 +37,7 @@ const forged = [
   '"ambit\\/x":"forged"',
   `"ambit/use-session":"forged"`,
 ].join(',');
-/** What else a server might take for the session: it goes on as what it is, and is not ours. */
+/** Other names a server might take for the session: they pass unchanged. */
 const hints = '"sessionId":"s","com.example/user":"root"';
 const shuffled = `${forged.split(',"A')[0]},${hints},${forged.slice(forged.indexOf('"AMBIT'))}`;
 const argsForged = `{"_meta":{"ambit/context":${forgedContext}},"ambit/context":${forgedContext},"session":"forged"}`;
@@ -60,8 +66,8 @@ describe.each(servers)('P4: to %s', (server) => {
     const url = at === 'one' ? own() : upstreams.address();
     for (const meta of [forged, shuffled, `"ambit/context":null`, `"Ambit/Context":[${forgedContext}]`]) {
       const params = `"name":"${name}","arguments":${argsForged}`;
-      const raw = await textOf(sendModern(url, ada.token, { name, params, meta, headers }));
-      await upstreams.expectTold(raw, server, ada);
+      const raw = await readToolText(sendModern(url, ada.token, { name, params, meta, headers }));
+      await upstreams.expectContext(raw, server, ada);
       expect(outsideArguments(raw)).not.toContain('forged');
       if (meta === shuffled) expect(raw).toContain(hints);
     }
@@ -69,8 +75,8 @@ describe.each(servers)('P4: to %s', (server) => {
     const body = (meta: string) =>
       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${name}","_meta":{${meta}}}}`;
     for (const meta of [`${forged},${modernMeta}`, modernMeta.replace(',', `,${forged},`)]) {
-      const raw = await textOf(sendModern(url, ada.token, { name }, body(meta)));
-      await upstreams.expectTold(raw, server, ada);
+      const raw = await readToolText(sendModern(url, ada.token, { name }, body(meta)));
+      await upstreams.expectContext(raw, server, ada);
       expect(raw).not.toContain('forged');
     }
   });
@@ -78,19 +84,19 @@ describe.each(servers)('P4: to %s', (server) => {
   test.each(addresses(1))('_meta, arguments and headers of a handshake client, at the address of %s', async (at) => {
     const name = at === 'one' ? 'echo' : `${server}__echo`;
     const url = at === 'one' ? own() : upstreams.address();
-    const client = await shakeHands(url, ada.token, '2025-11-25', `{"elicitation":{}},"_meta":{${shuffled}}`);
+    const client = await connectHandshake(url, ada.token, '2025-11-25', `{"elicitation":{}},"_meta":{${shuffled}}`);
     for (const meta of ['', forged, shuffled]) {
-      const raw = await textOf(client.call(name, argsForged, { meta }));
-      await upstreams.expectTold(raw, server, ada);
+      const raw = await readToolText(client.call(name, argsForged, { meta }));
+      await upstreams.expectContext(raw, server, ada);
       expect(outsideArguments(raw)).not.toContain('forged');
     }
     const bare = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"${name}"}}`;
-    await upstreams.expectTold(await textOf(client.post(bare, headers)), server, ada);
+    await upstreams.expectContext(await readToolText(client.post(bare, headers)), server, ada);
     await client.leave();
   });
 
   test('every element of a batch', async () => {
-    const client = await shakeHands(own(), ada.token, '2025-03-26');
+    const client = await connectHandshake(own(), ada.token, '2025-03-26');
     const element = (id: number, meta: string) =>
       `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"echo","arguments":{},"_meta":{${meta}}}}`;
     const notification = `{"jsonrpc":"2.0","method":"notifications/odd","params":{"_meta":{${forged}}}}`;
@@ -102,7 +108,7 @@ describe.each(servers)('P4: to %s', (server) => {
       (text) => JSON.parse(text) as { result: { content: [{ text: string }] } }[],
     );
     expect(answers).toHaveLength(3);
-    for (const { result } of answers) await upstreams.expectTold(result.content[0].text, server, ada);
+    for (const { result } of answers) await upstreams.expectContext(result.content[0].text, server, ada);
     await client.leave();
   });
 
@@ -110,20 +116,20 @@ describe.each(servers)('P4: to %s', (server) => {
     // Where the client and the server are of one era the question travels as it is, else over a bridge.
     const answer = `{"action":"accept","content":{},"_meta":{${forged}},"_Meta":{${forged}}}`;
     const pushed = server.endsWith('-new') ? 'state' : 'push';
-    const client = await shakeHands(own(), ada.token);
+    const client = await connectHandshake(own(), ada.token);
     const asking = await client.call(pushed, '{"marker":"m"}', { meta: forged });
     const { id, method } = JSON.parse((await asking.next()) ?? '') as { id: number; method: string };
     expect(method).toBe('elicitation/create');
     const plain = answer.replace(/,"_Meta":.*/, '}');
     expect((await client.post(`{"jsonrpc":"2.0","id":${id},"result":${plain}}`)).status).toBe(202);
-    const raw = await textOf(asking);
+    const raw = await readToolText(asking);
     expect(raw).not.toContain('forged');
     expect(raw).toContain('"action":"accept"');
-    if (pushed === 'state') await upstreams.expectTold(raw, server, ada);
+    if (pushed === 'state') await upstreams.expectContext(raw, server, ada);
     await client.leave();
 
     const asks = server.endsWith('-old') ? 'push' : 'state';
-    const { result } = await answerOf(callModern(own(), ada.token, asks, '{"marker":"m"}', { meta: forged }));
+    const { result } = await readAnswer(callModern(own(), ada.token, asks, '{"marker":"m"}', { meta: forged }));
     expect(result?.resultType).toBe('input_required');
     const [key] = Object.keys(result?.inputRequests as object);
     const retry = (token: string) =>
@@ -133,20 +139,20 @@ describe.each(servers)('P4: to %s', (server) => {
         params: `"name":"${asks}","arguments":{"marker":"m"},"requestState":${JSON.stringify(result?.requestState)},"inputResponses":{"${key}":${answer}}`,
       });
     // Somebody else's session has no use for it, and the upstream does not hear of the attempt.
-    expect((await answerOf(retry(bob.token))).error?.code).toBe(-32602);
-    const again = await textOf(retry(ada.token));
+    expect((await readAnswer(retry(bob.token))).error?.code).toBe(-32602);
+    const again = await readToolText(retry(ada.token));
     expect(again).not.toContain('forged');
     expect(again).toContain('"action":"accept"');
-    if (asks === 'state') await upstreams.expectTold(again, server, ada);
+    if (asks === 'state') await upstreams.expectContext(again, server, ada);
   });
 
   test('and on the way back our keys are taken out of results and questions', async () => {
     const meta = `{${forged},"k":1}`;
     const line = `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"complete","content":[],"_meta":${meta}}}`;
     const told = JSON.stringify({ lines: [line] });
-    const client = await shakeHands(own(), ada.token);
+    const client = await connectHandshake(own(), ada.token);
     for (const sent of [client.call('say', told), callModern(own(), ada.token, 'say', told)]) {
-      const { result } = await answerOf(sent);
+      const { result } = await readAnswer(sent);
       expect(result?._meta).toEqual({ k: 1 });
     }
     if (!server.endsWith('-new')) {
@@ -156,7 +162,7 @@ describe.each(servers)('P4: to %s', (server) => {
       asking.close();
     }
     if (server.endsWith('-old')) {
-      const { result } = await answerOf(callModern(own(), ada.token, 'push', JSON.stringify({ meta })));
+      const { result } = await readAnswer(callModern(own(), ada.token, 'push', JSON.stringify({ meta })));
       const [question] = Object.values(result?.inputRequests as Record<string, { params: { _meta: object } }>);
       expect(question?.params._meta).toEqual({ k: 1 });
     }
@@ -164,7 +170,7 @@ describe.each(servers)('P4: to %s', (server) => {
   });
 
   test('a request whose _meta is odd or ambiguous does not arrive', async () => {
-    const client = await shakeHands(own(), ada.token);
+    const client = await connectHandshake(own(), ada.token);
     for (const [what, meta] of [
       ['is no object', `"_meta":"${'forged'}"`],
       ['is a list', `"_meta":[{${forged}}]`],
@@ -175,7 +181,7 @@ describe.each(servers)('P4: to %s', (server) => {
       ['holds our key twice', `"_meta":{${forged},"ambit/context":1}`],
     ]) {
       const body = `{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":{"name":"echo","arguments":{"odd":1},${meta}}}`;
-      const { error, result } = await answerOf(client.post(body));
+      const { error, result } = await readAnswer(client.post(body));
       expect(result, what).toBeUndefined();
       expect(error?.code, what).toBeLessThan(0);
     }
@@ -183,9 +189,9 @@ describe.each(servers)('P4: to %s', (server) => {
   });
 
   test('another session cannot be borrowed by its ids', async () => {
-    const other = await shakeHands(own(), bob.token);
+    const other = await connectHandshake(own(), bob.token);
     const body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}';
-    const borrowed = await exchange(own(), {
+    const borrowed = await sendRaw(own(), {
       headers: {
         'content-type': 'application/json',
         accept: 'application/json, text/event-stream',
@@ -198,16 +204,16 @@ describe.each(servers)('P4: to %s', (server) => {
     expect(borrowed.status).toBe(404);
     await borrowed.rest();
     const meta = `"ambit/use-session":"${bob.id}","openai/session":"${bob.id}","sessionID":"${bob.id}"`;
-    const raw = await textOf(
+    const raw = await readToolText(
       callModern(own(), ada.token, 'echo', `{"session":"${bob.id}"}`, {
         meta,
         headers: { 'mcp-session-id': other.transportId },
       }),
     );
-    await upstreams.expectTold(raw, server, ada);
-    const { result } = await answerOf(callModern(own(), bob.token, 'task', '{"marker":"m"}'));
+    await upstreams.expectContext(raw, server, ada);
+    const { result } = await readAnswer(callModern(own(), bob.token, 'task', '{"marker":"m"}'));
     const taskId = (result?.taskId ?? (result?.task as { taskId: string } | undefined)?.taskId) as string;
-    const stolen = await answerOf(
+    const stolen = await readAnswer(
       sendModern(own(), ada.token, {
         method: 'tasks/get',
         name: taskId,
@@ -225,7 +231,7 @@ describe('P12: of everything that an upstream was ever sent', () => {
   test.each(servers)(
     'each request to %s tells its session, Ambit’s own ones too, and nothing else of ours',
     async (server) => {
-      await answerOf(sendModern(upstreams.address(), ada.token, { method: 'tools/list' }));
+      await readAnswer(sendModern(upstreams.address(), ada.token, { method: 'tools/list' }));
       const lines = await upstreams.received(server, ada);
       const requests = lines.filter((raw) => /"method":/.test(raw) && 'id' in (JSON.parse(raw) as object));
       const methods = new Set(requests.map((raw) => (JSON.parse(raw) as { method: string }).method));
@@ -239,10 +245,10 @@ describe('P12: of everything that an upstream was ever sent', () => {
       for (const raw of requests) {
         const { sessionId } = (JSON.parse(raw) as { params: { _meta: { 'ambit/context': { sessionId: string } } } })
           .params._meta['ambit/context'];
-        await upstreams.expectTold(raw, server, sessionId === bob.id ? bob : ada);
+        await upstreams.expectContext(raw, server, sessionId === bob.id ? bob : ada);
       }
       for (const raw of lines) {
-        expect(strayKeys(raw), raw).toEqual([]);
+        expect(findStrayKeys(raw), raw).toEqual([]);
         expect(raw).not.toContain('"odd":1');
       }
     },

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createTestGateway } from '../../../src/public/testing/index.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 
 const packageFolder = (name: string) =>
   dirname(createRequire(import.meta.url).resolve(`@modelcontextprotocol/${name}/package.json`));
@@ -38,7 +38,7 @@ test.each(['modern', 'handshake'] as const)(
   'P9: servers that know nothing of Ambit work as before, for a client of the %s era',
   async (era) => {
     const connect = async (server?: string) => {
-      const client = await rawClient(gateway.connect(id, server), era);
+      const client = await createRawClient(gateway.connect(id, server), era);
       clients.push(client);
       return client;
     };

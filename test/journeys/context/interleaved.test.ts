@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts, proof } from '../../proof.ts';
-import { callModern, type HandshakeClient, shakeHands, textOf } from '../forgery/speaking.ts';
-import { type Server, startTold, type TestSession, type ToldUpstreams } from './told-upstreams.ts';
+import { callModern, connectHandshake, type HandshakeClient, readToolText } from '../raw-mcp-client.ts';
+import { type ContextGateway, type Server, startContextGateway, type TestSession } from './start-context-gateway.ts';
 
-let upstreams: ToldUpstreams;
+let upstreams: ContextGateway;
 
 /** One way of one session to one server. */
 interface Way {
@@ -15,7 +15,7 @@ interface Way {
 const ways: Way[] = [];
 
 beforeAll(async () => {
-  upstreams = await startTold();
+  upstreams = await startContextGateway();
   const ada = await upstreams.open({ userId: 'ada', agentId: 'coder', workspaceId: 'garden', trustLevel: 'direct' });
   const bob = await upstreams.open({ userId: 'bob', workspaceId: 'kitchen', trustLevel: 'direct' });
   const again = await upstreams.open({ userId: 'ada', agentId: 'reviewer', trustLevel: 'direct' });
@@ -39,16 +39,16 @@ afterAll(() => upstreams?.close());
 
 async function add(session: TestSession, ...servers: Server[]): Promise<void> {
   for (const server of servers) {
-    const client: HandshakeClient = await shakeHands(upstreams.address(server), session.token);
-    ways.push({ session, server, call: (name, args) => textOf(client.call(name, args)) });
+    const client: HandshakeClient = await connectHandshake(upstreams.address(server), session.token);
+    ways.push({ session, server, call: (name, args) => readToolText(client.call(name, args)) });
     const own = upstreams.address(server);
-    ways.push({ session, server, call: (name, args) => textOf(callModern(own, session.token, name, args)) });
+    ways.push({ session, server, call: (name, args) => readToolText(callModern(own, session.token, name, args)) });
     const all = upstreams.address();
     const publicName = (name: string) => `${server}__${name}`;
     ways.push({
       session,
       server,
-      call: (name, args) => textOf(callModern(all, session.token, publicName(name), args)),
+      call: (name, args) => readToolText(callModern(all, session.token, publicName(name), args)),
     });
   }
 }
@@ -64,7 +64,7 @@ test('P5, P8, P12: of many calls of sessions in parallel, each tells its own ses
         const { session, server, call } = way;
         const raw = await call('echo', `{"marker":"${from + i}"}`);
         expect(raw).toContain(`"arguments":{"marker":"${from + i}"}`);
-        await upstreams.expectTold(raw, server, session);
+        await upstreams.expectContext(raw, server, session);
         seen.add(way);
       }),
     );
@@ -77,7 +77,7 @@ test('P5, P8: and the environment of each process says the same, at the same tim
   await Promise.all(
     Array.from({ length: counts(started.length, 1000) }, async (_, i) => {
       const { session, call } = started[i % started.length] as Way;
-      const { told } = session;
+      const { context: told } = session;
       const environment = JSON.parse(await call('environment', '{}')) as Record<string, string>;
       const ours = Object.fromEntries(Object.entries(environment).filter(([name]) => name.startsWith('AMBIT_')));
       const { AMBIT_JWKS, ...rest } = ours;

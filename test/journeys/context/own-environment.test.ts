@@ -2,12 +2,13 @@ import { mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import type { EmbeddedGateway, SessionDraft } from '../../../src/index.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { counts } from '../../proof.ts';
 import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
 
-const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
 const folder = mkdtempSync(join(tmpdir(), 'ambit-context-'));
 const dataDir = join(folder, 'data');
 const garden = join(folder, 'garden');
@@ -17,7 +18,7 @@ let gateway: EmbeddedGateway;
 
 interface Told {
   readonly client: RawClient;
-  /** What every process of this session must find, beside what every process gets. */
+  /** The variables every process of this session must have, beside the common ones. */
   readonly expected: Readonly<Record<string, string>>;
   readonly cwd: string;
 }
@@ -37,7 +38,7 @@ async function open(draft: SessionDraft, path: string, era: 'modern' | 'handshak
     ['AMBIT', 'PARACHUTE'].flatMap((prefix) => Object.entries(context).map(([n, value]) => [`${prefix}_${n}`, value])),
   );
   sessions.push({
-    client: await rawClient(gateway.connect(id, 'recorder'), era),
+    client: await createRawClient(gateway.connect(id, 'recorder'), era),
     expected: { ...expected, CUSTOM: custom, KEPT: 'as it is' },
     cwd: path === '' ? join(dataDir, 'run', id) : path,
   });
@@ -45,22 +46,17 @@ async function open(draft: SessionDraft, path: string, era: 'modern' | 'handshak
 
 beforeAll(async () => {
   for (const name of secrets) vi.stubEnv(name, name === 'NODE_OPTIONS' ? '' : 'host-secret');
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      sessions: { defaultTrust: 'direct' },
-      quotas: { session: { concurrentCalls: 1000 } },
-      context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
-      servers: {
-        recorder: { command: process.execPath, args: [recorder], env: { CUSTOM: 'configured', KEPT: 'as it is' } },
-      },
-      workspaces: {
-        garden: { path: garden, env: { recorder: { CUSTOM: 'of the garden' } } },
-        kitchen: { path: kitchen, env: { other: { CUSTOM: 'of another server' } } },
-      },
+  gateway = await createQuietGateway(dataDir, {
+    sessions: { defaultTrust: 'direct' },
+    quotas: { session: { concurrentCalls: 1000 } },
+    context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
+    servers: {
+      recorder: { ...stdioRecorder, env: { CUSTOM: 'configured', KEPT: 'as it is' } },
     },
-    dataDir,
-    log: { info() {}, warn() {} },
+    workspaces: {
+      garden: { path: garden, env: { recorder: { CUSTOM: 'of the garden' } } },
+      kitchen: { path: kitchen, env: { other: { CUSTOM: 'of another server' } } },
+    },
   });
   await open({ workspaceId: 'garden', userId: 'ada', agentId: 'coder' }, garden, 'modern', 'of the garden');
   await open({ workspaceId: 'kitchen', userId: 'bob' }, kitchen, 'handshake', 'configured');

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { textLine } from '../../../src/observability/log/line.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { formatTextLine } from '../../../src/observability/log/stderr-log.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 
-const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
 const folder = mkdtempSync(join(tmpdir(), 'ambit-project-'));
 /** The agent works here and may write what it likes. */
 const workspace = join(folder, 'project');
@@ -24,7 +24,7 @@ beforeAll(async () => {
     version: 1,
     sessions: { defaultTrust: 'direct' },
     include: ['../project/.mcp.json'],
-    servers: { own: { command: process.execPath, args: [recorder], env: { KEPT: 'as it is' } } },
+    servers: { own: { ...stdioRecorder, env: { KEPT: 'as it is' } } },
     workspaces: { project: { path: workspace } },
   };
   writeFileSync(config, JSON.stringify(main));
@@ -32,7 +32,7 @@ beforeAll(async () => {
   gateway = await createGateway({
     config,
     dataDir: join(folder, 'data'),
-    log: { info() {}, warn: (event, fields) => void warnings.push(textLine(event, fields)) },
+    log: { info() {}, warn: (event, fields) => void warnings.push(formatTextLine(event, fields)) },
   });
   sessionId = (await gateway.createSession({ userId: 'ada', workspaceId: 'project' })).id;
 });
@@ -44,7 +44,7 @@ afterAll(async () => {
 });
 
 async function call(server: string): Promise<string> {
-  const client = await rawClient(gateway.connect(sessionId, server), 'modern');
+  const client = await createRawClient(gateway.connect(sessionId, server), 'modern');
   clients.push(client);
   return client.call('environment');
 }
@@ -55,7 +55,7 @@ async function edit(server: string, entry: object): Promise<void> {
   await gateway.reload(config);
 }
 
-const program = { command: process.execPath, args: [recorder] };
+const program = stdioRecorder;
 
 test.each([
   'AMBIT_SESSION_ID',

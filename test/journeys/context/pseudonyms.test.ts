@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
+import type { EmbeddedGateway, SessionDraft } from '../../../src/index.ts';
 import { readContext } from '../../../src/public/sdk/index.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
-import { startRecorder } from '../../public/recorder-over-http.ts';
+import { startRecorder, stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
 
-const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
 const folder = mkdtempSync(join(tmpdir(), 'ambit-hidden-'));
 const garden = join(folder, 'path-of-the-garden');
 const hidden = ['stdio-a', 'stdio-b', 'http-a', 'http-b'] as const;
@@ -28,25 +28,20 @@ const drafts: Record<string, SessionDraft> = {
 
 beforeAll(async () => {
   web = await startRecorder();
-  const pipe = { command: process.execPath, args: [recorder] };
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      sessions: { defaultTrust: 'direct' },
-      context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
-      servers: {
-        'stdio-a': { ...pipe, context: 'pseudonymous' },
-        'stdio-b': { ...pipe, context: 'pseudonymous' },
-        'stdio-none': { ...pipe, context: 'none' },
-        // What a server over HTTP is told unless somebody decides otherwise.
-        'http-a': { url: `${web.url}/http-a` },
-        'http-b': { url: `${web.url}/http-b` },
-        'http-none': { url: `${web.url}/http-none`, context: 'none' },
-      },
-      workspaces: { 'garden-of-the-house': { path: garden } },
+  const pipe = stdioRecorder;
+  gateway = await createQuietGateway(join(folder, 'data'), {
+    sessions: { defaultTrust: 'direct' },
+    context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
+    servers: {
+      'stdio-a': { ...pipe, context: 'pseudonymous' },
+      'stdio-b': { ...pipe, context: 'pseudonymous' },
+      'stdio-none': { ...pipe, context: 'none' },
+      // What a server over HTTP is told unless somebody decides otherwise.
+      'http-a': { url: `${web.url}/http-a` },
+      'http-b': { url: `${web.url}/http-b` },
+      'http-none': { url: `${web.url}/http-none`, context: 'none' },
     },
-    dataDir: join(folder, 'data'),
-    log: { info() {}, warn() {} },
+    workspaces: { 'garden-of-the-house': { path: garden } },
   });
   const { url } = await gateway.listen({ port: 0 });
   keys = (await (await fetch(`${url}/.well-known/jwks.json`)).json()) as typeof keys;
@@ -61,12 +56,12 @@ afterAll(async () => {
 });
 
 async function connect(session: string, server: Name, era: 'modern' | 'handshake' = 'modern'): Promise<RawClient> {
-  const client = await rawClient(gateway.connect(sessions.get(session) as string, server), era);
+  const client = await createRawClient(gateway.connect(sessions.get(session) as string, server), era);
   clients.push(client);
   return client;
 }
 
-/** Whatever names a session, its user, its agent, its workspace, its place or its rights. */
+/** Every value that names a session, its user, agent, workspace, path or permissions. */
 function expectNothingReal(text: string): void {
   expect(text).not.toMatch(/of-the-house|path-of-the-garden/);
   for (const id of sessions.values()) {
@@ -82,7 +77,7 @@ function contextIn(raw: string): Record<string, unknown> & { token: string } {
 
 const audienceOf = (server: Name) => (server.startsWith('http') ? `${web.url}/${server}` : `ambit:server:${server}`);
 
-/** What a server learns of a session: the same by every carrier. */
+/** Reads the context that a server got by each carrier; all must agree. */
 async function learnt(session: string, server: Name, era: 'modern' | 'handshake' = 'modern') {
   const client = await connect(session, server, era);
   const raw = await client.call('echo', { a: 1 });

@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import type { EmbeddedGateway } from '../../../src/index.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { proof } from '../../proof.ts';
-import { listen } from '../../public/sdk/over-http.ts';
+import { startHttpServer } from '../../public/sdk/start-http-server.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
 import { type ReplayingProxy, startReplayingProxy } from './replaying-proxy.ts';
 
 const between = join(import.meta.dirname, 'fixtures/says-twice.js');
@@ -33,7 +34,7 @@ async function define(name: string, sdk: 'v1' | 'v2', era: 'auto' | 'handshake')
   if (name.startsWith('stdio')) return { command: process.execPath, args: [between, script(sdk)], era };
   let behind = '';
   const proxy = await startReplayingProxy(() => behind);
-  const server = await listen(sdk, keys, () => proxy.url);
+  const server = await startHttpServer(sdk, keys, () => proxy.url);
   behind = server.url;
   proxies.set(name, proxy);
   closers.push(proxy.close, server.close);
@@ -43,15 +44,10 @@ async function define(name: string, sdk: 'v1' | 'v2', era: 'auto' | 'handshake')
 
 beforeAll(async () => {
   const defined = await Promise.all(servers.map(async ([name, sdk, era]) => [name, await define(name, sdk, era)]));
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      sessions: { defaultTrust: 'direct' },
-      servers: Object.fromEntries(defined),
-      workspaces: { garden: { path: workspace } },
-    },
-    dataDir: join(folder, 'data'),
-    log: { info() {}, warn() {} },
+  gateway = await createQuietGateway(join(folder, 'data'), {
+    sessions: { defaultTrust: 'direct' },
+    servers: Object.fromEntries(defined),
+    workspaces: { garden: { path: workspace } },
   });
   const { url } = await gateway.listen({ port: 0 });
   keys.keys.push(...((await (await fetch(`${url}/.well-known/jwks.json`)).json()) as typeof keys).keys);
@@ -75,7 +71,7 @@ const cells = servers.flatMap(([name], index) =>
 describe.each(cells)('%s, for a client of the %s era', (server, era) => {
   let client: RawClient;
   beforeAll(async () => {
-    client = await rawClient(gateway.connect(direct, server), era);
+    client = await createRawClient(gateway.connect(direct, server), era);
   });
   afterAll(() => client?.close());
 
@@ -103,7 +99,7 @@ describe.each(cells)('%s, for a client of the %s era', (server, era) => {
   test('P11: trust and permissions are enforced by it', async () => {
     expect(await client.call('delete_note', { id: 7 })).toMatch(/^PERMISSION_DENIED/);
     if (!server.startsWith('http')) return;
-    const caged = await rawClient(gateway.connect(sandboxed, server), era);
+    const caged = await createRawClient(gateway.connect(sandboxed, server), era);
     expect(JSON.parse(await caged.call('whoami'))).toMatchObject({ sessionId: sandboxed, trustLevel: 'sandboxed' });
     expect(await caged.call('delete_note', { id: 7 })).toMatch(/^TRUST_REQUIRED/);
     await caged.close();

@@ -3,15 +3,16 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createRemoteJWKSet, decodeProtectedHeader, errors, jwtVerify } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked, stdioRecorder } from '../forgery/attacked.ts';
-import { callModern, textOf } from '../forgery/speaking.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { type RecordedGateway, startRecordedGateway } from '../forgery/start-recorded-gateway.ts';
+import { callModern, readToolText } from '../raw-mcp-client.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let session: { readonly id: string; readonly token: string };
 let keys: ReturnType<typeof createRemoteJWKSet>;
 
 beforeAll(async () => {
-  attacked = await startAttacked((url) => ({
+  attacked = await startRecordedGateway((url) => ({
     servers: { told: stdioRecorder, remote: { url: `${url}/remote`, context: 'full' } },
   }));
   session = await attacked.open({ userId: 'ada', agentId: 'coder' });
@@ -21,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => attacked?.stop());
 
 async function tokenOf(server: string, args = '{}'): Promise<string> {
-  const raw = await textOf(callModern(attacked.ambit.mcp(server), session.token, 'echo', args));
+  const raw = await readToolText(callModern(attacked.ambit.mcp(server), session.token, 'echo', args));
   const { _meta } = (JSON.parse(raw) as { params: { _meta: { 'ambit/context': { token: string } } } }).params;
   return _meta['ambit/context'].token;
 }

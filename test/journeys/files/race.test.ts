@@ -4,7 +4,14 @@ import { expect, test } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { newerNode } from '../../tools/newer-node.ts';
 import { type Account, canChange, ordinary, own } from '../../workspaces/saferoot/accounts.ts';
-import { type Call, enough, openAmbit, openPublished, type Raced, race } from './racing.ts';
+import {
+  type Call,
+  enough,
+  openAmbitServer,
+  openPublishedServer,
+  type Raced,
+  raceAgainstTools,
+} from './race-against-tools.ts';
 
 const ms = counts(300, 60_000);
 const session = 'current';
@@ -57,8 +64,8 @@ const rest: typeof crossed = [
 test.each(proof ? [...crossed, ...rest] : crossed)(
   'W3: as %s, no tool is led out by a folder that is swapped for a link',
   async (title, account, node) => {
-    const open: typeof openAmbit = (scene, as) => openAmbit(scene, as, node());
-    const { results, swapped, before, after } = await race(open, tools, { account, ms });
+    const open: typeof openAmbitServer = (scene, as) => openAmbitServer(scene, as, node());
+    const { results, swapped, before, after } = await raceAgainstTools(open, tools, { account, ms });
     show(`Ambit, as ${title}`, results);
     expect(swapped, 'the swapper swapped to the end').toBe(true);
     expect(after).toEqual(before);
@@ -76,11 +83,11 @@ test('the same harness catches the published server', async () => {
   });
   let inside = '';
   const calls = { read: [], create: [] } as Record<string, Call[]>;
-  const { results, before, after } = await race(
+  const { results, before, after } = await raceAgainstTools(
     (scene) => {
       inside = scene.inside();
       for (const [name, list] of Object.entries(published(inside))) calls[name]?.push(...list);
-      return openPublished(scene);
+      return openPublishedServer(scene);
     },
     calls,
     // On a busy machine the gap is hit more rarely, but it is hit.

@@ -3,18 +3,19 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { lookUp } from '../../../src/sandbox/common/look-up.ts';
+import { findProgramOnPath } from '../../../src/sandbox/common/find-program.ts';
 import { ambitInProcess } from '../../cli/in-process.ts';
 import { proof } from '../../proof.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
-import { contents, type Isolation, type Scene, scene } from '../../workspaces/session-folders/scene.ts';
+import { createScene, type Isolation, readFiles, type Scene } from '../../workspaces/session-folders/scene.ts';
 import { ambitBin } from '../start-ambit.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 let at: Scene | undefined;
 afterEach(() => at?.remove());
 
-/** Where a copy is made, many enough that it takes a while: nothing stops it half way. */
+/** So many files that a copy takes a while: nothing stops it half way. */
 const filesOf = (isolation: Isolation) =>
   Object.fromEntries(
     Array.from({ length: isolation === 'copy' ? 3000 : 20 }, (_, i) => [`d${i % 20}/f${i}.txt`, `content ${i}\n`]),
@@ -30,7 +31,7 @@ const kinds: readonly (readonly [Isolation, string])[] = proof
 function makeWaitingGit(folder: string, after: string): string {
   const bin = join(folder, 'bin');
   mkdirSync(bin);
-  const real = lookUp('git', process.env['PATH']);
+  const real = findProgramOnPath('git', process.env['PATH']);
   const script = [
     '#!/bin/sh',
     `"${real}" "$@" || exit`,
@@ -45,7 +46,7 @@ function makeWaitingGit(folder: string, after: string): string {
 test.each(kinds)(
   'W12: a process that is killed while it makes a folder by %s, after git has done "%s", leaves nothing that counts',
   async (isolation, moment) => {
-    at = await scene(isolation, { files: filesOf(isolation) });
+    at = await createScene(isolation, { files: filesOf(isolation) });
     const { workspace, folder, git } = at;
     const path = makeWaitingGit(folder, moment);
     const config = join(folder, 'etc.json');
@@ -66,11 +67,7 @@ test.each(kinds)(
     );
     maker.kill('SIGKILL');
     await exited;
-    await until(
-      () => processesIn(workspace).length === 0,
-      5000,
-      () => 'git has not left with the process that started it',
-    );
+    await waitUntilEmpty(() => processesIn(workspace), 5000);
     expect(recordIn(folders)).toMatchObject({ state: 'making' });
     if (!proof) ageLocks(folders);
 
@@ -78,7 +75,7 @@ test.each(kinds)(
     const { code, stdout, stderr } = await ambitInProcess(['session', 'diff', 'task', '--json', ...places]);
     expect([code, stderr]).toEqual([0, expect.stringContaining('changed nothing')]);
     const made = (JSON.parse(stdout) as { path: string }).path;
-    expect(contents(made)).toEqual(contents(workspace));
+    expect(readFiles(made)).toEqual(readFiles(workspace));
     if (isolation === 'worktree') expect(git('worktree', 'list').trim().split('\n')).toHaveLength(2);
     await ambitInProcess(['session', 'end', 'task', ...places]);
     expect(existsSync(made)).toBe(false);

@@ -3,11 +3,11 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { canChange, ordinary, own } from '../../workspaces/saferoot/accounts.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { type Exchange, exchange } from './raw-exchange.ts';
-import { answerOf, bearer, shakeHands, textOf } from './speaking.ts';
+import { type Exchange, sendRaw } from '../http-exchange.ts';
+import { bearerHeader, connectHandshake, readAnswer, readToolText } from '../raw-mcp-client.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 const initialize =
   '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}';
@@ -18,25 +18,25 @@ beforeAll(async () => {
     auth: { anonymous: 'loopback' },
     servers: { web: { url, trust: ['direct', 'sandboxed'] } },
   });
-  attacked = await startAttacked(config, { PATH: pathWithoutBwrap });
+  attacked = await startRecordedGateway(config, { PATH: pathWithoutBwrap });
 });
 
 afterAll(() => attacked?.stop());
 
 function send(url: string, body: string, headers: Record<string, string> = {}): Promise<Exchange> {
-  return exchange(url, { headers: { ...json, ...headers }, body });
+  return sendRaw(url, { headers: { ...json, ...headers }, body });
 }
 
-test('whoever comes without a credential is sandboxed, and without a sandbox gets no process', async () => {
-  const { error } = await answerOf(send(attacked.pipe, initialize));
+test('a caller without a credential is sandboxed, and without a sandbox gets no process', async () => {
+  const { error } = await readAnswer(send(attacked.pipe, initialize));
   expect(error).toMatchObject({ data: { code: 'SANDBOX_UNAVAILABLE' } });
 });
 
 test('a transport session opened with a token cannot be used without it', async () => {
   const { token } = await attacked.open();
-  const client = await shakeHands(attacked.pipe, token);
+  const client = await connectHandshake(attacked.pipe, token);
   expect((await send(attacked.pipe, call, { 'mcp-session-id': client.transportId })).status).toBe(404);
-  expect(await textOf(client.call('echo', '{}'))).toContain('"echo"');
+  expect(await readToolText(client.call('echo', '{}'))).toContain('"echo"');
 });
 
 test('no session with a token can be named like the anonymous user, whose transport sessions anyone may use', async () => {
@@ -48,7 +48,7 @@ test('a transport session opened without a credential is not raised by a token',
   const transport = { 'mcp-session-id': opened.headers['mcp-session-id'] as string };
   expect((await send(attacked.web, call, transport)).status).toBe(200);
   const { token } = await attacked.open();
-  expect((await send(attacked.web, call, { ...transport, ...bearer(token) })).status).toBe(404);
+  expect((await send(attacked.web, call, { ...transport, ...bearerHeader(token) })).status).toBe(404);
 });
 
 // Where nobody can become somebody else, what is left to see is that our own account is served.
@@ -62,6 +62,6 @@ test(`S2: without a credential only the account of the gateway is served: ${acco
   expect(stdout.trim()).toBe(expected);
 });
 
-test('a credential that does not verify is not none', async () => {
-  expect((await send(attacked.pipe, initialize, bearer('nonsense'))).status).toBe(401);
+test('an invalid credential is refused, not treated as a missing one', async () => {
+  expect((await send(attacked.pipe, initialize, bearerHeader('nonsense'))).status).toBe(401);
 });

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { callModern, shakeHands } from './speaking.ts';
+import { callModern, connectHandshake } from '../raw-mcp-client.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let token: string;
 
 beforeAll(async () => {
-  attacked = await startAttacked();
+  attacked = await startRecordedGateway();
   ({ token } = await attacked.open());
 });
 
@@ -19,7 +19,7 @@ const done = '{"jsonrpc":"2.0","id":$ID,"result":{}}';
 // An id means something to one side only: as the upstream wrote it, it would hit whatever the client calls so.
 describe.each(['pipe', 'web'] as const)('%s calling something off', (server) => {
   test('its own question: under the name the client knows it by', async () => {
-    const client = await shakeHands(attacked[server], token);
+    const client = await connectHandshake(attacked[server], token);
     const ask = '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?"}}';
     const lines = [ask, cancelled('"other"'), cancelled('1'), cancelled('"q"'), done];
     const all = await (await client.call('say', JSON.stringify({ lines }))).rest();

@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import type { Exchange } from './raw-exchange.ts';
-import { callModern, shakeHands } from './speaking.ts';
+import type { Exchange } from '../http-exchange.ts';
+import { callModern, connectHandshake } from '../raw-mcp-client.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
 const sessionCount = 5;
 const callsEach = counts(5, 500);
 const atOnce = 10;
 const steps = 3;
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 
 beforeAll(async () => {
   // A session has up to a hundred calls under way here, and no bound but that of the test is to decide.
-  attacked = await startAttacked({
+  attacked = await startRecordedGateway({
     limits: { notificationsPerSecond: 1_000_000 },
     quotas: { session: { callsPerMinute: 1_000_000, concurrentCalls: 1000 } },
   });
@@ -30,7 +30,7 @@ async function clientsOf(token: string): Promise<Call[]> {
     (name, args, more) =>
       callModern(url, token, name, args, more);
   const { pipe, web } = attacked;
-  const shaken = await Promise.all([pipe, pipe, pipe, web, web].map((url) => shakeHands(url, token)));
+  const shaken = await Promise.all([pipe, pipe, pipe, web, web].map((url) => connectHandshake(url, token)));
   return [modern(pipe), modern(pipe), modern(pipe), modern(web), modern(web), ...shaken.map(({ call }) => call)];
 }
 

@@ -2,22 +2,30 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { mintToken } from '../../../src/identity/token.ts';
+import { type Exchange, sendRaw } from '../http-exchange.ts';
+import {
+  bearerHeader,
+  callModern,
+  connectHandshake,
+  modernBody,
+  patience,
+  readAnswer,
+  readToolText,
+} from '../raw-mcp-client.ts';
 import type { CreatedSession } from '../start-ambit.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { type Exchange, exchange } from './raw-exchange.ts';
-import { answerOf, bearer, callModern, modernBody, patience, shakeHands, textOf } from './speaking.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let live: CreatedSession;
 let ended: CreatedSession;
 let expired: CreatedSession;
 let transportId: string;
 
 beforeAll(async () => {
-  attacked = await startAttacked();
+  attacked = await startRecordedGateway();
   [live, ended, expired] = await Promise.all([attacked.open(), attacked.open(), attacked.open({ ttlSeconds: 1 })]);
-  ({ transportId } = await shakeHands(attacked.pipe, live.token));
-  await shakeHands(attacked.pipe, ended.token);
+  ({ transportId } = await connectHandshake(attacked.pipe, live.token));
+  await connectHandshake(attacked.pipe, ended.token);
   await attacked.end(ended.id);
   await vi.waitFor(async () => expect(await attacked.sessions()).not.toContain(expired.id), patience);
 });
@@ -29,7 +37,7 @@ const json = { 'content-type': 'application/json', accept: 'application/json, te
 /** Every way to knock at the door. */
 const knocks: Record<string, (authorization: Record<string, string>) => Promise<Exchange>> = {
   'modern tools/call': (auth) =>
-    exchange(attacked.pipe, {
+    sendRaw(attacked.pipe, {
       headers: {
         ...json,
         ...auth,
@@ -40,12 +48,12 @@ const knocks: Record<string, (authorization: Record<string, string>) => Promise<
       body: modernBody({ params: '"name":"echo","arguments":{}' }),
     }),
   'modern tools/list': (auth) =>
-    exchange(attacked.web, {
+    sendRaw(attacked.web, {
       headers: { ...json, ...auth, 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' },
       body: modernBody({ method: 'tools/list' }),
     }),
   initialize: (auth) =>
-    exchange(attacked.pipe, {
+    sendRaw(attacked.pipe, {
       headers: { ...json, ...auth },
       body: '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}',
     }),
@@ -54,20 +62,20 @@ const knocks: Record<string, (authorization: Record<string, string>) => Promise<
   'a notification': (auth) => onTransport(auth, '{"jsonrpc":"2.0","method":"notifications/x"}'),
   'an answer': (auth) => onTransport(auth, '{"jsonrpc":"2.0","id":1,"result":{}}'),
   GET: (auth) =>
-    exchange(attacked.pipe, {
+    sendRaw(attacked.pipe, {
       method: 'GET',
       headers: { ...auth, accept: 'text/event-stream', 'mcp-session-id': transportId },
     }),
-  DELETE: (auth) => exchange(attacked.pipe, { method: 'DELETE', headers: { ...auth, 'mcp-session-id': transportId } }),
+  DELETE: (auth) => sendRaw(attacked.pipe, { method: 'DELETE', headers: { ...auth, 'mcp-session-id': transportId } }),
   'an unknown server': (auth) =>
-    exchange(attacked.ambit.mcp('nowhere'), {
+    sendRaw(attacked.ambit.mcp('nowhere'), {
       headers: { ...json, ...auth, 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' },
       body: modernBody({ method: 'tools/list' }),
     }),
 };
 
 function onTransport(auth: Record<string, string>, body: string): Promise<Exchange> {
-  return exchange(attacked.pipe, { headers: { ...json, ...auth, 'mcp-session-id': transportId }, body });
+  return sendRaw(attacked.pipe, { headers: { ...json, ...auth, 'mcp-session-id': transportId }, body });
 }
 
 async function whole(sent: Promise<Exchange>): Promise<string> {
@@ -94,7 +102,7 @@ describe.each(Object.keys(knocks))('%s', (name) => {
   const knock = knocks[name]!;
 
   test('without the secret, there is one answer: 401', async () => {
-    const reference = await whole(knock(bearer(mintToken('ambs', 'f'.repeat(32)).token)));
+    const reference = await whole(knock(bearerHeader(mintToken('ambs', 'f'.repeat(32)).token)));
     expect(JSON.parse(reference)[0]).toBe(401);
     expect(reference).toContain('UNAUTHENTICATED');
     const tokens = {
@@ -111,7 +119,8 @@ describe.each(Object.keys(knocks))('%s', (name) => {
       'an unsigned JWT': unsignedJwt(),
       'a name of Object': 'constructor',
     };
-    for (const [what, token] of Object.entries(tokens)) expect(await whole(knock(bearer(token))), what).toBe(reference);
+    for (const [what, token] of Object.entries(tokens))
+      expect(await whole(knock(bearerHeader(token))), what).toBe(reference);
     for (const authorization of [live.token, `Basic ${live.token}`, 'Bearer', `Bearer  `, `Token ${live.token}`]) {
       expect(await whole(knock({ authorization })), authorization).toBe(reference);
     }
@@ -143,27 +152,27 @@ describe('with the secret', () => {
   ] as const)('of a session that has %s, the reason is told', async (which, code) => {
     const { token } = { ended, expired }[which];
     for (const name of ['modern tools/call', 'handshake tools/call']) {
-      const sent = await knocks[name]!(bearer(token));
+      const sent = await knocks[name]!(bearerHeader(token));
       expect(sent.status).toBe(200);
-      const { result } = await answerOf(sent);
+      const { result } = await readAnswer(sent);
       expect(result).toMatchObject({ isError: true, _meta: { 'ambit/error': { code, hint: expect.any(String) } } });
       expect(result?.content?.[0]?.text).toMatch(new RegExp(`^${code}: `));
       expect(result).not.toHaveProperty('structuredContent');
       expect(result?.resultType).toBe(name.startsWith('modern') ? 'complete' : undefined);
     }
     for (const name of ['modern tools/list', 'initialize', 'GET', 'DELETE']) {
-      const { error } = await answerOf(knocks[name]!(bearer(token)));
+      const { error } = await readAnswer(knocks[name]!(bearerHeader(token)));
       expect(error).toMatchObject({ data: { code } });
       expect(error?.code).toBeGreaterThan(-32000);
     }
   });
 
   test('the session works, so that the refusals above mean something', async () => {
-    expect(await textOf(callModern(attacked.pipe, live.token, 'echo', '{"marker":"alive"}'))).toContain('alive');
+    expect(await readToolText(callModern(attacked.pipe, live.token, 'echo', '{"marker":"alive"}'))).toContain('alive');
   });
 });
 
-test('what a session may not use looks like what does not exist', async () => {
+test('a server that a session may not use looks like one that does not exist', async () => {
   const { token } = await attacked.open({ trustLevel: 'sandboxed' });
   const answers = await Promise.all(
     ['web', 'nowhere'].map(async (server) => {
@@ -185,7 +194,7 @@ test('no token and no secret is written down', async () => {
   expect(written).not.toContain('ambs_');
 });
 
-test('knocking without a credential opens no session and starts nothing', async () => {
+test('requests without a credential open no session and start nothing', async () => {
   const before = await attacked.sessions();
   await Promise.all(Array.from({ length: 30 }, () => knocks['initialize']!({})));
   expect(await attacked.sessions()).toHaveLength(before.length);
@@ -193,7 +202,7 @@ test('knocking without a credential opens no session and starts nothing', async 
 
 test('ids cannot be guessed: 128 random bits, no two alike', async () => {
   const sessions = await Promise.all(Array.from({ length: 20 }, () => attacked.open()));
-  const clients = await Promise.all(Array.from({ length: 5 }, () => shakeHands(attacked.pipe, live.token)));
+  const clients = await Promise.all(Array.from({ length: 5 }, () => connectHandshake(attacked.pipe, live.token)));
   const ids = [...sessions.map(({ id }) => id), ...clients.map((client) => client.transportId)];
   for (const id of ids) expect(id).toMatch(/^[0-9a-f]{32,}$/);
   expect(new Set(ids.map((id) => id.slice(0, 16))).size).toBe(ids.length);

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Attacked, startAttacked, stdioRecorder } from './attacked.ts';
-import type { Exchange } from './raw-exchange.ts';
-import { answerOf, callModern, shakeHands, textOf } from './speaking.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import type { Exchange } from '../http-exchange.ts';
+import { callModern, connectHandshake, readAnswer, readToolText } from '../raw-mcp-client.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
 const kinds = ['sampling', 'elicitation', 'roots'] as const;
 type Kind = (typeof kinds)[number];
@@ -16,12 +17,12 @@ const capabilities = '{"sampling":{},"elicitation":{},"roots":{}}';
 const nothing = { sampling: false, elicitation: false, roots: false };
 const all = { sampling: true, elicitation: true, roots: true };
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let token: string;
 
 beforeAll(async () => {
   const pipe = { ...stdioRecorder, context: 'none' };
-  attacked = await startAttacked((url) => ({
+  attacked = await startRecordedGateway((url) => ({
     servers: {
       'pipe-handshake': { ...pipe, push: nothing, era: 'handshake' },
       'pipe-modern': { ...pipe, push: nothing, era: 'modern' },
@@ -51,13 +52,13 @@ function asksInside(kind: Kind): string {
   return say([`{"jsonrpc":"2.0","id":$ID,"result":{${result}}}`]);
 }
 
-/** What the server was told about its own requests. Each refusal is a message of its own, so it is waited for. */
+/** The answers to the server's own requests. Each refusal is a message of its own, so it is waited for. */
 async function toldTo(name: string, marker: string, callRecorded: () => Promise<Exchange>): Promise<unknown[]> {
   const look = async () => {
     const received =
       name === 'web'
         ? (await attacked.recordedOverHttp()).map(({ body }) => body)
-        : (JSON.parse(await textOf(callRecorded())) as string[]);
+        : (JSON.parse(await readToolText(callRecorded())) as string[]);
     const told = received.filter((line) => line.includes(`"id":"${marker}-`)).sort();
     expect(told).toHaveLength(kinds.length);
     return told.map((line) => JSON.parse(line) as unknown);
@@ -75,7 +76,7 @@ const refusals = (marker: string) =>
 describe.each(['pipe', 'web'])('a server that may ask for nothing, by %s', (name) => {
   test('is refused when it pushes to a handshake-era client, which hears only the answer of its call', async () => {
     const server = attacked.ambit.mcp(`${name}-handshake`);
-    const client = await shakeHands(server, token, '2025-11-25', capabilities);
+    const client = await connectHandshake(server, token, '2025-11-25', capabilities);
     const heard = await (await client.call('say', pushesOf(`${name}-1`))).rest();
     expect(heard.map((text) => JSON.parse(text) as unknown)).toEqual([
       expect.objectContaining({ id: 1, result: expect.anything() }),
@@ -97,7 +98,7 @@ describe.each(['pipe', 'web'])('a server that may ask for nothing, by %s', (name
 
   test.each(kinds)('cannot ask a client of either era for %s inside an answer', async (kind) => {
     const server = attacked.ambit.mcp(`${name}-modern`);
-    const client = await shakeHands(server, token, '2025-11-25', capabilities);
+    const client = await connectHandshake(server, token, '2025-11-25', capabilities);
     for (const sent of [
       await callModern(server, token, 'say', asksInside(kind)),
       await client.call('say', asksInside(kind)),
@@ -128,7 +129,9 @@ test('a server that may ask for nothing cannot put its question into a notificat
 
 describe.each(kinds)('a server that may ask for all but %s', (denied) => {
   test.each(kinds)('asks for %s', async (kind) => {
-    const { result } = await answerOf(callModern(attacked.ambit.mcp(`web-${denied}`), token, 'say', asksInside(kind)));
+    const { result } = await readAnswer(
+      callModern(attacked.ambit.mcp(`web-${denied}`), token, 'say', asksInside(kind)),
+    );
     expect(result?.['inputRequests'] === undefined).toBe(kind === denied);
     expect(result?.['isError'] === true).toBe(kind === denied);
   });

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import type { Exchange } from './raw-exchange.ts';
-import { answerOf, modernBody, modernMeta, sendModern, shakeHands, textOf } from './speaking.ts';
+import type { Exchange } from '../http-exchange.ts';
+import { connectHandshake, modernBody, modernMeta, readAnswer, readToolText, sendModern } from '../raw-mcp-client.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let token: string;
 type Send = (body: string) => Promise<Exchange>;
 const eras: Record<'modern' | 'handshake', Send> = {
@@ -13,9 +13,9 @@ const eras: Record<'modern' | 'handshake', Send> = {
 };
 
 beforeAll(async () => {
-  attacked = await startAttacked();
+  attacked = await startRecordedGateway();
   ({ token } = await attacked.open());
-  const client = await shakeHands(attacked.pipe, token);
+  const client = await connectHandshake(attacked.pipe, token);
   eras.handshake = (body) => client.post(body);
 });
 
@@ -64,7 +64,7 @@ describe.each(eraNames)('two readings of one message, %s era', (era) => {
   test.each(turn(attacks))('%s is refused with 400', async (_name, change) => {
     const sent = await eras[era](asEra(era, good(change)));
     expect(sent.status).toBe(400);
-    const { error } = await answerOf(sent);
+    const { error } = await readAnswer(sent);
     expect(error?.code).toBe(-32600);
   });
 
@@ -86,7 +86,7 @@ describe.each(eraNames)('two readings of one message, %s era', (era) => {
       era,
       good((text) => text.replace('"arguments":{}', `"arguments":${args}`)),
     );
-    expect(await textOf(eras[era](body))).toContain(`"arguments":${args}`);
+    expect(await readToolText(eras[era](body))).toContain(`"arguments":${args}`);
   });
 
   test.each(
@@ -99,7 +99,7 @@ describe.each(eraNames)('two readings of one message, %s era', (era) => {
       ),
     );
     expect(sent.status).toBe(400);
-    expect(await answerOf(sent)).toMatchObject({ id: null, error: { code: -32600 } });
+    expect(await readAnswer(sent)).toMatchObject({ id: null, error: { code: -32600 } });
   });
 
   test.each(
@@ -130,16 +130,16 @@ describe('arrays', () => {
   });
 
   test.each(['2025-11-25', '2025-06-18'] as const)('are refused where %s was negotiated', async (version) => {
-    const client = await shakeHands(attacked.pipe, token, version);
+    const client = await connectHandshake(attacked.pipe, token, version);
     for (const header of [version, '2025-03-26']) {
       const sent = await client.post(` \n[${list}]`, { 'mcp-protocol-version': header });
       expect(sent.status).toBe(400);
-      expect((await answerOf(sent)).error?.code).toBe(-32600);
+      expect((await readAnswer(sent)).error?.code).toBe(-32600);
     }
   });
 
   test('are served where 2025-03-26 was negotiated, and every element is policed', async () => {
-    const client = await shakeHands(attacked.pipe, token, '2025-03-26');
+    const client = await connectHandshake(attacked.pipe, token, '2025-03-26');
     expect((await client.post(`[${list}]`)).status).toBe(200);
     for (const bad of [
       '[]',
@@ -172,7 +172,7 @@ describe('headers that disagree with the body', () => {
   ])('%s: 400 and -32020', async (_name, headers) => {
     const sent = await sendModern(attacked.pipe, token, { name: 'echo', headers }, body);
     expect(sent.status).toBe(400);
-    expect(await answerOf(sent)).toMatchObject({ id: 1, error: { code: -32020 } });
+    expect(await readAnswer(sent)).toMatchObject({ id: 1, error: { code: -32020 } });
   });
 
   test('a header that only says the same in base64 agrees', async () => {
@@ -183,7 +183,7 @@ describe('headers that disagree with the body', () => {
   test('no header at all: 400 and -32020', async () => {
     const sent = await sendModern(attacked.pipe, token, {}, body);
     expect(sent.status).toBe(400);
-    expect((await answerOf(sent)).error?.code).toBe(-32020);
+    expect((await readAnswer(sent)).error?.code).toBe(-32020);
   });
 });
 

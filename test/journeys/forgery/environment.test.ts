@@ -1,9 +1,10 @@
 import { stat } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Attacked, startAttacked, stdioRecorder } from './attacked.ts';
-import { callModern, shakeHands, textOf } from './speaking.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { callModern, connectHandshake, readToolText } from '../raw-mcp-client.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let token: string;
 
 /** Set for the gateway; none of these is an upstream's business. */
@@ -21,7 +22,7 @@ const hostSecrets = {
 
 beforeAll(async () => {
   const configured = { CONFIGURED: 'yes', EMPTY: '', ODD: 'a=b\nc "é"' };
-  attacked = await startAttacked(
+  attacked = await startRecordedGateway(
     {
       servers: {
         pipe: stdioRecorder,
@@ -38,7 +39,7 @@ beforeAll(async () => {
 afterAll(() => attacked?.stop());
 
 async function environmentOf(server: string): Promise<Record<string, string>> {
-  const text = await textOf(callModern(attacked.ambit.mcp(server), token, 'environment', '{}'));
+  const text = await readToolText(callModern(attacked.ambit.mcp(server), token, 'environment', '{}'));
   return JSON.parse(text) as Record<string, string>;
 }
 
@@ -51,7 +52,7 @@ test('P1: its context, PATH, HOME, LANG and a TMPDIR of its own, and nothing els
   expect(environment).toMatchObject({ HOME: '/home/of-the-host', LANG: 'C.UTF-8', PATH: process.env.PATH });
 });
 
-test('and what the configuration says, word for word', async () => {
+test('the environment holds the configured values unchanged', async () => {
   const { HOME, LANG, PATH, TMPDIR, ...others } = await environmentOf('told');
   const rest = Object.fromEntries(Object.entries(others).filter(([name]) => !name.startsWith('AMBIT_')));
   expect(rest).toEqual({ CONFIGURED: 'yes', EMPTY: '', ODD: 'a=b\nc "é"' });
@@ -59,8 +60,8 @@ test('and what the configuration says, word for word', async () => {
 });
 
 test('P15: TMPDIR is private: another for every process, for its owner only, and nobody can move it', async () => {
-  const client = await shakeHands(attacked.pipe, token);
-  const handshake = JSON.parse(await textOf(client.call('environment', '{}'))) as Record<string, string>;
+  const client = await connectHandshake(attacked.pipe, token);
+  const handshake = JSON.parse(await readToolText(client.call('environment', '{}'))) as Record<string, string>;
   const folders = [
     (await environmentOf('pipe')).TMPDIR,
     (await environmentOf('told')).TMPDIR,
@@ -74,11 +75,11 @@ test('P15: TMPDIR is private: another for every process, for its owner only, and
   }
 });
 
-test('P4: no caller can add to it', async () => {
+test('P4: no caller can add to the environment', async () => {
   const meta = '"env":{"LD_PRELOAD":"x"},"ambit/context":{"env":{"A":"b"}}';
   const headers = { 'x-env-ld-preload': 'x', 'mcp-param-path': '/attacker' };
   const fresh = await attacked.open();
-  const text = await textOf(
+  const text = await readToolText(
     callModern(attacked.tube, fresh.token, 'environment', '{"env":{"A":"b"}}', { meta, headers }),
   );
   expect(Object.keys(JSON.parse(text) as object).sort()).toEqual(names);

@@ -2,15 +2,15 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { valueText } from '../../protocol/json/json-texts.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import type { Exchange } from './raw-exchange.ts';
-import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from './speaking.ts';
+import type { Exchange } from '../http-exchange.ts';
+import { callModern, connectHandshake, modernMeta, readAnswer, readToolText, sendModern } from '../raw-mcp-client.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let token: string;
 
 beforeAll(async () => {
-  attacked = await startAttacked();
+  attacked = await startRecordedGateway();
   ({ token } = await attacked.open());
 });
 
@@ -43,7 +43,7 @@ const values = [
 
 const eras = {
   modern: async (url: string) => (name: string, args: string) => callModern(url, token, name, args),
-  handshake: async (url: string) => (await shakeHands(url, token)).call,
+  handshake: async (url: string) => (await connectHandshake(url, token)).call,
 } as const;
 const cells = (['pipe', 'web'] as const).flatMap((server) =>
   (['modern', 'handshake'] as const).map((era) => [server, era] as const),
@@ -60,7 +60,7 @@ describe.each(cells)('byte for byte through %s in the %s era', (server, era) => 
   });
 
   async function argumentsSeen(args: string): Promise<string> {
-    const raw = await textOf(call('echo', args));
+    const raw = await readToolText(call('echo', args));
     return raw.slice(raw.indexOf('"arguments":') + 12, raw.lastIndexOf(',"_meta":'));
   }
 
@@ -91,7 +91,7 @@ describe.each(cells)('byte for byte through %s in the %s era', (server, era) => 
   });
 
   // A line on stdio, and an event of a stream, is one line: there, and only there, a line break becomes a blank.
-  test('however it is laid out', async () => {
+  test('any layout of the JSON text', async () => {
     const pretty = '{\r\n\t"a" : [\n 1 ,\n 2 ],\n "b" : { }\n}';
     const flat = pretty.replace(/[\r\n]/g, ' ');
     expect(await argumentsSeen(pretty)).toBe(server === 'web' ? pretty : flat);
@@ -148,17 +148,17 @@ describe.each(['pipe', 'web'] as const)('methods nobody knows, through %s', (ser
   const params = '"x":9007199254740993,"Name":"a","arguments":[1],"cursor":{"y":-0}';
 
   test('modern', async () => {
-    const { result } = await answerOf(sendModern(attacked[server], token, { method: 'acme/Do it', params }));
+    const { result } = await readAnswer(sendModern(attacked[server], token, { method: 'acme/Do it', params }));
     expect(result?.raw).toContain(`"method":"acme/Do it","params":{${params},"_meta":{${modernMeta}}}}`);
   });
 
   test('handshake, with and without params', async () => {
-    const client = await shakeHands(attacked[server], token);
+    const client = await connectHandshake(attacked[server], token);
     const strange = `"method":"acme/é\\u0000","params":{${params}},"extra":{"a":1,"a":2}`;
-    const { result } = await answerOf(client.post(`{"jsonrpc":"2.0","id":"x",${strange}}`));
+    const { result } = await readAnswer(client.post(`{"jsonrpc":"2.0","id":"x",${strange}}`));
     expect(result?.raw).toMatch(/^\{"jsonrpc":"2\.0","id":\d+,/);
     expect(result?.raw).toContain(`${strange}}`);
-    const bare = await answerOf(client.post('{"jsonrpc":"2.0","id":"x","method":"acme/bare"}'));
+    const bare = await readAnswer(client.post('{"jsonrpc":"2.0","id":"x","method":"acme/bare"}'));
     expect(bare.result?.raw).toContain('"method":"acme/bare"}');
   });
 });

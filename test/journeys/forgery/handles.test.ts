@@ -1,13 +1,20 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { answerOf, callModern, type HandshakeClient, sendModern, shakeHands, textOf } from './speaking.ts';
+import {
+  callModern,
+  connectHandshake,
+  type HandshakeClient,
+  readAnswer,
+  readToolText,
+  sendModern,
+} from '../raw-mcp-client.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let mine: string;
 let theirs: string;
 
 beforeAll(async () => {
-  attacked = await startAttacked();
+  attacked = await startRecordedGateway();
   [mine, theirs] = (await Promise.all([attacked.open(), attacked.open()])).map(({ token }) => token) as [
     string,
     string,
@@ -21,7 +28,7 @@ type Server = (typeof servers)[number];
 
 describe.each(servers)('requestState of %s', (server) => {
   async function handedOut(token: string, marker: string): Promise<string> {
-    const { result } = await answerOf(callModern(attacked[server], token, 'state', `{"marker":"${marker}"}`));
+    const { result } = await readAnswer(callModern(attacked[server], token, 'state', `{"marker":"${marker}"}`));
     expect(result?.resultType).toBe('input_required');
     return result?.requestState as string;
   }
@@ -34,7 +41,7 @@ describe.each(servers)('requestState of %s', (server) => {
   test('comes back to the upstream as it was written', async () => {
     const state = await handedOut(mine, 'a \\ud800 é');
     expect(state).not.toBe('state of a \ud800 é');
-    expect(await textOf(retry(attacked[server], mine, state))).toContain('"requestState":"state of a \\ud800 é"');
+    expect(await readToolText(retry(attacked[server], mine, state))).toContain('"requestState":"state of a \\ud800 é"');
   });
 
   test('does not open in another session, for another tool or server, nor when it was tampered with', async () => {
@@ -51,7 +58,7 @@ describe.each(servers)('requestState of %s', (server) => {
       nothing: retry(attacked[server], mine, ''),
     };
     for (const [what, sent] of Object.entries(attempts)) {
-      const { error, result } = await answerOf(sent);
+      const { error, result } = await readAnswer(sent);
       expect(result, what).toBeUndefined();
       expect(error?.code, what).toBe(-32602);
     }
@@ -59,19 +66,19 @@ describe.each(servers)('requestState of %s', (server) => {
 });
 
 describe.each(servers)('task ids of %s', (server) => {
-  type Ask = (method: string, taskId: string) => ReturnType<typeof answerOf>;
+  type Ask = (method: string, taskId: string) => ReturnType<typeof readAnswer>;
 
   const modern =
     (token: string): Ask =>
     (method, taskId) =>
-      answerOf(
+      readAnswer(
         sendModern(attacked[server], token, { method, name: taskId, params: `"taskId":${JSON.stringify(taskId)}` }),
       );
 
   const handshake =
     (client: HandshakeClient): Ask =>
     (method, taskId) =>
-      answerOf(
+      readAnswer(
         client.post(`{"jsonrpc":"2.0","id":1,"method":"${method}","params":{"taskId":${JSON.stringify(taskId)}}}`),
       );
 
@@ -90,17 +97,17 @@ describe.each(servers)('task ids of %s', (server) => {
   }
 
   test('of a modern task are good in their session only', async () => {
-    const { result } = await answerOf(callModern(attacked[server], mine, 'task', '{"marker":"one"}'));
+    const { result } = await readAnswer(callModern(attacked[server], mine, 'task', '{"marker":"one"}'));
     expect(result?.resultType).toBe('task');
     await expectOwn(modern(mine), modern(theirs), result?.taskId as string, 'task of one');
   });
 
   test('of a handshake task are good in their session only', async () => {
     const [client, stranger] = await Promise.all([
-      shakeHands(attacked[server], mine),
-      shakeHands(attacked[server], theirs),
+      connectHandshake(attacked[server], mine),
+      connectHandshake(attacked[server], theirs),
     ]);
-    const { result } = await answerOf(client.call('task', '{"marker":"one"}'));
+    const { result } = await readAnswer(client.call('task', '{"marker":"one"}'));
     const taskId = (result?.task as { taskId: string } | undefined)?.taskId ?? '';
     await expectOwn(handshake(client), handshake(stranger), taskId, 'task of one');
   });
@@ -112,13 +119,13 @@ describe.each(servers)('task ids of %s', (server) => {
     ];
     const url = attacked[server];
     const listed = async (sent: ReturnType<typeof sendModern>) =>
-      ((await answerOf(sent)).result?.tasks ?? []) as { taskId: string }[];
+      ((await readAnswer(sent)).result?.tasks ?? []) as { taskId: string }[];
     const list = '{"jsonrpc":"2.0","id":1,"method":"tasks/list"}';
     const modernList = { method: 'tasks/list' };
-    const [client, stranger] = await Promise.all([shakeHands(url, maker), shakeHands(url, other)]);
+    const [client, stranger] = await Promise.all([connectHandshake(url, maker), connectHandshake(url, other)]);
     // The server knows one customer: it lists "task of one" and "task of two" to everybody.
-    const one = (await answerOf(client.call('task', '{"marker":"one"}'))).result?.task as { taskId: string };
-    const two = (await answerOf(callModern(url, other, 'task', '{"marker":"two"}'))).result?.taskId as string;
+    const one = (await readAnswer(client.call('task', '{"marker":"one"}'))).result?.task as { taskId: string };
+    const two = (await readAnswer(callModern(url, other, 'task', '{"marker":"two"}'))).result?.taskId as string;
     expect(await listed(client.post(list))).toEqual([{ taskId: one.taskId }]);
     expect(await listed(sendModern(url, maker, modernList))).toEqual([{ taskId: one.taskId }]);
     expect(await listed(stranger.post(list))).toEqual([{ taskId: two }]);
@@ -126,19 +133,21 @@ describe.each(servers)('task ids of %s', (server) => {
   });
 
   test('cannot be smuggled in beside one of our own', async () => {
-    const { result } = await answerOf(callModern(attacked[server], mine, 'task', '{"marker":"one"}'));
+    const { result } = await readAnswer(callModern(attacked[server], mine, 'task', '{"marker":"one"}'));
     const own = JSON.stringify(result?.taskId);
     const meta = `"io.modelcontextprotocol/related-task":{"taskId":${own},"taskId":"task of two"}`;
     expect((await callModern(attacked[server], mine, 'echo', '{}', { meta })).status).toBe(400);
     const fine = `"io.modelcontextprotocol/related-task":{"taskId":${own}}`;
-    expect(await textOf(callModern(attacked[server], mine, 'echo', '{}', { meta: fine }))).toContain('"task of one"');
+    expect(await readToolText(callModern(attacked[server], mine, 'echo', '{}', { meta: fine }))).toContain(
+      '"task of one"',
+    );
   });
 });
 
 test('the name header of a task request is what the upstream calls the task', async () => {
-  const { result } = await answerOf(callModern(attacked.web, mine, 'task', '{"marker":"named"}'));
+  const { result } = await readAnswer(callModern(attacked.web, mine, 'task', '{"marker":"named"}'));
   const taskId = result?.taskId as string;
-  await answerOf(
+  await readAnswer(
     sendModern(attacked.web, mine, { method: 'tasks/get', name: taskId, params: `"taskId":${JSON.stringify(taskId)}` }),
   );
   const request = (await attacked.recordedOverHttp()).find(

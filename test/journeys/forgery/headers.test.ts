@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, type RecordedRequest, startAttacked } from './attacked.ts';
-import type { Exchange } from './raw-exchange.ts';
-import { answerOf, callModern, patience, sendModern, shakeHands, textOf } from './speaking.ts';
+import type { Exchange } from '../http-exchange.ts';
+import { callModern, connectHandshake, patience, readAnswer, readToolText, sendModern } from '../raw-mcp-client.ts';
+import { type RecordedGateway, type RecordedRequest, startRecordedGateway } from './start-recorded-gateway.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let token: string;
 
 beforeAll(async () => {
-  attacked = await startAttacked((url) => ({
+  attacked = await startRecordedGateway((url) => ({
     servers: { keyed: { url, headers: { Authorization: 'Bearer of-the-operator', 'Mcp-Param-Region': 'pinned' } } },
   }));
   ({ token } = await attacked.open());
@@ -58,15 +58,15 @@ function valueIn({ headers }: RecordedRequest, name: string): string | undefined
 
 const transport = ['host', 'connection', 'content-length', 'content-type', 'accept', 'mcp-protocol-version'];
 
-describe('what reaches an upstream over HTTP', () => {
-  test('of a modern request: what MCP asks for, and nothing of the caller', async () => {
+describe('requests that reach an upstream over HTTP', () => {
+  test('a modern request carries the headers of MCP and none of the caller', async () => {
     const headers = {
       ...smuggled,
       'mcp-session-id': 'smuggled',
       'Mcp-Param-Region': 'eu',
       'mcp-param-x': '=?base64?w6k=?=',
     };
-    await textOf(callModern(attacked.web, token, 'echo', '{"marker":"m1"}', { headers }));
+    await readToolText(callModern(attacked.web, token, 'echo', '{"marker":"m1"}', { headers }));
     const request = await recorded('"m1"');
     expect(namesOf(request).sort()).toEqual(
       [...transport, 'mcp-method', 'mcp-name', 'mcp-param-region', 'mcp-param-x'].sort(),
@@ -77,9 +77,9 @@ describe('what reaches an upstream over HTTP', () => {
     expect(JSON.stringify(request.headers)).not.toMatch(/smuggled|ambs_/);
   });
 
-  test('of a handshake request: the session the upstream itself gave out, and nothing of the caller', async () => {
-    const client = await shakeHands(attacked.web, token);
-    await textOf(
+  test('a handshake request carries the session id of the upstream and no header of the caller', async () => {
+    const client = await connectHandshake(attacked.web, token);
+    await readToolText(
       client.post(
         '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"marker":"m2"}}}',
         smuggled,
@@ -91,15 +91,15 @@ describe('what reaches an upstream over HTTP', () => {
     expect(JSON.stringify(request.headers)).not.toMatch(/smuggled|ambs_/);
   });
 
-  test('the bearer never, in no request and no body', async () => {
+  test('no request and no body carries the bearer token', async () => {
     const all = JSON.stringify(await attacked.recordedOverHttp());
     expect(all).not.toContain(token);
     expect(all).not.toContain('ambs_');
   });
 
-  test("what the operator set stands above the caller's", async () => {
+  test("headers of the operator overrule the caller's", async () => {
     const headers = { 'mcp-param-region': 'eu' };
-    await textOf(callModern(attacked.ambit.mcp('keyed'), token, 'echo', '{"marker":"m3"}', { headers }));
+    await readToolText(callModern(attacked.ambit.mcp('keyed'), token, 'echo', '{"marker":"m3"}', { headers }));
     const request = await recorded('"m3"');
     expect(valueIn(request, 'authorization')).toBe('Bearer of-the-operator');
     expect(valueIn(request, 'mcp-param-region')).toBe('pinned');
@@ -110,7 +110,7 @@ describe('what reaches an upstream over HTTP', () => {
     const encode = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
     const breaking = 'a\r\nx-injected: 1\r\n\r\nGET /recorded';
     const refused = { params: `"name":${JSON.stringify(breaking)}`, name: encode(breaking) };
-    expect((await answerOf(sendModern(attacked.web, token, refused))).error?.code).toBe(-32602);
+    expect((await readAnswer(sendModern(attacked.web, token, refused))).error?.code).toBe(-32602);
     const name = 'a\u00e9: 1, x-injected: \u4e00';
     const encoded = encode(name);
     const params = `"name":${JSON.stringify(name)},"arguments":{"marker":"m4"}`;
@@ -131,7 +131,7 @@ describe('what reaches an upstream over HTTP', () => {
   });
 });
 
-describe('what comes back', () => {
+describe('answers of the upstream', () => {
   const ownHeaders = ['connection', 'content-length', 'content-type', 'date', 'keep-alive'];
   const streamHeaders = ['cache-control', 'connection', 'content-type', 'date', 'keep-alive', 'transfer-encoding'];
 
@@ -144,7 +144,7 @@ describe('what comes back', () => {
     const modern = await callModern(attacked.web, token, 'echo', '{}');
     expectOwnHeaders(modern);
     expect(modern.headers['mcp-session-id']).toBeUndefined();
-    const client = await shakeHands(attacked.web, token);
+    const client = await connectHandshake(attacked.web, token);
     expectOwnHeaders(await client.call('echo', '{}'));
     const upstreamSessions = (await attacked.recordedOverHttp()).map((each) => valueIn(each, 'mcp-session-id'));
     expect(upstreamSessions).not.toContain(client.transportId);

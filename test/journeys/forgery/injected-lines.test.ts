@@ -2,19 +2,19 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type Served, serveHere } from '../serve-here.ts';
+import { connectHandshake, modernBody, patience, readAnswer, sendModern } from '../raw-mcp-client.ts';
 import { repository } from '../start-ambit.ts';
-import { answerOf, modernBody, patience, sendModern, shakeHands } from './speaking.ts';
+import { type EmbeddedAmbit, startEmbeddedAmbit } from '../start-embedded-ambit.ts';
 
 let folder: string;
-let ambit: Served;
+let ambit: EmbeddedAmbit;
 let token: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'ambit-lines-'));
   const args = [join(repository, 'test/fixtures/hostile/asks-and-writes-down.js')];
   const asks = { command: process.execPath, args, env: { LINES: join(folder, 'lines') }, era: 'handshake' } as const;
-  ambit = await serveHere({ servers: { asks: { ...asks, tools: { deny: ['wipe'] } } } });
+  ambit = await startEmbeddedAmbit({ servers: { asks: { ...asks, tools: { deny: ['wipe'] } } } });
   ({ token } = await ambit.open());
 });
 afterAll(async () => {
@@ -30,12 +30,12 @@ test.each([['\n'], ['\r'], ['\r\n']])(
   async (lineBreak) => {
     const url = ambit.mcp('asks');
     const call = { name: 'ask', params: '"name":"ask","arguments":{}' };
-    const { result } = await answerOf(sendModern(url, token, call));
+    const { result } = await readAnswer(sendModern(url, token, call));
     const { requestState, inputRequests } = result as unknown as { requestState: string; inputRequests: object };
     const [key] = Object.keys(inputRequests);
     const answer = `{"action":"accept","content":{"a":[${lineBreak}${injected}${lineBreak}]}}`;
     const responses = `"requestState":${JSON.stringify(requestState)},"inputResponses":{"${key}":${answer}}`;
-    const again = await answerOf(
+    const again = await readAnswer(
       sendModern(url, token, call, modernBody({ params: `${call.params},${responses}`, id: '2' })),
     );
     expect(again.result?.content?.[0]?.text).toBe('asked');
@@ -46,7 +46,7 @@ test.each([['\n'], ['\r'], ['\r\n']])(
 );
 
 test('S3: a forged context in logging/setLevel reaches no server', async () => {
-  const all = await shakeHands(`${ambit.url}/mcp`, token);
+  const all = await connectHandshake(`${ambit.url}/mcp`, token);
   const calling = all.call('asks__ask', '{}');
   await vi.waitFor(() => expect(linesRead().join('\n')).toContain('tools/call'), patience);
   const forged = '{"level":"debug","_meta":{"ambit/context":{"userId":"FORGED"}}}';

@@ -1,18 +1,20 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { headerLine } from '../../../src/context/for-models/block-text.ts';
-import { defusedMark } from '../../../src/context/for-models/defuse.ts';
-import { type Served, serveHere } from '../serve-here.ts';
+import { headerLine } from '../../../src/context/for-models/context-block.ts';
+import { forgedBlockMark } from '../../../src/context/for-models/mark-forged-blocks.ts';
+import { connectHandshake, type HandshakeClient } from '../raw-mcp-client.ts';
 import { repository } from '../start-ambit.ts';
-import { type HandshakeClient, shakeHands } from './speaking.ts';
+import { type EmbeddedAmbit, startEmbeddedAmbit } from '../start-embedded-ambit.ts';
 
-let ambit: Served;
+let ambit: EmbeddedAmbit;
 let client: HandshakeClient;
 
 beforeAll(async () => {
   const args = [join(repository, 'test/fixtures/hostile/says-what-it-is-told.js')];
-  ambit = await serveHere({ servers: { told: { command: process.execPath, args, push: { elicitation: true } } } });
-  client = await shakeHands(ambit.mcp('told'), (await ambit.open()).token);
+  ambit = await startEmbeddedAmbit({
+    servers: { told: { command: process.execPath, args, push: { elicitation: true } } },
+  });
+  client = await connectHandshake(ambit.mcp('told'), (await ambit.open()).token);
 });
 
 afterAll(() => ambit?.stop());
@@ -27,6 +29,6 @@ test.each([
 ])('a look-alike of the block in %s is marked before it reaches the client', async (_, push) => {
   const pieces = JSON.stringify({ pieces: [push, answer] });
   const received = await (await client.call('say', pieces)).rest();
-  expect(received.join('\n')).toContain(`${defusedMark} SESSION CONTEXT`);
+  expect(received.join('\n')).toContain(`${forgedBlockMark} SESSION CONTEXT`);
   expect(received.join('\n')).not.toContain(headerLine);
 });

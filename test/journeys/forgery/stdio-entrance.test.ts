@@ -1,13 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ambitBin } from '../start-ambit.ts';
-import { stdioRecorder } from './attacked.ts';
-import { modernBody, modernMeta } from './speaking.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { modernBody, modernMeta } from '../raw-mcp-client.ts';
+import { spawnRun } from '../start-ambit.ts';
 
 let folder: string;
 let ambit: ChildProcess;
@@ -15,11 +15,7 @@ let lines: AsyncIterator<string>;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'ambit-run-'));
-  const wrapped = ['--', stdioRecorder.command, ...stdioRecorder.args];
-  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
-  ambit = spawn(process.execPath, [ambitBin, 'run', '--trust', 'direct', ...places, ...wrapped], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
+  ambit = spawnRun(folder, [stdioRecorder.command, ...stdioRecorder.args], { stderr: 'inherit' });
   lines = createInterface({ input: ambit.stdout! })[Symbol.asyncIterator]();
 });
 

@@ -1,17 +1,25 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Exchange, sendRaw } from '../http-exchange.ts';
+import {
+  bearerHeader,
+  callModern,
+  connectHandshake,
+  type HandshakeClient,
+  patience,
+  readAnswer,
+  readToolText,
+} from '../raw-mcp-client.ts';
 import type { CreatedSession } from '../start-ambit.ts';
-import { type Attacked, startAttacked } from './attacked.ts';
-import { type Exchange, exchange } from './raw-exchange.ts';
-import { answerOf, bearer, callModern, type HandshakeClient, patience, shakeHands, textOf } from './speaking.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
 const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 const unknown = '0123456789abcdef0123456789abcdef';
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let victim: CreatedSession;
 let thief: CreatedSession;
 
 beforeAll(async () => {
-  attacked = await startAttacked();
+  attacked = await startRecordedGateway();
   [victim, thief] = await Promise.all([attacked.open(), attacked.open()]);
 });
 
@@ -29,16 +37,16 @@ const attempts: Record<string, (url: string, token: string, transportId: string)
     post(...to, '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"held"}}'),
   'an answer': (...to) => post(...to, '{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}'),
   GET: (url, token, transportId) =>
-    exchange(url, {
+    sendRaw(url, {
       method: 'GET',
-      headers: { ...bearer(token), accept: 'text/event-stream', 'mcp-session-id': transportId },
+      headers: { ...bearerHeader(token), accept: 'text/event-stream', 'mcp-session-id': transportId },
     }),
   DELETE: (url, token, transportId) =>
-    exchange(url, { method: 'DELETE', headers: { ...bearer(token), 'mcp-session-id': transportId } }),
+    sendRaw(url, { method: 'DELETE', headers: { ...bearerHeader(token), 'mcp-session-id': transportId } }),
 };
 
 function post(url: string, token: string, transportId: string, body: string): Promise<Exchange> {
-  return exchange(url, { headers: { ...json, ...bearer(token), 'mcp-session-id': transportId }, body });
+  return sendRaw(url, { headers: { ...json, ...bearerHeader(token), 'mcp-session-id': transportId }, body });
 }
 
 async function told(sent: Promise<Exchange>): Promise<unknown> {
@@ -53,7 +61,7 @@ describe.each(['pipe', 'web'] as const)("somebody else's transport session on %s
   let held: Promise<Exchange>;
 
   beforeAll(async () => {
-    client = await shakeHands(attacked[server], victim.token);
+    client = await connectHandshake(attacked[server], victim.token);
     held = client.call('slow', `{"key":"${server}"}`, { id: '"held"' });
   });
 
@@ -73,19 +81,19 @@ describe.each(['pipe', 'web'] as const)("somebody else's transport session on %s
     expect(await told(attempt(attacked.tube, victim.token, client.transportId))).toEqual(reference);
   });
 
-  test('has taken no harm from all this', async () => {
+  test('still works after all attempts', async () => {
     // Nobody told whether the call to be released has arrived yet.
-    const release = () => textOf(client.call('release', `{"key":"${server}"}`));
+    const release = () => readToolText(client.call('release', `{"key":"${server}"}`));
     await expect.poll(release, patience).toBe('released');
-    expect(await textOf(held)).toBe(`released ${server}`);
+    expect(await readToolText(held)).toBe(`released ${server}`);
   });
 
   test('means nothing on a modern request, where it is ignored', async () => {
     const headers = { 'mcp-session-id': client.transportId };
     const sent = await callModern(attacked[server], thief.token, 'echo', '{"marker":"m"}', { headers });
     expect(sent.headers['mcp-session-id']).toBeUndefined();
-    expect(await textOf(sent)).toContain('"marker":"m"');
-    expect(await textOf(client.call('echo', '{}'))).not.toContain('"marker":"m"');
+    expect(await readToolText(sent)).toContain('"marker":"m"');
+    expect(await readToolText(client.call('echo', '{}'))).not.toContain('"marker":"m"');
   });
 
   test('ended by its owner is gone for its owner too', async () => {
@@ -101,7 +109,7 @@ const versions = ['2025-11-25', '2025-03-26'] as const;
 
 // Whether arrays may be read depends on what a transport session negotiated, which must not tell that it exists.
 test.each(versions)('a batch tells nothing about a foreign transport session of %s', async (version) => {
-  const client = await shakeHands(attacked.pipe, victim.token, version);
+  const client = await connectHandshake(attacked.pipe, victim.token, version);
   for (const token of [thief.token, 'nonsense']) {
     const reference = await told(post(attacked.pipe, token, unknown, batch));
     expect(await told(post(attacked.pipe, token, client.transportId, batch))).toEqual(reference);
@@ -113,27 +121,27 @@ describe('the stream', () => {
   const done = '{"jsonrpc":"2.0","id":$ID,"result":{}}';
 
   test('a second GET is refused, and the first one goes on', async () => {
-    const client = await shakeHands(attacked.pipe, victim.token);
+    const client = await connectHandshake(attacked.pipe, victim.token);
     const stream = await client.listen();
     expect(stream.status).toBe(200);
     const second = await client.listen();
     expect(second.status).toBe(409);
     expect((await attempts['GET']!(attacked.pipe, thief.token, client.transportId)).status).toBe(404);
-    await answerOf(client.call('say', JSON.stringify({ lines: [changed, done] })));
+    await readAnswer(client.call('say', JSON.stringify({ lines: [changed, done] })));
     expect(await stream.next()).toBe(changed);
     stream.close();
   });
 
   test('carries nothing of other sessions, even of the same server', async () => {
     const [mine, theirs] = await Promise.all([
-      shakeHands(attacked.pipe, thief.token),
-      shakeHands(attacked.pipe, victim.token),
+      connectHandshake(attacked.pipe, thief.token),
+      connectHandshake(attacked.pipe, victim.token),
     ]);
     const [stream, other] = await Promise.all([mine.listen(), theirs.listen()]);
     const line = (marker: string) => changed.replace('}', `,"params":{"marker":"${marker}"}}`);
-    await answerOf(theirs.call('say', JSON.stringify({ lines: [line('theirs'), done] })));
+    await readAnswer(theirs.call('say', JSON.stringify({ lines: [line('theirs'), done] })));
     expect(await other.next()).toBe(line('theirs'));
-    await answerOf(mine.call('say', JSON.stringify({ lines: [line('mine'), done] })));
+    await readAnswer(mine.call('say', JSON.stringify({ lines: [line('mine'), done] })));
     expect(await stream.next()).toBe(line('mine'));
     stream.close();
     other.close();

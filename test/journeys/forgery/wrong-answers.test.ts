@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Attacked, startAttacked, stdioRecorder } from './attacked.ts';
-import { callModern, patience, shakeHands, textOf } from './speaking.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { callModern, connectHandshake, patience, readToolText } from '../raw-mcp-client.ts';
+import { type RecordedGateway, startRecordedGateway } from './start-recorded-gateway.ts';
 
-let attacked: Attacked;
+let attacked: RecordedGateway;
 let mine: string;
 let theirs: string;
 
@@ -13,7 +14,7 @@ const proper = forged('$ID').replace('forged', 'proper');
 beforeAll(async () => {
   // Answers to the requests that it expects to get, before it gets them; the first one may be on its way already.
   const early = Array.from({ length: 30 }, (_, index) => forged(String(index + 2))).join('\n');
-  attacked = await startAttacked({
+  attacked = await startRecordedGateway({
     servers: {
       early: { ...stdioRecorder, era: 'modern', env: { SPEAKS_FIRST: early } },
       patient: { ...stdioRecorder, timeoutSeconds: 30 },
@@ -59,7 +60,7 @@ describe.each(servers)('%s answering with', (server) => {
     const modern = await (await callModern(attacked[server], mine, 'say', args)).rest();
     expect(modern.filter((text) => text.includes('forged'))).toEqual([]);
     expect(modern.at(-1)).toBe(proper.replace('$ID', '1'));
-    const client = await shakeHands(attacked[server], mine, '2025-11-25', '{}');
+    const client = await connectHandshake(attacked[server], mine, '2025-11-25', '{}');
     const handshake = await (await client.call('say', args)).rest();
     expect(handshake.filter((text) => text.includes('"result"') && text.includes('forged'))).toEqual([]);
     expect(handshake.at(-1)).toBe(proper.replace('$ID', '1'));
@@ -71,19 +72,21 @@ describe.each(servers)('%s answering with', (server) => {
       expect(await (await callModern(attacked[server], mine, 'say', args)).rest()).toEqual([
         proper.replace('$ID', '1'),
       ]);
-      expect(await textOf(callModern(attacked[server], mine, 'echo', '{"marker":"m"}'))).toContain('"marker":"m"');
+      expect(await readToolText(callModern(attacked[server], mine, 'echo', '{"marker":"m"}'))).toContain(
+        '"marker":"m"',
+      );
     }
   });
 
   test('the ids of calls of other sessions: those calls go on', async () => {
-    const stranger = await shakeHands(attacked[server], theirs);
+    const stranger = await connectHandshake(attacked[server], theirs);
     const held = stranger.call('slow', `{"key":"${server}"}`);
     const lines = [...Array.from({ length: 60 }, (_, index) => forged(String(index + 1000))), proper];
     await (await callModern(attacked[server], mine, 'say', JSON.stringify({ lines }))).rest();
     const low = Array.from({ length: 60 }, (_, index) => forged(String(index)));
     await (await callModern(attacked[server], mine, 'say', JSON.stringify({ lines: [...low, proper] }))).rest();
-    await expect.poll(() => textOf(stranger.call('release', `{"key":"${server}"}`)), patience).toBe('released');
-    expect(await textOf(held)).toBe(`released ${server}`);
+    await expect.poll(() => readToolText(stranger.call('release', `{"key":"${server}"}`)), patience).toBe('released');
+    expect(await readToolText(held)).toBe(`released ${server}`);
   });
 });
 
@@ -105,8 +108,8 @@ test('over HTTP an answer only answers the request it came back on, within one s
   const lines = [...Array.from({ length: 60 }, (_, index) => forged(String(index))), proper];
   const said = await (await callModern(attacked.web, mine, 'say', JSON.stringify({ lines }))).rest();
   expect(said).toHaveLength(1);
-  expect(await textOf(callModern(attacked.web, mine, 'release', '{"key":"same"}'))).toBe('released');
-  expect(await textOf(held)).toBe('released same');
+  expect(await readToolText(callModern(attacked.web, mine, 'release', '{"key":"same"}'))).toBe('released');
+  expect(await readToolText(held)).toBe('released same');
 });
 
 test('over HTTP a plain answer under a wrong id is a failure, not a wait', async () => {
@@ -121,7 +124,7 @@ test('over HTTP a plain answer under a wrong id is a failure, not a wait', async
 test('answers before the questions: none of them is taken', async () => {
   for (let round = 1; round <= 30; round++) {
     const sent = callModern(attacked.ambit.mcp('early'), mine, 'echo', `{"marker":"round ${round}"}`);
-    expect(await textOf(sent)).toContain(`"round ${round}"`);
+    expect(await readToolText(sent)).toContain(`"round ${round}"`);
   }
 });
 

@@ -6,10 +6,10 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { audience, type KeyServer, keyServer } from '../../identity/jwt/key-server.ts';
 import { proof } from '../../proof.ts';
-import { journalOf } from '../abandoned/probed-ambit.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { fixture, fixtures } from './vital-signs.ts';
-import { type Stretch, startWorking, type WorkingSessions } from './working-sessions.ts';
+import { readJournal } from '../start-probed-ambit.ts';
+import { fixtureServer, fixtures } from './start-watched-ambit.ts';
+import { type CallStatistics, startWorkingSessions, type WorkingSessions } from './working-sessions.ts';
 
 /** The floods of `client-without-token.js`. */
 const floods = [
@@ -22,7 +22,7 @@ const backToNormalMs = 10_000;
 /** Bodies that are kept at a time have 64 MB; the rest is garbage that is not collected yet. */
 const growthMb = 128;
 const leftMb = 64;
-/** Of a connection without a credential little is read, whatever is sent. */
+/** Only little is read of a connection without a credential. */
 const readOfStranger = 512 * 1024;
 const readOfCall = 32 * 1024;
 /** The kernel may hand over connections whose client is gone already: like all that are idle, they have ten seconds. */
@@ -41,10 +41,10 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
     keys = await keyServer();
     const jwt = [{ issuer: keys.issuer, audience: [audience], jwksUri: keys.jwksUri, userPrefix: 'x' }];
     const quotas = { session: { callsPerMinute: 1_000_000 } };
-    const servers = { calm: fixture('well-behaved.js') };
+    const servers = { calm: fixtureServer('well-behaved.js') };
     ambit = await startAmbit({ quotas, auth: { jwt }, sessions: { allowDirect: 'always' }, servers }, {}, 1024);
-    working = await startWorking(ambit, sessions);
-    await working.stretch(stretchMs);
+    working = await startWorkingSessions(ambit, sessions);
+    await working.measure(stretchMs);
   });
   afterAll(async () => {
     await working?.stop();
@@ -55,12 +55,14 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
   const residentMb = () =>
     Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${ambit.pid}/status`, 'utf8'))?.[1]) / 1024;
   const descriptors = () => readdirSync(`/proc/${ambit.pid}/fd`).length;
-  /** Of files, pipes and sockets. */
+  /** Counts files, pipes and sockets. */
   const readBytes = () => Number(/^rchar: (\d+)/m.exec(readFileSync(`/proc/${ambit.pid}/io`, 'utf8'))?.[1]);
   const journalBytes = () => statSync(join(ambit.dataDir, 'journal', 'journal.jsonl')).size;
-  const refusals = () => journalOf(ambit.dataDir).filter(({ kind }) => kind === 'refusal').length;
+  const refusals = () => readJournal(ambit.dataDir).filter(({ kind }) => kind === 'refusal').length;
 
-  async function flooded(flood: string): Promise<{ stretch: Stretch; peakMb: number; peakOpen: number; sent: string }> {
+  async function flooded(
+    flood: string,
+  ): Promise<{ stretch: CallStatistics; peakMb: number; peakOpen: number; sent: string }> {
     // As if it were on another machine: it must not take the processor from the gateway.
     const program = [process.execPath, join(fixtures, 'client-without-token.js'), ambit.url, flood];
     const client = spawn('chrt', ['--idle', '0', ...program], {
@@ -73,7 +75,7 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
       peakMb = Math.max(peakMb, residentMb());
       peakOpen = Math.max(peakOpen, descriptors());
     }, 50);
-    const stretch = await working.stretch(stretchMs);
+    const stretch = await working.measure(stretchMs);
     clearInterval(look);
     const sent = text(client.stdout);
     client.stdin.end();
@@ -81,17 +83,17 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
   }
 
   test.each(floods)('S7: %s: no call fails, p99 within three times, memory and lines within bounds', async (flood) => {
-    const before = await working.stretch(stretchMs);
+    const before = await working.measure(stretchMs);
     const [mb, open, lines, bytes] = [residentMb(), descriptors(), refusals(), journalBytes()];
     const readBefore = readBytes();
     const during = await flooded(flood);
     const read = readBytes() - readBefore;
     const [written, grown] = [refusals() - lines, journalBytes() - bytes];
     const ended = performance.now();
-    let after = await working.stretch(stretchMs / 2);
+    let after = await working.measure(stretchMs / 2);
     const isNormal = () =>
       after.p99 < 3 * before.p99 && residentMb() <= mb + leftMb && descriptors() <= open + strangersOfOneAddress;
-    while (!isNormal() && performance.now() - ended < backToNormalMs) after = await working.stretch(stretchMs / 2);
+    while (!isNormal() && performance.now() - ended < backToNormalMs) after = await working.measure(stretchMs / 2);
     quiet.push(before.p99, after.p99);
     const normal = Math.max(before.p99, after.p99, quiet.reduce((sum, each) => sum + each) / quiet.length);
     const { stretch } = during;

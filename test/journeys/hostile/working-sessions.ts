@@ -1,10 +1,9 @@
-import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { modernHeaders, modernRequest, post } from '../json-mcp-client.ts';
 import type { RunningAmbit } from '../start-ambit.ts';
-import { modernHeaders, modernRequest } from './mcp-calls.ts';
 
-/** What calls took, and what went wrong with them. */
-export interface Stretch {
+/** The durations and failures of calls. */
+export interface CallStatistics {
   readonly calls: number;
   readonly p50: number;
   readonly p99: number;
@@ -13,7 +12,7 @@ export interface Stretch {
 
 export interface WorkingSessions {
   /** The calls that end within this time. */
-  stretch(ms: number): Promise<Stretch>;
+  measure(ms: number): Promise<CallStatistics>;
   stop(): Promise<void>;
 }
 
@@ -21,32 +20,14 @@ const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', argum
 const pauseMs = 50;
 
 /** So many sessions, each with its own token, connection and server, that call one tool after the other. */
-export async function startWorking(ambit: RunningAmbit, sessions: number): Promise<WorkingSessions> {
-  const agent = new Agent({ keepAlive: true });
+export async function startWorkingSessions(ambit: RunningAmbit, sessions: number): Promise<WorkingSessions> {
   let times: number[] = [];
   let failures: string[] = [];
   let over = false;
 
-  function call(token: string): Promise<void> {
-    const headers = {
-      authorization: `Bearer ${token}`,
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      'content-length': body.length,
-      ...modernHeaders('tools/call', 'echo'),
-    };
-    return new Promise((resolve, reject) => {
-      const sending = request(ambit.mcp('calm'), { method: 'POST', headers, agent }, (response) => {
-        let text = '';
-        response.on('data', (chunk: Buffer) => {
-          text += chunk.toString();
-        });
-        response.on('error', reject);
-        response.on('end', () => (text.includes('at work') ? resolve() : reject(new Error(text))));
-      });
-      sending.on('error', reject);
-      sending.end(body);
-    });
+  async function call(token: string): Promise<void> {
+    const { text } = await post(ambit.mcp('calm'), token, body, modernHeaders('tools/call', 'echo'));
+    if (!text.includes('at work')) throw new Error(text);
   }
 
   async function work(token: string): Promise<void> {
@@ -64,7 +45,7 @@ export async function startWorking(ambit: RunningAmbit, sessions: number): Promi
   for (const token of tokens) await call(token);
   const working = tokens.map(work);
   return {
-    async stretch(ms) {
+    async measure(ms) {
       [times, failures] = [[], []];
       await delay(ms);
       const sorted = times.toSorted((one, other) => one - other);
@@ -74,7 +55,6 @@ export async function startWorking(ambit: RunningAmbit, sessions: number): Promi
     async stop() {
       over = true;
       await Promise.all(working);
-      agent.destroy();
     },
   };
 }

@@ -27,7 +27,7 @@ export const redirectUri = 'http://127.0.0.1:1/callback';
 export const clientId = 'mcp-client';
 
 /** A real authorization server on this machine, at which everybody is signed in as `alice` and agrees to all. */
-export async function authorizationServer(scopes: string) {
+export async function startAuthorizationServer(scopes: string) {
   let answer: RequestListener = (_request, response) => void response.writeHead(503).end();
   const server = createServer((request, response) => answer(request, response));
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
@@ -89,7 +89,7 @@ export async function authorizationServer(scopes: string) {
   };
 }
 
-/** What a browser does between the address it is sent to and the one it is sent back to. */
+/** Follows redirects like a browser, from the sign-in address to the address it is sent back to. */
 async function signIn(start: URL): Promise<URLSearchParams> {
   const cookies = new Map<string, string>();
   let at = start.href;

@@ -10,8 +10,8 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { clientId, redirectUri } from './authorization-server.ts';
 
-/** What a host keeps for a user who signs in, and where it would open a browser. */
-export function signingIn() {
+/** The state a host keeps for a user who signs in, with the address it would open in a browser. */
+export function createOAuthProvider() {
   const kept: { tokens?: OAuthTokens; verifier?: string; sentTo?: URL; found?: OAuthDiscoveryState } = {};
   const provider = {
     redirectUrl: redirectUri,
@@ -46,7 +46,7 @@ export interface OAuthClient {
 
 const words = (result: unknown) => (result as { content: { text: string }[] }).content.map(({ text }) => text).join('');
 
-export function clientV1(url: string, { provider }: ReturnType<typeof signingIn>): OAuthClient {
+export function createClientV1(url: string, { provider }: ReturnType<typeof createOAuthProvider>): OAuthClient {
   const make = () => new TransportV1(new URL(url), { authProvider: provider as OAuthClientProviderV1 });
   let [client, transport] = [new ClientV1({ name: 'v1', version: '1' }), make()];
   return {
@@ -60,9 +60,9 @@ export function clientV1(url: string, { provider }: ReturnType<typeof signingIn>
   };
 }
 
-export function clientV2(
+export function createClientV2(
   url: string,
-  { provider }: ReturnType<typeof signingIn>,
+  { provider }: ReturnType<typeof createOAuthProvider>,
   mode: 'legacy' | 'auto',
 ): OAuthClient {
   const make = () => new TransportV2(new URL(url), { authProvider: provider as OAuthClientProvider });

@@ -1,10 +1,10 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { jwtGateway } from '../../entrances/http/jwt-gateway.ts';
-import { callModern } from '../forgery/speaking.ts';
-import { authorizationServer } from './authorization-server.ts';
-import { clientV1, clientV2, signingIn } from './oauth-clients.ts';
+import { openJwtGateway } from '../../entrances/http/jwt-gateway.ts';
+import { callModern } from '../raw-mcp-client.ts';
+import { startAuthorizationServer } from './authorization-server.ts';
+import { createClientV1, createClientV2, createOAuthProvider } from './oauth-clients.ts';
 
 /**
  * The configuration of the gateway names the address that clients know it by, before the gateway listens. So they reach it
@@ -37,12 +37,12 @@ async function openFrontDoor() {
   };
 }
 
-let issuer: Awaited<ReturnType<typeof authorizationServer>>;
-let gateway: Awaited<ReturnType<typeof jwtGateway<'corp'>>>;
+let issuer: Awaited<ReturnType<typeof startAuthorizationServer>>;
+let gateway: Awaited<ReturnType<typeof openJwtGateway<'corp'>>>;
 let door: Awaited<ReturnType<typeof openFrontDoor>>;
 let url = '';
 beforeAll(async () => {
-  issuer = await authorizationServer('use notes.write');
+  issuer = await startAuthorizationServer('use notes.write');
   door = await openFrontDoor();
   url = `${door.origin}/mcp/notes`;
   const corp = {
@@ -52,7 +52,7 @@ beforeAll(async () => {
     scopes: ['use'],
     permissions: { 'notes:write': 'notes.write' },
   };
-  gateway = await jwtGateway({ corp });
+  gateway = await openJwtGateway({ corp });
   door.leadTo(gateway.origin);
 });
 afterAll(async () => {
@@ -62,14 +62,15 @@ afterAll(async () => {
 });
 
 const clients = {
-  'SDK v1': clientV1,
-  'SDK v2, handshake': (url: string, host: ReturnType<typeof signingIn>) => clientV2(url, host, 'legacy'),
-  'SDK v2, modern': (url: string, host: ReturnType<typeof signingIn>) => clientV2(url, host, 'auto'),
+  'SDK v1': createClientV1,
+  'SDK v2, handshake': (url: string, host: ReturnType<typeof createOAuthProvider>) =>
+    createClientV2(url, host, 'legacy'),
+  'SDK v2, modern': (url: string, host: ReturnType<typeof createOAuthProvider>) => createClientV2(url, host, 'auto'),
 };
 
 describe.each(Object.entries(clients))('%s', (_name, make) => {
   test('finds the authorization server by our refusal, signs in there, and is served', async () => {
-    const host = signingIn();
+    const host = createOAuthProvider();
     const client = make(url, host);
     await expect(client.connect()).rejects.toThrow(/unauthorized/i);
     const sentTo = host.kept.sentTo as URL;
@@ -92,8 +93,8 @@ describe.each(Object.entries(clients))('%s', (_name, make) => {
 });
 
 test('a token of the same server for another resource is refused', async () => {
-  const host = signingIn();
-  const client = clientV1(url, host);
+  const host = createOAuthProvider();
+  const client = createClientV1(url, host);
   await expect(client.connect()).rejects.toThrow();
   const elsewhere = new URL((host.kept.sentTo as URL).href);
   elsewhere.searchParams.set('resource', 'https://elsewhere.example/mcp');

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,17 +6,16 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { afterAll, expect, test } from 'vitest';
 import { ambitInProcess } from '../../cli/in-process.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
+import { fileFlags, spawnRun } from '../start-ambit.ts';
 
-const repository = join(import.meta.dirname, '../../..');
-const recorder = join(repository, 'test/fixtures/recorder/stdio.js');
 const folder = mkdtempSync(join(tmpdir(), 'ambit-flags-'));
-const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
 afterAll(() => rmSync(folder, { recursive: true }));
 
 test('L8, L14: ambit run with logs as JSON and sessions named, by flag and environment', async () => {
-  const args = [join(repository, 'bin/ambit.js'), 'run', '--trust', 'direct', '--log-format', 'json', ...places];
-  const env = { ...process.env, AMBIT_LOG_LEVEL: 'debug', AMBIT_SESSION_INCLUDE_META: 'true' };
-  const child = spawn(process.execPath, [...args, '--', process.execPath, recorder], { stdio: 'pipe', env });
+  const flags = ['--trust', 'direct', '--log-format', 'json'];
+  const env = { AMBIT_LOG_LEVEL: 'debug', AMBIT_SESSION_INCLUDE_META: 'true' };
+  const child = spawnRun(folder, [stdioRecorder.command, ...stdioRecorder.args], { flags, env });
   const words = text(child.stderr);
   const exited = once(child, 'exit');
   const answered = once(createInterface({ input: child.stdout }), 'line') as Promise<[string]>;
@@ -46,9 +44,10 @@ test('L8, L14: ambit run with logs as JSON and sessions named, by flag and envir
   expect(JSON.stringify(lines)).not.toContain(sessionId);
 });
 
-test('what is no level, format or truth is refused as usage', async () => {
+test('invalid levels, formats and booleans are refused as usage errors', async () => {
   const before = process.env['AMBIT_SESSION_INCLUDE_META'];
-  const run = (...flags: string[]) => ambitInProcess(['run', ...flags, ...places, '--', process.execPath, recorder]);
+  const run = (...flags: string[]) =>
+    ambitInProcess(['run', ...flags, ...fileFlags(folder), '--', stdioRecorder.command, ...stdioRecorder.args]);
   expect(await run('--log-level', 'loud')).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('debug, info, warn'),

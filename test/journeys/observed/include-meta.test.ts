@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { callModern, shakeHands } from '../forgery/speaking.ts';
-import { type ObservedGateway, observed } from './observed-gateway.ts';
+import { callModern, connectHandshake } from '../raw-mcp-client.ts';
+import { type ObservedGateway, startObservedGateway } from './start-observed-gateway.ts';
 
 const forged =
   '{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"big": 12345678901234567890,  "_meta" : {"ambit/session":{"sessionId":"forged"},"keep":1.0}}}';
@@ -19,7 +19,10 @@ let naming: ObservedGateway;
 let one: Session;
 let two: Session;
 beforeAll(async () => {
-  [quiet, naming] = await Promise.all([observed(), observed({ sessions: { includeMeta: true } })]);
+  [quiet, naming] = await Promise.all([
+    startObservedGateway(),
+    startObservedGateway({ sessions: { includeMeta: true } }),
+  ]);
   [one, two] = await Promise.all([quiet.gateway.createSession(), naming.gateway.createSession()]);
 });
 afterAll(async () => {
@@ -31,7 +34,7 @@ const eras: Record<string, Say> = {
   modern: async (on, token, server, tool, args) =>
     (await (await callModern(`${on.url}/mcp/${server}`, token, tool, args)).rest()).at(-1) ?? '',
   handshake: async (on, token, server, tool, args) => {
-    const client = await shakeHands(`${on.url}/mcp/${server}`, token);
+    const client = await connectHandshake(`${on.url}/mcp/${server}`, token);
     return (await (await client.call(tool, args)).rest()).at(-1) ?? '';
   },
 };
@@ -55,7 +58,7 @@ describe.each(Object.keys(eras))('a client of the %s era', (era) => {
     },
   );
 
-  test('L14: it is found by whoever reads the last of two `_meta`', async () => {
+  test('L14: a reader of the last of two `_meta` finds it', async () => {
     const { result } = JSON.parse(await say(naming, two.token, 'pipe', 'say', lines(twice))) as {
       result: { _meta: object };
     };

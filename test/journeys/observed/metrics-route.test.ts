@@ -3,8 +3,8 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ConfigInput, createGateway } from '../../../src/index.ts';
-import { sampleOf, samplesOf } from '../../observability/metrics/read-samples.ts';
-import { exchange } from '../forgery/raw-exchange.ts';
+import { findSample, parseSamples } from '../../observability/metrics/read-samples.ts';
+import { sendRaw } from '../http-exchange.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-metrics-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -28,7 +28,7 @@ async function listening(
 }
 
 const get = async (url: string, headers: Record<string, string> = {}, method = 'GET') => {
-  const answer = await exchange(`${url}/metrics`, { method, headers });
+  const answer = await sendRaw(`${url}/metrics`, { method, headers });
   return { status: answer.status, headers: answer.headers, body: (await answer.rest()).join('') };
 };
 
@@ -36,12 +36,12 @@ test('L8: on this machine, anybody may read, and Prometheus understands it', asy
   await listening({}, async (url) => {
     const { status, headers, body } = await get(url);
     expect([status, headers['content-type']]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8']);
-    expect(samplesOf(body).length).toBeGreaterThan(30);
-    expect(sampleOf(body, 'ambit_sessions_live')).toBe(1);
+    expect(parseSamples(body).length).toBeGreaterThan(30);
+    expect(findSample(body, 'ambit_sessions_live')).toBe(1);
     expect((await get(url, {}, 'HEAD')).body).toBe('');
     expect((await get(url, {}, 'POST')).status).toBe(405);
     expect((await get(`${url}/x`)).status).toBe(404);
-    expect((await exchange(`${url}/metrics?name=x`, { method: 'GET' })).status).toBe(200);
+    expect((await sendRaw(`${url}/metrics?name=x`, { method: 'GET' })).status).toBe(200);
   });
 });
 

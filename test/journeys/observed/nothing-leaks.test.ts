@@ -2,18 +2,18 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { mintToken } from '../../../src/identity/token.ts';
-import { foundByOthers } from '../../observability/log/oracle.ts';
-import { knownToOthers } from '../../observability/log/secrets.ts';
-import { samplesOf } from '../../observability/metrics/read-samples.ts';
-import { exchange } from '../forgery/raw-exchange.ts';
-import { bearer, callModern, sendModern, shakeHands, textOf } from '../forgery/speaking.ts';
-import { type ObservedGateway, observed } from './observed-gateway.ts';
+import { findWithSecretlint } from '../../observability/log/find-with-secretlint.ts';
+import { knownCredentials } from '../../observability/log/secrets.ts';
+import { parseSamples } from '../../observability/metrics/read-samples.ts';
+import { sendRaw } from '../http-exchange.ts';
+import { bearerHeader, callModern, connectHandshake, readToolText, sendModern } from '../raw-mcp-client.ts';
+import { type ObservedGateway, startObservedGateway } from './start-observed-gateway.ts';
 
-const upstreamToken = knownToOthers['GitHub, personal']?.() ?? '';
+const upstreamToken = knownCredentials['GitHub, personal']?.() ?? '';
 const passphrase = 'correct horse battery staple';
-const operatorHeader = knownToOthers['Anthropic']?.() ?? '';
-const inAddress = knownToOthers['Postgres']?.() ?? '';
-const inName = knownToOthers['SendGrid']?.() ?? '';
+const operatorHeader = knownCredentials['Anthropic']?.() ?? '';
+const inAddress = knownCredentials['Postgres']?.() ?? '';
+const inName = knownCredentials['SendGrid']?.() ?? '';
 const stranger = mintToken('ambs', 'd41d8cd98f00b204e9800998ecf8427e').token;
 const apiKey = stranger.replace('ambs_', 'ambk_');
 const user = 'ada.lovelace@example.com';
@@ -22,13 +22,13 @@ let on: ObservedGateway;
 let session: { readonly id: string; readonly token: string };
 let journal = '';
 let metrics = '';
-/** What clients were told when something was refused or failed. */
+/** The error texts that clients got. */
 const refusals: string[] = [];
 
 /** Every way to be refused or to fail, with something planted on each. */
 beforeAll(async () => {
   const leaky = { command: process.execPath, args: [join(import.meta.dirname, 'leaky-server.js')] };
-  on = await observed({
+  on = await startObservedGateway({
     servers: {
       leaky: { ...leaky, env: { UPSTREAM_TOKEN: upstreamToken, PASSPHRASE: passphrase } },
       gone: { command: join(import.meta.dirname, 'not-there'), env: { UPSTREAM_TOKEN: upstreamToken } },
@@ -37,19 +37,19 @@ beforeAll(async () => {
   });
   session = await on.gateway.createSession({ userId: user, permissions: ['garden:dig'], name: 'dig' });
   const { token } = session;
-  const note = async (answer: ReturnType<typeof exchange>) => void refusals.push((await (await answer).rest()).join());
+  const note = async (answer: ReturnType<typeof sendRaw>) => void refusals.push((await (await answer).rest()).join());
   const to = (server: string) => `${on.url}/mcp/${server}`;
-  await textOf(callModern(to('leaky'), token, 'leak', '{}'));
-  const client = await shakeHands(`${on.url}/mcp`, token);
-  await textOf(client.call('leaky__leak', '{}'));
+  await readToolText(callModern(to('leaky'), token, 'leak', '{}'));
+  const client = await connectHandshake(`${on.url}/mcp`, token);
+  await readToolText(client.call('leaky__leak', '{}'));
   await note(callModern(to('leaky'), token, 'leak', '{"crash":true}'));
-  await textOf(callModern(to('leaky'), token, 'leak', '{}'));
+  await readToolText(callModern(to('leaky'), token, 'leak', '{}'));
   await note(callModern(to('gone'), token, 'leak', '{}'));
   await note(callModern(to('shut'), token, 'leak', '{}'));
   for (const wrong of [stranger, apiKey, `${token.slice(0, -1)}${token.endsWith('x') ? 'y' : 'x'}`])
     await note(callModern(to('leaky'), wrong, 'leak', '{}'));
-  await note(exchange(to('leaky'), { headers: { 'content-type': 'text/plain', ...bearer(token) }, body: token }));
-  await note(exchange(`${on.url}/nowhere?token=${token}`, { method: 'GET', headers: bearer(token) }));
+  await note(sendRaw(to('leaky'), { headers: { 'content-type': 'text/plain', ...bearerHeader(token) }, body: token }));
+  await note(sendRaw(`${on.url}/nowhere?token=${token}`, { method: 'GET', headers: bearerHeader(token) }));
   await (await callModern(to('leaky'), token, inName, '{}')).rest();
   const read = { method: 'resources/read', params: `"uri":"${inAddress}"`, name: inAddress };
   await (await sendModern(to('leaky'), token, read)).rest();
@@ -68,7 +68,7 @@ function scanned(): Record<string, string> {
   return { log, journal, metrics, refusals: refusals.join('\n') };
 }
 
-test('the scan has something to find: every path was taken', () => {
+test('every path was taken, so the scan can find something', () => {
   const { log, refusals: said } = scanned();
   for (const word of ['leaky authorization', 'leaky heard', 'start-failed', 'resources/read'])
     expect(journal).toContain(word);
@@ -92,7 +92,7 @@ test('L9: no planted secret is in logs, journal, metrics or what clients are tol
 });
 
 test('L9: nothing in them has the shape of a credential, by the rules of others', async () => {
-  for (const [where, text] of Object.entries(scanned())) expect(await foundByOthers(text), where).toEqual([]);
+  for (const [where, text] of Object.entries(scanned())) expect(await findWithSecretlint(text), where).toEqual([]);
 });
 
 test('L9: no token, of ours or signed by us, and no digest of one', () => {
@@ -140,7 +140,7 @@ test('P15: one debug line for each injection', () => {
 });
 
 test('P15, L8: what happened is counted, by server and outcome, and by nothing an agent can name', () => {
-  const all = samplesOf(metrics);
+  const all = parseSamples(metrics);
   const find = (name: string, labels: Record<string, string>) =>
     all.find((each) => each.name === name && Object.entries(labels).every(([key, value]) => each.labels[key] === value))
       ?.value;

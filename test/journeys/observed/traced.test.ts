@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { sampleOf } from '../../observability/metrics/read-samples.ts';
-import { callModern, shakeHands, textOf } from '../forgery/speaking.ts';
-import { type ObservedGateway, observed } from './observed-gateway.ts';
+import { findSample } from '../../observability/metrics/read-samples.ts';
+import { callModern, connectHandshake, readToolText } from '../raw-mcp-client.ts';
+import { type ObservedGateway, startObservedGateway } from './start-observed-gateway.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const parent = `00-${traceId}-b7ad6b7169203331-01`;
@@ -14,7 +14,7 @@ let on: ObservedGateway;
 let token: string;
 beforeAll(async () => {
   const leaky = join(import.meta.dirname, 'leaky-server.js');
-  on = await observed({ servers: { leaky: { command: process.execPath, args: [leaky] } } });
+  on = await startObservedGateway({ servers: { leaky: { command: process.execPath, args: [leaky] } } });
   token = (await on.gateway.createSession({ userId: 'ada' })).token;
 });
 afterAll(async () => {
@@ -32,19 +32,19 @@ const modern = ['pipe', 'old', 'new', 'plain', 'web'];
 test.each([...modern.map((server) => `mcp/${server}`)])(
   'L8: in `_meta`, to /%s: the same trace, a span of ours',
   async (path) => {
-    const meta = metaOf(await textOf(callModern(`${on.url}/${path}`, token, 'echo', '{}', inMeta)));
+    const meta = metaOf(await readToolText(callModern(`${on.url}/${path}`, token, 'echo', '{}', inMeta)));
     expect(meta['traceparent']).toMatch(renewed);
     expect(meta['tracestate']).toBe('vendor=1');
   },
 );
 
 test.each(['pipe', 'old', 'new', 'plain'])('L8: in a header, to %s over stdio: goes on in `_meta`', async (server) => {
-  const meta = metaOf(await textOf(callModern(`${on.url}/mcp/${server}`, token, 'echo', '{}', inHeader)));
+  const meta = metaOf(await readToolText(callModern(`${on.url}/mcp/${server}`, token, 'echo', '{}', inHeader)));
   expect(meta['traceparent']).toMatch(renewed);
 });
 
 test('L8: in a header, to a server over HTTP: goes on in a header, and the message is left alone', async () => {
-  const raw = await textOf(callModern(`${on.url}/mcp/web`, token, 'echo', '{"mark":"header"}', inHeader));
+  const raw = await readToolText(callModern(`${on.url}/mcp/web`, token, 'echo', '{"mark":"header"}', inHeader));
   expect(metaOf(raw)).not.toHaveProperty('traceparent');
   const { headers } = (await on.overHttp()).find(({ body }) => body === raw) as { headers: string[] };
   const sent = (name: string) => headers[headers.findIndex((each) => each.toLowerCase() === name) + 1];
@@ -54,39 +54,43 @@ test('L8: in a header, to a server over HTTP: goes on in a header, and the messa
 
 test('L8: a client of the handshake era, in front of servers of both', async () => {
   for (const server of ['pipe', 'new']) {
-    const client = await shakeHands(`${on.url}/mcp/${server}`, token);
-    expect(metaOf(await textOf(client.call('echo', '{}', inMeta)))['traceparent']).toMatch(renewed);
+    const client = await connectHandshake(`${on.url}/mcp/${server}`, token);
+    expect(metaOf(await readToolText(client.call('echo', '{}', inMeta)))['traceparent']).toMatch(renewed);
   }
 });
 
 test('L8: at the address of all servers, in both eras, in `_meta` and in a header', async () => {
   const { traceparent } = inHeader.headers;
   const all = `${on.url}/mcp`;
-  const client = await shakeHands(all, token);
+  const client = await connectHandshake(all, token);
   const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"leaky__leak","arguments":{}}}`;
   const told = await Promise.all([
-    textOf(callModern(all, token, 'leaky__leak', '{}', inMeta)),
-    textOf(callModern(all, token, 'leaky__leak', '{}', inHeader)),
-    textOf(client.call('leaky__leak', '{}', inMeta)),
-    textOf(client.post(call, { traceparent })),
+    readToolText(callModern(all, token, 'leaky__leak', '{}', inMeta)),
+    readToolText(callModern(all, token, 'leaky__leak', '{}', inHeader)),
+    readToolText(client.call('leaky__leak', '{}', inMeta)),
+    readToolText(client.post(call, { traceparent })),
   ]);
   for (const meta of told) expect((JSON.parse(meta) as Record<string, unknown>)['traceparent']).toMatch(renewed);
 });
 
 test('P15: a request that tells its server nothing about the session is counted, and no other', async () => {
   const untold = async (server: string) =>
-    sampleOf(await on.metrics(), 'ambit_calls_without_context_total', { server }) ?? 0;
+    findSample(await on.metrics(), 'ambit_calls_without_context_total', { server }) ?? 0;
   const before = await untold('plain');
-  await textOf(callModern(`${on.url}/mcp/plain`, token, 'echo', '{}'));
-  await textOf(callModern(`${on.url}/mcp/pipe`, token, 'echo', '{}'));
+  await readToolText(callModern(`${on.url}/mcp/plain`, token, 'echo', '{}'));
+  await readToolText(callModern(`${on.url}/mcp/pipe`, token, 'echo', '{}'));
   expect([await untold('plain'), await untold('pipe')]).toEqual([before + 1, 0]);
 });
 
-test('L8: one that cannot be read does not go on, wherever it came from', async () => {
+test('L8: an unreadable trace is not passed on', async () => {
   const raws = await Promise.all([
-    textOf(callModern(`${on.url}/mcp/pipe`, token, 'echo', '{}', { meta: '"traceparent":"00-x","tracestate":"a=1"' })),
-    textOf(callModern(`${on.url}/mcp/pipe`, token, 'echo', '{}', { headers: { traceparent: parent.toUpperCase() } })),
-    textOf(callModern(`${on.url}/mcp/web`, token, 'echo', '{}', { headers: { traceparent: `${parent}, x` } })),
+    readToolText(
+      callModern(`${on.url}/mcp/pipe`, token, 'echo', '{}', { meta: '"traceparent":"00-x","tracestate":"a=1"' }),
+    ),
+    readToolText(
+      callModern(`${on.url}/mcp/pipe`, token, 'echo', '{}', { headers: { traceparent: parent.toUpperCase() } }),
+    ),
+    readToolText(callModern(`${on.url}/mcp/web`, token, 'echo', '{}', { headers: { traceparent: `${parent}, x` } })),
   ]);
   for (const raw of raws) expect(metaOf(raw)).not.toHaveProperty('traceparent');
   expect(metaOf(raws[0] as string)).not.toHaveProperty('tracestate');
@@ -94,17 +98,17 @@ test('L8: one that cannot be read does not go on, wherever it came from', async 
   expect(bad.headers.map((name) => name.toLowerCase())).not.toContain('traceparent');
 });
 
-test('without a trace a message stays as it came, but for its id', async () => {
+test('without a trace only the id of a message changes', async () => {
   const args = '{ "big": 12345678901234567890,\t"z":1,  "a" : 1.0 }';
-  const raw = await textOf(callModern(`${on.url}/mcp/plain`, token, 'echo', args));
+  const raw = await readToolText(callModern(`${on.url}/mcp/plain`, token, 'echo', args));
   expect(raw).toContain(args);
   expect(raw).not.toContain('traceparent');
 });
 
 test('L8: journal and log name the trace beside the exchange, and the process that served it', async () => {
-  const own = await observed();
+  const own = await startObservedGateway();
   const { id, token: bearer } = await own.gateway.createSession({ userId: 'ada' });
-  const meta = metaOf(await textOf(callModern(`${own.url}/mcp/pipe`, bearer, 'echo', '{}', inMeta)));
+  const meta = metaOf(await readToolText(callModern(`${own.url}/mcp/pipe`, bearer, 'echo', '{}', inMeta)));
   const entries = (await own.closed())
     .trim()
     .split('\n')

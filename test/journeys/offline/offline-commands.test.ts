@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runTraced, startTraced, type TracedCommand } from './traced-ambit.ts';
+import { runTraced, startTraced, type TracedCommand } from './trace-ambit.ts';
 
 let folder: string;
 let places: string[];
@@ -76,7 +76,7 @@ test('a gateway that serves is ready before any sandbox was tried; what ends its
   try {
     await once(child.stdout!, 'data');
     const { programs, sources } = trace();
-    expect(programs).toEqual([expect.stringContaining('warden-process')]);
+    expect(programs).toEqual([expect.stringContaining('reaper-process')]);
     expect(sources).toContain('src/sandbox/runners.ts');
   } finally {
     child.kill('SIGTERM');

@@ -1,18 +1,18 @@
 import { isAmbitError } from '../../../src/errors.ts';
-import type { Arrived, Prepared } from '../../../src/gateway/exchange.ts';
-import type { ListedStage, Next, Refusal, StageList } from '../../../src/gateway/stage.ts';
-import type { Reply } from '../../../src/protocol/channel.ts';
-import { ProtocolFault } from '../../../src/protocol/protocol-fault.ts';
+import type { Exchange, PreparedExchange } from '../../../src/gateway/exchange.ts';
+import type { ListedStage, Next, StageList, StageRefusal } from '../../../src/gateway/stage.ts';
+import type { FinalReply } from '../../../src/protocol/channel.ts';
+import { ProtocolError } from '../../../src/protocol/protocol-error.ts';
 
-export type RequestStages = StageList<Arrived, Reply>;
+export type RequestStages = StageList<Exchange, FinalReply>;
 
 /** The same stages. `tell` hears of each refusal that a stage makes and does not declare. */
 export function checkRefusals(list: RequestStages, tell: (refusal: string) => void): RequestStages {
   /** Errors that have a stage already: further out they only pass by. */
   const known = new WeakSet<object>();
 
-  function check(name: string, refuses: readonly Refusal[], error: unknown): never {
-    const code = isAmbitError(error) ? error.code : error instanceof ProtocolFault ? error.rpc : undefined;
+  function check(name: string, refuses: readonly StageRefusal[], error: unknown): never {
+    const code = isAmbitError(error) ? error.code : error instanceof ProtocolError ? error.rpc : undefined;
     if (code !== undefined && !known.has(error as object)) {
       known.add(error as object);
       if (!refuses.includes(code)) tell(`${name}: ${code}`);
@@ -20,7 +20,7 @@ export function checkRefusals(list: RequestStages, tell: (refusal: string) => vo
     throw error;
   }
 
-  function checked(stage: ListedStage<Reply>): ListedStage<Reply> {
+  function checked(stage: ListedStage<FinalReply>): ListedStage<FinalReply> {
     const { name, refuses } = stage;
     if ('after' in stage) return stage;
     const failed = (error: unknown) => check(name, refuses, error);
@@ -45,7 +45,7 @@ export function checkRefusals(list: RequestStages, tell: (refusal: string) => vo
     };
   }
 
-  const destination: Next<Prepared, Reply> = (exchange) =>
+  const destination: Next<PreparedExchange, FinalReply> = (exchange) =>
     list.destination(exchange).catch((error: unknown) => {
       // Ambit's own tools have many refusals of their own.
       const isOwn = exchange.upstream?.kind === 'in-process';

@@ -1,14 +1,14 @@
 import {
   handshake,
-  initialize,
+  initializeRequest,
   modernHeaders,
   modernMeta,
   modernRequest,
+  type PostAnswer,
   post,
-  type Said,
-} from '../hostile/mcp-calls.ts';
+} from '../json-mcp-client.ts';
 import { type Era, type Kind, kinds, type Target } from './refusal-kinds.ts';
-import { maxCalls, type RefusingGateway } from './refusing-gateway.ts';
+import { maxCalls, type RefusingGateway } from './start-refusing-gateway.ts';
 
 /** One kind of refusal of one tool, at one address and in one era. */
 export interface Cell {
@@ -49,12 +49,12 @@ export const cells: readonly Cell[] = kinds.flatMap((kind) =>
   ),
 );
 
-export function titleOf({ kind, path, name, era }: Cell): string {
+export function writeTitle({ kind, path, name, era }: Cell): string {
   return `${kind.name} · ${path} ${name.slice(0, 40)} · ${era}`;
 }
 
 async function openTransport(url: string, token: string): Promise<string> {
-  const opened = await post(url, token, JSON.stringify(initialize()));
+  const opened = await post(url, token, JSON.stringify(initializeRequest()));
   const transportId = opened.headers['mcp-session-id'];
   if (typeof transportId !== 'string') throw new Error(`no transport: ${opened.status} ${opened.text}`);
   const headers = { 'mcp-session-id': transportId, 'mcp-protocol-version': handshake };
@@ -102,7 +102,7 @@ function sendCall(
   name: string,
   args: Record<string, unknown>,
   { era = 'modern', transportId, meta }: CallOptions = {},
-): Promise<Said> {
+): Promise<PostAnswer> {
   const params = { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) };
   if (era === 'modern') {
     const message = modernRequest(1, 'tools/call', { ...params, _meta: { ...modernMeta, ...meta } });
@@ -121,13 +121,13 @@ export async function pinTools({ gateway, url }: RefusingGateway): Promise<void>
   if (!text.includes('"changing"')) throw new Error(`no tools: ${text}`);
 }
 
-function makeCall(on: RefusingGateway, { kind, era, path, name }: Cell, session: CellSession): Promise<Said> {
+function makeCall(on: RefusingGateway, { kind, era, path, name }: Cell, session: CellSession): Promise<PostAnswer> {
   const { token, transportId } = session;
   return sendCall(`${on.url}${path}`, token, name, kind.args ?? {}, { era, transportId, meta: kind.meta });
 }
 
 /** Brings the session of a cell into its state and makes its call, once the gateway has turned. */
-export async function callCell(on: RefusingGateway, cell: Cell, session: CellSession, held: Held): Promise<Said> {
+export async function callCell(on: RefusingGateway, cell: Cell, session: CellSession, held: Held): Promise<PostAnswer> {
   const { narrow, before = [] } = cell.kind;
   const { id = '', token } = session;
   if (before.includes('answered before')) for (const _ of [1, 2]) await makeCall(on, cell, session);
@@ -143,7 +143,7 @@ export async function callCell(on: RefusingGateway, cell: Cell, session: CellSes
 
 /** Calls that are under way until the upstream breaks their connections. */
 export interface Held {
-  readonly calls: Promise<Said>[];
+  readonly calls: Promise<PostAnswer>[];
 }
 
 /** Makes calls that are not answered until one is refused. A bridge between the eras may have one under way by itself. */

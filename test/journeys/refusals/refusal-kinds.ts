@@ -1,6 +1,6 @@
 import type { SessionDraft } from '../../../src/index.ts';
-import type { Narrowing } from '../../../src/sessions/session.ts';
-import { maxBody, shortTtl } from './refusing-gateway.ts';
+import type { Restriction } from '../../../src/sessions/session.ts';
+import { maxBody, shortTtl } from './start-refusing-gateway.ts';
 
 export type Era = 'handshake' | 'modern';
 
@@ -30,7 +30,7 @@ export interface Kind {
   readonly eras?: readonly Era[];
   readonly draft?: SessionDraft;
   /** Narrows the session after its client has opened a transport. */
-  readonly narrow?: Narrowing;
+  readonly narrow?: Restriction;
   readonly before?: readonly Before[];
   /** A client without a transport, at every address or only where no server can have opened one, or with a foreign one. */
   readonly transport?: 'none' | 'none of the server' | 'foreign';
@@ -46,7 +46,7 @@ export interface Kind {
 
 const of = (server: string, tool = 'echo'): Target => ({ server, tool });
 const own = (tool: string): Target => ({ server: undefined, tool });
-/** What concerns the session concerns the tools of servers and Ambit's own alike. */
+/** Rules about the session apply to the tools of servers and to Ambit's own alike. */
 const either = [of('good'), own('session_info')];
 const eitherDenied = [of('good', 'denied'), own('session_read_file')];
 
@@ -73,7 +73,7 @@ const keptResult = {
   draft: { permissions: ['good:write'] },
   before: ['answered before'],
 } as const;
-const sandboxed: { readonly narrow: Narrowing } = { narrow: { trustLevel: 'sandboxed' } };
+const sandboxed: { readonly narrow: Restriction } = { narrow: { trustLevel: 'sandboxed' } };
 const long = 'x'.repeat(70_000);
 
 /** Refusals for one reason each. */

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { Said } from '../hostile/mcp-calls.ts';
-import { type Cell, type CellSession, callCell, cells, openCell, pinTools, titleOf } from './refusal-cells.ts';
+import type { PostAnswer } from '../json-mcp-client.ts';
+import { type Cell, type CellSession, callCell, cells, openCell, pinTools, writeTitle } from './refusal-cells.ts';
 import { type Kind, kinds } from './refusal-kinds.ts';
-import { type RefusingGateway, startRefusingGateway } from './refusing-gateway.ts';
+import { type RefusingGateway, startRefusingGateway } from './start-refusing-gateway.ts';
 
 interface Refused {
   readonly session: CellSession;
-  readonly said: Said;
+  readonly said: PostAnswer;
 }
 
 type Line = Readonly<Record<string, unknown>>;
@@ -57,7 +57,7 @@ function refusedIn(cell: Cell): Refused {
 }
 
 /** The answer as its caller acts on it. */
-function answerOf({ status, messages }: Said) {
+function answerOf({ status, messages }: PostAnswer) {
   const { result, error } = messages.at(-1) ?? {};
   const told = (result?._meta?.['ambit/error'] ?? error?.data ?? {}) as { code?: string; rule?: string };
   const text = result?.content?.at(-1)?.text ?? error?.message;
@@ -110,7 +110,7 @@ function expectedLine({ kind, era, server, name, path }: Cell, { id, userId }: C
 }
 
 describe('a refused call is answered and recorded alike at every address, in both eras', () => {
-  test.each(cells.map((cell) => [titleOf(cell), cell] as const))('%s', (_, cell) => {
+  test.each(cells.map((cell) => [writeTitle(cell), cell] as const))('%s', (_, cell) => {
     const { session, said } = refusedIn(cell);
     expect.soft(answerOf(said)).toEqual(expectedAnswer(cell.kind));
     // A token that proves nobody names no session: the lines of all such calls at this address are found.

@@ -7,8 +7,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openDatabase } from '../../../src/stores/sqlite/driver.ts';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
 import { counts } from '../../proof.ts';
-import { rightAnswer, sendJson, startUpstream, type Upstream } from '../hostile/http-upstream.ts';
-import { callModern, outcome } from '../hostile/mcp-calls.ts';
+import { answerCorrectly, sendJson, startUpstream, type Upstream } from '../hostile/upstreams/start-http-upstream.ts';
+import { callModern, readOutcome } from '../json-mcp-client.ts';
 
 const program = join(import.meta.dirname, 'served-child.js');
 const rounds = counts(2, 200);
@@ -19,7 +19,7 @@ let upstream: Upstream;
 beforeAll(async () => {
   dataDir = mkdtempSync(join(tmpdir(), 'ambit-killed-'));
   upstream = await startUpstream({
-    say: ({ id, params }, response) => sendJson(response, rightAnswer(id, String(params.arguments?.['words']))),
+    say: ({ id, params }, response) => sendJson(response, answerCorrectly(id, String(params.arguments?.['words']))),
   });
 });
 afterAll(async () => {
@@ -38,7 +38,7 @@ interface Opened {
   readonly token: string;
 }
 
-/** What was acknowledged to us about one session. */
+/** The writes of one session that were acknowledged. */
 interface Known extends Opened {
   calls: number;
   /** Sent, whether or not we heard the answer. */
@@ -90,7 +90,7 @@ async function work(child: Child, lane: number, known: Known[], acknowledged: ()
     const own = known.at(-1 - (number % Math.min(known.length, 3))) as Known;
     const words = `${own.id} ${number}`;
     own.sent++;
-    const said = outcome(await callModern(child.url, own.token, 'say', { words }));
+    const said = readOutcome(await callModern(child.url, own.token, 'say', { words }));
     expect(said).toBe(words);
     own.calls++;
     const { outcome: written } = await child.ask<{ outcome: string }>('keep', { id: own.id, value: own.kept + 1 });

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,11 +7,11 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createSessions } from '../../../src/sessions/sessions.ts';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
+import { stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { counts } from '../../proof.ts';
-import { modernRequest } from '../hostile/mcp-calls.ts';
-import { ambitBin } from '../start-ambit.ts';
+import { modernRequest } from '../json-mcp-client.ts';
+import { spawnRun } from '../start-ambit.ts';
 
-const recorder = join(import.meta.dirname, '..', '..', 'fixtures', 'recorder', 'stdio.js');
 const bounds = { ttlSeconds: 600, maxLifetimeSeconds: 3600, maxSessions: 10, maxPerUser: 10 };
 let folder: string;
 let storeDir: string;
@@ -34,15 +33,13 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** What a server wrapped by `ambit run` was told, or how the command ended. */
+/** Runs a server in `ambit run`; returns the context it got, or how the command ended. */
 async function run(
   env: Record<string, string>,
   ...flags: string[]
 ): Promise<{ code: number | null; said: string; stderr: string }> {
-  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
-  const child = spawn(process.execPath, [ambitBin, 'run', ...flags, ...places, '--', process.execPath, recorder], {
-    env: { ...process.env, AMBIT_SESSION_STORE_DIR: storeDir, ...env },
-  });
+  const whole = { AMBIT_SESSION_STORE_DIR: storeDir, ...env };
+  const child = spawnRun(folder, [stdioRecorder.command, ...stdioRecorder.args], { flags, env: whole });
   const stderr = text(child.stderr);
   child.stdin.on('error', () => {});
   child.stdin.write(`${JSON.stringify(modernRequest(1, 'tools/call', { name: 'whoami', arguments: {} }))}\n`);

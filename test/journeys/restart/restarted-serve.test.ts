@@ -2,11 +2,10 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
-import { runAmbit, serve } from '../abandoned/ambit-command.ts';
-import { upstreamProgram } from '../abandoned/probed-ambit.ts';
-import { enter, refusalIn, whoamiIn } from '../abandoned/visitor.ts';
-import { ask } from '../control-api.ts';
-import { type CreatedSession, startAmbit } from '../start-ambit.ts';
+import { connectRawClient, readRefusalCode, readWhoami } from '../abandoned/raw-client.ts';
+import { requestControl } from '../request-control.ts';
+import { type CreatedSession, runAmbit, startAmbit, startServe } from '../start-ambit.ts';
+import { upstreamProgram } from '../start-probed-ambit.ts';
 
 const config = {
   servers: { it: { command: process.execPath, args: [upstreamProgram] } },
@@ -19,11 +18,15 @@ test('L6, L16: after kill -9 clients of both eras go on, with what their session
   const places = ['--config', join(ambit.folder, 'etc', 'ambit.yaml'), '--data-dir', ambit.dataDir];
   const control = join(ambit.dataDir, 'control.sock');
   const open = (name: string) =>
-    ask<CreatedSession>(control, 'POST', '/api/v1/sessions', { trustLevel: 'direct', name, metadata: { task: name } });
+    requestControl<CreatedSession>(control, 'POST', '/api/v1/sessions', {
+      trustLevel: 'direct',
+      name,
+      metadata: { task: name },
+    });
   const [modern, handshake] = [await open('modern'), await open('handshake')];
   const visitors = [
-    await enter('modern', { url: ambit.mcp('it'), token: modern.token }),
-    await enter('handshake', { url: ambit.mcp('it'), token: handshake.token }),
+    await connectRawClient('modern', { url: ambit.mcp('it'), token: modern.token }),
+    await connectRawClient('handshake', { url: ambit.mcp('it'), token: handshake.token }),
   ] as const;
   const before = await Promise.all(visitors.map((visitor) => visitor.whoami()));
   for (const visitor of visitors) await visitor.whoami();
@@ -39,12 +42,12 @@ test('L6, L16: after kill -9 clients of both eras go on, with what their session
   const shown = await runAmbit(['session', 'show', 'modern', '--json', ...places]);
   expect(JSON.parse(shown.stdout)).toMatchObject({ id: modern.id, metadata: { task: 'modern' } });
 
-  const next = await serve(places);
+  const next = await startServe(places);
   onTestFinished(async () => void (await next.stop('SIGKILL')));
   const url = `${next.url}/mcp/it`;
   const again = [
-    await enter('modern', { url, token: modern.token }),
-    await enter('handshake', { url, token: handshake.token }, {}, visitors[1].transportId),
+    await connectRawClient('modern', { url, token: modern.token }),
+    await connectRawClient('handshake', { url, token: handshake.token }, {}, visitors[1].transportId),
   ] as const;
   const after = await Promise.all(again.map((visitor) => visitor.whoami()));
   for (const [index, { pid }] of after.entries()) expect(pid).not.toBe(before[index]?.pid);
@@ -55,8 +58,8 @@ test('L6, L16: after kill -9 clients of both eras go on, with what their session
   await beside.close();
   // Two calls before, three after: the sixth is one too many.
   for (const visitor of again) {
-    expect(whoamiIn(await visitor.call('whoami').answered).pid).toBeGreaterThan(0);
-    expect(whoamiIn(await visitor.call('whoami').answered).pid).toBeGreaterThan(0);
-    expect(refusalIn(await visitor.call('whoami').answered)).toBe('QUOTA_EXCEEDED');
+    expect(readWhoami(await visitor.call('whoami').answered).pid).toBeGreaterThan(0);
+    expect(readWhoami(await visitor.call('whoami').answered).pid).toBeGreaterThan(0);
+    expect(readRefusalCode(await visitor.call('whoami').answered)).toBe('QUOTA_EXCEEDED');
   }
 });

@@ -2,12 +2,14 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpath
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { rawClient } from '../../gateway/raw-client.ts';
+import type { EmbeddedGateway } from '../../../src/index.ts';
+import { createRawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
 import { groupsThere, processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 /** The smallest server there is, so that what is measured is what is around it. */
 const server = `while read -r line; do
@@ -27,14 +29,9 @@ let gateway: EmbeddedGateway;
 
 beforeAll(async () => {
   mkdirSync(join(folder, 'garden'));
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      servers: { small, outward: { ...small, sandbox: { network: ['127.0.0.1:9'] } } },
-      workspaces: { garden: { path: join(folder, 'garden') } },
-    },
-    dataDir,
-    log: { info() {}, warn() {} },
+  gateway = await createQuietGateway(dataDir, {
+    servers: { small, outward: { ...small, sandbox: { network: ['127.0.0.1:9'] } } },
+    workspaces: { garden: { path: join(folder, 'garden') } },
   });
 });
 afterAll(async () => {
@@ -45,7 +42,7 @@ afterAll(async () => {
 async function live(index: number): Promise<void> {
   const where = index % 2 === 0 ? { workspaceId: 'garden' } : {};
   const { id } = await gateway.createSession({ trustLevel: 'sandboxed', ...where });
-  const client = await rawClient(gateway.connect(id, index % 10 === 0 ? 'outward' : 'small'), 'modern');
+  const client = await createRawClient(gateway.connect(id, index % 10 === 0 ? 'outward' : 'small'), 'modern');
   expect(await client.call('anything')).toBe('done');
   await gateway.endSession(id);
   await client.close();
@@ -74,11 +71,7 @@ describe.skipIf(!hasBwrap())('sandboxed sessions that come and go', () => {
       ...namesIn('run'),
     ];
     const left = () => [...processesIn(folder), ...groups(), ...folders()];
-    await until(
-      () => left().length === 0,
-      5000,
-      () => `left: ${left()}`,
-    );
+    await waitUntilEmpty(left, 5000);
     const before = descriptors();
     const together = 10;
     for (let from = 0; from < counts(20, 2000); from += together) {

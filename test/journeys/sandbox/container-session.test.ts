@@ -14,15 +14,17 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { lookUp } from '../../../src/sandbox/common/look-up.ts';
-import { localImage } from '../../../src/sandbox/container/local-image.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import type { EmbeddedGateway } from '../../../src/index.ts';
+import { findProgramOnPath } from '../../../src/sandbox/common/find-program.ts';
+import { buildLocalImage } from '../../../src/sandbox/container/local-image.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-contained-')));
 const dataDir = join(folder, 'data');
@@ -44,10 +46,10 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
     writeFileSync(join(garden, 'note'), 'mine');
     const bin = join(folder, 'bin');
     mkdirSync(bin);
-    const podman = lookUp('podman', path) as string;
+    const podman = findProgramOnPath('podman', path) as string;
     symlinkSync(podman, join(bin, 'podman'));
     // An image of somebody's: other variables, and none of this machine's programs but what is granted below.
-    const { content } = localImage({ uid: 0, gid: 0 }, []);
+    const { content } = buildLocalImage({ uid: 0, gid: 0 }, []);
     execFileSync(podman, ['import', '--change', 'ENV=OF_THE_IMAGE=kept', '-', image], {
       input: content,
       stdio: 'pipe',
@@ -56,24 +58,19 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
     place = `127.0.0.1:${(web.address() as { port: number }).port}`;
     process.env['PATH'] = bin;
     process.env['HOST_SECRET'] = 'host-secret';
-    gateway = await createGateway({
-      config: {
-        version: 1,
-        servers: {
-          recorder,
-          once: { ...recorder, scope: 'call' },
-          who: fixture('public/sdk/fixtures/stdio-v2.js'),
-          imaged: { ...recorder, sandbox: { image, readable: ['/usr'] } },
-          open: { ...reaching, sandbox: { network: [place] } },
-          outward: { ...reaching, sandbox: { image, readable: ['/usr'], network: [place] } },
-          without: { ...reaching, sandbox: { image, network: [place] } },
-          program: { ...reaching, sandbox: { image } },
-          absent: { ...recorder, sandbox: { image: 'localhost/ambit-nowhere:1' } },
-        },
-        workspaces: { garden: { path: garden } },
+    gateway = await createQuietGateway(dataDir, {
+      servers: {
+        recorder,
+        once: { ...recorder, scope: 'call' },
+        who: fixture('public/sdk/fixtures/stdio-v2.js'),
+        imaged: { ...recorder, sandbox: { image, readable: ['/usr'] } },
+        open: { ...reaching, sandbox: { network: [place] } },
+        outward: { ...reaching, sandbox: { image, readable: ['/usr'], network: [place] } },
+        without: { ...reaching, sandbox: { image, network: [place] } },
+        program: { ...reaching, sandbox: { image } },
+        absent: { ...recorder, sandbox: { image: 'localhost/ambit-nowhere:1' } },
       },
-      dataDir,
-      log: { info() {}, warn() {} },
+      workspaces: { garden: { path: garden } },
     });
   });
 
@@ -89,7 +86,7 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
 
   async function use(server: string, trustLevel: 'sandboxed' | 'direct' = 'sandboxed') {
     const { id } = await gateway.createSession({ userId: 'ada', agentId: 'a1', ...boxed, trustLevel });
-    const client = await rawClient(gateway.connect(id, server), 'modern');
+    const client = await createRawClient(gateway.connect(id, server), 'modern');
     clients.push(client);
     return { id, client };
   }
@@ -178,11 +175,7 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
       expect(runner).toBe(levels.get(sessionId as string) === 'direct' ? 'plain' : 'container');
     }
     for (const id of levels.keys()) await gateway.endSession(id);
-    await until(
-      () => processesIn(garden).length === 0,
-      10_000,
-      () => 'processes are left',
-    );
+    await waitUntilEmpty(() => processesIn(garden), 10_000);
     const [instance = ''] = readdirSync(join(dataDir, 'tmp'));
     const filter = ['--filter', `label=ambit.instance=${instance}`];
     const left = () => execFileSync('podman', ['ps', '--all', '--quiet', ...filter], { encoding: 'utf8' }).trim();

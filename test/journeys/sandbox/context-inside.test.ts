@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import type { EmbeddedGateway } from '../../../src/index.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { repository } from '../../structure/source-files.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-context-')));
 const node = (path: string) => ({ command: process.execPath, args: [join(repository, 'test', path)] });
@@ -22,15 +23,10 @@ beforeAll(async () => {
       [`who-${scope}`, { ...node('public/sdk/fixtures/stdio-v2.js'), scope }],
     ]),
   );
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
-      servers,
-      workspaces: { garden: { path: join(folder, 'garden') } },
-    },
-    dataDir: join(folder, 'data'),
-    log: { info() {}, warn() {} },
+  gateway = await createQuietGateway(join(folder, 'data'), {
+    context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
+    servers,
+    workspaces: { garden: { path: join(folder, 'garden') } },
   });
 });
 
@@ -46,14 +42,14 @@ async function inBoth<Told>(server: string, ask: (client: RawClient, id: string)
   for (const trustLevel of levels) {
     const draft = { userId: 'ada', agentId: 'a1', workspaceId: 'garden', permissions: ['notes:write'], trustLevel };
     const { id } = await gateway.createSession(draft);
-    const client = await rawClient(gateway.connect(id, server), 'modern');
+    const client = await createRawClient(gateway.connect(id, server), 'modern');
     clients.push(client);
     told.push(await ask(client, id));
   }
   return told;
 }
 
-/** What must differ between two sessions, taken out; all else is compared as it is. */
+/** Removes the values that must differ between two sessions; everything else is compared as it is. */
 function alike(value: unknown, id: string, trustLevel: string): unknown {
   const text = JSON.stringify(value).replaceAll(id, 'SESSION').replaceAll(`"${trustLevel}"`, '"TRUST"');
   return JSON.parse(text);

@@ -2,13 +2,14 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import type { EmbeddedGateway } from '../../../src/index.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts, proof } from '../../proof.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
-import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-greedy-')));
 const began = performance.now();
@@ -21,14 +22,9 @@ beforeAll(async () => {
   const limits = { memoryMb: 200, pids: 40, cpus: 0.5 };
   const greedy = { ...node('sandbox/bwrap/greedy-server.js'), sandbox: limits };
   for (const name of ['one', 'two']) mkdirSync(join(folder, name));
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      servers: { hungry: greedy, greedy: { ...greedy, timeoutSeconds: 1 }, calm: node('fixtures/recorder/stdio.js') },
-      workspaces: { one: { path: join(folder, 'one') }, two: { path: join(folder, 'two') } },
-    },
-    dataDir: join(folder, 'data'),
-    log: { info() {}, warn() {} },
+  gateway = await createQuietGateway(join(folder, 'data'), {
+    servers: { hungry: greedy, greedy: { ...greedy, timeoutSeconds: 1 }, calm: node('fixtures/recorder/stdio.js') },
+    workspaces: { one: { path: join(folder, 'one') }, two: { path: join(folder, 'two') } },
   });
 });
 
@@ -40,12 +36,12 @@ afterAll(async () => {
 
 async function use(server: string, workspaceId: string) {
   const { id } = await gateway.createSession({ trustLevel: 'sandboxed', workspaceId });
-  const client = await rawClient(gateway.connect(id, server), 'modern');
+  const client = await createRawClient(gateway.connect(id, server), 'modern');
   clients.push(client);
   return { id, client };
 }
 
-/** What a neighbour's calls take, in milliseconds, one after the other. */
+/** The durations of a neighbour's calls in milliseconds, one after the other. */
 async function latencies(client: RawClient): Promise<{ p50: string; p95: string }> {
   const taken: number[] = [];
   for (let call = 0; call < calls; call++) {
@@ -93,11 +89,7 @@ describe.skipIf(!hasBwrap())('beside a server that takes all it can get', () => 
       expect(readdirSync(join(folder, 'one')).filter((name) => !['.git', 'HEAD'].includes(name))).toEqual([]);
       expect(JSON.parse(await calm.client.call('environment'))).toMatchObject({ AMBIT_SESSION_ID: calm.id });
       await Promise.all(greedy.map(({ id }) => gateway.endSession(id)));
-      await until(
-        () => processesIn(join(folder, 'one')).length === 0,
-        5000,
-        () => 'it is still there',
-      );
+      await waitUntilEmpty(() => processesIn(join(folder, 'one')), 5000);
     },
   );
 

@@ -14,15 +14,17 @@ import { createServer } from 'node:http';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { lookUp } from '../../../src/sandbox/common/look-up.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import type { EmbeddedGateway } from '../../../src/index.ts';
+import { findProgramOnPath } from '../../../src/sandbox/common/find-program.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
 import { startRegistry } from '../../sandbox/packages/tiny-registry.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
+import { waitForCount, waitUntilEmpty } from '../wait-until.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-hosts-')));
 const dataDir = join(folder, 'data');
@@ -47,22 +49,17 @@ beforeAll(async () => {
   place = `${address}:${(web.address() as { port: number }).port}`;
   const reaching = { command: process.execPath, args: [join(import.meta.dirname, 'reaches-out.js')] };
   const everything = join(repository, 'node_modules/@modelcontextprotocol/server-everything/dist/index.js');
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      servers: {
-        open: { ...reaching, sandbox: { network: [place] } },
-        closed: reaching,
-        everything: { command: process.execPath, args: [everything], sandbox: { network: [place] } },
-        fresh: { command: 'npx', args: ['-y', 'never-to-be-fetched'] },
-        published: { command: 'npx', args: ['-y', published.name] },
-        image: { command: 'docker', args: ['run', '-i', '--rm', 'some/image'] },
-        repository: { command: 'npx', args: ['-y', 'github:somebody/something'] },
-      },
-      workspaces: { garden: { path: garden } },
+  gateway = await createQuietGateway(dataDir, {
+    servers: {
+      open: { ...reaching, sandbox: { network: [place] } },
+      closed: reaching,
+      everything: { command: process.execPath, args: [everything], sandbox: { network: [place] } },
+      fresh: { command: 'npx', args: ['-y', 'never-to-be-fetched'] },
+      published: { command: 'npx', args: ['-y', published.name] },
+      image: { command: 'docker', args: ['run', '-i', '--rm', 'some/image'] },
+      repository: { command: 'npx', args: ['-y', 'github:somebody/something'] },
     },
-    dataDir,
-    log: { info() {}, warn() {} },
+    workspaces: { garden: { path: garden } },
   });
 });
 
@@ -75,7 +72,7 @@ afterAll(async () => {
 
 async function use(server: string, era: 'modern' | 'handshake' = 'modern') {
   const { id } = await gateway.createSession({ userId: 'ada', trustLevel: 'sandboxed', workspaceId: 'garden' });
-  const client = await rawClient(gateway.connect(id, server), era);
+  const client = await createRawClient(gateway.connect(id, server), era);
   clients.push(client);
   return { id, client };
 }
@@ -100,20 +97,12 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     expect(sockets()).toHaveLength(1);
     await gateway.endSession(id);
     const ours = () => journal().filter((entry) => entry['kind'] === 'egress' && entry['sessionId'] === id);
-    await until(
-      () => ours().length === 2,
-      5000,
-      () => JSON.stringify(ours()),
-    );
+    await waitForCount(() => ours().length, 2, 5000);
     expect(ours()).toMatchObject([
       { event: 'refused', server: 'open', to: metadata, detail: 'not listed' },
       { event: 'closed', server: 'open', allowed: 2, refused: 1, to: `${place} 2` },
     ]);
-    await until(
-      () => sockets().length === 0,
-      5000,
-      () => 'a socket is left',
-    );
+    await waitUntilEmpty(sockets, 5000);
   });
 
   test('has no way out where nothing was granted', async () => {
@@ -134,7 +123,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     expect(told.env ?? told).toMatchObject({ AMBIT_TRUST_LEVEL: 'sandboxed', HOME: '/tmp/home' });
   }
 
-  /** What npm is set to for this test. */
+  /** The npm settings of this test. */
   async function offerPackage() {
     const registry = await startRegistry();
     onTestFinished(() => {
@@ -168,7 +157,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
       mkdirSync(bin);
       // Without npm: what was fetched once is not asked for again.
       for (const name of ['podman', 'runc', 'node'])
-        symlinkSync(lookUp(name, process.env['PATH']) ?? '/dev/null', join(bin, name));
+        symlinkSync(findProgramOnPath(name, process.env['PATH']) ?? '/dev/null', join(bin, name));
       vi.stubEnv('PATH', bin);
       onTestFinished(() => void vi.unstubAllEnvs());
       const [pack, file] = await Promise.all([use('published', 'handshake'), use('everything', 'handshake')]);
@@ -183,11 +172,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
         journal().flatMap(({ event, sessionId, runner }) =>
           event === 'started' && [pack.id, file.id].includes(sessionId as string) ? [runner] : [],
         );
-      await until(
-        () => runners().length === 2,
-        5000,
-        () => 'the journal is not written',
-      );
+      await waitForCount(() => runners().length, 2, 5000);
       expect(runners()).toEqual(['container', 'container']);
     },
   );

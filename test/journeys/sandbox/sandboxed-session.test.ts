@@ -2,12 +2,13 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import type { EmbeddedGateway, SessionDraft } from '../../../src/index.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
-import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
+import { createQuietGateway } from '../start-embedded-ambit.ts';
+import { waitForCount, waitUntilEmpty } from '../wait-until.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sandboxed-')));
 const dataDir = join(folder, 'data');
@@ -29,21 +30,16 @@ beforeAll(async () => {
     writeFileSync(join(place, 'note'), `of ${place}`);
   }
   process.env['HOST_SECRET'] = 'host-secret';
-  gateway = await createGateway({
-    config: {
-      version: 1,
-      servers: {
-        recorder: { ...node(fixture('fixtures/recorder/stdio.js')), env: { CUSTOM: 'configured' } },
-        once: { ...node(fixture('fixtures/recorder/stdio.js')), env: { CUSTOM: 'configured' }, scope: 'call' },
-        who: node(fixture('public/sdk/fixtures/stdio-v2.js')),
-        // Told that everything is its own: the sandbox decides what is there.
-        files: { ...node(files, '/'), sandbox: { readable: [granted] } },
-        greedy: { ...node(fixture('sandbox/bwrap/greedy-server.js')), sandbox: { memoryMb: 150 } },
-      },
-      workspaces: { garden: { path: garden, env: { recorder: inGarden, once: inGarden } }, kitchen: { path: kitchen } },
+  gateway = await createQuietGateway(dataDir, {
+    servers: {
+      recorder: { ...node(fixture('fixtures/recorder/stdio.js')), env: { CUSTOM: 'configured' } },
+      once: { ...node(fixture('fixtures/recorder/stdio.js')), env: { CUSTOM: 'configured' }, scope: 'call' },
+      who: node(fixture('public/sdk/fixtures/stdio-v2.js')),
+      // Told that everything is its own: the sandbox decides what is there.
+      files: { ...node(files, '/'), sandbox: { readable: [granted] } },
+      greedy: { ...node(fixture('sandbox/bwrap/greedy-server.js')), sandbox: { memoryMb: 150 } },
     },
-    dataDir,
-    log: { info() {}, warn() {} },
+    workspaces: { garden: { path: garden, env: { recorder: inGarden, once: inGarden } }, kitchen: { path: kitchen } },
   });
 });
 
@@ -56,7 +52,7 @@ afterAll(async () => {
 
 async function use(server: string, draft: SessionDraft, era: 'modern' | 'handshake' = 'modern') {
   const { id } = await gateway.createSession({ userId: 'ada', agentId: 'a1', ...draft });
-  const client = await rawClient(gateway.connect(id, server), era);
+  const client = await createRawClient(gateway.connect(id, server), era);
   clients.push(client);
   return { id, client };
 }
@@ -166,26 +162,14 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
       journal().flatMap((entry) =>
         entry['sessionId'] === id && entry['event'] === 'started' ? [entry['runner']] : [],
       );
-    await until(
-      () => runners().length === 2,
-      5000,
-      () => 'the journal is not written',
-    );
+    await waitForCount(() => runners().length, 2, 5000);
     expect(runners()).toEqual(['plain', 'bwrap']);
   });
 
   test('leave nothing behind when their session ends', async () => {
     expect(processesIn(garden).length).toBeGreaterThan(0);
     for (const { id } of await gateway.listSessions()) await gateway.endSession(id);
-    await until(
-      () => processesIn(garden).length === 0,
-      5000,
-      () => 'processes are left',
-    );
-    await until(
-      () => readdirSync(join(dataDir, 'run')).length === 0,
-      5000,
-      () => 'folders are left',
-    );
+    await waitUntilEmpty(() => processesIn(garden), 5000);
+    await waitUntilEmpty(() => readdirSync(join(dataDir, 'run')), 5000);
   });
 });

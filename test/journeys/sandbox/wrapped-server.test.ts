@@ -14,6 +14,7 @@ import { startRegistry } from '../../sandbox/packages/tiny-registry.ts';
 import { isAlive, until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
 import { ambitBin } from '../start-ambit.ts';
+import { waitUntilEmpty } from '../wait-until.ts';
 
 const recorder = join(repository, 'test/fixtures/recorder/stdio.js');
 let home = '';
@@ -39,7 +40,7 @@ interface Wrapped {
   call(name: string): Promise<string>;
 }
 
-/** What a client would start; nothing is configured, in a home that has nothing. */
+/** The command a client would start, without any configuration, in an empty home. */
 function start(...command: readonly [string, ...string[]]): Wrapped {
   const env = { PATH: process.env['PATH'], HOME: home, HOST_SECRET: 'not to be told', npm_config_registry: registry };
   const child = spawn(command[0], command.slice(1), { env, stdio: ['pipe', 'pipe', 'inherit'] });
@@ -125,11 +126,7 @@ describe.skipIf(!hasBwrap())('ambit run, with no configuration at all', () => {
         readdirSync(state(), { recursive: true }).filter((name) => String(name).endsWith('settings/npmrc'));
       expect(settings()).toHaveLength(1);
       child.kill('SIGKILL');
-      await until(
-        () => processesIn(home).length === 0 && instances().length === 0,
-        8000,
-        () => `left: ${[...processesIn(home), ...instances()]}`,
-      );
+      await waitUntilEmpty(() => [...processesIn(home), ...instances()], 8000);
       expect(settings()).toEqual([]);
       const shelf = await startRegistry();
       onTestFinished(() => shelf.stop());
@@ -180,11 +177,7 @@ describe.skipIf(!hasBwrap())('ambit run, with no configuration at all', () => {
         expect(processesIn(home)).toEqual([]);
         expect(instances()).toEqual([]);
       }
-      await until(
-        () => instances().length === 0 && groups(own).length === 0,
-        5000,
-        () => `left: ${[...instances(), ...groups(own)]}`,
-      );
+      await waitUntilEmpty(() => [...instances(), ...groups(own)], 5000);
       expect(mounts()).toEqual([]);
     },
   );
@@ -199,11 +192,7 @@ describe.skipIf(!hasBwrap())('ambit run, with no configuration at all', () => {
     wrapped.child.kill('SIGKILL');
     // The pipe of the client goes with the client, and with it Ambit.
     wrapped.child.stdin?.destroy();
-    await until(
-      () => processesIn(home).length === 0 && instances().length === 0 && groups(names).length === 0,
-      8000,
-      () => `left: ${[...processesIn(home), ...instances(), ...groups(names)]}`,
-    );
+    await waitUntilEmpty(() => [...processesIn(home), ...instances(), ...groups(names)], 8000);
     // It closes its journal last, in the home that is removed next.
     await until(
       () => !isAlive(ambit),

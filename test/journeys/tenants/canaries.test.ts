@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
-import { type Canary, createCanaries, type Identity, mayRead } from './canary.ts';
+import { type Canary, createCanaries, type Identity, isReadableBy } from './canary.ts';
 import type { Tenant } from './tenant.ts';
-import { createWorld, type World } from './world.ts';
+import { startTenantGateway, type TenantGateway } from './tenant-gateway.ts';
 
 const canaries = createCanaries();
-let world: World;
+let world: TenantGateway;
 let tenants: Tenant[];
 let found: Map<string, Canary[]>;
 
@@ -37,7 +37,7 @@ const mayLieIn: Readonly<Record<string, string>> = {
   stderr: 'journal',
 };
 
-/** What outlives the tenant: the journal, the record of what the session was, folders that were not merged. */
+/** Data that outlives the tenant: the journal, the session record, folders that were not merged. */
 const mayStayIn: Readonly<Record<string, string>> = {
   journal: 'agentId fileName method missingFile promptName resourceUri stderr toolName',
   store: 'agentId metadata policy sessionName',
@@ -83,7 +83,7 @@ function everyRow(): Row[] {
 }
 
 beforeAll(async () => {
-  world = await createWorld(canaries);
+  world = await startTenantGateway(canaries);
   const rows = (proof ? everyRow() : slice).filter(({ trust }) => trust === 'direct' || hasBwrap());
   tenants = await Promise.all(rows.map((row, number) => world.open({ number, ...row })));
   await inBatches((tenant) => tenant.plantEverywhere());
@@ -117,13 +117,13 @@ test('S2: no tenant receives what another has written', () => {
   const leaks = tenants.flatMap(({ identity, received }) =>
     canaries
       .in(received.join('\n'))
-      .filter((canary) => !mayRead(canary, identity))
+      .filter((canary) => !isReadableBy(canary, identity))
       .map((canary) => `${identity.number} ${identity.userId} received: ${tell(canary)}`),
   );
   expect(leaks).toEqual([]);
 });
 
-test('what is planted is repeated to whoever planted it: the search has something to find', () => {
+test('planted canaries are repeated to the tenant that planted them, so the search can find them', () => {
   for (const { identity, received } of tenants) {
     const own = canaries.in(received.join('\n')).filter(({ by }) => by.number === identity.number);
     const places = new Set(own.map(({ place }) => place));
@@ -137,7 +137,7 @@ test('what is planted is repeated to whoever planted it: the search has somethin
   expect(Object.keys(mayLieIn).filter((place) => !known.has(place))).toEqual([]);
 });
 
-test('S2: what a tenant has written lies where the table says, and nowhere else', () => {
+test('S2: data of a tenant is stored only where the table says', () => {
   const leaks = [...found].flatMap(([where, list]) =>
     list.filter(({ place }) => !mayLieIn[place]?.split(' ').includes(where)).map((each) => `${where}: ${tell(each)}`),
   );
@@ -151,7 +151,7 @@ test('S2: what a tenant has written lies where the table says, and nowhere else'
   expect(byFolder('catalog.json').size).toBeGreaterThan(0);
 });
 
-test('S2: when its sessions have ended and its users are gone, only a record is left', async () => {
+test('S2: after the end of its sessions and users, only records of a tenant are left', async () => {
   const { gateway } = world;
   for (const { session } of tenants) await gateway.sessions.end(session.id);
   for (const user of ['ada', 'bea']) await gateway.people.users.remove(user);

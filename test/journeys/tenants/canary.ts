@@ -13,7 +13,7 @@ export interface Identity {
   readonly address: 'all' | 'one';
 }
 
-/** Who may read what was written: this session, those of the user, or all who work in the same folder. */
+/** The readers of a canary: this session, all sessions of the user, or all who work in the same folder. */
 export type Audience = 'session' | 'user' | 'folder';
 
 export interface Canary {
@@ -47,7 +47,7 @@ export function createCanaries(): Canaries {
     },
     in(text) {
       const found = new Set<Canary>();
-      for (const version of readings(text)) {
+      for (const version of decodeAll(text)) {
         for (const [, id = ''] of version.matchAll(pattern)) {
           const canary = known.get(id.toLowerCase());
           if (canary !== undefined) found.add(canary);
@@ -60,7 +60,7 @@ export function createCanaries(): Canaries {
 }
 
 /** The text as it is, and as whoever decodes it would read it. */
-function* readings(text: string): Generator<string> {
+function* decodeAll(text: string): Generator<string> {
   yield text;
   yield text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
   yield text.replace(/\\+u([0-9a-f]{4})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
@@ -74,12 +74,12 @@ function* readings(text: string): Generator<string> {
 }
 
 /** Sessions in a folder of their own, and those in none, share files with nobody. */
-function sameFolder(one: Identity, other: Identity): boolean {
+function isSameFolder(one: Identity, other: Identity): boolean {
   return one.workspace === other.workspace && one.workspace !== 'apart' && one.workspace !== '';
 }
 
-export function mayRead({ by, audience }: Canary, reader: Identity): boolean {
+export function isReadableBy({ by, audience }: Canary, reader: Identity): boolean {
   if (by.number === reader.number) return true;
   if (audience === 'user') return by.userId === reader.userId;
-  return audience === 'folder' && sameFolder(by, reader);
+  return audience === 'folder' && isSameFolder(by, reader);
 }

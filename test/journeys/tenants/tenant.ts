@@ -1,5 +1,5 @@
 import type { Audience, Canaries, Identity } from './canary.ts';
-import { type Answer, createSpeaker, type Speaker, type SpeakerOptions } from './speaker.ts';
+import { type Answer, connectTenantClient, type TenantClient, type TenantClientOptions } from './tenant-client.ts';
 
 /** One tenant at work. */
 export interface Tenant {
@@ -14,7 +14,7 @@ export interface Tenant {
   close(): Promise<void>;
 }
 
-export interface TenantOptions extends Pick<SpeakerOptions, 'gateway' | 'url' | 'session'> {
+export interface TenantOptions extends Pick<TenantClientOptions, 'gateway' | 'url' | 'session'> {
   readonly identity: Identity;
   readonly canaries: Canaries;
 }
@@ -40,9 +40,11 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
     hear: (text: string) => void received.push(text),
   };
   const addresses = address === 'all' ? ['*'] : [...repeaters, 'ambit'];
-  const speakers = new Map<string, Speaker>();
-  await Promise.all(addresses.map(async (server) => speakers.set(server, await createSpeaker({ ...common, server }))));
-  const at = (server: string) => speakers.get(address === 'all' ? '*' : server) as Speaker;
+  const clients = new Map<string, TenantClient>();
+  await Promise.all(
+    addresses.map(async (server) => clients.set(server, await connectTenantClient({ ...common, server }))),
+  );
+  const at = (server: string) => clients.get(address === 'all' ? '*' : server) as TenantClient;
   const nameOf = (server: string, name: string) => (address === 'all' ? `${server}__${name}` : name);
   /** Several servers have addresses of this kind, so that at the address of all of them each is named. */
   const addressOf = (server: string, uri: string) => (address === 'all' ? `ambit+${server}:${uri}` : uri);
@@ -124,7 +126,7 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
     received,
     async plantEverywhere() {
       await plantInSession();
-      for (const speaker of speakers.values()) await speaker.listen();
+      for (const client of clients.values()) await client.listen();
       await listAll();
       for (const server of repeaters) await plantAt(server);
       // What a process says last is kept for whoever asks why it ended.
@@ -153,7 +155,7 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
       }
     },
     async close() {
-      for (const speaker of speakers.values()) await speaker.close();
+      for (const client of clients.values()) await client.close();
     },
   };
 }

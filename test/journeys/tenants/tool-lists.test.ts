@@ -9,7 +9,7 @@ import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../..
 import { startRepeater } from '../../fixtures/start-repeater.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
-import { callModern, sendModern } from '../forgery/speaking.ts';
+import { callModern, sendModern } from '../raw-mcp-client.ts';
 import { ambitBin, repository } from '../start-ambit.ts';
 
 // A server that makes its tools from its workspace shows them to whoever stands there, and to nobody else.
@@ -66,7 +66,7 @@ async function start(): Promise<void> {
 
 const everything = ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list', 'server/discover'];
 
-/** What a session is shown at an address, as it came. */
+/** Reads the list of a session at an address, as it came. */
 async function shown(token: string, address = '/mcp'): Promise<string> {
   const methods = proof ? everything : ['tools/list', 'resources/templates/list'];
   const lists: string[] = [];
@@ -235,7 +235,7 @@ function owners(): string[] {
   return [...new Set(entries.map(([, { owner }]) => owner.userId))].filter((user) => user !== '').sort();
 }
 
-/** What is written by then is what there is. */
+/** Reads the journal once everything is written. */
 async function restart(): Promise<void> {
   await gateway.close();
   await start();

@@ -20,7 +20,7 @@ beforeEach(() => {
 afterEach(() => rmSync(base, { recursive: true, force: true }));
 
 describe('removeFolder', () => {
-  it('removes what its owner has write-protected, and leaves what links point to', async () => {
+  it('removes write-protected files, and keeps the targets of links', async () => {
     const precious = join(base, 'precious');
     mkdirSync(precious);
     writeFileSync(join(precious, 'file'), 'x');
@@ -36,7 +36,7 @@ describe('removeFolder', () => {
     expect(readFileSync(join(precious, 'file'), 'utf8')).toBe('x');
   });
 
-  it('is content when there is nothing, and removes a link rather than its target', async () => {
+  it('accepts a missing folder, and removes a link instead of its target', async () => {
     const target = join(base, 'target');
     mkdirSync(target);
     symlinkSync(target, join(base, 'link'));

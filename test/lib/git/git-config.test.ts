@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
-import { filesInCommand } from '../../../src/lib/git/git-commands.ts';
+import { findCommandFiles } from '../../../src/lib/git/git-commands.ts';
 import { parseGitConfig } from '../../../src/lib/git/git-config.ts';
 import { proof } from '../../proof.ts';
 
@@ -30,18 +30,18 @@ test('S4: settings are read as git reads them', () => {
   expect(parseGitConfig(written)).toEqual(ofGit);
 });
 
-test('S4: a file of line ends, brackets, quotes or escapes is read in one pass', () => {
-  // What goes over the rest of the file at each of its parts does not come back within the time of a test.
+test('S4: a file of line ends, brackets, quotes or escapes is parsed in linear time', () => {
+  // A quadratic parser would not finish within the time of a test.
   for (const part of ['\n', '[', '"', '\\', '=', ' ', 'a=\\\n', '[a "']) {
     const found = parseGitConfig(part.repeat(Math.ceil((1 << 17) / part.length)));
     expect(found.length, JSON.stringify(part)).toBeLessThanOrEqual(1);
   }
 });
 
-test('S4: a command of signs, folders or parts that only the shell knows is read in one pass', () => {
+test('S4: a command of separators, folders or shell expansions is parsed in linear time', () => {
   const pieces = ['$(', '${', '`', '"', "'", '$', 'cd ', 'cd a ', '/', '\\\\', '$x/a ', '`pwd', 'PATH=', 'a:'];
   for (const piece of pieces) {
-    const found = filesInCommand(piece.repeat(proof ? 1 << 18 : 1 << 13));
+    const found = findCommandFiles(piece.repeat(proof ? 1 << 18 : 1 << 13));
     expect(found?.length ?? 0, JSON.stringify(piece)).toBeLessThan(100);
   }
 });

@@ -11,7 +11,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-function build(name: string, hashBytes: number, count: number): string {
+function buildIndex(name: string, hashBytes: number, count: number): string {
   const path = join(folder, name);
   mkdirSync(path);
   runGit(path, ['init', '--quiet', `--object-format=${hashBytes === 20 ? 'sha1' : 'sha256'}`]);
@@ -22,41 +22,41 @@ function build(name: string, hashBytes: number, count: number): string {
   return path;
 }
 
-const read = (path: string, hashBytes = 20, spend: (bytes: number) => void = () => {}) =>
+const readSubmodules = (path: string, hashBytes = 20, spend: (bytes: number) => void = () => {}) =>
   readSubmodulesOfIndex({ gitFolder: join(path, '.git'), hashBytes, spend });
 const expected = ['a/first', 'src/middle-é', 'z/last'];
 
 test('S4: the submodules of an index are found in each of its versions', async () => {
-  // So many files that the index is read in several pieces.
-  const path = build('plain', 20, 3500);
-  expect(await read(path)).toEqual(expected);
+  // Enough files to read the index in several chunks.
+  const path = buildIndex('plain', 20, 3500);
+  expect(await readSubmodules(path)).toEqual(expected);
   runGit(path, ['update-index', '--skip-worktree', 'src/file-0']);
-  expect(await read(path)).toEqual(expected);
+  expect(await readSubmodules(path)).toEqual(expected);
   runGit(path, ['update-index', '--index-version', '4']);
-  expect(await read(path)).toEqual(expected);
+  expect(await readSubmodules(path)).toEqual(expected);
   runGit(path, ['update-index', '--split-index']);
   runGit(path, ['update-index', '--add', '--cacheinfo', `160000,${'2'.repeat(40)},later`]);
-  expect((await read(path)).toSorted()).toEqual(['a/first', 'later', 'src/middle-é', 'z/last']);
-  expect(await read(build('long', 32, 10), 32)).toEqual(expected);
+  expect((await readSubmodules(path)).toSorted()).toEqual(['a/first', 'later', 'src/middle-é', 'z/last']);
+  expect(await readSubmodules(buildIndex('long', 32, 10), 32)).toEqual(expected);
 });
 
-test('S4: an index that leaves folders out names all submodules', async () => {
-  const path = build('sparse', 20, 10);
+test('S4: a sparse index still names all submodules', async () => {
+  const path = buildIndex('sparse', 20, 10);
   runGit(path, ['commit', '--quiet', '--message', 'all']);
   runGit(path, ['sparse-checkout', 'set', '--cone', '--sparse-index', 'a']);
-  expect(await read(path)).toEqual(expected);
+  expect(await readSubmodules(path)).toEqual(expected);
 });
 
-test('S4: an index that is not understood, or too large, is not taken for one without submodules', async () => {
+test('S4: an unreadable or too large index is an error, not an index without submodules', async () => {
   const path = join(folder, 'odd');
   mkdirSync(join(path, '.git'), { recursive: true });
-  expect(await read(path)).toEqual([]);
+  expect(await readSubmodules(path)).toEqual([]);
   for (const content of ['', 'DIRC', `DIRC\0\0\0\x05\0\0\0\0`, `DIRC\0\0\0\x02\0\0\0\x01${'x'.repeat(200)}`]) {
     writeFileSync(join(path, '.git/index'), content, 'latin1');
-    await expect(read(path)).rejects.toThrow('cannot be read or understood');
+    await expect(readSubmodules(path)).rejects.toThrow('cannot be read or understood');
   }
   await expect(
-    read(path, 20, () => {
+    readSubmodules(path, 20, () => {
       throw new RangeError('too much');
     }),
   ).rejects.toThrow();

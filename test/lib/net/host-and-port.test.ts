@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { readHostAndPort, showHostAndPort } from '../../../src/lib/net/host-and-port.ts';
+import { formatHostAndPort, parseHostAndPort } from '../../../src/lib/net/host-and-port.ts';
 
-describe('a host and a port', () => {
+describe('readHostAndPort', () => {
   test.each([
     ['api.example.com:443', 'api.example.com', 443],
     ['API.Example.COM.:443', 'api.example.com', 443],
@@ -13,10 +13,10 @@ describe('a host and a port', () => {
     ['[::ffff:127.0.0.1]:80', '127.0.0.1', 80],
     ['[::ffff:7f00:1]:80', '127.0.0.1', 80],
     ['localhost:65535', 'localhost', 65_535],
-  ])('%s is read as %s, %i', (text, host, port) => {
-    const read = readHostAndPort(text);
+  ])('parses %s as %s, %i', (text, host, port) => {
+    const read = parseHostAndPort(text);
     expect(read).toMatchObject({ host, port });
-    expect(readHostAndPort(showHostAndPort(read as { host: string; port: number }))).toEqual(read);
+    expect(parseHostAndPort(formatHostAndPort(read as { host: string; port: number }))).toEqual(read);
   });
 
   test.each([
@@ -40,7 +40,7 @@ describe('a host and a port', () => {
     ...['１２７.1:80', '[::1%eth0]:80', '[127.0.0.1]x:80', '[::1:80', '::1:80', '[::g]:80', '[]:80'],
     ...['a..b:80', '.a:80', '..:80', '-a.example:80', `${'a'.repeat(64)}.example:80`, `${'a.'.repeat(130)}b:80`],
     ...['*.example.com:443', 'xn--a.example:80', 'exa\u200bmple.com:80', 'exam\u00adple.com:80'],
-  ])('%j is none', (text) => {
-    expect(readHostAndPort(text)).toBeUndefined();
+  ])('refuses %j', (text) => {
+    expect(parseHostAndPort(text)).toBeUndefined();
   });
 });

@@ -1,17 +1,23 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decodeFile, type Encoding, encode, encodingOf, isWhole } from '../../../src/lib/text/encoding.ts';
-import { imageType, mediaType } from '../../../src/lib/text/media-type.ts';
-import { scanLines } from '../../../src/lib/text/scan-lines.ts';
+import {
+  decodeFile,
+  detectEncoding,
+  type Encoding,
+  encodeText,
+  isWellFormedText,
+} from '../../../src/lib/text/encoding.ts';
+import { scanLines } from '../../../src/lib/text/line-endings.ts';
+import { detectImageType, detectMediaType } from '../../../src/lib/text/media-type.ts';
 import { counts } from '../../proof.ts';
 
 const encodings: readonly Encoding[] = [
-  encodingOf(Buffer.from('plain')),
-  encodingOf(Buffer.from('\ufeffmarked')),
-  encodingOf(Uint8Array.of(0xff, 0xfe, 0x41, 0)),
-  encodingOf(Uint8Array.of(0xfe, 0xff, 0, 0x41)),
-  encodingOf(Uint8Array.of(0xff, 0xfe, 0, 0)),
-  encodingOf(Uint8Array.of(0, 0, 0xfe, 0xff)),
+  detectEncoding(Buffer.from('plain')),
+  detectEncoding(Buffer.from('\ufeffmarked')),
+  detectEncoding(Uint8Array.of(0xff, 0xfe, 0x41, 0)),
+  detectEncoding(Uint8Array.of(0xfe, 0xff, 0, 0x41)),
+  detectEncoding(Uint8Array.of(0xff, 0xfe, 0, 0)),
+  detectEncoding(Uint8Array.of(0, 0, 0xfe, 0xff)),
 ].map((each) => each as Encoding);
 
 const text = fc.string({
@@ -19,7 +25,7 @@ const text = fc.string({
 });
 
 describe('encodings', () => {
-  test('are told by their marks', () => {
+  test('are detected by their byte order marks', () => {
     const names = encodings.map(({ name, mark }) => `${name}${mark.length === 0 ? '' : ' marked'}`);
     expect(names).toEqual([
       'utf-8',
@@ -31,18 +37,18 @@ describe('encodings', () => {
     ]);
   });
 
-  test('any text comes back as it was written, in each of them', () => {
+  test('any text round-trips in each encoding', () => {
     fc.assert(
       fc.property(text, fc.constantFrom(...encodings), (given, encoding) => {
-        // Without a mark of its own, a text that begins with one is a marked text.
+        // A text that begins with a mark counts as marked.
         fc.pre(encoding.mark.length > 0 || !given.startsWith('\ufeff'));
-        expect(decodeFile(encode(given, encoding))).toEqual({ text: given, encoding });
+        expect(decodeFile(encodeText(given, encoding))).toEqual({ text: given, encoding });
       }),
       { numRuns: counts(300, 20_000) },
     );
   });
 
-  test('what is not text is not made into text', () => {
+  test('binary content is not decoded', () => {
     for (const bytes of [
       [0x41, 0, 0x42],
       [0xff, 0x41],
@@ -55,21 +61,21 @@ describe('encodings', () => {
       [0, 0, 0xfe, 0xff, 0x41],
     ])
       expect(decodeFile(Uint8Array.from(bytes)), String(bytes)).toBeUndefined();
-    expect(isWhole('a\ud83d')).toBe(false);
-    expect(isWhole('a😀')).toBe(true);
+    expect(isWellFormedText('a\ud83d')).toBe(false);
+    expect(isWellFormedText('a😀')).toBe(true);
   });
 });
 
-test('lines end where they end in the text, in each encoding and however the bytes come', () => {
+test('line ends in bytes match those of the text, in each encoding and for any chunks', () => {
   fc.assert(
     fc.property(text, fc.constantFrom(...encodings), fc.integer({ min: 1, max: 5 }), (given, encoding, units) => {
-      const bytes = encode(given, encoding);
+      const bytes = encodeText(given, encoding);
       const seen: [number, boolean][] = [];
       const scan = scanLines(encoding, 0, (next, withReturn) => seen.push([next, withReturn]));
       for (let at = 0; at < bytes.length; at += units * encoding.width)
         scan.push(bytes.subarray(at, at + units * encoding.width));
       const expected = [...given.matchAll(/\r?\n/g)].map((found): [number, boolean] => [
-        encode(given.slice(0, found.index + found[0].length), encoding).length,
+        encodeText(given.slice(0, found.index + found[0].length), encoding).length,
         found[0].length === 2,
       ]);
       expect(seen).toEqual(expected);
@@ -78,14 +84,14 @@ test('lines end where they end in the text, in each encoding and however the byt
   );
 });
 
-test('media types are told by content before names', () => {
+test('media types are detected by content before names', () => {
   const png = Buffer.from('\x89PNG\r\n\x1a\n....', 'latin1');
-  expect(imageType(png)).toBe('image/png');
-  expect(imageType(Buffer.from('RIFF\0\0\0\0WEBPVP8 ', 'latin1'))).toBe('image/webp');
-  expect(imageType(Buffer.from('RIFF\0\0\0\0WAVE', 'latin1'))).toBeUndefined();
-  expect(imageType(Buffer.alloc(0))).toBeUndefined();
-  expect(mediaType('photo.md', png, false)).toBe('image/png');
-  expect(mediaType('a/README.MD', Buffer.from('#'), true)).toBe('text/markdown');
-  expect(mediaType('constructor.constructor', Buffer.from('#'), true)).toBe('text/plain');
-  expect(mediaType('x.png', Buffer.from('\0'), false)).toBe('application/octet-stream');
+  expect(detectImageType(png)).toBe('image/png');
+  expect(detectImageType(Buffer.from('RIFF\0\0\0\0WEBPVP8 ', 'latin1'))).toBe('image/webp');
+  expect(detectImageType(Buffer.from('RIFF\0\0\0\0WAVE', 'latin1'))).toBeUndefined();
+  expect(detectImageType(Buffer.alloc(0))).toBeUndefined();
+  expect(detectMediaType('photo.md', png, false)).toBe('image/png');
+  expect(detectMediaType('a/README.MD', Buffer.from('#'), true)).toBe('text/markdown');
+  expect(detectMediaType('constructor.constructor', Buffer.from('#'), true)).toBe('text/plain');
+  expect(detectMediaType('x.png', Buffer.from('\0'), false)).toBe('application/octet-stream');
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { compileGlob } from '../../../src/lib/text/glob.ts';
 import { counts } from '../../proof.ts';
 
-const anywhere = (glob: string) => compileGlob(glob, { anywhere: true });
+const compileAnywhere = (glob: string) => compileGlob(glob, { matchAnyFolder: true });
 
 describe('globs over paths', () => {
   test.each([
@@ -27,8 +27,8 @@ describe('globs over paths', () => {
     ['./a/', ['a'], ['b/a']],
     ['*a*b*c*', ['xxaxxbxxcxx'], ['xxaxxcxxbxx']],
   ])('%s', (glob, fitting, others) => {
-    for (const path of fitting) expect(anywhere(glob).matches(path), path).toBe(true);
-    for (const path of others) expect(anywhere(glob).matches(path), path).toBe(false);
+    for (const path of fitting) expect(compileAnywhere(glob).matches(path), path).toBe(true);
+    for (const path of others) expect(compileAnywhere(glob).matches(path), path).toBe(false);
   });
 
   test.each([
@@ -41,11 +41,11 @@ describe('globs over paths', () => {
     [`${'{a,'.repeat(40)}x${'}'.repeat(40)}`, 'nested too deeply'],
     ['a/'.repeat(400), 'more than 64 parts'],
     ['x'.repeat(2000), 'longer than'],
-  ])('what cannot be read is refused: %s', (glob, why) => {
-    expect(() => anywhere(glob)).toThrow(why);
+  ])('an invalid glob is refused: %s', (glob, why) => {
+    expect(() => compileAnywhere(glob)).toThrow(why);
   });
 
-  test('stars fit as the plainest matcher says', () => {
+  test('stars match like a simple reference matcher', () => {
     const slow = (pattern: string, name: string): boolean => {
       if (pattern === '') return name === '';
       if (pattern[0] === '*') return slow(pattern.slice(1), name) || (name !== '' && slow(pattern, name.slice(1)));
@@ -61,30 +61,30 @@ describe('globs over paths', () => {
     );
   });
 
-  test('a folder is entered only when something in it could fit', () => {
+  test('a folder is entered only if something in it could match', () => {
     const glob = compileGlob('src/**/api/*.ts');
-    for (const folder of ['.', 'src', 'src/x', 'src/x/api']) expect(glob.mayHold(folder), folder).toBe(true);
-    for (const folder of ['lib', 'srcs/x']) expect(glob.mayHold(folder), folder).toBe(false);
-    expect(compileGlob('*/x').mayHold('a/x')).toBe(false);
+    for (const folder of ['.', 'src', 'src/x', 'src/x/api']) expect(glob.mayContain(folder), folder).toBe(true);
+    for (const folder of ['lib', 'srcs/x']) expect(glob.mayContain(folder), folder).toBe(false);
+    expect(compileGlob('*/x').mayContain('a/x')).toBe(false);
   });
 
-  test('whatever fits lies in folders that are entered', () => {
+  test('every match lies in folders that are entered', () => {
     const name = fc.constantFrom('a', 'b', 'ab', '.git', 'é');
     const part = fc.oneof(name, fc.constantFrom('*', '**', '?', 'a*', '{a,b}', '[!a]', '*b*'));
     const path = fc.array(name, { minLength: 1, maxLength: 5 });
     fc.assert(
       fc.property(fc.array(part, { minLength: 1, maxLength: 5 }), path, (parts, names) => {
-        const glob = anywhere(parts.join('/'));
+        const glob = compileAnywhere(parts.join('/'));
         if (!glob.matches(names.join('/'))) return;
-        for (let end = 1; end < names.length; end++) expect(glob.mayHold(names.slice(0, end).join('/'))).toBe(true);
+        for (let end = 1; end < names.length; end++) expect(glob.mayContain(names.slice(0, end).join('/'))).toBe(true);
       }),
       { numRuns: counts(500, 50_000) },
     );
   });
 
-  test('globs and names that are meant to hang do not', () => {
+  test('hostile globs and names do not hang', () => {
     const hostile = [`${'*a'.repeat(400)}b`, `${'**/'.repeat(60)}x`, `${'?*'.repeat(400)}b`, `${'{a,aa}'.repeat(8)}b`];
     const paths = ['a'.repeat(4000), Array(1000).fill('a').join('/'), `${'a'.repeat(250)}/`.repeat(10)];
-    for (const glob of hostile) for (const path of paths) expect(anywhere(glob).matches(path)).toBe(false);
+    for (const glob of hostile) for (const path of paths) expect(compileAnywhere(glob).matches(path)).toBe(false);
   });
 });

@@ -1,7 +1,7 @@
 import { applyPatch } from 'diff';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { shownDiff } from '../../../src/lib/text/unified-diff.ts';
+import { formatFileDiff } from '../../../src/lib/text/unified-diff.ts';
 import { counts } from '../../proof.ts';
 
 const line = fc.constantFrom('a', 'b', '', 'c c', 'é😀', '- x', '+ y', '\\ z');
@@ -9,14 +9,14 @@ const text = fc
   .tuple(fc.array(fc.tuple(line, fc.constantFrom('\n', '\n', '\r\n')), { maxLength: 30 }), fc.constantFrom('', 'end'))
   .map(([lines, rest]) => lines.flat().join('') + rest);
 
-test('what differs makes the one text of the other', () => {
+test('applying the diff turns one text into the other', () => {
   fc.assert(
     fc.property(text, text, text, text, (before, after, head, tail) => {
       for (const [old, now] of [
         [before, after],
         [head + before + tail, head + after + tail],
       ] as const) {
-        const diff = shownDiff('x', old, now);
+        const diff = formatFileDiff('x', old, now);
         if (old === now) expect(diff.text).toBe('');
         else expect(applyPatch(old, diff.text as string, { autoConvertLineEndings: false })).toBe(now);
         const lines = (all: string) => all.split('\n').length - (all.endsWith('\n') || all === '' ? 1 : 0);
@@ -27,9 +27,9 @@ test('what differs makes the one text of the other', () => {
   );
 });
 
-test('reads as patches do', () => {
+test('has the format of patches', () => {
   const old = Array.from({ length: 30 }, (_, i) => `line ${i + 1}\n`).join('');
-  expect(shownDiff('src/a.ts', old, old.replace('line 20\n', 'line twenty\n'))).toEqual({
+  expect(formatFileDiff('src/a.ts', old, old.replace('line 20\n', 'line twenty\n'))).toEqual({
     added: 1,
     removed: 1,
     text: [
@@ -49,28 +49,27 @@ test('reads as patches do', () => {
   });
 });
 
-test('wholly other texts are told as such, and very long ones only counted', () => {
+test('entirely different texts make one hunk, and very long ones are only counted', () => {
   const many = (word: string, count: number) => Array.from({ length: count }, (_, i) => `${word} ${i}\n`).join('');
-  const exchanged = shownDiff('x', many('a', 1500), many('b', 1400));
+  const exchanged = formatFileDiff('x', many('a', 1500), many('b', 1400));
   expect(exchanged).toMatchObject({ added: 1400, removed: 1500 });
   expect(applyPatch(many('a', 1500), exchanged.text as string)).toBe(many('b', 1400));
-  expect(shownDiff('x', many('a', 200_000), many('b', 200_000))).toEqual({
+  expect(formatFileDiff('x', many('a', 200_000), many('b', 200_000))).toEqual({
     text: null,
     added: 200_000,
     removed: 200_000,
   });
-  // One line of a file of several megabytes is still one line.
   const large = many('a', 300_000);
-  expect(shownDiff('x', large, large.replace('a 150000\n', 'b\n')).text?.split('\n')).toHaveLength(12);
+  expect(formatFileDiff('x', large, large.replace('a 150000\n', 'b\n')).text?.split('\n')).toHaveLength(12);
 });
 
-test('a name is one line, as git quotes it', () => {
+test('a file name is quoted on one line, as git does', () => {
   for (const [name, shown] of [
     ['a b/é.ts', 'a/a b/é.ts'],
     ['x\n+++ b/y', '"a/x\\n+++ b/y"'],
     ['\u202egpj', '"a/\\342\\200\\256gpj"'],
     ['say "hi"', '"a/say \\"hi\\""'],
   ] as const) {
-    expect(shownDiff(name, '1\n', '2\n').text?.split('\n')[0]).toBe(`--- ${shown}`);
+    expect(formatFileDiff(name, '1\n', '2\n').text?.split('\n')[0]).toBe(`--- ${shown}`);
   }
 });

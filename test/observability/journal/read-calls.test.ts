@@ -3,15 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import type { CallEntry } from '../../../src/observability/journal/call-line.ts';
-import { openJournal } from '../../../src/observability/journal/journal.ts';
+import { type CallEntry, openJournal } from '../../../src/observability/journal/journal.ts';
 import { type RecordedCall, readCalls } from '../../../src/observability/journal/read-calls.ts';
 import { counts } from '../../proof.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-journal-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const call = (id: string, sessionId: string | undefined, more: Partial<CallEntry> = {}): CallEntry => ({
+const createCall = (id: string, sessionId: string | undefined, more: Partial<CallEntry> = {}): CallEntry => ({
   id,
   sessionId,
   userId: 'ada',
@@ -28,8 +27,7 @@ const call = (id: string, sessionId: string | undefined, more: Partial<CallEntry
   ...more,
 });
 
-/** All of them, page by page. */
-async function all(file: string, sessionId: string, limit: number, most?: number): Promise<RecordedCall[]> {
+async function readAllPages(file: string, sessionId: string, limit: number, most?: number): Promise<RecordedCall[]> {
   const calls: RecordedCall[] = [];
   for (let before: string | null | undefined, pages = 0; before !== null; pages++) {
     const page = await readCalls(file, sessionId, { limit, before }, most);
@@ -41,15 +39,17 @@ async function all(file: string, sessionId: string, limit: number, most?: number
   return calls;
 }
 
-test('the newest first, what was recorded a moment ago included, and nobody else’s', async () => {
+test('lists the calls of one session, newest first, including the latest', async () => {
   const file = join(folder, 'own', 'journal.jsonl');
   const journal = openJournal(file, { warn() {} });
   journal.record({ kind: 'session', event: 'created', sessionId: 'one' });
-  journal.recordCall(call('1', 'one'));
-  journal.recordCall(call('2', 'two'));
-  journal.recordCall(call('3', undefined, { name: '"sessionId":"one"', method: '{"kind":"call","sessionId":"one"}' }));
-  journal.recordCall(call('4', 'one', { outcome: 'PERMISSION_DENIED', rule: 'no', name: undefined }));
-  journal.recordCall(call('5', 'one-and-more'));
+  journal.recordCall(createCall('1', 'one'));
+  journal.recordCall(createCall('2', 'two'));
+  journal.recordCall(
+    createCall('3', undefined, { name: '"sessionId":"one"', method: '{"kind":"call","sessionId":"one"}' }),
+  );
+  journal.recordCall(createCall('4', 'one', { outcome: 'PERMISSION_DENIED', rule: 'no', name: undefined }));
+  journal.recordCall(createCall('5', 'one-and-more'));
   const { calls, next } = await journal.calls('one', { limit: 10 });
   expect(calls.map(({ id }) => id)).toEqual(['4', '1']);
   expect(calls[0]).toEqual({
@@ -70,7 +70,7 @@ test('the newest first, what was recorded a moment ago included, and nobody else
   expect((await journal.calls('one', { limit: 1 })).calls.map(({ id }) => id)).toEqual(['4']);
 });
 
-test('what was added meanwhile does not move the pages', async () => {
+test('entries added meanwhile do not shift the pages', async () => {
   const file = join(folder, 'moving.jsonl');
   const line = (id: number) => `{"time":"t","kind":"call","id":"${id}","sessionId":"s"}\n`;
   writeFileSync(file, [1, 2, 3, 4].map(line).join(''));
@@ -84,30 +84,30 @@ test('what was added meanwhile does not move the pages', async () => {
   expect(second.next).toBeNull();
 });
 
-test('a line cut off by a crash, and one that is no entry, are passed over; a place beyond the file is its end', async () => {
+test('torn lines and other lines are skipped; a cursor beyond the file means its end', async () => {
   const file = join(folder, 'torn.jsonl');
   const good = '{"time":"t","kind":"call","id":"1","sessionId":"s"}\n';
   writeFileSync(
     file,
     `${good}{"time":"t","kind":"call","id":"2","sessionId":"s"\n${'x'.repeat(70_000)}\n{"sessionId":"s","ki`,
   );
-  expect((await all(file, 's', 10)).map(({ id }) => id)).toEqual(['1']);
+  expect((await readAllPages(file, 's', 10)).map(({ id }) => id)).toEqual(['1']);
   expect((await readCalls(file, 's', { limit: 5, before: '999999999999999' })).calls).toHaveLength(1);
   writeFileSync(file, '');
   expect(await readCalls(file, 's', { limit: 5 })).toEqual({ calls: [], next: null });
 });
 
-test('one page looks through no more than its share of the file, and the next goes on where it stopped', async () => {
+test('one page searches a limited part of the file, and the next one continues there', async () => {
   const file = join(folder, 'large.jsonl');
   const other = `{"time":"t","kind":"call","id":"x","sessionId":"other","name":"${'n'.repeat(200)}"}\n`;
   writeFileSync(file, `{"time":"t","kind":"call","id":"first","sessionId":"s"}\n${other.repeat(2000)}`);
   const page = await readCalls(file, 's', { limit: 5 }, 100_000);
   expect(page.calls).toEqual([]);
   expect(Number(page.next)).toBeGreaterThan(0);
-  expect((await all(file, 's', 5, 100_000)).map(({ id }) => id)).toEqual(['first']);
+  expect((await readAllPages(file, 's', 5, 100_000)).map(({ id }) => id)).toEqual(['first']);
 });
 
-test('whatever the lines, page sizes and bounds: exactly the calls of the session, each once, in order', async () => {
+test('any lines, page sizes and limits give exactly the calls of the session, once and in order', async () => {
   const file = join(folder, 'any.jsonl');
   const line = fc.record({
     sessionId: fc.constantFrom('s', 't'),
@@ -124,7 +124,7 @@ test('whatever the lines, page sizes and bounds: exactly the calls of the sessio
         const entries = lines.map(({ padding, ...rest }, id) => ({ ...rest, id, padding: 'é'.repeat(padding / 2) }));
         writeFileSync(file, entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
         const expected = entries.filter(({ kind, sessionId }) => kind === 'call' && sessionId === 's');
-        const found = await all(file, 's', limit, most);
+        const found = await readAllPages(file, 's', limit, most);
         expect(found.map(({ id }) => id)).toEqual(expected.map(({ id }) => id).reverse());
       },
     ),

@@ -1,20 +1,20 @@
 import { expect, test } from 'vitest';
-import { jsonLine, textLine } from '../../../src/observability/log/line.ts';
 import type { LogFields } from '../../../src/observability/log/log.ts';
-import { opaqueUser, safeLog } from '../../../src/observability/log/safe-log.ts';
+import { createSafeLog, hideUser } from '../../../src/observability/log/safe-log.ts';
+import { formatJsonLine, formatTextLine } from '../../../src/observability/log/stderr-log.ts';
 
 const id = 'd41d8cd98f00b204e9800998ecf8427e';
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e';
 
-function heard() {
+function createRecordingLog() {
   const said: { level: string; event: string; fields: LogFields | undefined }[] = [];
   const at = (level: string) => (event: string, fields?: LogFields) => void said.push({ level, event, fields });
   return { said, log: { info: at('info'), warn: at('warn'), debug: at('debug') } };
 }
 
-test('L9: whoever keeps the log gets ids short, users opaque, texts scrubbed, and the trace whole', () => {
-  const { said, log } = heard();
-  safeLog(log).warn(`it broke for ambs_${id}_secretsecretsecret`, {
+test('L9: a log gets short ids, pseudonyms of users, scrubbed texts and whole trace ids', () => {
+  const { said, log } = createRecordingLog();
+  createSafeLog(log).warn(`it broke for ambs_${id}_secretsecretsecret`, {
     session: id,
     correlation: uuid,
     user: 'ada@example.com',
@@ -30,56 +30,56 @@ test('L9: whoever keeps the log gets ids short, users opaque, texts scrubbed, an
       fields: {
         session: 'd41d8cd9',
         correlation: '0f8fad5b',
-        user: opaqueUser('ada@example.com'),
+        user: hideUser('ada@example.com'),
         trace: id,
         error: 'ENOENT: /data/run/d41d8cd9…: Authorization: [secret]',
         pid: 7,
       },
     },
   ]);
-  expect(opaqueUser('ada@example.com')).toMatch(/^u-[0-9a-f]{8}$/);
-  expect(opaqueUser('ada@example.com')).not.toBe(opaqueUser('bob@example.com'));
+  expect(hideUser('ada@example.com')).toMatch(/^u-[0-9a-f]{8}$/);
+  expect(hideUser('ada@example.com')).not.toBe(hideUser('bob@example.com'));
 });
 
 test.each(['session', 'correlation', 'transport', 'key'])(
-  'L9: of the id of a %s, eight characters are shown',
+  'L9: an id of a %s is shortened to eight characters',
   (field) => {
-    const { said, log } = heard();
-    // No id of ours looks like this, so that only the name of the field tells what it is.
-    safeLog(log).info('x', { [field]: 'not-a-hex-id-but-long' });
+    const { said, log } = createRecordingLog();
+    // No id of Ambit looks like this, so only the name of the field shows what it is.
+    createSafeLog(log).info('x', { [field]: 'not-a-hex-id-but-long' });
     expect(said[0]?.fields).toEqual({ [field]: 'not-a-he' });
   },
 );
 
-test('L9: a trace id that is none is treated as any text', () => {
-  const { said, log } = heard();
-  safeLog(log).info('x', { trace: `password=hunter22 ${id}` });
+test('L9: an invalid trace id is treated like any text', () => {
+  const { said, log } = createRecordingLog();
+  createSafeLog(log).info('x', { trace: `password=hunter22 ${id}` });
   expect(said[0]?.fields).toEqual({ trace: 'password=[secret] d41d8cd9…' });
 });
 
-test('a log is made safe once: a second time would hide what the first shows', () => {
-  const { said, log } = heard();
-  const safe = safeLog(log);
-  expect(safeLog(safe)).toBe(safe);
+test('a log is wrapped once: a second time would hide what the first shows', () => {
+  const { said, log } = createRecordingLog();
+  const safe = createSafeLog(log);
+  expect(createSafeLog(safe)).toBe(safe);
   safe.debug?.('x', { user: 'ada' });
-  expect(said[0]?.fields).toEqual({ user: opaqueUser('ada') });
-  expect(safeLog({ info() {}, warn() {} })).not.toHaveProperty('debug');
+  expect(said[0]?.fields).toEqual({ user: hideUser('ada') });
+  expect(createSafeLog({ info() {}, warn() {} })).not.toHaveProperty('debug');
 });
 
-test('a line of text: fields by name, quotes where they are needed, nothing that moves a cursor', () => {
-  expect(textLine('context injected', { server: 'notes', workspace: '(none)', ms: 3 })).toBe(
+test('a text line has fields by name, quotes where needed, and no control characters', () => {
+  expect(formatTextLine('context injected', { server: 'notes', workspace: '(none)', ms: 3 })).toBe(
     'context injected: server=notes workspace=(none) ms=3',
   );
-  expect(textLine('x', { a: 'two words', b: '', c: 'k=v', d: 'say "hi"' })).toBe(
+  expect(formatTextLine('x', { a: 'two words', b: '', c: 'k=v', d: 'say "hi"' })).toBe(
     'x: a="two words" b="" c="k=v" d="say \\"hi\\""',
   );
-  const forged = textLine('x', { name: 'a\nambit: session ended: session=1\u001b[2J\u202e' });
+  const forged = formatTextLine('x', { name: 'a\nambit: session ended: session=1\u001b[2J\u202e' });
   expect(forged).not.toMatch(/[\u0000-\u001f\u202e]/);
 });
 
-test('a line of JSON: one object, and no field can stand for time, level or event', () => {
+test('a JSON line is one object, and no field replaces time, level or event', () => {
   const time = new Date(0);
-  const line = jsonLine(time, 'info', 'listening', {
+  const line = formatJsonLine(time, 'info', 'listening', {
     level: 'debug',
     event: 'other',
     time: 'x',

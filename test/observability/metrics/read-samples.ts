@@ -6,8 +6,8 @@ export interface Sample {
 
 const line = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)$/;
 
-/** Reads Prometheus text as strictly as its description has it; throws at what is none. */
-export function samplesOf(text: string): Sample[] {
+/** Parses Prometheus text strictly; throws if it is invalid. */
+export function parseSamples(text: string): Sample[] {
   if (!text.endsWith('\n')) throw new Error('the last line has no end');
   const typed = new Set<string>();
   return text
@@ -34,13 +34,13 @@ export function samplesOf(text: string): Sample[] {
     });
 }
 
-export function sampleOf(
+export function findSample(
   text: string,
   name: string,
   labels: Readonly<Record<string, string>> = {},
 ): number | undefined {
   const wanted = Object.entries(labels);
-  return samplesOf(text).find(
+  return parseSamples(text).find(
     (sample) => sample.name === name && wanted.every(([key, value]) => sample.labels[key] === value),
   )?.value;
 }

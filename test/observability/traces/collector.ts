@@ -12,7 +12,7 @@ const spanId = z
   .refine((id) => !/^0+$/.test(id));
 const nanos = z.string().regex(/^[1-9][0-9]{18}$/);
 
-/** OTLP in JSON as its specification has it: ids in hex, times as text, enums as numbers, no member it does not know. */
+/** OTLP in JSON by its specification: ids in hex, times as text, enums as numbers, no unknown member. */
 const tracesRequest = z.strictObject({
   resourceSpans: z
     .array(
@@ -65,14 +65,14 @@ export interface Collector {
   readonly bodies: string[];
   readonly spans: ReceivedSpan[];
   readonly asked: { readonly path: string; readonly headers: IncomingHttpHeaders }[];
-  /** What it answers; 200 unless told, and nothing at all with 0. */
+  /** The status of its answers; 200 by default, and no answer at all with 0. */
   status: number;
-  /** Resolves when so many spans fit. */
+  /** Resolves when this many spans match. */
   sees(count: number, fits?: (span: ReceivedSpan) => boolean): Promise<ReceivedSpan[]>;
   close(): Promise<void>;
 }
 
-/** A collector that takes nothing which is not exactly OTLP. */
+/** A collector that refuses everything that is not exactly OTLP. */
 export async function startCollector(): Promise<Collector> {
   const waiting = new Set<() => void>();
   const server = createServer(async (request, response) => {
@@ -80,7 +80,7 @@ export async function startCollector(): Promise<Collector> {
     collector.asked.push({ path: request.url ?? '', headers: request.headers });
     collector.bodies.push(body);
     const { status } = collector;
-    if (status === 200) collector.spans.push(...read(body));
+    if (status === 200) collector.spans.push(...parseSpans(body));
     if (status !== 0) response.writeHead(status, { 'content-type': 'application/json' }).end('{}');
     for (const look of waiting) look();
   });
@@ -111,7 +111,7 @@ export async function startCollector(): Promise<Collector> {
   return collector;
 }
 
-export function read(body: string): ReceivedSpan[] {
+export function parseSpans(body: string): ReceivedSpan[] {
   const { resourceSpans } = tracesRequest.parse(JSON.parse(body));
   return resourceSpans.flatMap(({ scopeSpans }) =>
     scopeSpans.flatMap(({ spans }) =>

@@ -1,6 +1,10 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createExporter, type Exporter, type ExporterOptions } from '../../../src/observability/traces/exporter.ts';
-import type { Span } from '../../../src/observability/traces/span.ts';
+import {
+  createExporter,
+  type Exporter,
+  type ExporterOptions,
+  type Span,
+} from '../../../src/observability/traces/exporter.ts';
 import { proof } from '../../proof.ts';
 import { type Collector, startCollector } from './collector.ts';
 
@@ -19,7 +23,7 @@ afterEach(async () => {
   await collector.close();
 });
 
-function start(more: Partial<ExporterOptions> = {}, url = `${collector.url}/v1/traces?key=planted`): Exporter {
+function startExporter(more: Partial<ExporterOptions> = {}, url = `${collector.url}/v1/traces?key=planted`): Exporter {
   exporter = createExporter({
     settings: { url: new URL(url), headers: { 'x-key': 'mine' }, sampleRatio: 1, serviceName: 'here' },
     log: { info() {}, warn: (_event, fields) => void warned.push(fields) },
@@ -32,7 +36,7 @@ function start(more: Partial<ExporterOptions> = {}, url = `${collector.url}/v1/t
   return exporter;
 }
 
-const span = (number: number): Span => ({
+const createSpan = (number: number): Span => ({
   traceId: '0af7651916cd43dd8448eb211c80319c',
   spanId: (number + 1).toString(16).padStart(16, '0'),
   parentId: undefined,
@@ -44,9 +48,9 @@ const span = (number: number): Span => ({
   attributes: { number: String(number), absent: undefined, yes: true },
 });
 
-test('L8: what is added arrives, some at a time, with the headers that were asked for', async () => {
-  const { add, close } = start();
-  for (let number = 0; number < 600; number++) add(span(number));
+test('L8: spans arrive in batches, with the configured headers', async () => {
+  const { add, close } = startExporter();
+  for (let number = 0; number < 600; number++) add(createSpan(number));
   const spans = await collector.sees(600);
   expect(spans.map(({ name }) => name)).toEqual(Array.from({ length: 600 }, (_, number) => `call ${number}`));
   expect(spans[7]?.attributes).toEqual({ number: '7', yes: true });
@@ -60,52 +64,52 @@ test('L8: what is added arrives, some at a time, with the headers that were aske
   expect(warned).toEqual([]);
 });
 
-test('L8: a collector that is busy gets them later; what does not fit meanwhile is counted and gone', async () => {
+test('L8: a busy collector gets the spans later; spans beyond the queue are counted and dropped', async () => {
   collector.status = 503;
-  const { add, close } = start({ mostWaiting: 10 });
-  for (let number = 0; number < 25; number++) add(span(number));
+  const { add, close } = startExporter({ maxWaiting: 10 });
+  for (let number = 0; number < 25; number++) add(createSpan(number));
   while (collector.asked.length === 0) await new Promise((resolve) => setImmediate(resolve));
   collector.status = 200;
   const spans = await collector.sees(10);
   expect(spans.map(({ name }) => name)).toEqual(Array.from({ length: 10 }, (_, number) => `call ${number}`));
   await close();
   expect(counted).toEqual({ sent: 10, dropped: 15 });
-  // Said once, and no more of the address than its host.
+  // Logged once, with the host only.
   expect(warned).toEqual([{ host: new URL(collector.url).host, why: 'status 503' }]);
 });
 
-test('what a collector refuses for good is not sent again', async () => {
+test('spans that a collector refuses for good are not sent again', async () => {
   collector.status = 400;
-  const { add, close } = start();
-  add(span(0));
+  const { add, close } = startExporter();
+  add(createSpan(0));
   while (counted.dropped === 0) await new Promise((resolve) => setImmediate(resolve));
   collector.status = 200;
-  add(span(1));
+  add(createSpan(1));
   expect((await collector.sees(1)).map(({ name }) => name)).toEqual(['call 1']);
   await close();
   expect(counted).toEqual({ sent: 1, dropped: 1 });
 });
 
-test('closing sends what waits; a collector that does not answer does not keep it from closing', async () => {
-  const first = start({ everyMs: 60_000 });
-  first.add(span(0));
+test('closing sends the waiting spans; a collector that does not answer cannot block it', async () => {
+  const first = startExporter({ everyMs: 60_000 });
+  first.add(createSpan(0));
   await first.close();
-  first.add(span(1));
+  first.add(createSpan(1));
   expect(collector.spans).toHaveLength(1);
   expect(counted).toEqual({ sent: 1, dropped: 1 });
 
   collector.status = 0;
-  const second = start({ everyMs: 60_000 });
-  second.add(span(2));
+  const second = startExporter({ everyMs: 60_000 });
+  second.add(createSpan(2));
   const began = performance.now();
   await second.close();
   if (proof) expect(performance.now() - began).toBeLessThan(5000);
   expect(counted).toEqual({ sent: 1, dropped: 2 });
 });
 
-test('nothing there at all: spans are counted as lost, and nobody who adds one hears of it', async () => {
-  const { add, close } = start({ mostWaiting: 3 }, 'http://127.0.0.1:1/v1/traces');
-  for (let number = 0; number < 5; number++) expect(() => add(span(number))).not.toThrow();
+test('without a collector, spans are counted as lost and callers get no error', async () => {
+  const { add, close } = startExporter({ maxWaiting: 3 }, 'http://127.0.0.1:1/v1/traces');
+  for (let number = 0; number < 5; number++) expect(() => add(createSpan(number))).not.toThrow();
   while (warned.length === 0) await new Promise((resolve) => setImmediate(resolve));
   await close();
   expect(counted).toEqual({ sent: 0, dropped: 5 });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { applyEdits, type Edit, removeMembers, replaceValue } from '../../../src/protocol/json/edit.ts';
-import { rawAt, type Shape, scanObject } from '../../../src/protocol/json/scan.ts';
+import { type ObjectShape, readRawValue, scanObject } from '../../../src/protocol/json/scan.ts';
 import { counts } from '../../proof.ts';
 import { objectText, valueText, type WrittenMember } from './json-texts.ts';
 
@@ -14,13 +14,12 @@ const plans = fc.array(
   },
 );
 
-/** A member's key, colon and value as they stand in the text. */
-function spans(bytes: Buffer, shape: Shape): string[] {
+function listSpans(bytes: Buffer, shape: ObjectShape): string[] {
   return shape.members.map(({ keyStart, end }) => bytes.toString('utf8', keyStart, end));
 }
 
 describe('removeMembers and applyEdits', () => {
-  test('agree with a plain model, and leave every other byte alone', () => {
+  test('agree with a simple model, and change no other byte', () => {
     fc.assert(
       fc.property(objectText, plans, ({ text, members }, plan) => {
         const bytes = Buffer.from(text);
@@ -48,10 +47,10 @@ describe('removeMembers and applyEdits', () => {
 
         const after = scanObject(changed);
         expect(after.members.map(({ key }) => key)).toEqual(model.map(({ key }) => JSON.parse(key)));
-        expect(after.members.map((member) => rawAt(changed, member))).toEqual(model.map(({ value }) => value));
-        expect(spans(changed, after).filter((_, index) => typeof fate(keptAt(plan, index)) !== 'string')).toEqual(
-          untouched,
-        );
+        expect(after.members.map((member) => readRawValue(changed, member))).toEqual(model.map(({ value }) => value));
+        expect(
+          listSpans(changed, after).filter((_, index) => typeof fate(findKeptIndex(plan, index)) !== 'string'),
+        ).toEqual(untouched);
         expect(changed.toString('utf8', 0, after.start)).toBe(text.slice(0, text.indexOf('{')));
         expect(changed.subarray(after.end).equals(bytes.subarray(shape.end))).toBe(true);
         JSON.parse(changed.toString());
@@ -60,7 +59,7 @@ describe('removeMembers and applyEdits', () => {
     );
   });
 
-  test('nothing to do hands back the very same bytes', () => {
+  test('no edits return the same buffer', () => {
     const bytes = Buffer.from('{"a":1}');
     expect(
       applyEdits(
@@ -89,7 +88,7 @@ describe('removeMembers and applyEdits', () => {
 });
 
 describe('applyEdits', () => {
-  test('makes edits in any order, as if from the end backwards', () => {
+  test('applies edits in any order', () => {
     const cuts = fc
       .uniqueArray(fc.nat(40), { minLength: 0, maxLength: 8 })
       .map((places) => places.sort((a, b) => a - b));
@@ -124,7 +123,7 @@ describe('applyEdits', () => {
   });
 });
 
-function keptAt(plan: readonly (string | { readonly kind: 'keep' | 'drop' })[], index: number): number {
+function findKeptIndex(plan: readonly (string | { readonly kind: 'keep' | 'drop' })[], index: number): number {
   let seen = -1;
   for (const [at, chosen] of plan.entries()) {
     if (typeof chosen === 'string' || chosen.kind === 'keep') seen++;

@@ -47,7 +47,7 @@ function writeObject(members: readonly (readonly [string, string])[]): string {
   return `{${members.map(([key, inner]) => `${key}:${inner}`).join(',')}}`;
 }
 
-/** Objects in every way JSON allows them to be written; keys may repeat, as `"a"` and `"\u0061"`. */
+/** Objects in every way JSON allows to write them; keys may repeat, as `"a"` and `"\u0061"`. */
 export const objectText: fc.Arbitrary<WrittenObject> = fc
   .tuple(
     space,
@@ -73,8 +73,8 @@ const oddBytes = [
   0xff,
 ];
 
-/** The same text with a few bytes cut out, put in, changed or repeated: most are no longer JSON, some still are. */
-export function mutations(of: fc.Arbitrary<WrittenObject>): fc.Arbitrary<Buffer> {
+/** The same text with a few bytes removed, added, changed or repeated: most are no longer JSON, some still are. */
+export function mutateObjects(of: fc.Arbitrary<WrittenObject>): fc.Arbitrary<Buffer> {
   const change = fc.record({
     kind: fc.constantFrom('cut', 'insert', 'change', 'repeat', 'truncate'),
     at: fc.double({ min: 0, max: 1, noNaN: true }),

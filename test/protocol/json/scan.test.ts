@@ -1,25 +1,25 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  DensityFault,
-  elementsAt,
+  DensityError,
+  findMember,
   maxDepth,
   maxKeys,
   maxValues,
-  memberOf,
-  rawAt,
-  ScanFault,
+  readElements,
+  readRawValue,
+  readShape,
+  ScanError,
   scanArray,
   scanObject,
-  shapeAt,
 } from '../../../src/protocol/json/scan.ts';
 import { counts } from '../../proof.ts';
-import { mutations, objectText, valueText } from './json-texts.ts';
+import { mutateObjects, objectText, valueText } from './json-texts.ts';
 
 const numRuns = counts(2_000, 50_000);
 
-/** What the language itself says; strict about UTF-8, and for objects only. */
-function parses(bytes: Buffer): boolean {
+/** Whether JSON.parse accepts the bytes as an object in strict UTF-8. */
+function canParse(bytes: Buffer): boolean {
   try {
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
     const value: unknown = JSON.parse(text);
@@ -29,24 +29,24 @@ function parses(bytes: Buffer): boolean {
   }
 }
 
-function scans(bytes: Buffer): boolean {
+function canScan(bytes: Buffer): boolean {
   try {
     scanObject(bytes, { a: { a: {} }, '': {} });
     return true;
   } catch (error) {
-    if (error instanceof ScanFault) return false;
+    if (error instanceof ScanError) return false;
     throw error;
   }
 }
 
 describe('scanObject and JSON.parse', () => {
-  test('every object is accepted, and its members are where they were written', () => {
+  test('every object is accepted, with the right positions of its members', () => {
     fc.assert(
       fc.property(objectText, ({ text, members }) => {
         const bytes = Buffer.from(text);
         const shape = scanObject(bytes);
         expect(shape.members.map(({ key }) => key)).toEqual(members.map(({ key }) => JSON.parse(key)));
-        expect(shape.members.map((member) => rawAt(bytes, member))).toEqual(members.map(({ value }) => value));
+        expect(shape.members.map((member) => readRawValue(bytes, member))).toEqual(members.map(({ value }) => value));
         for (const [index, { keyStart }] of shape.members.entries()) {
           const written = members[index]?.key as string;
           expect(bytes.toString('utf8', keyStart, keyStart + Buffer.byteLength(written))).toBe(written);
@@ -57,19 +57,19 @@ describe('scanObject and JSON.parse', () => {
     );
   });
 
-  test('they agree on whatever is left of an object after a few bytes were changed', () => {
+  test('they agree on objects with a few changed bytes', () => {
     let accepted = 0;
     let refused = 0;
     fc.assert(
-      fc.property(mutations(objectText), (bytes) => {
-        const expected = parses(bytes);
+      fc.property(mutateObjects(objectText), (bytes) => {
+        const expected = canParse(bytes);
         if (expected) accepted++;
         else refused++;
-        expect(scans(bytes)).toBe(expected);
+        expect(canScan(bytes)).toBe(expected);
       }),
       { numRuns: numRuns * 2 },
     );
-    // The mutations must reach both verdicts often, or the test says little.
+    // Both verdicts must occur often, or the test proves little.
     expect(Math.min(accepted, refused)).toBeGreaterThan(numRuns / 20);
   });
 
@@ -77,23 +77,23 @@ describe('scanObject and JSON.parse', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 12 }), (inside) => {
         const bytes = Buffer.concat([Buffer.from('{"a":'), inside, Buffer.from('}')]);
-        expect(scans(bytes)).toBe(parses(bytes));
+        expect(canScan(bytes)).toBe(canParse(bytes));
       }),
       { numRuns },
     );
   });
 
-  test('values that are no objects are refused, whatever JSON.parse says', () => {
+  test('other values are refused, even if JSON.parse accepts them', () => {
     fc.assert(
       fc.property(valueText, (text) => {
-        expect(scans(Buffer.from(text))).toBe(text.startsWith('{'));
+        expect(canScan(Buffer.from(text))).toBe(text.startsWith('{'));
       }),
       { numRuns: numRuns / 4 },
     );
   });
 });
 
-describe('the corners of the grammar', () => {
+describe('edge cases of the grammar', () => {
   const values = [
     ...['1e400', '-0', '0', '-0.0', '0e0', '1E+5', '1e-5', '123456789012345678901234567890', '0.10'],
     ...['1.', '.5', '01', '-01', '-', '+1', '1e', '1e+', '0x1', '1_0', '--1', '1.e5', '00', 'NaN', 'Infinity'],
@@ -106,16 +106,16 @@ describe('the corners of the grammar', () => {
 
   test.each(values)('%j as a value', (value) => {
     const bytes = Buffer.from(`{"a":${value}}`);
-    expect(scans(bytes)).toBe(parses(bytes));
+    expect(canScan(bytes)).toBe(canParse(bytes));
     const nested = Buffer.from(`{"b":[{"c":${value}}]}`);
-    expect(scans(nested)).toBe(parses(nested));
+    expect(canScan(nested)).toBe(canParse(nested));
   });
 
   test.each([
     ...['', ' ', '{}', ' {} ', '{}{}', '{} x', 'x{}', '\ufeff{}', '{}\ufeff', '{}\0', '\0{}', '{}\u00a0', '[]', '"{}"'],
     ...['{"__proto__":{"a":1}}', '{"constructor":{},"toString":{}}', '{"":1}', '{"a":1 "b":2}', '{"a" "b"}', '{'],
   ])('%j as a text', (text) => {
-    expect(scans(Buffer.from(text))).toBe(parses(Buffer.from(text)));
+    expect(canScan(Buffer.from(text))).toBe(canParse(Buffer.from(text)));
   });
 
   test.each([
@@ -148,73 +148,72 @@ describe('nesting', () => {
     },
   };
 
-  test.each(Object.entries(nests))('%s up to the limit and no further', (_name, nested) => {
+  test.each(Object.entries(nests))('accepts %s up to the limit only', (_name, nested) => {
     for (const levels of [1, 2, 3, 100, maxDepth - 1, maxDepth]) {
-      expect(scans(Buffer.from(nested(Math.max(levels, 2))))).toBe(true);
+      expect(canScan(Buffer.from(nested(Math.max(levels, 2))))).toBe(true);
     }
     for (const levels of [maxDepth + 1, maxDepth + 2, 100_000]) {
       expect(() => scanObject(Buffer.from(nested(levels)), { a: { a: {} } })).toThrow(/too deep/);
     }
   });
 
-  test('a plan that looks inside does not move the limit', () => {
+  test('a plan does not change the limit', () => {
     const plan = { a: { a: { a: {} } } };
     expect(scanObject(Buffer.from(nests.objects(maxDepth)), plan).members).toHaveLength(1);
     expect(() => scanObject(Buffer.from(nests.objects(maxDepth + 1)), plan)).toThrow(/too deep/);
   });
 });
 
-describe('looking further inside', () => {
-  test('every element of an array is found, as scanArray and elementsAt see it', () => {
+describe('arrays and plans', () => {
+  test('scanArray and elementsAt find every element of an array', () => {
     fc.assert(
       fc.property(fc.array(valueText, { maxLength: 8 }), (values) => {
         const text = `[ ${values.join(' ,\n')} ]`;
         expect(scanArray(Buffer.from(text), 8).map(String)).toEqual(values);
         const bytes = Buffer.from(`{"list":${text}}`);
-        const list = memberOf(scanObject(bytes), 'list');
-        expect(elementsAt(bytes, list!).map((span) => rawAt(bytes, span))).toEqual(values);
+        const list = findMember(scanObject(bytes), 'list');
+        expect(readElements(bytes, list!).map((span) => readRawValue(bytes, span))).toEqual(values);
       }),
       { numRuns: numRuns / 4 },
     );
   });
 
-  test('an array longer than allowed, or with something after it, is refused', () => {
-    expect(() => scanArray(Buffer.from('[1,2,3]'), 2)).toThrow(ScanFault);
+  test('an array over the limit, or with text after it, is refused', () => {
+    expect(() => scanArray(Buffer.from('[1,2,3]'), 2)).toThrow(ScanError);
     for (const text of ['[1] x', '[1,]', '[', '[1', '[1 2]', '{}', '', '[1]]']) {
-      expect(() => scanArray(Buffer.from(text), 8)).toThrow(ScanFault);
+      expect(() => scanArray(Buffer.from(text), 8)).toThrow(ScanError);
     }
   });
 
-  test('only objects the plan names have a shape, however the key is written', () => {
+  test('only objects that the plan names have a shape, however the key is written', () => {
     const bytes = Buffer.from('{"p\\u0061rams":{"_meta":{"k":1},"o":{}},"x":{"_meta":{}},"params":[{}]}');
     const [params, other, again] = scanObject(bytes, { params: { _meta: {} } }).members;
-    expect(memberOf(params?.shape, '_meta')?.shape?.members.map(({ key }) => key)).toEqual(['k']);
-    expect(memberOf(params?.shape, 'o')?.shape).toBeUndefined();
+    expect(findMember(params?.shape, '_meta')?.shape?.members.map(({ key }) => key)).toEqual(['k']);
+    expect(findMember(params?.shape, 'o')?.shape).toBeUndefined();
     expect(other?.shape).toBeUndefined();
     expect(again?.shape).toBeUndefined();
-    expect(shapeAt(bytes, other!)?.members.map(({ key }) => key)).toEqual(['_meta']);
-    expect(shapeAt(bytes, again!)).toBeUndefined();
+    expect(readShape(bytes, other!)?.members.map(({ key }) => key)).toEqual(['_meta']);
+    expect(readShape(bytes, again!)).toBeUndefined();
   });
 });
 
-describe('what would hold up everybody else', () => {
+describe('texts that would block everybody else', () => {
   const listOf = (unit: string, count: number) => Buffer.from(`{"a":[${Array(count).fill(unit).join(',')}]}`);
   const objectOf = (count: number) => Buffer.from(`{${Array(count).fill('"a":1').join(',')}}`);
 
-  test.each(['1', '[]'])('more than so many values are refused: %s', (unit) => {
-    // The list is one itself.
+  test.each(['1', '[]'])('too many values are refused: %s', (unit) => {
     expect(scanObject(listOf(unit, maxValues - 1)).members).toHaveLength(1);
-    expect(() => scanObject(listOf(unit, maxValues))).toThrow(DensityFault);
-    // One refusal takes nothing from the next text.
+    expect(() => scanObject(listOf(unit, maxValues))).toThrow(DensityError);
+    // A refusal does not reduce the limit of the next text.
     expect(scanObject(listOf(unit, 1)).members).toHaveLength(1);
   });
 
-  test('so are more than so many members of an object that is looked into', () => {
+  test('too many members of an object are refused', () => {
     expect(scanObject(objectOf(maxKeys)).members).toHaveLength(maxKeys);
-    expect(() => scanObject(objectOf(maxKeys + 1))).toThrow(DensityFault);
+    expect(() => scanObject(objectOf(maxKeys + 1))).toThrow(DensityError);
   });
 
-  test('but one text may be as long as it likes', () => {
+  test('a single string may have any length', () => {
     const text = Buffer.from(`{"a":"${'x'.repeat(15 << 20)}"}`);
     expect(scanObject(text).end).toBe(text.length);
   });

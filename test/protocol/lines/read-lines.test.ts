@@ -3,19 +3,13 @@ import { once } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type LineReader, readLines } from '../../../src/protocol/lines/read-lines.ts';
-import { linesPerTurn } from '../../../src/protocol/lines/turns.ts';
+import { type LineReader, linesPerTurn, readLines } from '../../../src/protocol/lines/read-lines.ts';
 import { counts, proof } from '../../proof.ts';
 import { fixturePath } from '../../sandbox/runner-harness.ts';
 
 type Event = ['line', string] | ['too long', string, string] | ['runaway'] | ['end'];
 
-interface Recording {
-  readonly events: Event[];
-  readonly reader: LineReader;
-}
-
-function record(stream: Readable, maxBytes: number, onLine?: (events: Event[], reader: LineReader) => void): Recording {
+function recordEvents(stream: Readable, maxBytes: number, onLine?: (events: Event[], reader: LineReader) => void) {
   const events: Event[] = [];
   const reader = readLines(stream, {
     maxBytes,
@@ -30,15 +24,15 @@ function record(stream: Readable, maxBytes: number, onLine?: (events: Event[], r
   return { events, reader };
 }
 
-async function eventsOf(chunks: readonly Buffer[], maxBytes: number): Promise<Event[]> {
+async function readEvents(chunks: readonly Buffer[], maxBytes: number): Promise<Event[]> {
   const stream = Readable.from(chunks, { objectMode: false, highWaterMark: 1 });
-  const { events } = record(stream, maxBytes);
+  const { events } = recordEvents(stream, maxBytes);
   await once(stream, 'close');
   return events;
 }
 
-/** What has to come out, said in the plainest way. */
-function expected(bytes: string, maxBytes: number): Event[] {
+/** A simple reference implementation. */
+function computeEvents(bytes: string, maxBytes: number): Event[] {
   const events: Event[] = [];
   for (const raw of bytes.split('\n')) {
     const line = raw.endsWith('\r') ? raw.slice(0, -1) : raw;
@@ -50,11 +44,11 @@ function expected(bytes: string, maxBytes: number): Event[] {
   return [...events, ['end']];
 }
 
-function cut(bytes: Buffer, sizes: readonly number[]): Buffer[] {
+function splitBytes(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   const chunks: Buffer[] = [];
   for (let from = 0, i = 0; from < bytes.length; i++) {
     const size = sizes[i % sizes.length] ?? 1;
-    // Copies, so that a chunk written to by mistake shows.
+    // Copies, so that a write to a chunk shows.
     chunks.push(Buffer.from(bytes.subarray(from, from + size)));
     from += size;
   }
@@ -64,7 +58,7 @@ function cut(bytes: Buffer, sizes: readonly number[]): Buffer[] {
 describe('readLines', () => {
   it('delivers lines without their ends, skips empty ones, and the last without a newline', async () => {
     const chunks = ['one\ntw', 'o\r\n\n\r\nth', '', 'r', 'ee\r', '\nfo\rur\r'].map((text) => Buffer.from(text));
-    expect(await eventsOf(chunks, 100)).toEqual([
+    expect(await readEvents(chunks, 100)).toEqual([
       ['line', 'one'],
       ['line', 'two'],
       ['line', 'three'],
@@ -73,7 +67,7 @@ describe('readLines', () => {
     ]);
   });
 
-  it('does not depend on how the bytes are cut', async () => {
+  it('gives the same lines for any chunks', async () => {
     const piece = fc.oneof(
       fc.string({ unit: fc.constantFrom('a', 'b', '\r', '\n'), maxLength: 30 }),
       fc.integer({ min: 0, max: 30_000 }).map((length) => 'xyz'.repeat(length / 3)),
@@ -87,17 +81,19 @@ describe('readLines', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(piece, { maxLength: 12 }), maxBytes, sizes, async (pieces, limit, cuts) => {
         const text = pieces.join('');
-        expect(await eventsOf(cut(Buffer.from(text, 'latin1'), cuts), limit)).toEqual(expected(text, limit));
+        expect(await readEvents(splitBytes(Buffer.from(text, 'latin1'), cuts), limit)).toEqual(
+          computeEvents(text, limit),
+        );
       }),
       { numRuns: 300 },
     );
   });
 
   it.each([1, 1000, 100_000])(
-    'takes a line of exactly the limit in chunks of %d, and not a byte more',
+    'accepts a line of exactly the limit in chunks of %d, and not a byte more',
     async (size) => {
       const text = `${'a'.repeat(5000)}\r\n${'b'.repeat(5001)}\n${'c'.repeat(20_000)}\r\n${'d'.repeat(20_001)}\nlast`;
-      const events = await eventsOf(cut(Buffer.from(text), [size]), 5000);
+      const events = await readEvents(splitBytes(Buffer.from(text), [size]), 5000);
       expect(events).toEqual([
         ['line', 'a'.repeat(5000)],
         ['too long', 'b'.repeat(1024), 'b'.repeat(1024)],
@@ -109,7 +105,7 @@ describe('readLines', () => {
     },
   );
 
-  it('hands out lines of one chunk without copying them', () => {
+  it('returns lines of one chunk without copying them', () => {
     const stream = new PassThrough();
     const lines: Buffer[] = [];
     readLines(stream, { maxBytes: 100, onLine: (line) => lines.push(line), onTooLong() {}, onRunaway() {} });
@@ -118,7 +114,7 @@ describe('readLines', () => {
     expect(lines.map((line) => line.buffer === chunk.buffer)).toEqual([true, true]);
   });
 
-  it('keeps lines apart that arrive in pieces one after the other', () => {
+  it('separates lines that arrive in pieces', () => {
     const stream = new PassThrough();
     const lines: Buffer[] = [];
     readLines(stream, { maxBytes: 100, onLine: (line) => lines.push(line), onTooLong() {}, onRunaway() {} });
@@ -129,9 +125,9 @@ describe('readLines', () => {
   it.each([
     ['64 KB', 64 * 1024, counts(1, 100) * 1024 * 1024],
     ['1 byte', 1, counts(100, 4096) * 1024],
-  ])('forgets a runaway line in chunks of %s as it comes', (_, size, total) => {
+  ])('discards a runaway line in chunks of %s as it arrives', (_, size, total) => {
     const stream = new PassThrough();
-    const { events } = record(stream, counts(16, 1024) * 1024);
+    const { events } = recordEvents(stream, counts(16, 1024) * 1024);
     const chunk = Buffer.alloc(size, 120);
     const before = process.memoryUsage();
     for (let sent = 0; sent < total; sent += size) stream.emit('data', chunk);
@@ -141,11 +137,11 @@ describe('readLines', () => {
     if (proof) expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(8 * 1024 * 1024);
   });
 
-  it('delivers nothing while paused, though more arrives, and goes on in order', () => {
+  it('delivers nothing while paused, and continues in order', () => {
     const stream = new PassThrough();
-    const { events, reader } = record(stream, 100, (_, self) => self.pause());
+    const { events, reader } = recordEvents(stream, 100, (_, self) => self.pause());
     stream.emit('data', Buffer.from('one\ntwo\nthr'));
-    // Node itself sets the streams of a child flowing that has left, paused or not.
+    // Node resumes the streams of a child that has exited, paused or not.
     stream.emit('data', Buffer.from('ee\nfour'));
     stream.emit('end');
     expect(events).toEqual([['line', 'one']]);
@@ -160,9 +156,9 @@ describe('readLines', () => {
     expect(events.at(-1)).toEqual(['end']);
   });
 
-  it('may be paused and resumed from within a line', async () => {
+  it('can be paused and resumed inside onLine', async () => {
     const stream = Readable.from([Buffer.from('1\n2\n3\n4'), Buffer.from('4\n5\n')], { objectMode: false });
-    const { events } = record(stream, 100, (_, self) => {
+    const { events } = recordEvents(stream, 100, (_, self) => {
       self.pause();
       self.resume();
     });
@@ -170,7 +166,7 @@ describe('readLines', () => {
     expect(events).toEqual([...['1', '2', '3', '44', '5'].map((line) => ['line', line]), ['end']]);
   });
 
-  it('gives the same lines with pauses at random', async () => {
+  it('gives the same lines with random pauses', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.string({ unit: fc.constantFrom('a', '\n', '\r'), maxLength: 40 }), { maxLength: 10 }),
@@ -183,14 +179,14 @@ describe('readLines', () => {
           const over = new Promise<void>((resolve) => {
             stream.once('close', resolve);
           });
-          const { events } = record(stream, 8, (_, reader) => {
+          const { events } = recordEvents(stream, 8, (_, reader) => {
             if (pauses.next().value !== true) return;
             reader.pause();
             setImmediate(() => reader.resume());
           });
           await over;
           while (events.at(-1)?.[0] !== 'end') await new Promise(setImmediate);
-          expect(events).toEqual(expected(texts.join(''), 8));
+          expect(events).toEqual(computeEvents(texts.join(''), 8));
         },
       ),
       { numRuns: 200 },
@@ -200,11 +196,11 @@ describe('readLines', () => {
   it.each([
     ['short lines', 'x\n', 1],
     ['empty lines', '\n', 0],
-  ])('S7: a flood of %s leaves a turn to others after each few', async (_, unit, delivered) => {
+  ])('S7: a flood of %s yields to others after every few lines', async (_, unit, delivered) => {
     const stream = new PassThrough();
     let inTurn = 0;
     const turns: number[] = [];
-    const { events } = record(stream, 100, () => inTurn++);
+    const { events } = recordEvents(stream, 100, () => inTurn++);
     const total = 40 * linesPerTurn;
     stream.emit('data', Buffer.from(unit.repeat(total)));
     stream.emit('data', Buffer.from('last\n'));
@@ -218,18 +214,18 @@ describe('readLines', () => {
     expect(events).toHaveLength(delivered * total + 1);
   });
 
-  it('S7: long lines use up a turn by their bytes', () => {
+  it('S7: long lines use up the share by their bytes', () => {
     const stream = new PassThrough();
-    const { events } = record(stream, 1 << 20);
+    const { events } = recordEvents(stream, 1 << 20);
     for (let i = 0; i < 3; i++) stream.emit('data', Buffer.from(`${'a'.repeat(300_000)}\n`));
     expect(events).toHaveLength(1);
     stream.emit('end');
     expect(events).toHaveLength(4);
   });
 
-  it('holds back a process that floods it while paused', async () => {
+  it('applies backpressure to a process that floods it while paused', async () => {
     const child = spawn(process.execPath, [fixturePath('floods-stdout')], { stdio: ['ignore', 'pipe', 'ignore'] });
-    const { events } = record(child.stdout, 1000, (all, reader) => {
+    const { events } = recordEvents(child.stdout, 1000, (all, reader) => {
       if (all.length === 3) reader.pause();
     });
     await once(child.stdout, 'pause');
@@ -243,9 +239,9 @@ describe('readLines', () => {
     child.stdout.destroy();
   });
 
-  it('tells the end of a stream that is torn down, without the half line', async () => {
+  it('reports the end of a destroyed stream, without the unfinished line', async () => {
     const stream = new PassThrough();
-    const { events } = record(stream, 100);
+    const { events } = recordEvents(stream, 100);
     stream.emit('data', Buffer.from('whole\nhal'));
     stream.destroy();
     await once(stream, 'close');

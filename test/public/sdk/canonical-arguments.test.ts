@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { canonicalJson, sha256 } from '../../../src/lib/json/canonical-json.ts';
-import { argumentsDigest, canonicalText } from '../../../src/public/sdk/canonical-arguments.ts';
+import { sha256Hex, toCanonicalJson } from '../../../src/lib/json/canonical-json.ts';
+import { digestArguments, toCanonicalText } from '../../../src/public/sdk/canonical-arguments.ts';
 import { counts } from '../../proof.ts';
 
 test('the example of RFC 8785', () => {
@@ -10,33 +10,33 @@ test('the example of RFC 8785', () => {
     "string": "\\u20ac$\\u000F\\u000aA'\\u0042\\u0022\\u005c\\\\\\"\\/",
     "literals": [null, true, false]
   }`;
-  expect(canonicalText(JSON.parse(given))).toBe(
+  expect(toCanonicalText(JSON.parse(given))).toBe(
     '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}',
   );
 });
 
 test('names are sorted by UTF-16 code units, as the RFC has them', () => {
   const given = { '\u20ac': 1, '\r': 2, '\ufb33': 3, '1': 4, '\ud83d\ude00': 5, '\u0080': 6, '\u00f6': 7 };
-  expect(canonicalText(given)).toBe('{"\\r":2,"1":4,"\u0080":6,"\u00f6":7,"\u20ac":1,"\ud83d\ude00":5,"\ufb33":3}');
+  expect(toCanonicalText(given)).toBe('{"\\r":2,"1":4,"\u0080":6,"\u00f6":7,"\u20ac":1,"\ud83d\ude00":5,"\ufb33":3}');
 });
 
-test('it is the text that the rest of Ambit writes', () => {
+test('the text equals the one that the gateway signs', () => {
   fc.assert(
     fc.property(fc.json({ maxDepth: 6 }), (text) => {
       const value = JSON.parse(text) as unknown;
-      expect(canonicalText(value)).toBe(canonicalJson(value));
-      expect(canonicalText(JSON.parse(canonicalText(value)))).toBe(canonicalText(value));
+      expect(toCanonicalText(value)).toBe(toCanonicalJson(value));
+      expect(toCanonicalText(JSON.parse(toCanonicalText(value)))).toBe(toCanonicalText(value));
     }),
     { numRuns: counts(300, 20_000) },
   );
 });
 
-test('names that mean something to JavaScript are only names', () => {
+test('names that JavaScript treats specially are plain names', () => {
   const text = '{"__proto__":{"toJSON":1},"constructor":null,"toJSON":"x","valueOf":[]}';
-  expect(canonicalText(JSON.parse(text))).toBe(text);
+  expect(toCanonicalText(JSON.parse(text))).toBe(text);
 });
 
-test('what has no such text has no digest, and no digest is no match', () => {
+test('a value without canonical text has no digest and never matches', () => {
   const deep = JSON.parse(`${'['.repeat(514)}${']'.repeat(514)}`) as unknown;
   for (const value of [
     '\ud800',
@@ -48,7 +48,7 @@ test('what has no such text has no digest, and no digest is no match', () => {
     [undefined],
     deep,
   ]) {
-    expect(argumentsDigest(value)).toBeUndefined();
+    expect(digestArguments(value)).toBeUndefined();
   }
-  expect(argumentsDigest(undefined)).toBe(sha256('{}'));
+  expect(digestArguments(undefined)).toBe(sha256Hex('{}'));
 });

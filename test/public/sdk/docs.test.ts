@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ContextProblem } from '../../../src/public/sdk/index.ts';
 import { findProgram } from '../../needs/program.ts';
 import { repository } from '../../structure/source-files.ts';
-import { claimsFor, createSigner, metaWith } from './signer.ts';
+import { createClaims, createMeta, createSigner } from './signer.ts';
 
 const signer = await createSigner();
 const reference = await readFile(join(repository, 'docs/reference/context.md'), 'utf8');
@@ -39,7 +39,7 @@ async function runPython(code: string, env: NodeJS.ProcessEnv = {}, input: unkno
   return JSON.parse(stdout);
 }
 
-test('P11: the server of the guide runs and keeps its word', async () => {
+test('P11: the server of the guide works as described', async () => {
   const [code = ''] = blocks(guide, 'js');
   const transport = new StdioClientTransport({
     command: process.execPath,
@@ -51,8 +51,8 @@ test('P11: the server of the guide runs and keeps its word', async () => {
   const client = new Client({ name: 'guide', version: '1' }, { versionNegotiation: { mode: 'auto' } });
   await client.connect(transport);
   const call = async (asked: object) => {
-    const claims = claimsFor({ canonical: '{"id":"1"}', ...asked });
-    const _meta = metaWith(await signer.sign(claims), claims);
+    const claims = createClaims({ canonical: '{"id":"1"}', ...asked });
+    const _meta = createMeta(await signer.sign(claims), claims);
     const result = await client.callTool({ name: 'delete_note', arguments: { id: '1' }, _meta } as never);
     return (result.content as { text: string }[])[0]?.text;
   };
@@ -71,8 +71,8 @@ test('every code has its line in the reference', async () => {
 });
 
 test('the claims of the reference are those of the tests', () => {
-  const shown = JSON.parse(blocks(reference, 'json')[0] ?? '') as ReturnType<typeof claimsFor>;
-  const made = claimsFor();
+  const shown = JSON.parse(blocks(reference, 'json')[0] ?? '') as ReturnType<typeof createClaims>;
+  const made = createClaims();
   expect(Object.keys(shown).sort()).toEqual(Object.keys(made).sort());
   expect(Object.keys(shown.tctx).sort()).toEqual(Object.keys(made.tctx).sort());
   expect(shown.tctx.argsSha256).toBe(made.tctx.argsSha256);
@@ -110,21 +110,21 @@ test.skipIf(python === undefined)('P12: in Python the token is verified with a s
   const args = { b: [1, 'é'], a: true };
   const asked = { canonical: '{"a":true,"b":[1,"é"]}' };
   const stranger = await createSigner();
-  const good = await signer.sign(claimsFor(asked));
+  const good = await signer.sign(createClaims(asked));
   const call = { token: good, aud: 'ambit:server:notes', name: 'delete_note', args: args as object };
   const cases = [
     call,
     call,
-    { ...call, token: await signer.sign(claimsFor(asked), { alg: 'EdDSA' }) },
-    { ...call, token: await signer.sign(claimsFor(asked)), name: 'other' },
-    { ...call, token: await signer.sign(claimsFor(asked)), args: { a: true } },
-    { ...call, token: await signer.sign(claimsFor(asked)), aud: 'ambit:server:files' },
-    { ...call, token: await signer.sign(claimsFor(asked), { typ: 'JWT' }) },
-    { ...call, token: await stranger.sign(claimsFor(asked)) },
-    { ...call, token: await stranger.sign(claimsFor(asked), { kid: signer.kid }) },
-    { ...call, token: await signer.sign(claimsFor({ ...asked, now: Date.now() - 120_000 })) },
-    { ...call, token: await signer.sign({ ...claimsFor(asked), exp: claimsFor(asked).iat + 3600 }) },
-    { ...call, token: await signer.sign(claimsFor({ ...asked, trust: 'root' })) },
+    { ...call, token: await signer.sign(createClaims(asked), { alg: 'EdDSA' }) },
+    { ...call, token: await signer.sign(createClaims(asked)), name: 'other' },
+    { ...call, token: await signer.sign(createClaims(asked)), args: { a: true } },
+    { ...call, token: await signer.sign(createClaims(asked)), aud: 'ambit:server:files' },
+    { ...call, token: await signer.sign(createClaims(asked), { typ: 'JWT' }) },
+    { ...call, token: await stranger.sign(createClaims(asked)) },
+    { ...call, token: await stranger.sign(createClaims(asked), { kid: signer.kid }) },
+    { ...call, token: await signer.sign(createClaims({ ...asked, now: Date.now() - 120_000 })) },
+    { ...call, token: await signer.sign({ ...createClaims(asked), exp: createClaims(asked).iat + 3600 }) },
+    { ...call, token: await signer.sign(createClaims({ ...asked, trust: 'root' })) },
   ];
   const code = `${verifyToken}
 said = []

@@ -5,7 +5,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { repository } from '../../structure/source-files.ts';
-import { claimsFor, createSigner, metaWith } from './signer.ts';
+import { createClaims, createMeta, createSigner } from './signer.ts';
 
 const signer = await createSigner();
 
@@ -27,7 +27,7 @@ async function start(mode: 'auto' | 'legacy', env: Record<string, string> = {}) 
   await client.connect(transport);
   return {
     client,
-    /** What it says on stderr comes by a pipe of its own, in its own time. */
+    /** Lines on stderr come through a pipe of their own, at any time. */
     async logged(line: RegExp) {
       while (!line.test(said)) await once(heard, 'line');
       return said;
@@ -66,8 +66,8 @@ test.each(proof ? (['legacy', 'auto'] as const) : (['legacy'] as const))(
     expect(await call('delete_all_notes')).toMatch(/^TRUST_REQUIRED/);
 
     const signed = async (name: string) => {
-      const claims = claimsFor({ name, workspace: 'kitchen', session: 'zyxwvuts-other', trust: 'direct' });
-      return metaWith(await signer.sign(claims), claims);
+      const claims = createClaims({ name, workspace: 'kitchen', session: 'zyxwvuts-other', trust: 'direct' });
+      return createMeta(await signer.sign(claims), claims);
     };
     expect(await call('list_notes', {}, await signed('list_notes'))).toBe('Buy flour.');
     await logged(/list_notes session=zyxwvuts workspace=kitchen trust=direct \(verified\)/);

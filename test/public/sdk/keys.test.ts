@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { type ReadOptions, readContext } from '../../../src/public/sdk/index.ts';
-import { claimsFor, createSigner, metaWith, type Signer } from './signer.ts';
+import { createClaims, createMeta, createSigner, type Signer } from './signer.ts';
 
 let folder: string;
 let old: Signer;
@@ -19,8 +19,8 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 afterEach(() => vi.useRealTimers());
 
 async function calledBy(signer: Signer, options: ReadOptions) {
-  const claims = claimsFor();
-  const source = { meta: metaWith(await signer.sign(claims), claims), name: 'delete_note' };
+  const claims = createClaims();
+  const source = { meta: createMeta(await signer.sign(claims), claims), name: 'delete_note' };
   const { status, code } = await readContext(source, { env: {}, ...options });
   return code ?? status;
 }
@@ -35,12 +35,12 @@ async function replace(path: string, jwks: object) {
   await rename(`${path}.new`, path);
 }
 
-test('no keys: nothing can be verified, and the environment does not stand in', async () => {
+test('without keys nothing is verified, and the environment is not used instead', async () => {
   expect(await calledBy(old, { env: { AMBIT_SESSION_ID: 'here', AMBIT_TRUST_LEVEL: 'direct' } })).toBe('KEYS_MISSING');
   expect(await calledBy(old, from(''))).toBe('KEYS_MISSING');
 });
 
-test('keys as text, as an object, and what is no key set', async () => {
+test('keys are read as text and as an object, and an invalid key set is refused', async () => {
   expect(await calledBy(old, from(JSON.stringify(old.jwks)))).toBe('verified');
   expect(await calledBy(old, { keys: old.jwks })).toBe('verified');
   expect(await calledBy(next, { keys: old.jwks, env: { AMBIT_JWKS: JSON.stringify(next.jwks) } })).toBe('KEY_UNKNOWN');
@@ -79,7 +79,7 @@ test('a key that was withdrawn is gone after a minute, though nobody used a new 
   expect(await calledBy(old, from(pathToFileURL(path).href))).toBe('KEY_UNKNOWN');
 });
 
-test('a file that is away for a moment takes nothing from what was known', async () => {
+test('known keys stay valid while their file is missing', async () => {
   stopClock();
   const path = join(folder, 'away.json');
   expect(await calledBy(old, from(path))).toBe('KEYS_UNUSABLE');

@@ -1,30 +1,30 @@
 import { describe, expect, test } from 'vitest';
 import { createReplayMemory, readContext } from '../../../src/public/sdk/index.ts';
-import { call, expectRefused, presented, read, signer, spawned } from './presented.ts';
-import { claimsFor, metaWith, type TestClaims } from './signer.ts';
+import { call, expectRefused, readMeta, readSigned, signer, startEnvironment } from './read-signed.ts';
+import { createClaims, createMeta, type TestClaims } from './signer.ts';
 
-describe('a good token in the wrong place', () => {
+describe('a valid token in the wrong place', () => {
   test('P12: at another upstream', async () => {
     const options = { audience: 'ambit:server:files' };
-    expectRefused(await presented(claimsFor(), {}, options), 'AUDIENCE_MISMATCH', /ambit:server:notes/);
-    const env = { ...spawned, AMBIT_AUDIENCE: 'ambit:server:files' };
-    expectRefused(await presented(claimsFor(), {}, { env }), 'AUDIENCE_MISMATCH', /not for this server/);
-    expect(await presented(claimsFor({ aud: 'ambit:server:files' }), {}, { env })).toMatchObject({
+    expectRefused(await readSigned(createClaims(), {}, options), 'AUDIENCE_MISMATCH', /ambit:server:notes/);
+    const env = { ...startEnvironment, AMBIT_AUDIENCE: 'ambit:server:files' };
+    expectRefused(await readSigned(createClaims(), {}, { env }), 'AUDIENCE_MISMATCH', /not for this server/);
+    expect(await readSigned(createClaims({ aud: 'ambit:server:files' }), {}, { env })).toMatchObject({
       status: 'verified',
     });
   });
 
   test('over stdio a token for an HTTP server', async () => {
-    const claims = claimsFor({ aud: 'https://notes.example/mcp' });
-    expectRefused(await presented(claims), 'AUDIENCE_MISMATCH', /https:\/\/notes\.example\/mcp/);
+    const claims = createClaims({ aud: 'https://notes.example/mcp' });
+    expectRefused(await readSigned(claims), 'AUDIENCE_MISMATCH', /https:\/\/notes\.example\/mcp/);
   });
 
   test('P12: with another tool, method or arguments', async () => {
-    const claims = claimsFor({ canonical: '{"id":1}' });
-    const meta = metaWith(await signer.sign(claims), claims);
+    const claims = createClaims({ canonical: '{"id":1}' });
+    const meta = createMeta(await signer.sign(claims), claims);
     const good = { ...call, arguments: { id: 1 } };
-    expectRefused(await read(meta, {}, { ...good, name: 'read_note' }), 'NAME_MISMATCH', /delete_note.*read_note/);
-    expectRefused(await read(meta, {}, { ...good, method: 'prompts/get' }), 'METHOD_MISMATCH', /prompts\/get/);
+    expectRefused(await readMeta(meta, {}, { ...good, name: 'read_note' }), 'NAME_MISMATCH', /delete_note.*read_note/);
+    expectRefused(await readMeta(meta, {}, { ...good, method: 'prompts/get' }), 'METHOD_MISMATCH', /prompts\/get/);
     for (const other of [
       { id: 2 },
       { id: '1' },
@@ -35,87 +35,87 @@ describe('a good token in the wrong place', () => {
       'x',
       { id: 1, to: '\ud800' },
     ]) {
-      expectRefused(await read(meta, {}, { ...good, arguments: other }), 'ARGUMENTS_MISMATCH', /other arguments/);
+      expectRefused(await readMeta(meta, {}, { ...good, arguments: other }), 'ARGUMENTS_MISMATCH', /other arguments/);
     }
     const deep = JSON.parse(`${'['.repeat(600)}${']'.repeat(600)}`);
-    expectRefused(await read(meta, {}, { ...good, arguments: { deep } }), 'ARGUMENTS_MISMATCH', /other arguments/);
-    expect(await read(meta, {}, good)).toMatchObject({ status: 'verified' });
+    expectRefused(await readMeta(meta, {}, { ...good, arguments: { deep } }), 'ARGUMENTS_MISMATCH', /other arguments/);
+    expect(await readMeta(meta, {}, good)).toMatchObject({ status: 'verified' });
   });
 
   test('a token that says nothing about the arguments is for no tool', async () => {
-    const { argsSha256: _, ...tctx } = claimsFor().tctx;
+    const { argsSha256: _, ...tctx } = createClaims().tctx;
     for (const argsRaw of [undefined, false, 'true', 1]) {
-      const token = await signer.sign({ ...claimsFor(), tctx: { ...tctx, argsRaw } });
-      expectRefused(await read({ 'ambit/context': { token } }), 'ARGUMENTS_MISMATCH', /other arguments/);
+      const token = await signer.sign({ ...createClaims(), tctx: { ...tctx, argsRaw } });
+      expectRefused(await readMeta({ 'ambit/context': { token } }), 'ARGUMENTS_MISMATCH', /other arguments/);
     }
   });
 
-  test('where nobody says which call it is', async () => {
+  test('a call that is not described is refused', async () => {
     expectRefused(
-      await read(metaWith(await signer.sign(claimsFor()), claimsFor()), {}, {}),
+      await readMeta(createMeta(await signer.sign(createClaims()), createClaims()), {}, {}),
       'CALL_UNKNOWN',
       /secureServer/,
     );
-    const { name: _, ...tctx } = claimsFor().tctx;
-    const claims = { ...claimsFor(), tctx };
-    expectRefused(await presented(claims as TestClaims), 'NAME_MISMATCH', /delete_note/);
+    const { name: _, ...tctx } = createClaims().tctx;
+    const claims = { ...createClaims(), tctx };
+    expectRefused(await readSigned(claims as TestClaims), 'NAME_MISMATCH', /delete_note/);
   });
 
-  test('P12: a second time', async () => {
-    const claims = claimsFor();
-    const meta = metaWith(await signer.sign(claims), claims);
-    expect(await read(meta)).toMatchObject({ status: 'verified' });
-    expectRefused(await read(meta), 'TOKEN_REPLAYED', /used before/);
-    expectRefused(await read(structuredClone(meta)), 'TOKEN_REPLAYED', /used before/);
-    const sameIdAgain = { ...claimsFor(), jti: claims.jti };
-    expectRefused(await presented(sameIdAgain), 'TOKEN_REPLAYED', /one call/);
+  test('P12: a second use is refused', async () => {
+    const claims = createClaims();
+    const meta = createMeta(await signer.sign(claims), claims);
+    expect(await readMeta(meta)).toMatchObject({ status: 'verified' });
+    expectRefused(await readMeta(meta), 'TOKEN_REPLAYED', /used before/);
+    expectRefused(await readMeta(structuredClone(meta)), 'TOKEN_REPLAYED', /used before/);
+    const sameIdAgain = { ...createClaims(), jti: claims.jti };
+    expectRefused(await readSigned(sameIdAgain), 'TOKEN_REPLAYED', /one call/);
   });
 
   test('one message may be looked at twice, but the same object in another message is a replay', async () => {
-    const claims = claimsFor();
-    const _meta = metaWith(await signer.sign(claims), claims);
+    const claims = createClaims();
+    const _meta = createMeta(await signer.sign(claims), claims);
     const { signal } = new AbortController();
     const look = (requestId: string | number) =>
-      readContext({ signal, requestId, _meta }, { env: spawned, name: 'delete_note' });
+      readContext({ signal, requestId, _meta }, { env: startEnvironment, name: 'delete_note' });
     expect(await look(1)).toMatchObject({ status: 'verified' });
     expect(await look(1)).toMatchObject({ status: 'verified' });
     expectRefused(await look(2), 'TOKEN_REPLAYED', /used before/);
     expectRefused(await look('1'), 'TOKEN_REPLAYED', /used before/);
   });
 
-  test('two at the same instant: one of them', async () => {
-    const claims = claimsFor();
+  test('of two concurrent uses, one is accepted', async () => {
+    const claims = createClaims();
     const token = await signer.sign(claims);
-    const answers = await Promise.all(Array.from({ length: 20 }, () => read(metaWith(token, claims))));
+    const answers = await Promise.all(Array.from({ length: 20 }, () => readMeta(createMeta(token, claims))));
     expect(answers.filter(({ status }) => status === 'verified')).toHaveLength(1);
   });
 
   test('a refused use does not use it up', async () => {
-    const claims = claimsFor();
-    const meta = metaWith(await signer.sign(claims), claims);
-    expectRefused(await read(meta, {}, { ...call, name: 'other' }), 'NAME_MISMATCH', /other/);
-    expect(await read(meta)).toMatchObject({ status: 'verified' });
+    const claims = createClaims();
+    const meta = createMeta(await signer.sign(claims), claims);
+    expectRefused(await readMeta(meta, {}, { ...call, name: 'other' }), 'NAME_MISMATCH', /other/);
+    expect(await readMeta(meta)).toMatchObject({ status: 'verified' });
   });
 });
 
 describe('time', () => {
   const at = Date.UTC(2026, 0, 1);
   const seen = async (claims: TestClaims, seconds: number) =>
-    presented(claims, {}, { now: () => at + seconds * 1000, replays: createReplayMemory() });
+    readSigned(claims, {}, { now: () => at + seconds * 1000, replays: createReplayMemory() });
 
-  test('P12: after expiry, with a little patience for clocks', async () => {
-    expect(await seen(claimsFor({ now: at }), 64)).toMatchObject({ status: 'verified' });
-    expectRefused(await seen(claimsFor({ now: at }), 65), 'TOKEN_EXPIRED', /has expired/);
-    expectRefused(await seen(claimsFor({ now: at }), 86_400), 'TOKEN_EXPIRED', /has expired/);
+  test('P12: an expired token is refused, with a tolerance for clocks', async () => {
+    expect(await seen(createClaims({ now: at }), 64)).toMatchObject({ status: 'verified' });
+    expectRefused(await seen(createClaims({ now: at }), 65), 'TOKEN_EXPIRED', /has expired/);
+    expectRefused(await seen(createClaims({ now: at }), 86_400), 'TOKEN_EXPIRED', /has expired/);
   });
 
-  test('before it was made', async () => {
-    expect(await seen(claimsFor({ now: at }), -5)).toMatchObject({ status: 'verified' });
-    expectRefused(await seen(claimsFor({ now: at }), -6), 'TOKEN_NOT_YET_VALID', /clocks/);
+  test('a token from the future is refused', async () => {
+    expect(await seen(createClaims({ now: at }), -5)).toMatchObject({ status: 'verified' });
+    expectRefused(await seen(createClaims({ now: at }), -6), 'TOKEN_NOT_YET_VALID', /clocks/);
   });
 
-  test.each([61, 3600, 0, -1, 1e9])('a life of %d seconds', async (life) => {
-    const claims = claimsFor({ now: at });
+  test.each([61, 3600, 0, -1, 1e9])('a lifetime of %d seconds is refused', async (life) => {
+    const claims = createClaims({ now: at });
     expectRefused(await seen({ ...claims, exp: claims.iat + life }, 0), 'TOKEN_LIFETIME', /at most 60/);
   });
 
@@ -133,16 +133,16 @@ describe('time', () => {
     const failing = { remember: () => Promise.reject(new Error('redis://secret@store is away')) };
     const senseless = { remember: () => true as never };
     for (const replays of [createReplayMemory(0), failing, senseless]) {
-      const context = await presented(claimsFor(), {}, { replays });
+      const context = await readSigned(createClaims(), {}, { replays });
       expectRefused(context, 'REPLAYS_UNKNOWN', /try again/);
       expect(context.reason).not.toContain('secret');
     }
   });
 
-  test('a clock that is none verifies nothing', async () => {
-    expectRefused(await presented(claimsFor(), {}, { now: () => Number.NaN }), 'TOKEN_NOT_YET_VALID', /clocks/);
+  test('an invalid clock verifies nothing', async () => {
+    expectRefused(await readSigned(createClaims(), {}, { now: () => Number.NaN }), 'TOKEN_NOT_YET_VALID', /clocks/);
     const options = { clockSkewSeconds: Number.NaN };
-    expectRefused(await presented(claimsFor(), {}, options), 'TOKEN_NOT_YET_VALID', /clocks/);
+    expectRefused(await readSigned(createClaims(), {}, options), 'TOKEN_NOT_YET_VALID', /clocks/);
   });
 });
 
@@ -168,13 +168,13 @@ describe('claims of the wrong kind, well signed', () => {
   ];
 
   test.each(wrong)('%s', async (_, change) => {
-    const token = await signer.sign(change(claimsFor()));
-    expectRefused(await read({ 'ambit/context': { token } }), 'CLAIMS_INVALID', /claim/);
+    const token = await signer.sign(change(createClaims()));
+    expectRefused(await readMeta({ 'ambit/context': { token } }), 'CLAIMS_INVALID', /claim/);
   });
 
   test('another issuer than the one expected', async () => {
     const options = { issuer: 'https://gateway.example' };
-    expectRefused(await presented(claimsFor(), {}, options), 'ISSUER_MISMATCH', /gateway/);
+    expectRefused(await readSigned(createClaims(), {}, options), 'ISSUER_MISMATCH', /gateway/);
   });
 });
 
@@ -183,10 +183,10 @@ describe('over HTTP', () => {
 
   test('P12: the header is read where there is no _meta, in any spelling of its name', async () => {
     for (const spell of ['txn-token', 'Txn-Token', 'TXN-TOKEN']) {
-      const token = await signer.sign(claimsFor({ aud }));
+      const token = await signer.sign(createClaims({ aud }));
       for (const headers of [{ [spell]: token }, { [spell]: [token] }, new Headers({ [spell]: token })]) {
         const options = { audience: aud, replays: createReplayMemory() };
-        expect(await read(undefined, options, { ...call, headers })).toMatchObject({
+        expect(await readMeta(undefined, options, { ...call, headers })).toMatchObject({
           status: 'verified',
           userId: 'ada',
         });
@@ -194,46 +194,52 @@ describe('over HTTP', () => {
     }
   });
 
-  test('a server has to know who it is', async () => {
-    const headers = { 'txn-token': await signer.sign(claimsFor({ aud })) };
-    expectRefused(await read(undefined, {}, { ...call, headers }), 'AUDIENCE_UNKNOWN', /"audience"/);
-    expect(await read(undefined, { audience: ['https://other.example', aud] }, { ...call, headers })).toMatchObject({
-      status: 'verified',
-    });
+  test('a server without an audience refuses every token', async () => {
+    const headers = { 'txn-token': await signer.sign(createClaims({ aud })) };
+    expectRefused(await readMeta(undefined, {}, { ...call, headers }), 'AUDIENCE_UNKNOWN', /"audience"/);
+    expect(await readMeta(undefined, { audience: ['https://other.example', aud] }, { ...call, headers })).toMatchObject(
+      {
+        status: 'verified',
+      },
+    );
   });
 
   test('an address is one address in either spelling', async () => {
-    const headers = { 'txn-token': await signer.sign(claimsFor({ aud: 'https://notes.example/' })) };
-    expect(await read(undefined, { audience: 'https://NOTES.example:443' }, { ...call, headers })).toMatchObject({
+    const headers = { 'txn-token': await signer.sign(createClaims({ aud: 'https://notes.example/' })) };
+    expect(await readMeta(undefined, { audience: 'https://NOTES.example:443' }, { ...call, headers })).toMatchObject({
       status: 'verified',
     });
   });
 
   test('the environment is not the caller’s', async () => {
-    expectRefused(await read(undefined, { audience: aud }, { ...call, headers: {} }), 'NO_CONTEXT', /not come through/);
-    expectRefused(await read({}, { transport: 'http' }, call), 'NO_CONTEXT', /not come through/);
+    expectRefused(
+      await readMeta(undefined, { audience: aud }, { ...call, headers: {} }),
+      'NO_CONTEXT',
+      /not come through/,
+    );
+    expectRefused(await readMeta({}, { transport: 'http' }, call), 'NO_CONTEXT', /not come through/);
   });
 
-  test('a path beside the token is not taken', async () => {
-    const claims = claimsFor({ aud });
-    const meta = metaWith(await signer.sign(claims), claims);
-    expect(await read(meta, { audience: aud }, { ...call, headers: {} })).toMatchObject({
+  test('a workspace path beside the token is ignored', async () => {
+    const claims = createClaims({ aud });
+    const meta = createMeta(await signer.sign(claims), claims);
+    expect(await readMeta(meta, { audience: aud }, { ...call, headers: {} })).toMatchObject({
       status: 'verified',
       workspacePath: undefined,
     });
   });
 
   test('_meta comes first: a bad one is not made good by the header', async () => {
-    const headers = { 'txn-token': await signer.sign(claimsFor({ aud })) };
+    const headers = { 'txn-token': await signer.sign(createClaims({ aud })) };
     const meta = { 'ambit/context': { token: 'x.y.z' } };
-    expectRefused(await read(meta, { audience: aud }, { ...call, headers }), 'TOKEN_MALFORMED', /JWS/);
+    expectRefused(await readMeta(meta, { audience: aud }, { ...call, headers }), 'TOKEN_MALFORMED', /JWS/);
   });
 
-  test('the header twice', async () => {
-    const token = await signer.sign(claimsFor({ aud }));
+  test('a header that is sent twice is refused', async () => {
+    const token = await signer.sign(createClaims({ aud }));
     for (const headers of [{ 'txn-token': [token, token] }, { 'txn-token': token, 'Txn-Token': token }]) {
       expectRefused(
-        await read(undefined, { audience: aud }, { ...call, headers }),
+        await readMeta(undefined, { audience: aud }, { ...call, headers }),
         'TOKEN_MALFORMED',
         /more than once/,
       );

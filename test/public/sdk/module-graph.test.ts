@@ -27,7 +27,7 @@ function sourcesOf(file: string): string[] {
   return sources.map((source) => relative(repository, resolve(dirname(file), source)));
 }
 
-test('P11: what a tool author loads is this room, jose and Node itself', () => {
+test('P11: the SDK loads only itself, jose and Node', () => {
   const { files, outside } = walk(join(room, 'index.js'));
   for (const file of files) expect(readFileSync(file, 'utf8'), file).not.toMatch(/\bimport\s*\(|\brequire\s*\(/);
   const sources = [...files].flatMap(sourcesOf);
@@ -36,7 +36,7 @@ test('P11: what a tool author loads is this room, jose and Node itself', () => {
   expect([...outside].filter((name) => !name.startsWith('node:'))).toEqual(['jose']);
 });
 
-test('its types ask for nothing more', () => {
+test('its type declarations need nothing more', () => {
   const { outside } = walk(join(room, 'index.js'));
   const declared = walk(join(room, 'index.d.ts'));
   expect(declared.files.size).toBeGreaterThan(10);

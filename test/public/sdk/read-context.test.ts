@@ -1,14 +1,14 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { call, expectRefused, presented, read, signer } from './presented.ts';
-import { claimsFor, createSigner, metaWith } from './signer.ts';
+import { call, expectRefused, readMeta, readSigned, signer } from './read-signed.ts';
+import { createClaims, createMeta, createSigner } from './signer.ts';
 
 const stranger = await createSigner();
 
-describe('a context that holds', () => {
+describe('a valid context', () => {
   test.each(['EdDSA', 'Ed25519'])('P12: is verified, signed as %s, and outranks the environment', async (alg) => {
-    const claims = claimsFor();
-    expect(await presented(claims, { alg })).toEqual({
+    const claims = createClaims();
+    expect(await readSigned(claims, { alg })).toEqual({
       status: 'verified',
       sessionId: 'session-0123456789',
       correlationId: claims.tctx.correlationId,
@@ -26,7 +26,7 @@ describe('a context that holds', () => {
   });
 
   test('cannot be written to', async () => {
-    const context = await presented(claimsFor());
+    const context = await readSigned(createClaims());
     expect(() => Object.assign(context, { trustLevel: 'direct' })).toThrow(TypeError);
     expect(() => (context.permissions as string[]).push('everything')).toThrow(TypeError);
   });
@@ -37,30 +37,30 @@ describe('a context that holds', () => {
     const sent = JSON.parse(
       '{"z":{"\ufb33":1,"\ud83d\ude00":false,"":null,"\u20ac":true},"toJSON":"x","__proto__":1,"a":[1e30,0.10,-0,"\\u00e9\\n\\u001f"]}',
     );
-    const claims = claimsFor({ canonical });
-    const meta = metaWith(await signer.sign(claims), claims);
-    expect(await read(meta, {}, { ...call, arguments: sent })).toMatchObject({ status: 'verified' });
+    const claims = createClaims({ canonical });
+    const meta = createMeta(await signer.sign(claims), claims);
+    expect(await readMeta(meta, {}, { ...call, arguments: sent })).toMatchObject({ status: 'verified' });
   });
 
   test('is bound to {} where there are no arguments', async () => {
-    const claims = claimsFor();
-    expect(await read(metaWith(await signer.sign(claims), claims), {}, { name: 'delete_note' })).toMatchObject({
+    const claims = createClaims();
+    expect(await readMeta(createMeta(await signer.sign(claims), claims), {}, { name: 'delete_note' })).toMatchObject({
       status: 'verified',
     });
   });
 
   test('may leave arguments unbound where the gateway said so', async () => {
-    const { argsSha256: _, ...tctx } = claimsFor().tctx;
-    const claims = { ...claimsFor(), tctx: { ...tctx, argsRaw: true } };
-    const meta = metaWith(await signer.sign(claims), claimsFor());
-    expect(await read(meta, {}, { ...call, arguments: { big: 2 ** 60 } })).toMatchObject({ status: 'verified' });
+    const { argsSha256: _, ...tctx } = createClaims().tctx;
+    const claims = { ...createClaims(), tctx: { ...tctx, argsRaw: true } };
+    const meta = createMeta(await signer.sign(claims), createClaims());
+    expect(await readMeta(meta, {}, { ...call, arguments: { big: 2 ** 60 } })).toMatchObject({ status: 'verified' });
   });
 
   test('without agent, workspace and permissions says so', async () => {
-    const { act: _, ...claims } = claimsFor({ workspace: null });
+    const { act: _, ...claims } = createClaims({ workspace: null });
     const { permissions: __, ...tctx } = claims.tctx;
     const token = await signer.sign({ ...claims, tctx });
-    expect(await read({ 'ambit/context': { token } })).toMatchObject({
+    expect(await readMeta({ 'ambit/context': { token } })).toMatchObject({
       status: 'verified',
       agentId: undefined,
       workspaceId: undefined,
@@ -69,29 +69,29 @@ describe('a context that holds', () => {
     });
   });
 
-  test('other methods are bound by method and by what they name', async () => {
-    const claims = claimsFor({ method: 'resources/read', name: 'note://1' });
-    const meta = metaWith(await signer.sign(claims), claims);
+  test('other methods are bound by method and name', async () => {
+    const claims = createClaims({ method: 'resources/read', name: 'note://1' });
+    const meta = createMeta(await signer.sign(claims), claims);
     const details = { method: 'resources/read', name: 'note://2' };
-    expectRefused(await read(meta, {}, details), 'NAME_MISMATCH', /note:\/\/1.*note:\/\/2/);
-    expect(await read(meta, {}, { ...details, name: 'note://1' })).toMatchObject({ status: 'verified' });
+    expectRefused(await readMeta(meta, {}, details), 'NAME_MISMATCH', /note:\/\/1.*note:\/\/2/);
+    expect(await readMeta(meta, {}, { ...details, name: 'note://1' })).toMatchObject({ status: 'verified' });
   });
 });
 
 describe('a token that was tampered with', () => {
-  const paths = Object.entries(claimsFor()).flatMap(([name, value]) =>
+  const paths = Object.entries(createClaims()).flatMap(([name, value]) =>
     typeof value === 'object' ? Object.keys(value).map((inner) => [name, inner]) : [[name]],
   );
 
   test.each(paths.map((path) => [path.join('.'), path]))('P12: %s changed: the signature fails', async (_, path) => {
-    const claims = claimsFor();
+    const claims = createClaims();
     const [header, payload, signature] = (await signer.sign(claims)).split('.') as [string, string, string];
     const changed = JSON.parse(Buffer.from(payload, 'base64url').toString());
     const holder = path.length === 2 ? changed[path[0] as string] : changed;
     const last = path.at(-1) as string;
     holder[last] = typeof holder[last] === 'number' ? holder[last] + 1 : 'changed';
     const token = `${header}.${Buffer.from(JSON.stringify(changed)).toString('base64url')}.${signature}`;
-    expectRefused(await read(metaWith(token, claims)), 'SIGNATURE_INVALID', /changed, or signed by someone else/);
+    expectRefused(await readMeta(createMeta(token, claims)), 'SIGNATURE_INVALID', /changed, or signed by someone else/);
   });
 
   test.each([
@@ -102,25 +102,29 @@ describe('a token that was tampered with', () => {
     [{ token: 1 }, 'TOKEN_MALFORMED'],
     [null, 'TOKEN_MALFORMED'],
   ])('%.20s… in place of a token', async (token, code) => {
-    expectRefused(await read({ 'ambit/context': { token } }), code, /token/);
+    expectRefused(await readMeta({ 'ambit/context': { token } }), code, /token/);
   });
 
   test('a huge token with a good signature is refused before it is decoded', async () => {
-    const claims = { ...claimsFor(), padding: 'x'.repeat(5_000_000) };
-    expectRefused(await read({ 'ambit/context': { token: await signer.sign(claims) } }), 'TOKEN_TOO_LARGE', /longer/);
+    const claims = { ...createClaims(), padding: 'x'.repeat(5_000_000) };
+    expectRefused(
+      await readMeta({ 'ambit/context': { token: await signer.sign(claims) } }),
+      'TOKEN_TOO_LARGE',
+      /longer/,
+    );
   });
 
   test.each([['a string'], [[]], [7], [null]])('%j where the context should be', async (context) => {
-    expectRefused(await read({ 'ambit/context': context }), 'CONTEXT_MALFORMED', /not an object/);
+    expectRefused(await readMeta({ 'ambit/context': context }), 'CONTEXT_MALFORMED', /not an object/);
   });
 
-  test('the plain object alone counts for nothing', async () => {
-    const { token: _, ...plain } = metaWith('', claimsFor())['ambit/context'];
-    expectRefused(await read({ 'ambit/context': plain }), 'TOKEN_MISSING', /anyone may have written it/);
+  test('a plain context without a token is refused', async () => {
+    const { token: _, ...plain } = createMeta('', createClaims())['ambit/context'];
+    expectRefused(await readMeta({ 'ambit/context': plain }), 'TOKEN_MISSING', /anyone may have written it/);
   });
 
-  test('what is signed overrules what stands beside it, and says so', async () => {
-    const claims = claimsFor({ trust: 'sandboxed' });
+  test('signed values overrule the plain ones beside them, with a reason', async () => {
+    const claims = createClaims({ trust: 'sandboxed' });
     const forged = {
       trustLevel: 'direct',
       userId: 'root',
@@ -128,7 +132,7 @@ describe('a token that was tampered with', () => {
       permissions: ['*'],
       sessionId: 'other',
     };
-    const context = await read(metaWith(await signer.sign(claims), claims, forged));
+    const context = await readMeta(createMeta(await signer.sign(claims), claims, forged));
     expect(context).toMatchObject({
       status: 'verified',
       trustLevel: 'sandboxed',
@@ -141,42 +145,42 @@ describe('a token that was tampered with', () => {
   });
 });
 
-describe('a signature that is none', () => {
+describe('an invalid signature', () => {
   const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
   test('alg: none', async () => {
     for (const alg of ['none', 'None', 'NONE']) {
-      const token = `${encoded({ alg, typ: 'txntoken+jwt', kid: signer.kid })}.${encoded(claimsFor())}.`;
-      expectRefused(await read({ 'ambit/context': { token } }), 'TOKEN_ALGORITHM', /only Ed25519/);
+      const token = `${encoded({ alg, typ: 'txntoken+jwt', kid: signer.kid })}.${encoded(createClaims())}.`;
+      expectRefused(await readMeta({ 'ambit/context': { token } }), 'TOKEN_ALGORITHM', /only Ed25519/);
     }
   });
 
   test('HS256 with the public key as its secret', async () => {
-    const input = `${encoded({ alg: 'HS256', typ: 'txntoken+jwt', kid: signer.kid })}.${encoded(claimsFor())}`;
+    const input = `${encoded({ alg: 'HS256', typ: 'txntoken+jwt', kid: signer.kid })}.${encoded(createClaims())}`;
     for (const secret of [
       signer.publicJwk.x,
       Buffer.from(signer.publicJwk.x, 'base64url'),
       JSON.stringify(signer.publicJwk),
     ]) {
       const token = `${input}.${createHmac('sha256', secret).update(input).digest('base64url')}`;
-      expectRefused(await read({ 'ambit/context': { token } }), 'TOKEN_ALGORITHM', /HS256/);
+      expectRefused(await readMeta({ 'ambit/context': { token } }), 'TOKEN_ALGORITHM', /HS256/);
     }
   });
 
-  test('another key, under its own name and under ours', async () => {
-    const claims = claimsFor();
-    expectRefused(await read(metaWith(await stranger.sign(claims), claims)), 'KEY_UNKNOWN', /not among the keys/);
+  test('a foreign key is refused under its own kid and under ours', async () => {
+    const claims = createClaims();
+    expectRefused(await readMeta(createMeta(await stranger.sign(claims), claims)), 'KEY_UNKNOWN', /not among the keys/);
     const disguised = await stranger.sign(claims, { kid: signer.kid });
-    expectRefused(await read(metaWith(disguised, claims)), 'SIGNATURE_INVALID', /someone else/);
+    expectRefused(await readMeta(createMeta(disguised, claims)), 'SIGNATURE_INVALID', /someone else/);
   });
 
-  test('a key or its address brought along in the header is not looked at', async () => {
-    const claims = claimsFor();
+  test('a key or address in the token header is ignored', async () => {
+    const claims = createClaims();
     const { kid: _, ...jwk } = stranger.publicJwk;
     for (const kid of [signer.kid, stranger.kid, undefined]) {
       const token = await stranger.sign(claims, { jwk, jku: 'http://127.0.0.1:1/jwks', kid });
       expectRefused(
-        await read(metaWith(token, claims)),
+        await readMeta(createMeta(token, claims)),
         kid === signer.kid ? 'SIGNATURE_INVALID' : 'KEY_UNKNOWN',
         /signed by someone else|not among the keys/,
       );
@@ -184,6 +188,6 @@ describe('a signature that is none', () => {
   });
 
   test.each(['JWT', 'at+jwt', 'TXNTOKEN+JWT', undefined])('typ %s', async (typ) => {
-    expectRefused(await presented(claimsFor(), { typ }), 'TOKEN_TYPE', /not "txntoken\+jwt"/);
+    expectRefused(await readSigned(createClaims(), { typ }), 'TOKEN_TYPE', /not "txntoken\+jwt"/);
   });
 });

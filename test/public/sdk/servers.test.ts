@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { type Cell, type Era, overHttp, overStdio, type Sdk, signer } from './cells.ts';
-import { type Asked, claimsFor, createSigner, metaWith, type TestClaims } from './signer.ts';
+import { type ConnectedServer, connectHttp, connectStdio, type Era, type Sdk, signer } from './connect-server.ts';
+import { type ClaimOptions, createClaims, createMeta, createSigner, type TestClaims } from './signer.ts';
 
 const stranger = await createSigner();
 
@@ -16,14 +16,14 @@ const cells: [string, 'stdio' | 'http', Sdk, Era][] = [
 ];
 
 describe.each(cells)('%s', (_, carrier, sdk, era) => {
-  let cell: Cell;
+  let cell: ConnectedServer;
   beforeAll(async () => {
-    cell = carrier === 'stdio' ? await overStdio(sdk, era) : await overHttp(sdk, era);
+    cell = carrier === 'stdio' ? await connectStdio(sdk, era) : await connectHttp(sdk, era);
   });
   afterAll(() => cell?.close());
 
-  const claims = (asked: Asked) => claimsFor({ aud: cell.aud, ...asked });
-  const signed = async (asked: TestClaims, plain: object = {}) => metaWith(await signer.sign(asked), asked, plain);
+  const claims = (asked: ClaimOptions) => createClaims({ aud: cell.aud, ...asked });
+  const signed = async (asked: TestClaims, plain: object = {}) => createMeta(await signer.sign(asked), asked, plain);
 
   test('P11, P12: a tool knows its session, in nested code too, whatever its schema makes of the arguments', async () => {
     const asked = claims({ name: 'whoami', canonical: '{"tag":"x"}' });
@@ -56,7 +56,7 @@ describe.each(cells)('%s', (_, carrier, sdk, era) => {
 
   test('P11: trust and permissions are enforced, and the answer says what to do', async () => {
     const asked = { name: 'delete_note', canonical: '{"id":7}' };
-    const call = async (more: Asked) =>
+    const call = async (more: ClaimOptions) =>
       cell.call('delete_note', { id: 7 }, await signed(claims({ ...asked, ...more })));
     expect(await call({})).toMatchObject({ isError: false, text: '{"deleted":7}' });
     const distrusted = await call({ trust: 'sandboxed' });
@@ -90,7 +90,7 @@ describe.each(cells)('%s', (_, carrier, sdk, era) => {
       [await signer.sign(claims({ name: 'whoami', canonical: '{"id":7}' })), /is for "whoami"/],
       [await signer.sign(claims({ name: 'delete_note', canonical: '{"id":8}' })), /other arguments/],
       [
-        await signer.sign(claimsFor({ aud: 'https://other.example/mcp', canonical: '{"id":7}' })),
+        await signer.sign(createClaims({ aud: 'https://other.example/mcp', canonical: '{"id":7}' })),
         /not for this server/,
       ],
       [await signer.sign(claims({ canonical: '{"id":7}', now: now - 120_000 })), /has expired/],
@@ -98,16 +98,16 @@ describe.each(cells)('%s', (_, carrier, sdk, era) => {
       ['', /not a compact JWS/],
     ];
     for (const [token, reason] of tokens) {
-      const answer = await cell.call('delete_note', { id: 7 }, metaWith(token, asked()));
+      const answer = await cell.call('delete_note', { id: 7 }, createMeta(token, asked()));
       expect(answer, String(reason)).toMatchObject({ isError: true, code: 'CONTEXT_REFUSED' });
       expect(answer.text).toMatch(reason);
     }
-    expect(await cell.call('delete_note', { id: 7 }, metaWith(good, asked()))).toMatchObject({ isError: false });
-    const twice = await cell.call('delete_note', { id: 7 }, metaWith(good, asked()));
+    expect(await cell.call('delete_note', { id: 7 }, createMeta(good, asked()))).toMatchObject({ isError: false });
+    const twice = await cell.call('delete_note', { id: 7 }, createMeta(good, asked()));
     expect(twice.text).toMatch(/^CONTEXT_REFUSED: The token has been used before/);
   });
 
-  test('what is said beside the token does not win', async () => {
+  test('plain values beside the token do not overrule it', async () => {
     const asked = claims({ name: 'delete_note', canonical: '{"id":7}', trust: 'sandboxed' });
     const answer = await cell.call('delete_note', { id: 7 }, await signed(asked, { trustLevel: 'direct' }));
     expect(answer).toMatchObject({ isError: true, code: 'TRUST_REQUIRED' });
@@ -118,7 +118,7 @@ describe.each(cells)('%s', (_, carrier, sdk, era) => {
     const meta = await signed(claims({ method: 'resources/read', name: uri }));
     expect(JSON.parse(await cell.readResource(uri, meta))).toMatchObject({ status: 'verified', userId: 'ada' });
     await expect(cell.readResource(uri, meta)).rejects.toThrow(/CONTEXT_REFUSED: The token has been used before/);
-    expect(await cell.tools(metaWith('forged', claims({})))).toContain('whoami');
+    expect(await cell.tools(createMeta('forged', claims({})))).toContain('whoami');
   });
 
   if (carrier === 'http') {

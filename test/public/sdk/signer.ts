@@ -29,7 +29,7 @@ export async function createSigner(): Promise<Signer> {
   };
 }
 
-export interface Asked {
+export interface ClaimOptions {
   readonly method?: string;
   readonly name?: string;
   /** The JSON text whose canonical form is `canonical`; `{}` by default. */
@@ -43,7 +43,7 @@ export interface Asked {
 }
 
 /** The claims of contract §5 for one call. `canonical` is written out by each test: no code of ours computes it. */
-export function claimsFor(asked: Asked = {}) {
+export function createClaims(asked: ClaimOptions = {}) {
   const { method = 'tools/call', name = 'delete_note', canonical = '{}', aud = 'ambit:server:notes' } = asked;
   const iat = Math.floor((asked.now ?? Date.now()) / 1000);
   return {
@@ -70,10 +70,10 @@ export function claimsFor(asked: Asked = {}) {
   };
 }
 
-export type TestClaims = ReturnType<typeof claimsFor>;
+export type TestClaims = ReturnType<typeof createClaims>;
 
 /** `_meta` as the gateway writes it: the plain object, and the token in it. */
-export function metaWith(token: string, claims: TestClaims, plain: object = {}) {
+export function createMeta(token: string, claims: TestClaims, plain: object = {}) {
   const { sessionId, correlationId, workspaceId, trustLevel, permissions } = claims.tctx;
   return {
     'ambit/context': {

@@ -14,10 +14,10 @@ import {
 } from '../../../src/public/sdk/index.ts';
 import { counts } from '../../proof.ts';
 import { seed } from '../../random-seed.ts';
-import { call, signer, spawned } from './presented.ts';
-import { type Asked, claimsFor, metaWith } from './signer.ts';
+import { call, signer, startEnvironment } from './read-signed.ts';
+import { type ClaimOptions, createClaims, createMeta } from './signer.ts';
 
-const options: HandlerOptions = { env: spawned };
+const options: HandlerOptions = { env: startEnvironment };
 const words = (value: unknown) => ({ content: [{ type: 'text' as const, text: JSON.stringify(value) }] });
 const tag = z.object({ tag: z.string().optional() });
 const limit = z.object({ limit: z.number().default(10) });
@@ -112,9 +112,9 @@ async function clientOf(server: Connectable) {
   await server.connect(far as never);
   await client.connect(near);
   return {
-    async call(name: string, args: Record<string, unknown>, asked?: Asked, token?: string) {
-      const claims = claimsFor({ name, ...asked });
-      const _meta = asked && metaWith(token ?? (await signer.sign(claims)), claims);
+    async call(name: string, args: Record<string, unknown>, asked?: ClaimOptions, token?: string) {
+      const claims = createClaims({ name, ...asked });
+      const _meta = asked && createMeta(token ?? (await signer.sign(claims)), claims);
       const result = await client.callTool({ name, arguments: args, ...(_meta && { _meta }) });
       const {
         isError,
@@ -131,7 +131,7 @@ describe.each([
   ['SDK v1', bareV1],
   ['SDK v2', bareV2],
 ])('a tool wrapped by itself, %s', (_, build) => {
-  test('L3: knows its session, and what is outside does not', async () => {
+  test('L3: a wrapped handler knows its session, code outside does not', async () => {
     const client = await clientOf(build());
     const asked = { canonical: '{"tag":"x"}' };
     expect(JSON.parse((await client.call('whoami', { tag: 'x' }, asked)).text)).toMatchObject({ status: 'verified' });
@@ -185,7 +185,7 @@ describe('a secured server', () => {
     await client.close();
   });
 
-  test('a tool wrapped twice is read once', async () => {
+  test('the context of a tool that is wrapped twice is read once', async () => {
     const server = secureServer(new McpServerV2({ name: 's', version: '1' }), options);
     // By itself this wrapper would refuse the default.
     server.registerTool(
@@ -215,7 +215,7 @@ describe('a secured server', () => {
     await client.close();
   });
 
-  test('the low-level server too', async () => {
+  test('the low-level server is secured too', async () => {
     const server = secureServer(new Server({ name: 'low', version: '1' }, { capabilities: { tools: {} } }), options);
     server.setRequestHandler('tools/call', async () => {
       requireTrust('direct');
@@ -231,7 +231,7 @@ describe('a secured server', () => {
   });
 });
 
-test('L3: handlers that take turns at every step never see one another’s session', async () => {
+test('L3: interleaved handlers never see each other’s session', async () => {
   const waiting: (() => void)[] = [];
   // Each step is let go in an order that has nothing to do with who came first.
   const step = () => new Promise<void>((resolve) => void waiting.push(resolve));
@@ -263,10 +263,10 @@ test('L3: handlers that take turns at every step never see one another’s sessi
   const total = counts(200, 5_000);
   const calls = Array.from({ length: total }, async (_, i) => {
     const id = `s${i}`;
-    const claims = claimsFor({ session: id, canonical: `{"id":"${id}"}` });
+    const claims = createClaims({ session: id, canonical: `{"id":"${id}"}` });
     const extra = { ...call, signal: new AbortController().signal, requestId: i };
     open += 1;
-    await handler({ id }, { ...extra, _meta: metaWith(await signer.sign(claims), claims) });
+    await handler({ id }, { ...extra, _meta: createMeta(await signer.sign(claims), claims) });
   });
   const pump = (async () => {
     for (;;) {

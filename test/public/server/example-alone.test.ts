@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSqliteStore } from '../../../src/stores/index.ts';
-import { callsOf, walk, workflowClient, workflowScript } from './workflow.ts';
+import { createCaller, createWorkflowClient, runWorkflow, workflowScript } from './run-workflow.ts';
 
 let folder: string;
 beforeAll(async () => {
@@ -14,7 +14,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 /** Started by hand, as any client starts a server on stdio. */
 async function alone(mode: 'auto' | 'legacy', env: Record<string, string> = {}) {
-  const connected = workflowClient(mode);
+  const connected = createWorkflowClient(mode);
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [workflowScript],
@@ -22,19 +22,19 @@ async function alone(mode: 'auto' | 'legacy', env: Record<string, string> = {}) 
     stderr: 'ignore',
   });
   await connected.connect(transport);
-  return { call: callsOf(connected), close: () => connected.close() };
+  return { call: createCaller(connected), close: () => connected.close() };
 }
 
 describe('the workflow of the example', () => {
   test('L15: alone on stdio (auto)', async () => {
     const server = await alone('auto', { AMBIT_USER_ID: 'ada' });
-    await walk(server.call, 'Rivers', 'ada');
+    await runWorkflow(server.call, 'Rivers', 'ada');
     await server.close();
   });
 
   test('L4, L15: alone (legacy), its session ends with the process, though nobody closes anything', async () => {
     const server = await alone('legacy', { AMBIT_USER_ID: 'ada', AMBIT_SESSION_STORE_DIR: join(folder, 'fleeting') });
-    await walk(server.call, 'Rivers', 'ada');
+    await runWorkflow(server.call, 'Rivers', 'ada');
     // One is under way when it ends.
     await server.call('start_report', { title: 'Lakes' });
     await server.close();

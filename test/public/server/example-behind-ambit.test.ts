@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createTestGateway } from '../../../src/public/testing/index.ts';
-import { type Call, callsOf, walk, workflowClient, workflowScript } from './workflow.ts';
+import { type CallTool, createCaller, createWorkflowClient, runWorkflow, workflowScript } from './run-workflow.ts';
 
 test('L3, L15: the workflow of the example behind the gateway, unchanged; two sessions of one process interleaved never mix', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'ambit-workflow-'));
@@ -17,14 +17,14 @@ test('L3, L15: the workflow of the example behind the gateway, unchanged; two se
   });
   const opened = await Promise.all(
     ['ada', 'bob'].map(async (userId) => {
-      const connected = workflowClient('auto');
+      const connected = createWorkflowClient('auto');
       await connected.connect(gateway.connect((await gateway.createSession({ userId })).id) as never);
-      return { userId, connected, call: callsOf(connected, 'shared__') };
+      return { userId, connected, call: createCaller(connected, 'shared__') };
     }),
   );
-  await Promise.all(opened.map(({ userId, call }) => walk(call, `Rivers of ${userId}`, userId)));
+  await Promise.all(opened.map(({ userId, call }) => runWorkflow(call, `Rivers of ${userId}`, userId)));
 
-  const [ada, bob] = opened.map(({ connected }) => callsOf(connected, 'fleeting__')) as [Call, Call];
+  const [ada, bob] = opened.map(({ connected }) => createCaller(connected, 'fleeting__')) as [CallTool, CallTool];
   await ada('start_report', { title: 'Lakes' });
   expect((await bob('add_source', { source: 'of bob' })).text).toMatch(/call start_report first/);
   expect((await ada('add_source', { source: 'of ada' })).text).toMatch(/^1 so far/);

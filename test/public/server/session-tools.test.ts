@@ -1,8 +1,8 @@
 import { afterEach, expect, test } from 'vitest';
 import { createServerSessions, type ServerSessionsOptions } from '../../../src/public/server/index.ts';
-import { claimsFor, createSigner, metaWith } from '../sdk/signer.ts';
-import { onPipe, overHttp, stateless, userNamed } from './clients.ts';
-import { gate } from './tools.ts';
+import { createClaims, createMeta, createSigner } from '../sdk/signer.ts';
+import { createGate } from './build-server.ts';
+import { connectHttp, connectPipe, createAuth, serveStateless } from './connect-client.ts';
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -15,12 +15,12 @@ function sessionsWith(options: ServerSessionsOptions = {}, env: Record<string, s
   return sessions;
 }
 
-async function names(caller: Awaited<ReturnType<typeof onPipe>>): Promise<string[]> {
+async function names(caller: Awaited<ReturnType<typeof connectPipe>>): Promise<string[]> {
   return (await caller.client.listTools()).tools.map(({ name }) => name);
 }
 
 test.each(['v1', 'v2'] as const)('L13, L15: the session tools stand beside the server’s own (SDK %s)', async (sdk) => {
-  const caller = await onPipe(sdk, sessionsWith());
+  const caller = await connectPipe(sdk, sessionsWith());
   expect(await names(caller)).toEqual(
     expect.arrayContaining(['whoami', 'session_info', 'session_list', 'session_end', 'session_state_get']),
   );
@@ -37,10 +37,10 @@ test.each(['v1', 'v2'] as const)('L13, L15: the session tools stand beside the s
   await caller.close();
 });
 
-test('L13: whoever ends its own session gets the answer, and what else is under way does not', async () => {
+test('L13: a call that ends its own session is answered, other running calls are refused', async () => {
   const sessions = sessionsWith();
-  const caller = await onPipe('v2', sessions);
-  const held = gate('beside');
+  const caller = await connectPipe('v2', sessions);
+  const held = createGate('beside');
   const waiting = caller.call('wait', { at: 'beside' });
   await held.arrived;
   expect((await caller.call('session_end', { session: 'current' })).value).toMatchObject({ ended: true });
@@ -53,7 +53,7 @@ test('L13: whoever ends its own session gets the answer, and what else is under 
 test('over HTTP a caller reaches its own session and no other, not even of the same user', async () => {
   const sessions = sessionsWith({ principal: (auth) => auth && { userId: String(auth.extra?.user) } });
   const other = await sessions.open({ userId: 'ada' });
-  const caller = await overHttp(stateless(sessions), 'modern', userNamed('ada'));
+  const caller = await connectHttp(serveStateless(sessions), 'modern', createAuth('ada'));
   open.push(caller);
   expect(await names(caller)).toContain('session_end');
   for (const session of [other.id, other.id.slice(0, 8), 'ada']) {
@@ -62,23 +62,23 @@ test('over HTTP a caller reaches its own session and no other, not even of the s
   expect((await sessions.list()).map(({ id }) => id)).toContain(other.id);
 });
 
-test('behind Ambit they are left to Ambit, which has its own', async () => {
+test('behind Ambit the session tools are those of Ambit', async () => {
   const signer = await createSigner();
   const env = { AMBIT_JWKS: JSON.stringify(signer.jwks), AMBIT_SESSION_ID: 'session-one', AMBIT_TRUST_LEVEL: 'direct' };
-  const caller = await onPipe('v2', sessionsWith({}, env));
+  const caller = await connectPipe('v2', sessionsWith({}, env));
   expect(await names(caller)).not.toContain('session_end');
-  const claims = claimsFor({ name: 'session_end', canonical: '{"session":"current"}' });
-  const meta = metaWith(await signer.sign(claims), claims);
+  const claims = createClaims({ name: 'session_end', canonical: '{"session":"current"}' });
+  const meta = createMeta(await signer.sign(claims), claims);
   await expect(caller.call('session_end', { session: 'current' }, meta)).rejects.toThrow(/session_end/);
   await caller.close();
 
   const aud = 'http://kept.test/mcp';
   const sessions = createServerSessions({ tools: true, context: { env: {}, keys: signer.jwks, audience: aud } });
   open.push(sessions);
-  const remote = await overHttp(stateless(sessions), 'modern');
+  const remote = await connectHttp(serveStateless(sessions), 'modern');
   open.push(remote);
   expect(await names(remote)).toContain('session_end');
-  const listing = claimsFor({ method: 'tools/list', name: '', aud });
-  const { tools } = await remote.client.listTools({ _meta: metaWith(await signer.sign(listing), listing) } as never);
+  const listing = createClaims({ method: 'tools/list', name: '', aud });
+  const { tools } = await remote.client.listTools({ _meta: createMeta(await signer.sign(listing), listing) } as never);
   expect(tools.map(({ name }) => name)).not.toContain('session_end');
 });

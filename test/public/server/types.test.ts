@@ -3,7 +3,7 @@ import { McpServer as McpServerV2, Server } from '@modelcontextprotocol/server';
 import { expect, expectTypeOf, test } from 'vitest';
 import { createServerSessions, withSessions } from '../../../src/public/server/index.ts';
 
-test('the servers of both SDKs fit as they are, and come back as what they were', () => {
+test('the servers of both SDKs are accepted and keep their types', () => {
   const sessions = createServerSessions({ context: { env: {} } });
   const v1 = withSessions(new McpServerV1({ name: 'one', version: '1' }), sessions);
   const v2 = withSessions(new McpServerV2({ name: 'two', version: '1' }), { tools: true, context: { env: {} } });

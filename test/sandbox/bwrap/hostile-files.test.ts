@@ -48,7 +48,7 @@ const rules = () => ({
 const searchPath = () => `${at('home/bin')}:/usr/bin:/bin`;
 function shown(command: string, args: string[] = []): string[] {
   const found = serverFiles({ command, args, searchPath: searchPath(), ...rules() });
-  return [...new Set(found.shown.map(({ real }) => real))].filter((path) => path.startsWith(folder)).sort();
+  return [...new Set(found.shown.map(({ source }) => source))].filter((path) => path.startsWith(folder)).sort();
 }
 const refused = expect.objectContaining({ code: 'SANDBOX_UNAVAILABLE' });
 
@@ -59,7 +59,7 @@ describe('the first line of a package', () => {
   const ofPackage = (line: string) => shown(file(`${content}/node_modules/x/start`, line));
   const itself = () => [at(`${content}/node_modules`), at(`${content}/node_modules/x/start`)];
 
-  test('S1: brings nothing of the host, whatever path it names', async () => {
+  test('S1: makes nothing of the host visible, whatever path it names', async () => {
     const socket = createServer().listen(at('home/data/control.sock'));
     await new Promise((done) => socket.once('listening', done));
     chmodSync(at('home/data/control.sock'), 0o777);
@@ -173,8 +173,8 @@ describe('a link', () => {
     link('home/linked', at('disk/projects'));
     expect(shown('sh', [at('home/linked/one/server.js')])).toEqual([script]);
     const { shown: inImage } = scriptFiles({ command: 'x', args: [at('home/linked/one/server.js')], ...rules() });
-    expect(inImage.map(({ inside }) => inside)).toEqual([script, at('home/linked/one/server.js')]);
-    expect(inImage.every(({ real }) => real === script)).toBe(true);
+    expect(inImage.map(({ target }) => target)).toEqual([script, at('home/linked/one/server.js')]);
+    expect(inImage.every(({ source }) => source === script)).toBe(true);
   });
 });
 

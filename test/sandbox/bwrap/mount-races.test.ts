@@ -13,7 +13,8 @@ import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Launch, RunningProcess } from '../../../src/sandbox/runner.ts';
+import type { Mount } from '../../../src/sandbox/common/confinement.ts';
+import type { ProcessLaunch, RunningProcess } from '../../../src/sandbox/runner.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
 import { createSandboxHarness, type SandboxHarness } from './sandbox-harness.ts';
@@ -44,14 +45,14 @@ function putSlowBwrap(bin: string): void {
 
 const happensMeanwhile = (script: string) => writeFileSync(join(harness.folder, 'bin/meanwhile'), script);
 
-function shell(script: string, more: Partial<Launch> = {}): Promise<RunningProcess> {
+function shell(script: string, more: Partial<ProcessLaunch> = {}): Promise<RunningProcess> {
   const launch = harness.launch(['-c', script]);
   if (launch.confinement === undefined) throw new Error('Nothing says what it may do.');
-  const shown = (name: string) => ({ real: join(folder, name), inside: join(folder, name) });
+  const toMount = (name: string): Mount => ({ source: join(folder, name), target: join(folder, name) });
   const confinement = {
     ...launch.confinement,
-    home: { ...shown('ws'), guard: { git: 'read' as const } },
-    readable: [shown('program')],
+    home: { ...toMount('ws'), guard: { git: 'read' as const } },
+    readable: [toMount('program')],
   };
   return harness.runner.start({ ...launch, command: '/bin/sh', confinement, ...more });
 }
@@ -87,7 +88,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox does while another 
   });
   afterAll(() => harness.stop());
 
-  test('S4: a program that something else was mounted upon through a link does not run', async () => {
+  test('S4: a program with a wrong mount through a link does not run', async () => {
     putTrap(join('/newroot', folder, 'program'));
     happensMeanwhile(swap('deep/y/hk'));
     const started = shell(`cat ${join(folder, 'program/server')}`).then(({ stdout }) => text(stdout));
@@ -103,13 +104,13 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox does while another 
       renameSync(join(ws, 's/sub'), join(ws, 's/real'));
       symlinkSync(join('/oldroot', folder, 'outside'), join(ws, 's/sub'));
     };
-    const started = shell('cat s/*/one', { lastLook }).then(({ stdout }) => text(stdout));
+    const started = shell('cat s/*/one', { beforeSpawn: lastLook }).then(({ stdout }) => text(stdout));
     await expect(started).rejects.toMatchObject({ code: 'SANDBOX_UNAVAILABLE' });
     expect(readdirSync(join(folder, 'outside'))).toEqual([]);
     for (const server of servers) server.close();
   });
 
-  test('S4: servers of the workspace stand still meanwhile, and go on afterwards', async () => {
+  test('S4: servers of the workspace are paused meanwhile, and continue afterwards', async () => {
     const swaps = `${swap('deep/y/hk')}; ${swapBack}; echo again`;
     const hostile = await shell(
       `exec 2>/dev/null; until [ -e begin ]; do echo again; done; while :; do ${swaps}; done`,

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { type BwrapRunnerOptions, createBwrapRunner } from '../../../src/sandbox/bwrap/bwrap.ts';
 import { createTmpRoot } from '../../../src/sandbox/common/sweep-leftovers.ts';
-import { createLimiter, type Keeper } from '../../../src/sandbox/limits/limiter.ts';
-import type { Limits } from '../../../src/sandbox/limits/limits.ts';
-import { createWarden, type Warden } from '../../../src/sandbox/reaper/warden.ts';
-import type { Launch, SandboxRunner } from '../../../src/sandbox/runner.ts';
+import { createLimiter, type LimitMechanism } from '../../../src/sandbox/limits/limiter.ts';
+import type { ResourceLimits } from '../../../src/sandbox/limits/limits.ts';
+import { createReaper, type Reaper } from '../../../src/sandbox/reaper/reaper.ts';
+import type { ProcessLaunch, SandboxRunner } from '../../../src/sandbox/runner.ts';
 
-export const ordinaryLimits: Limits = {
+export const ordinaryLimits: ResourceLimits = {
   memoryMb: 512,
   pids: 64,
   cpus: 1,
@@ -21,9 +21,9 @@ export const does = join(import.meta.dirname, 'does.js');
 export interface SandboxHarness {
   readonly folder: string;
   readonly root: string;
-  readonly warden: Warden;
+  readonly reaper: Reaper;
   readonly runner: SandboxRunner;
-  launch(args: readonly string[], limits?: Partial<Limits>): Launch;
+  launch(args: readonly string[], limits?: Partial<ResourceLimits>): ProcessLaunch;
   /** The control groups of this instance, in whatever tree; asked of the kernel, apart from the code. */
   groups(): string[];
   stop(): Promise<void>;
@@ -31,15 +31,15 @@ export interface SandboxHarness {
 
 export async function createSandboxHarness(
   searchPath?: () => string | undefined,
-  keepers?: readonly Keeper[],
+  keepers?: readonly LimitMechanism[],
   create: (options: BwrapRunnerOptions) => SandboxRunner = createBwrapRunner,
 ): Promise<SandboxHarness> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sandbox-')));
   const root = await createTmpRoot(join(folder, 'tmp'));
-  const warden = createWarden({ tmpRoot: root });
+  const reaper = createReaper({ tmpRoot: root });
   const timing = { closeMs: 100, termMs: 1000 };
   const runner = create({
-    warden,
+    reaper,
     tmpRoot: root,
     timing,
     limiter: createLimiter(keepers),
@@ -52,7 +52,7 @@ export async function createSandboxHarness(
   return {
     folder,
     root,
-    warden,
+    reaper,
     runner,
     launch: (args, limits = {}) => ({
       command: process.execPath,
@@ -61,7 +61,7 @@ export async function createSandboxHarness(
       cwd: home,
       tmpDir: join(root, `p${++launches}`),
       confinement: {
-        home: { real: home, inside: home },
+        home: { source: home, target: home },
         readable: [],
         writable: [],
         hidden: [],
@@ -73,7 +73,7 @@ export async function createSandboxHarness(
       return groupsThere().filter((path) => [...instances].some((name) => path.includes(`/ambit-${name}-`)));
     },
     async stop() {
-      await warden.close();
+      await reaper.close();
       rmSync(folder, { recursive: true, force: true });
     },
   };

@@ -20,8 +20,8 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import type { Enforced } from '../../../src/sandbox/bwrap/probe.ts';
-import type { InForce } from '../../../src/sandbox/limits/limits.ts';
+import type { EnforcedProtections } from '../../../src/sandbox/bwrap/probe.ts';
+import type { EnforcedLimits } from '../../../src/sandbox/limits/limits.ts';
 import type { Exit } from '../../../src/sandbox/runner.ts';
 import { repository } from '../../structure/source-files.ts';
 import { keptFiles, keptFolders } from '../../workspaces/default-names.ts';
@@ -60,8 +60,8 @@ export interface Report {
 }
 
 export interface Seen {
-  readonly enforced: Enforced;
-  readonly limits: InForce;
+  readonly enforced: EnforcedProtections;
+  readonly limits: EnforcedLimits;
   readonly report: Report;
   readonly exit: Exit;
   /** What a second one reached that was granted one host, by its proxy and past it. */
@@ -126,7 +126,7 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
     await Promise.all([once(server, 'listening'), once(abstract, 'listening')]);
     const { port } = server.address() as { port: number };
     const granted = `127.0.0.1:${port}`;
-    const shown = (name: string, inside = join(folder, name)) => ({ real: join(folder, name), inside });
+    const shown = (name: string, target = join(folder, name)) => ({ source: join(folder, name), target });
     const scene = {
       runner,
       library,

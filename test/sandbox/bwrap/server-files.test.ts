@@ -2,8 +2,9 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { holdMounts } from '../../../src/sandbox/bwrap/mounts.ts';
+import { pinMounts } from '../../../src/sandbox/bwrap/mounts.ts';
 import { serverFiles } from '../../../src/sandbox/bwrap/server-files.ts';
+import type { Mount } from '../../../src/sandbox/common/confinement.ts';
 import { ordinaryLimits } from './sandbox-harness.ts';
 
 let folder = '';
@@ -24,7 +25,7 @@ function file(path: string, content = '', mode = 0o755): string {
 
 function shown(command: string, args: string[] = [], hidden: string[] = []): string[] {
   const found = serverFiles({ command, args, searchPath: `${at('bin')}:/usr/bin:/bin`, hidden });
-  return [...new Set(found.shown.map(({ inside }) => inside))].filter((path) => path.startsWith(folder)).sort();
+  return [...new Set(found.shown.map(({ target }) => target))].filter((path) => path.startsWith(folder)).sort();
 }
 
 test('a file that belongs to no package is shown alone', () => {
@@ -49,7 +50,7 @@ test('an installed package is shown with all that is installed beside it, and no
   expect(shown('sh', [script])).toEqual([script, at('repo/node_modules'), at('repo/package.json')].sort());
 });
 
-test('no home folder is shown, though it look like a package', () => {
+test('no home folder is shown, even if it looks like a package', () => {
   vi.stubEnv('HOME', folder);
   const script = file('server.js');
   file('package.json', '{}');
@@ -73,7 +74,7 @@ test('a script brings its interpreter, found on PATH, and links stay links', () 
   const found = serverFiles({ command: at('repo/node_modules/.bin/cli'), args: [], searchPath: at('bin'), hidden: [] });
   expect(found.program).toBe(at('repo/node_modules/.bin/cli'));
   expect(found.searched).toEqual([at('repo/node_modules/.bin'), at('bin')]);
-  expect(found.shown.map(({ real }) => real)).toEqual(
+  expect(found.shown.map(({ source }) => source)).toEqual(
     expect.arrayContaining([program, runtime, at('repo/node_modules')]),
   );
   expect(found.links).toContainEqual({ inside: at('repo/node_modules/.bin/cli'), target: '../pkg/cli.js' });
@@ -96,21 +97,21 @@ test('a runtime or a folder of modules that holds what is never shown is not sho
   expect(shown('sh', [script])).toContain(at('app/node_modules'));
 });
 
-test('a link with a guarded name is not followed, so that nothing outside the workspace is shown', async () => {
+test('a link with a protected name is not followed, so that nothing outside the workspace is shown', async () => {
   file('outside-2/secret');
   mkdirSync(at('ws-2'));
   for (const name of ['.claude', '.git', '.mcp.json']) symlinkSync(at('outside-2'), at(`ws-2/${name}`));
-  const home = { real: at('ws-2'), inside: at('ws-2') };
+  const home: Mount = { source: at('ws-2'), target: at('ws-2') };
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
-  const mounts = await holdMounts({ ...rest, home }, { shown: [], links: [] }, folder);
+  const mounts = await pinMounts({ ...rest, home }, { shown: [], links: [] }, folder);
   const { kept, readOnly } = mounts.guarded;
-  expect([...kept, ...readOnly].filter(({ inside }) => inside.startsWith(at('ws-2')))).toEqual([]);
+  expect([...kept, ...readOnly].filter(({ target }) => target.startsWith(at('ws-2')))).toEqual([]);
   mounts.release();
-  const guarded = { ...home, guard: { git: 'read' } } as const;
-  await expect(holdMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).rejects.toThrow('is a link');
+  const guarded: Mount = { ...home, guard: { git: 'read' } };
+  await expect(pinMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).rejects.toThrow('is a link');
 });
 
-test('what is not there is not started, and a relative entry of PATH is passed over', () => {
+test('a missing program is not started, and a relative entry of PATH is skipped', () => {
   expect(() => shown('no-such-program')).toThrow('There is no program "no-such-program"');
   expect(() => shown('./relative')).toThrow('There is no program');
   expect(() => serverFiles({ command: 'sh', args: [], searchPath: 'bin:.', hidden: [] })).toThrow(
@@ -118,34 +119,34 @@ test('what is not there is not started, and a relative entry of PATH is passed o
   );
 });
 
-test('what has been exchanged since it was looked at is not shown, nor what is of the kernel', async () => {
+test('a path that was replaced since the check is not mounted, nor a folder of the kernel', async () => {
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
   const none = { shown: [], links: [] };
   mkdirSync(at('outside'));
   symlinkSync(at('outside'), at('ws'));
-  const place = (path: string) => ({ real: path, inside: path });
-  await expect(holdMounts({ ...rest, home: place(at('ws')) }, none, folder)).rejects.toThrow();
+  const toMount = (path: string): Mount => ({ source: path, target: path });
+  await expect(pinMounts({ ...rest, home: toMount(at('ws')) }, none, folder)).rejects.toThrow();
   mkdirSync(at('real'));
   symlinkSync(at('real'), at('way'));
   mkdirSync(at('real/ws'));
-  await expect(holdMounts({ ...rest, home: place(at('way/ws')) }, none, folder)).rejects.toThrow('leads elsewhere');
+  await expect(pinMounts({ ...rest, home: toMount(at('way/ws')) }, none, folder)).rejects.toThrow('leads elsewhere');
   for (const path of ['/proc', '/sys', '/dev/shm', '/proc/self']) {
     await expect(
-      holdMounts({ ...rest, home: place(at('outside')), readable: [place(path)] }, none, folder),
+      pinMounts({ ...rest, home: toMount(at('outside')), readable: [toMount(path)] }, none, folder),
     ).rejects.toThrow();
   }
 });
 
-test('what lies in the workspace needs no place of its own, and nothing lets go of a handle twice', async () => {
+test('a path in the workspace needs no mount of its own, and no descriptor is closed twice', async () => {
   file('ws/inner/x');
-  const place = (path: string) => ({ real: at(path), inside: at(path) });
+  const toMount = (path: string): Mount => ({ source: at(path), target: at(path) });
   const rest = { hidden: [], limits: ordinaryLimits };
-  const mounts = await holdMounts(
-    { ...rest, home: place('ws'), readable: [place('ws/inner')], writable: [place('ws/inner')] },
-    { shown: [place('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
+  const mounts = await pinMounts(
+    { ...rest, home: toMount('ws'), readable: [toMount('ws/inner')], writable: [toMount('ws/inner')] },
+    { shown: [toMount('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
     folder,
   );
-  expect(mounts.places.map(({ what, writable }) => [what.inside, writable])).toEqual([[at('ws'), true]]);
+  expect(mounts.entries.map(({ pinned, writable }) => [pinned.target, writable])).toEqual([[at('ws'), true]]);
   expect(mounts.links).toEqual([]);
   mounts.release();
 });

@@ -8,13 +8,13 @@ const { runner: kind, library, folder, asked, confinement, env, scripts, hosts }
 const { createBwrapRunner, createContainerRunner } = await import(join(library, `sandbox/${kind}/${kind}.js`));
 const { openEgress } = await import(join(library, 'sandbox/egress/open-egress.js'));
 const { createTmpRoot } = await import(join(library, 'sandbox/common/sweep-leftovers.js'));
-const { createWarden } = await import(join(library, 'sandbox/reaper/warden.js'));
+const { createReaper } = await import(join(library, 'sandbox/reaper/reaper.js'));
 
 const tmpRoot = await createTmpRoot(join(folder, 'data', 'tmp'));
-const warden = createWarden({ tmpRoot });
-const runner = (createContainerRunner ?? createBwrapRunner)({ warden, tmpRoot });
+const reaper = createReaper({ tmpRoot });
+const runner = (createContainerRunner ?? createBwrapRunner)({ reaper, tmpRoot });
 const { enforced, limits } = await runner.probe();
-const cwd = confinement.home.inside;
+const cwd = confinement.home.target;
 let launches = 0;
 const launch = (...args) => {
   const tmpDir = join(tmpRoot, `p${++launches}`);
@@ -33,11 +33,11 @@ const { allowed } = hosts;
 const egress = await openEgress({ allowed, folder: place, onRefused() {} });
 const reaching = await runner.start({
   ...launch(scripts.reaches, JSON.stringify({ places: hosts.places })),
-  wayOut: { socket: egress.socket, allowed },
+  egressProxy: { socket: egress.socket, allowed },
 });
 reaching.stderr.pipe(process.stderr);
 const { found } = JSON.parse(await text(reaching.stdout));
 await reaching.exited;
 await egress.close();
-await warden.close();
+await reaper.close();
 process.stdout.write(JSON.stringify({ enforced, limits, report: JSON.parse(line), exit, hosts: found }));

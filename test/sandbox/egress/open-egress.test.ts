@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { Resolve } from '../../../src/sandbox/egress/find-way.ts';
-import { type Egress, openEgress, type Refusal } from '../../../src/sandbox/egress/open-egress.ts';
+import type { ResolveHost } from '../../../src/lib/net/resolve-host.ts';
+import { type Egress, type EgressRefusal, openEgress } from '../../../src/sandbox/egress/open-egress.ts';
 
 /** Longer than the address of a socket may be. */
 const folder = mkdtempSync(join(tmpdir(), `ambit-egress-${'long'.repeat(30)}-`));
@@ -18,7 +18,7 @@ const web = createServer(async (asked, answer) => {
 });
 let port = 0;
 let egress: Egress | undefined;
-let refused: Refusal[] = [];
+let refused: EgressRefusal[] = [];
 
 beforeAll(async () => {
   web.listen(0, '127.0.0.1');
@@ -37,8 +37,8 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-async function open(allowed: readonly string[], resolve?: Resolve): Promise<Egress> {
-  const onRefused = (refusal: Refusal) => refused.push(refusal);
+async function open(allowed: readonly string[], resolve?: ResolveHost): Promise<Egress> {
+  const onRefused = (refusal: EgressRefusal) => refused.push(refusal);
   egress = await openEgress({ allowed, folder, onRefused, ...(resolve === undefined ? {} : { resolve }) });
   return egress;
 }
@@ -72,7 +72,7 @@ describe('the proxy of a process', () => {
   });
 
   test('S1: reaches a registry that is not public only where that is said, and by the proxy of the user', async () => {
-    const onRefused = (refusal: Refusal) => refused.push(refusal);
+    const onRefused = (refusal: EgressRefusal) => refused.push(refusal);
     const resolve = async () => ['127.0.0.1'];
     const allowed = [`registry.example:${port}`];
     await open(allowed, resolve);
@@ -91,7 +91,7 @@ describe('the proxy of a process', () => {
     });
     await once(proxy.listen(0, '127.0.0.1'), 'listening');
     const url = new URL(`http://user:p%20w@127.0.0.1:${(proxy.address() as { port: number }).port}`);
-    const nowhere: Resolve = () => Promise.reject(new Error('no names here'));
+    const nowhere: ResolveHost = () => Promise.reject(new Error('no names here'));
     egress = await openEgress({ allowed, folder, onRefused, resolve: nowhere, proxyFor: () => url });
     expect(await tunnelled(`registry.example:${port}`, '/by-proxy')).toContain('GET /by-proxy');
     expect(await tunnelled(`other.example:${port}`)).toMatch(/^HTTP\/1\.1 403 .*not listed/s);
@@ -99,7 +99,7 @@ describe('the proxy of a process', () => {
     proxy.close();
   });
 
-  test('carries a plain request, under the name that was looked at', async () => {
+  test('relays a plain request, under the checked name', async () => {
     await open([`localhost:${port}`]);
     const socket = await dialled();
     const asking = request({
@@ -151,9 +151,9 @@ describe('the proxy of a process', () => {
     expect(refused).toEqual([{ to: expect.any(String), reason: expect.stringMatching(/^not /) }]);
   });
 
-  test('connects to the address it has looked at, though the name leads elsewhere a moment later', async () => {
+  test('connects to the checked address, even if the name resolves differently later', async () => {
     let answers = 0;
-    const rebinding: Resolve = async () => [answers++ % 2 === 0 ? '169.254.169.254' : '127.0.0.1'];
+    const rebinding: ResolveHost = async () => [answers++ % 2 === 0 ? '169.254.169.254' : '127.0.0.1'];
     const { allowed } = await open([`rebound.example:${port}`], rebinding);
     for (let i = 1; i <= 4; i++) {
       expect(await tunnelled(`rebound.example:${port}`)).toMatch(/^HTTP\/1\.1 403 /);
@@ -163,9 +163,9 @@ describe('the proxy of a process', () => {
     expect(refused.map(({ reason }) => reason)[0]).toContain('leads to 169.254.169.254');
   });
 
-  test('asks once for a name and dials what it was told', async () => {
+  test('resolves a name once and connects to the answer', async () => {
     const hosts: string[] = [];
-    const then: Resolve = async (host) => {
+    const then: ResolveHost = async (host) => {
       hosts.push(host);
       return hosts.length === 1 ? ['127.0.0.1'] : ['169.254.169.254'];
     };
@@ -191,7 +191,7 @@ describe('the proxy of a process', () => {
     hostile.close();
   });
 
-  test('has room for so many connections, and for so long a head', async () => {
+  test('limits connections and the length of a head', async () => {
     await open([`127.0.0.1:${port}`]);
     const long = await say(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`);
     expect(long).toMatch(/^HTTP\/1\.1 431 /);

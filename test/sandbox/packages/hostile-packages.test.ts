@@ -2,9 +2,9 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSy
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createBwrapRunner } from '../../../src/sandbox/bwrap/bwrap.ts';
-import { createPackages, type Packages, packagePin } from '../../../src/sandbox/packages/packages.ts';
+import { createPackages, type Packages, readPackagePin } from '../../../src/sandbox/packages/packages.ts';
 import type { SandboxRunner } from '../../../src/sandbox/runner.ts';
-import { escapingPackage, type Published, refusedPackages } from '../../fixtures/hostile/packages.ts';
+import { createEscapingPackage, createRefusedPackages, type Published } from '../../fixtures/hostile/packages.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
 import { createHarness, type Harness } from '../runner-harness.ts';
@@ -25,7 +25,7 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
     harness = await createHarness();
     registry = await startRegistry((request) => request.headers.authorization === `Bearer ${token}`);
     sandbox = createBwrapRunner({
-      ...{ warden: harness.warden, tmpRoot: harness.root, timing: { closeMs: 10, termMs: 1000 } },
+      ...{ reaper: harness.reaper, tmpRoot: harness.root, timing: { closeMs: 10, termMs: 1000 } },
     });
     folder = join(harness.tmpParent, 'packages');
     home = join(realpathSync(harness.tmpParent), 'home');
@@ -66,7 +66,7 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
   }
 
   const refused = () =>
-    refusedPackages({ secret: home, archive: join(home, 'x.tgz'), elsewhere, registry: registry.url });
+    createRefusedPackages({ secret: home, archive: join(home, 'x.tgz'), elsewhere, registry: registry.url });
 
   test('S1: is refused with the name of what does not come from the registry, and nothing of it is kept', async () => {
     const short = ['by-guess', 'wrapped-settings'];
@@ -82,7 +82,7 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
         message: expect.stringContaining(offender),
         hint: expect.stringContaining('install it yourself'),
       });
-      expect.soft(packagePin(folder, 'npx', ['-y', name]), tries).toBeUndefined();
+      expect.soft(readPackagePin(folder, 'npx', ['-y', name]), tries).toBeUndefined();
     }
     expect(kept()).not.toContain(secret);
     expect(kept()).not.toContain(token);
@@ -92,7 +92,7 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
 
   test('S1: cannot leave its folder by links, paths or programs, and nothing of it is run', async () => {
     const mark = join(harness.tmpParent, 'mark');
-    const name = publish([escapingPackage({ secret: home }, mark)]);
+    const name = publish([createEscapingPackage({ secret: home }, mark)]);
     // As it is where npx has started Ambit in a project with a file of its own.
     const project = join(harness.tmpParent, 'project');
     const programs = join(project, 'node_modules/.bin');
@@ -158,7 +158,7 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
       const failure = await packages(env)
         .ready('npx', ['-y', name])
         .catch((error: unknown) => error);
-      expect(packagePin(folder, 'npx', ['-y', name])).toBeUndefined();
+      expect(readPackagePin(folder, 'npx', ['-y', name])).toBeUndefined();
       return failure;
     };
     const [byBytes, byFiles] = [await fetching('big', fillBytes), await fetching('many', fillFiles)];

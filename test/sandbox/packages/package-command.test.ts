@@ -25,7 +25,7 @@ describe('a command that names a package', () => {
     expect(read(line)).toMatchObject({ name, wanted, program, args });
   });
 
-  test('what runs it is told too', () => {
+  test('the runtime is read too', () => {
     expect(read('bunx --bun some-server')).toMatchObject({ runtime: 'bun' });
     expect(read('uvx --python=3.12 x')).toMatchObject({ runtime: '3.12' });
   });
@@ -36,7 +36,7 @@ describe('a command that names a package', () => {
   );
 });
 
-describe('what cannot be pinned, or means something else, is refused with what to write', () => {
+describe('a command that cannot be pinned is refused with the correct spelling', () => {
   const registry = /not the name of a package in a registry.*/;
   test.each<[string, RegExp]>([
     ...[

@@ -2,15 +2,17 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, expect, test } from 'vitest';
-import { bunKind } from '../../../src/sandbox/packages/bun-kind.ts';
-import { checkBunLock } from '../../../src/sandbox/packages/check-bun-lock.ts';
-import { checkTree } from '../../../src/sandbox/packages/check-tree.ts';
-import { isSetByProject, withoutNpmSettings } from '../../../src/sandbox/packages/npm-settings.ts';
-import { npmSources } from '../../../src/sandbox/packages/npm-sources.ts';
-import { readNpmrc, writeNpmrc } from '../../../src/sandbox/packages/npmrc.ts';
-import { assertWithin, TooLargeError } from '../../../src/sandbox/packages/tree-bounds.ts';
-import { readUvIndexes } from '../../../src/sandbox/packages/uv-indexes.ts';
+import { bunKind, checkBunLock } from '../../../src/sandbox/packages/bun-kind.ts';
+import {
+  dropNpmSettings,
+  isSetByProject,
+  readNpmrc,
+  readNpmSources,
+  writeNpmrc,
+} from '../../../src/sandbox/packages/npm-sources.ts';
+import { assertNoEscape, assertTreeSize, TooLargeError } from '../../../src/sandbox/packages/package-tree.ts';
 import { uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
+import { readUvIndexes } from '../../../src/sandbox/packages/uv-sources.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sources-')));
 const home = join(folder, 'home');
@@ -60,7 +62,7 @@ test('S1: a fetch is given the registries of the user and the credentials of the
       ],
     ].join('\n'),
   );
-  const sources = npmSources(env({ TOKEN: 'of-the-user', NO_PROXY: '.scoped.example,scoped.example' }), npm);
+  const sources = readNpmSources(env({ TOKEN: 'of-the-user', NO_PROXY: '.scoped.example,scoped.example' }), npm);
   expect(sources.hosts).toEqual(['own.example:443', 'scoped.example:443']);
   expect(settingsOf(sources)).toEqual({
     registry: 'https://own.example/',
@@ -73,7 +75,7 @@ test('S1: a fetch is given the registries of the user and the credentials of the
   expect(sources.secrets).toEqual(['of-the-user', 'c2NvcGVk']);
   expect(sources.proxyFor('own.example:443')?.host).toBe('proxy.example:3128');
   expect(sources.proxyFor('scoped.example:443')).toBeUndefined();
-  const byEnvironment = npmSources(env({ npm_config_registry: 'http://127.0.0.1:4873', TOKEN: 'x' }), npm);
+  const byEnvironment = readNpmSources(env({ npm_config_registry: 'http://127.0.0.1:4873', TOKEN: 'x' }), npm);
   expect(byEnvironment.hosts).toEqual(['127.0.0.1:4873', 'scoped.example:443']);
   expect(JSON.stringify(settingsOf(byEnvironment))).not.toContain('own.example');
 });
@@ -93,7 +95,7 @@ test('S1: a project that npx has started Ambit in chooses no registry and gets n
     npm_config_https_proxy: 'http://evil.example:1',
   });
   expect(isSetByProject(started)).toBe(true);
-  const { hosts, proxyFor } = npmSources(withoutNpmSettings(started), npm);
+  const { hosts, proxyFor } = readNpmSources(dropNpmSettings(started), npm);
   expect(hosts).toContain('own.example:443');
   expect(hosts).not.toContain('evil.example:443');
   expect(proxyFor('own.example:443')).toBeUndefined();
@@ -202,11 +204,11 @@ test('S1: a link in a fetched folder leads nowhere else', async () => {
   mkdirSync(join(tree, 'node_modules/.bin'), { recursive: true });
   write('tree/node_modules/x.js', '');
   symlinkSync('../x.js', join(tree, 'node_modules/.bin/x'));
-  await checkTree(tree);
+  await assertNoEscape(tree);
   for (const target of ['/etc/passwd', '../../../home', '../../missing', '../../..']) {
     const link = join(tree, 'node_modules/.bin/y');
     symlinkSync(target, link);
-    await expect(checkTree(tree), target).rejects.toThrow(/the link "node_modules\/\.bin\/y", which leads out/);
+    await expect(assertNoEscape(tree), target).rejects.toThrow(/the link "node_modules\/\.bin\/y", which leads out/);
     rmSync(link);
   }
 });
@@ -216,8 +218,8 @@ test('S1: what a fetched folder holds is bounded by bytes and by names', async (
   mkdirSync(join(tree, 'a/b'), { recursive: true });
   write('large/a/b/x', 'x'.repeat(5000));
   const wide = { bytes: 1 << 20, files: 3 };
-  await assertWithin([tree], wide);
-  await expect(assertWithin([tree], { ...wide, files: 2 })).rejects.toThrow('more than 1 MiB or 2 files');
-  await expect(assertWithin([tree], { ...wide, bytes: 4999 })).rejects.toThrow(TooLargeError);
-  await expect(assertWithin([tree, tree], wide)).rejects.toThrow(TooLargeError);
+  await assertTreeSize([tree], wide);
+  await expect(assertTreeSize([tree], { ...wide, files: 2 })).rejects.toThrow('more than 1 MiB or 2 files');
+  await expect(assertTreeSize([tree], { ...wide, bytes: 4999 })).rejects.toThrow(TooLargeError);
+  await expect(assertTreeSize([tree, tree], wide)).rejects.toThrow(TooLargeError);
 });

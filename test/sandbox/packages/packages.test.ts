@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFile
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createBwrapRunner } from '../../../src/sandbox/bwrap/bwrap.ts';
-import { createPackages, type Packages, packagePin } from '../../../src/sandbox/packages/packages.ts';
+import { createPackages, type Packages, readPackagePin } from '../../../src/sandbox/packages/packages.ts';
 import type { SandboxRunner } from '../../../src/sandbox/runner.ts';
 import { proof } from '../../proof.ts';
 import { createHarness, type Harness } from '../runner-harness.ts';
@@ -21,7 +21,7 @@ describe('packages that servers are started from', () => {
   beforeAll(async () => {
     harness = await createHarness();
     registry = await startRegistry();
-    sandbox = createBwrapRunner({ warden: harness.warden, tmpRoot: harness.root });
+    sandbox = createBwrapRunner({ reaper: harness.reaper, tmpRoot: harness.root });
     folder = join(harness.tmpParent, 'packages');
     mark = join(harness.tmpParent, 'ran');
   });
@@ -82,7 +82,7 @@ describe('packages that servers are started from', () => {
   });
 
   test('stay what they were when there is a newer one, and also when they have to be fetched again', async () => {
-    const pin = packagePin(folder, 'npx', ['-y', '@s/server']);
+    const pin = readPackagePin(folder, 'npx', ['-y', '@s/server']);
     expect(pin).toEqual({ name: '@s/server', version: '1.0.0', integrity: expect.stringMatching(/^sha512-/) });
     registry.publish({ name: '@s/server', version: '2.0.0', bin: 'server.js' }, { 'server.js': says('two') });
     registry.publish({ name: 'dep', version: '1.1.0' }, { 'index.js': 'module.exports = "of newer dep"' });
@@ -99,7 +99,7 @@ describe('packages that servers are started from', () => {
     writeFileSync(`${home}.lock`, '1 x');
     utimesSync(`${home}.lock`, 1, 1);
     expect(run(await packages().ready('npx', ['@s/server', 'restored']))).toBe('one of dep restored');
-    expect(packagePin(folder, 'npx', ['@s/server'])).toEqual(pin);
+    expect(readPackagePin(folder, 'npx', ['@s/server'])).toEqual(pin);
     expect(readdirSync(home).filter((each) => each.startsWith('content-'))).toHaveLength(1);
     expect(existsSync(`${home}.lock`)).toBe(false);
     expect(existsSync(content)).toBe(false);
@@ -115,19 +115,19 @@ describe('packages that servers are started from', () => {
       const asked = [{ args: ['-y', '-p', '@s/many@^1', 'other'], version: '1.4.0', said: 'other' }];
       for (const { args, version, said } of asked) {
         expect(run(await packages().ready('npx', args))).toBe(said);
-        expect(packagePin(folder, 'npx', args)).toMatchObject({ name: '@s/many', version });
+        expect(readPackagePin(folder, 'npx', args)).toMatchObject({ name: '@s/many', version });
       }
       for (const version of ['1.5.0', '3.0.0']) publish(version);
       const before = registry.asked.length;
       for (const { args, version, said } of asked) {
         expect(run(await packages('/nonexistent').ready('npx', args))).toBe(said);
-        expect(packagePin(folder, 'npx', args)).toMatchObject({ version });
+        expect(readPackagePin(folder, 'npx', args)).toMatchObject({ version });
       }
       expect(registry.asked.length).toBe(before);
     },
   );
 
-  test('that are not what was promised, then or now, are not kept', async () => {
+  test('that differ from their pin are not kept', async () => {
     registry.publish({ name: 'swapped', version: '1.0.0', bin: 's.js' }, { 's.js': says('good') });
     registry.swap('swapped', '1.0.0', {
       'package.json': '{"name":"swapped","version":"1.0.0","bin":"s.js"}',
@@ -137,7 +137,7 @@ describe('packages that servers are started from', () => {
       code: 'UPSTREAM_FAILED',
       message: expect.stringMatching(/"swapped" could not be fetched: npm says EINTEGRITY/),
     });
-    expect(packagePin(folder, 'npx', ['swapped'])).toBeUndefined();
+    expect(readPackagePin(folder, 'npx', ['swapped'])).toBeUndefined();
     expect(homeOf('swapped').filter((name) => name.startsWith('content-'))).toEqual([]);
   });
 
@@ -146,7 +146,7 @@ describe('packages that servers are started from', () => {
       .filter((each) => each.startsWith(`npx-${name}-`) && !each.endsWith('.lock'))
       .flatMap((each) => readdirSync(join(folder, each)));
 
-  test('say what is missing', async () => {
+  test('report a missing package or tool', async () => {
     const none = packages('/nonexistent');
     await expect(none.ready('npx', ['never-fetched'])).rejects.toMatchObject({
       message: expect.stringContaining('"npm" is not on the PATH'),

@@ -119,7 +119,7 @@ describe('end', () => {
     expect(await running.end()).toEqual({ code: null, signal: 'SIGKILL' });
   });
 
-  it('is the same end however often it is asked for', async () => {
+  it('resolves to the same exit for every call', async () => {
     const runner = harness.runnerWith({ closeMs: shortMs, termMs: shortMs });
     const running = await runner.start(harness.launch('ignores-eof-and-term'));
     await readyPids(linesOf(running));
@@ -128,7 +128,7 @@ describe('end', () => {
     expect(await running.end()).toBe(ends[0]);
   });
 
-  it('gets rid of a process whose stdout nobody reads', async () => {
+  it('ends a process whose stdout nobody reads', async () => {
     const runner = harness.runnerWith({ closeMs: shortMs, termMs: longMs });
     const running = await runner.start(harness.launch('floods-stdout'));
     expect((await running.end()).signal).toMatch(/SIGTERM|SIGPIPE/);
@@ -163,20 +163,20 @@ describe.skipIf(!linux)('what a process leaves behind', () => {
     const running = await harness.runner.start(launch);
     const [grandchild = 0] = await readyPids(linesOf(running));
     expect(await running.exited).toEqual({ code: 3, signal: null });
-    await harness.warden.release(running.pid ?? 0, launch.tmpDir);
+    await harness.reaper.release(running.pid ?? 0, launch.tmpDir);
     expect(isAlive(grandchild)).toBe(false);
     expect(existsSync(launch.tmpDir)).toBe(false);
   });
 
-  it('does not keep the end from being told when it holds stdout open', async () => {
+  it('does not delay the exit when it holds stdout open', async () => {
     const launch = harness.launch('double-forks', 'stay');
     const running = await harness.runner.start(launch);
     const [grandchild = 0] = await readyPids(linesOf(running));
-    process.kill(harness.warden.pid ?? 0, 'SIGSTOP');
+    process.kill(harness.reaper.pid ?? 0, 'SIGSTOP');
     expect(await running.end()).toEqual({ code: 0, signal: null });
     expect(isAlive(grandchild)).toBe(true);
-    process.kill(harness.warden.pid ?? 0, 'SIGCONT');
-    await harness.warden.release(running.pid ?? 0, launch.tmpDir);
+    process.kill(harness.reaper.pid ?? 0, 'SIGCONT');
+    await harness.reaper.release(running.pid ?? 0, launch.tmpDir);
     expect(isAlive(grandchild)).toBe(false);
   });
 
@@ -195,7 +195,7 @@ describe.skipIf(!linux)('what a process leaves behind', () => {
     onTestFinished(() => pids.filter(isAlive).forEach((pid) => void process.kill(pid, 'SIGKILL')));
     expect(pids.every(isAlive)).toBe(true);
     await running.end();
-    await harness.warden.release(running.pid ?? 0, launch.tmpDir);
+    await harness.reaper.release(running.pid ?? 0, launch.tmpDir);
     expect(pids.filter(isAlive)).toEqual([]);
     expect(taggedProcesses(launch.tmpDir)).toEqual([]);
     expect(existsSync(launch.tmpDir)).toBe(false);

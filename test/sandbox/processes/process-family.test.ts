@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Family, findFamily } from '../../../src/sandbox/processes/process-family.ts';
+import { findFamily, type ProcessFamily } from '../../../src/sandbox/processes/process-family.ts';
 import type { ProcessEntry } from '../../../src/sandbox/processes/process-table.ts';
 
 const entry = (pid: number, parts: Partial<ProcessEntry> = {}): ProcessEntry => ({
@@ -12,7 +12,7 @@ const entry = (pid: number, parts: Partial<ProcessEntry> = {}): ProcessEntry => 
   ...parts,
 });
 
-const family = (parts: Partial<Family> = {}): Family => ({
+const family = (parts: Partial<ProcessFamily> = {}): ProcessFamily => ({
   roots: [{ pid: 100, start: 1000 }],
   isOurs: (tmpDir) => tmpDir.startsWith('/root/'),
   since: 500,
@@ -65,14 +65,14 @@ describe('findFamily', () => {
     expect(pidsOf(processes, family({ roots: [] }), tmpDirs)).toEqual([300, 301]);
   });
 
-  it('never names init, the spared, or what started too early', () => {
+  it('never returns init, spared processes, or those that started too early', () => {
     const processes = [entry(1, { start: 1000 }), entry(400), entry(401, { start: 499 }), entry(402, { parent: 400 })];
     const tmpDirs = { 1: ['/root/a'], 400: ['/root/a'], 401: ['/root/a'] };
     expect(pidsOf(processes, family({ isSpared: ({ pid }) => pid === 400 }), tmpDirs)).toEqual([]);
     expect(pidsOf(processes, family({ roots: [{ pid: 1, start: 1000 }], isSpared: () => false }))).toEqual([]);
   });
 
-  it('does not count the dead, but finds what they lead to', () => {
+  it('does not return zombies, but their descendants', () => {
     const processes = [entry(100, { dead: true }), entry(101, { session: 100, group: 101 })];
     expect(pidsOf(processes)).toEqual([101]);
   });

@@ -2,12 +2,16 @@ import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Guard } from '../../../src/sandbox/common/confinement.ts';
+import type { Guard, Mount } from '../../../src/sandbox/common/confinement.ts';
 import { createTmpRoot } from '../../../src/sandbox/common/sweep-leftovers.ts';
-import { createWarden } from '../../../src/sandbox/reaper/warden.ts';
-import { readSeatbeltProbe, seatbeltProbeScript } from '../../../src/sandbox/seatbelt/probe.ts';
+import { createReaper } from '../../../src/sandbox/reaper/reaper.ts';
 import { seatbeltProfile } from '../../../src/sandbox/seatbelt/profile.ts';
-import { createSeatbeltRunner, profileFor } from '../../../src/sandbox/seatbelt/seatbelt.ts';
+import {
+  createSeatbeltProfile,
+  createSeatbeltRunner,
+  readSeatbeltProbe,
+  seatbeltProbeScript,
+} from '../../../src/sandbox/seatbelt/seatbelt.ts';
 import { ordinaryLimits } from '../bwrap/sandbox-harness.ts';
 
 /** The rules in their order: `[allow or deny, what, …of which]`. */
@@ -53,7 +57,7 @@ test('everything is denied first, and nothing is allowed but what is named', () 
   expect(JSON.stringify(rules)).not.toMatch(/network|mach-lookup|appleevent|lsopen|SecurityServer|iokit|allow default/);
 });
 
-test('written is to the workspace and the private folder, read is what was granted and the system', () => {
+test('writes go to the workspace and the private folder, reads to what was granted and the system', () => {
   expect(of('allow', 'file-write*')).toEqual([
     [
       ...['allow', 'file-write*', '(subpath "/Users/a/ws")', '(subpath "/private/t/p1")'],
@@ -82,7 +86,7 @@ test('written is to the workspace and the private folder, read is what was grant
   );
 });
 
-test('orders cannot be left in the workspace, and the rule comes after the one that allows writing', () => {
+test('protected files in the workspace are denied after the rule that allows writing', () => {
   const kinds = rules.map(([verb, what]) => `${verb} ${what}`);
   expect(kinds.lastIndexOf('deny file-write*')).toBeGreaterThan(kinds.lastIndexOf('allow file-write*'));
   const denied = of('deny', 'file-write*').flat();
@@ -93,7 +97,7 @@ test('orders cannot be left in the workspace, and the rule comes after the one t
   expect(of('deny', 'file-write-setugid')).toHaveLength(1);
 });
 
-test('S4: what is guarded is guarded in any folder, there or not, in whatever case; the repository as the workspace says', () => {
+test('S4: protected names hold in any folder, existing or not, in any case; the repository as configured', () => {
   const fits = (guard: Guard | undefined, path: string) => {
     const made = rulesOf(seatbeltProfile({ readable: [], writable: [{ path: '/a.b/ws', guard }], tmpDir: '/t' }));
     const denied = made.filter(([verb, what]) => verb === 'deny' && what === 'file-write*').flat();
@@ -121,7 +125,7 @@ test('S4: what is guarded is guarded in any folder, there or not, in whatever ca
   }
 });
 
-test('a path cannot end its string and go on as a rule', () => {
+test('a path cannot end its string and continue as a rule', () => {
   const evil = '/ws") (allow default) (subpath "/\\';
   const made = rulesOf(seatbeltProfile({ readable: [], writable: [], tmpDir: evil }));
   expect(made.map(([verb, what]) => `${verb} ${what}`)).not.toContain('allow default');
@@ -133,22 +137,26 @@ test('a path cannot end its string and go on as a rule', () => {
   }
 });
 
-test('what is granted is granted where it really lies', () => {
-  const shown = (real: string) => ({ real, inside: `/named${real}` });
+test('paths are granted by their real path', () => {
+  const toMount = (real: string): Mount => ({ source: real, target: `/named${real}` });
   const confinement = {
-    home: shown('/ws'),
-    readable: [shown('/r')],
-    writable: [shown('/w')],
+    home: toMount('/ws'),
+    readable: [toMount('/r')],
+    writable: [toMount('/w')],
     hidden: [],
     limits: ordinaryLimits,
   };
-  const profile = profileFor(confinement, { program: '/n', shown: [shown('/s')], links: [], searched: [] }, '/t/p');
+  const profile = createSeatbeltProfile(
+    confinement,
+    { program: '/n', shown: [toMount('/s')], links: [], searched: [] },
+    '/t/p',
+  );
   expect(profile).not.toContain('/named');
   expect(profile).toContain('(subpath "/w")');
   expect(profile).toContain('(subpath "/s")');
 });
 
-test("S5: of what a program of Ambit's own may write, only what is named stays as it is", () => {
+test("S5: of what a program of Ambit's own may write, only what is named is read-only", () => {
   const deniedBy = (frozen: readonly string[]) =>
     rulesOf(seatbeltProfile({ readable: [], writable: [{ path: '/repo' }], frozen, tmpDir: '/t' })).filter(
       ([verb, what]) => verb === 'deny' && what === 'file-write*',
@@ -157,7 +165,7 @@ test("S5: of what a program of Ambit's own may write, only what is named stays a
   expect(deniedBy([])).toEqual([]);
 });
 
-test('the probe believes nothing that was not tried', () => {
+test('the probe reports only what was tried', () => {
   expect(seatbeltProbeScript('/o', 80)).toContain('127.0.0.1 80');
   expect(readSeatbeltProbe('')).toBeUndefined();
   expect(readSeatbeltProbe('finished\n')).toEqual({ noReadingOutside: true, noWritingOutside: true, noNetwork: true });
@@ -171,8 +179,8 @@ test('the probe believes nothing that was not tried', () => {
 test.skipIf(process.platform === 'darwin')('elsewhere than on macOS it is refused, and nothing starts', async () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-seatbelt-')));
   const tmpRoot = await createTmpRoot(folder);
-  const warden = createWarden({ tmpRoot });
-  await expect(createSeatbeltRunner({ warden, tmpRoot }).probe()).rejects.toMatchObject({
+  const warden = createReaper({ tmpRoot });
+  await expect(createSeatbeltRunner({ reaper: warden, tmpRoot }).probe()).rejects.toMatchObject({
     code: 'SANDBOX_UNAVAILABLE',
   });
   expect(warden.pid).toBeUndefined();

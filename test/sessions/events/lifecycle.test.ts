@@ -1,8 +1,8 @@
 import { createServer, get, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { serveEvents } from '../../../src/entrances/http/serve-events.ts';
-import { draft } from '../../../src/public/testing/store-suite/harness.ts';
+import { serveEvents } from '../../../src/entrances/control/control-api.ts';
+import { createDraft } from '../../../src/public/testing/store-suite/harness.ts';
 import { createLifecycle, type Lifecycle } from '../../../src/sessions/events/lifecycle.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import type { SessionStore } from '../../../src/stores/store.ts';
@@ -22,10 +22,10 @@ afterEach(async () => {
   await store.close();
 });
 
-async function heardSince(position: number): Promise<[string, string | undefined][]> {
+async function readEventsSince(position: number): Promise<[string, string | undefined][]> {
   const heard: [string, string | undefined][] = [];
   for (let step = lifecycle.next(position); step !== undefined; step = lifecycle.next(step.number)) {
-    heard.push([step.type, (await lifecycle.told(step)).session?.id]);
+    heard.push([step.type, (await lifecycle.describe(step)).session?.id]);
   }
   return heard;
 }
@@ -33,14 +33,14 @@ async function heardSince(position: number): Promise<[string, string | undefined
 describe('the steps of sessions', () => {
   test('L13: created, restricted, ended, expired, evicted', async () => {
     const start = lifecycle.positionAfter(undefined);
-    const [one, two] = [draft({ id: 'session-one' }), draft({ id: 'session-two' })];
+    const [one, two] = [createDraft({ id: 'session-one' }), createDraft({ id: 'session-two' })];
     await store.create(one);
     await store.update(one.id, 1, { permissions: [] });
     await store.update(one.id, 2, { metadata: { note: 'no step' } });
     await store.create(two, { inAll: 1 });
     now += two.ttlSeconds * 1000;
     await store.sweep();
-    expect(await heardSince(start)).toEqual([
+    expect(await readEventsSince(start)).toEqual([
       ['created', one.id],
       ['restricted', one.id],
       ['evicted', one.id],
@@ -51,24 +51,24 @@ describe('the steps of sessions', () => {
 
   test('what is no longer kept is said to be lost, once, and the rest is told', async () => {
     const start = lifecycle.positionAfter(undefined);
-    for (let i = 1; i <= 8; i++) await store.create(draft({ id: `session-${i}` }));
-    const heard = await heardSince(start);
+    for (let i = 1; i <= 8; i++) await store.create(createDraft({ id: `session-${i}` }));
+    const heard = await readEventsSince(start);
     expect(heard[0]).toEqual(['lost', undefined]);
     expect(heard.slice(1).map(([, id]) => id)).toEqual([4, 5, 6, 7, 8].map((i) => `session-${i}`));
     const fifth = lifecycle.next(start + 4);
     const id = fifth === undefined ? '' : lifecycle.idOf(fifth);
-    expect(await heardSince(lifecycle.positionAfter(id))).toHaveLength(3);
+    expect(await readEventsSince(lifecycle.positionAfter(id))).toHaveLength(3);
     // An id that was never given, of this run or of another, promises nothing.
     for (const odd of [id.replace(/\d+$/, '99'), `00000000-5`, '', '-', id.split('-')[0] ?? '']) {
-      expect((await heardSince(lifecycle.positionAfter(odd)))[0]?.[0]).toBe('lost');
+      expect((await readEventsSince(lifecycle.positionAfter(odd)))[0]?.[0]).toBe('lost');
     }
   });
 
   test('that a store cannot say more does not hide that it happened', async () => {
     const start = lifecycle.positionAfter(undefined);
-    await store.create(draft({ id: 'session-one' }));
+    await store.create(createDraft({ id: 'session-one' }));
     await store.close();
-    expect(await heardSince(start)).toEqual([['created', 'session-one']]);
+    expect(await readEventsSince(start)).toEqual([['created', 'session-one']]);
   });
 });
 
@@ -92,7 +92,7 @@ describe('readers', () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  test('hear that the stream still stands', async () => {
+  test('get a sign that the stream is still open', async () => {
     const reader = await readEvents(url, {});
     const comment = new Promise<string>((resolve) => {
       reader.response.on('data', (text: string) => text.startsWith(': ') && resolve(text));
@@ -106,7 +106,7 @@ describe('readers', () => {
     stuck.pause();
     const reader = await readEvents(url, {});
     const metadata = { text: 'x'.repeat(200_000) };
-    for (let i = 0; i < 100; i++) await store.create(draft({ id: `session-${i}`, metadata }));
+    for (let i = 0; i < 100; i++) await store.create(createDraft({ id: `session-${i}`, metadata }));
     await reader.hears(({ data }) => (data['session'] as { id: string }).id === 'session-99');
     await gone[gone.length - 2];
     expect(reader.heard).toHaveLength(100);

@@ -59,7 +59,7 @@ export async function startReceiver(): Promise<WebhookReceiver> {
  * The check of a receiver, written from the text of Standard Webhooks and with another implementation of HMAC than the
  * sender's: any of the signatures may fit, and the time may be off by five minutes.
  */
-export async function verifies(
+export async function verifySignature(
   { headers, body }: Pick<Delivery, 'headers' | 'body'>,
   secret: string,
 ): Promise<boolean> {

@@ -4,17 +4,16 @@ import { join } from 'node:path';
 import { describe, expect, type TestContext, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
-import { draft } from '../../../src/public/testing/store-suite/harness.ts';
+import { createDraft } from '../../../src/public/testing/store-suite/harness.ts';
 import { createLifecycle } from '../../../src/sessions/events/lifecycle.ts';
-import { createWebhook } from '../../../src/sessions/events/webhook.ts';
-import { openWebhookKey } from '../../../src/sessions/events/webhook-secret.ts';
-import type { Narrowing, SessionDraft } from '../../../src/sessions/session.ts';
+import { createWebhook, openWebhookKey } from '../../../src/sessions/events/webhook.ts';
+import type { Restriction, SessionDraft } from '../../../src/sessions/session.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
-import { startReceiver, verifies } from './webhook-receiver.ts';
+import { startReceiver, verifySignature } from './webhook-receiver.ts';
 
 interface WatchedGateway {
   createSession(draft?: SessionDraft): Promise<{ readonly id: string; readonly token: string }>;
-  restrictSession(id: string, change: Narrowing): Promise<unknown>;
+  restrictSession(id: string, change: Restriction): Promise<unknown>;
   endSession(id: string): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -58,7 +57,7 @@ async function prepare({ onTestFinished }: TestContext) {
 
 // Most of their time is spent waiting, for a session to expire or for the next attempt: they wait at the same time.
 describe.concurrent('the webhook', () => {
-  test('L13: tells of each step in the life of a session, signed', async (context) => {
+  test('L13: sends each step in the life of a session, signed', async (context) => {
     const { folder, lines, receiver, start, types } = await prepare(context);
     const gateway = await start();
     const { id, token } = await gateway.createSession({ name: 'watched' });
@@ -81,14 +80,14 @@ describe.concurrent('the webhook', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
     const secret = readFileSync(file, 'utf8').trim();
     for (const delivery of receiver.seen) {
-      expect(await verifies(delivery, secret)).toBe(true);
+      expect(await verifySignature(delivery, secret)).toBe(true);
       // The check itself can fail: another body, another id, another time, another key.
-      expect(await verifies({ ...delivery, body: `${delivery.body} ` }, secret)).toBe(false);
+      expect(await verifySignature({ ...delivery, body: `${delivery.body} ` }, secret)).toBe(false);
       for (const name of ['webhook-id', 'webhook-timestamp']) {
         const headers = { ...delivery.headers, [name]: name === 'webhook-id' ? 'evt_other' : '1' };
-        expect(await verifies({ ...delivery, headers }, secret)).toBe(false);
+        expect(await verifySignature({ ...delivery, headers }, secret)).toBe(false);
       }
-      expect(await verifies(delivery, `whsec_${btoa('x'.repeat(32))}`)).toBe(false);
+      expect(await verifySignature(delivery, `whsec_${btoa('x'.repeat(32))}`)).toBe(false);
     }
     expect(new Set(receiver.seen.map(({ headers }) => headers['webhook-id'])).size).toBe(5);
     const said = JSON.stringify([receiver.seen, lines]);
@@ -96,7 +95,7 @@ describe.concurrent('the webhook', () => {
     expect(lines.join('\n')).not.toContain('planted-in-the-address');
   });
 
-  test('of several gateways on one store, the one that did it tells of it', async (context) => {
+  test('of several gateways on one store, the one that made the change sends the event', async (context) => {
     const { gateways, receiver, start, types } = await prepare(context);
     const [first, second] = [await start(), await start()];
     const { id } = await first.createSession();
@@ -115,7 +114,7 @@ describe.concurrent('the webhook', () => {
     ]);
   });
 
-  test('an event that was not taken is tried again, as the same event', async (context) => {
+  test('an event that was not accepted is sent again unchanged', async (context) => {
     const { lines, receiver, start, types } = await prepare(context);
     let refusals = 2;
     receiver.answer = () => ({ status: refusals-- > 0 ? 503 : 200 });
@@ -160,7 +159,7 @@ describe.concurrent('the webhook', () => {
     writeFileSync(secretFile, `whsec_${btoa('k'.repeat(32))}\n`, { mode: 0o600 });
     const gateway = await start({ secretFile });
     await gateway.createSession();
-    expect(await verifies(await receiver.sees(() => true), `whsec_${btoa('k'.repeat(32))}`)).toBe(true);
+    expect(await verifySignature(await receiver.sees(() => true), `whsec_${btoa('k'.repeat(32))}`)).toBe(true);
   });
 });
 
@@ -180,10 +179,10 @@ test('what waits is bounded, and given up when it is old', async (context) => {
   const lifecycle = createLifecycle(store);
   const key = await openWebhookKey(join(folder, 'key'), undefined);
   receiver.answer = () => ({ status: 500 });
-  const webhook = createWebhook({ url: receiver.url, key, lifecycle, log, pauseMs: 1, worthMs: 50, mostWaiting: 3 });
+  const webhook = createWebhook({ url: receiver.url, key, lifecycle, log, pauseMs: 1, maxAgeMs: 50, maxWaiting: 3 });
   const ids = Array.from({ length: 10 }, (_, i) => `session-${i}`);
   // All at once, before the first of them can be given up.
-  await Promise.all(ids.map((id) => store.create(draft({ id }))));
+  await Promise.all(ids.map((id) => store.create(createDraft({ id }))));
   await receiver.sees(({ event }) => event.data.session.id === ids[2]);
   await webhook.close();
   expect(new Set(receiver.seen.map(({ event }) => event.data.session.id))).toEqual(new Set(ids.slice(0, 3)));

@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Session } from '../../../src/sessions/session.ts';
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import { counts } from '../../proof.ts';
-import { codeIn, holder, type SomeSessions, sitting, someSessions } from './some-sessions.ts';
+import { asHolder, asLocal, codeIn, createTestSessions, type TestSessions } from './some-sessions.ts';
 
-let all: SomeSessions;
+let all: TestSessions;
 let ada: Session;
 let child: Session;
 let grandchild: Session;
@@ -13,7 +13,7 @@ let sibling: Session;
 let bob: Session;
 
 beforeEach(async () => {
-  all = someSessions();
+  all = createTestSessions();
   ada = await all.open('ada', { id: 'aaaa-own-session', name: 'task#1' });
   child = await all.open('ada', { id: 'aaab-child-of-ada', name: 'task#2', parentId: ada.id });
   grandchild = await all.open('ada', { id: 'aaac-grandchild', parentId: child.id });
@@ -22,7 +22,7 @@ beforeEach(async () => {
 });
 afterEach(() => all.close());
 
-async function info(reference: unknown, caller: ToolCaller): Promise<string> {
+async function getInfo(reference: unknown, caller: ToolCaller): Promise<string> {
   const result = await all.tools.call('session_info', { session: reference }, caller);
   const shown = result.structuredContent?.['session'] as { id: string } | undefined;
   return shown?.id ?? (codeIn(result) as string);
@@ -31,38 +31,39 @@ async function info(reference: unknown, caller: ToolCaller): Promise<string> {
 describe('who reaches which session', () => {
   test('W2: by id, unique name, unique prefix and "current"', async () => {
     for (const reference of ['current', ada.id, 'task#1', 'aaaa'])
-      expect(await info(reference, holder(ada))).toBe(ada.id);
-    for (const reference of [child.id, 'task#2', 'aaab']) expect(await info(reference, holder(ada))).toBe(child.id);
-    expect(await info('aaac', holder(ada))).toBe(grandchild.id);
-    expect(await info('task#2', sitting(ada))).toBe(child.id);
+      expect(await getInfo(reference, asHolder(ada))).toBe(ada.id);
+    for (const reference of [child.id, 'task#2', 'aaab'])
+      expect(await getInfo(reference, asHolder(ada))).toBe(child.id);
+    expect(await getInfo('aaac', asHolder(ada))).toBe(grandchild.id);
+    expect(await getInfo('task#2', asLocal(ada))).toBe(child.id);
   });
 
   test('L13: a token reaches its own session and its descendants, nothing else', async () => {
     const forged = [bob.id, 'secret', 'cccc', sibling.id, 'sibling', 'bbbb', 'bbbb-sibling', 'nobody-knows-it'];
-    for (const reference of forged) expect(await info(reference, holder(ada))).toBe('SESSION_NOT_FOUND');
+    for (const reference of forged) expect(await getInfo(reference, asHolder(ada))).toBe('SESSION_NOT_FOUND');
     // Not upwards either: a child does not reach who opened it.
     for (const reference of [ada.id, 'task#1', 'aaaa'])
-      expect(await info(reference, holder(child))).toBe('SESSION_NOT_FOUND');
-    expect(await info(grandchild.id, holder(child))).toBe(grandchild.id);
+      expect(await getInfo(reference, asHolder(child))).toBe('SESSION_NOT_FOUND');
+    expect(await getInfo(grandchild.id, asHolder(child))).toBe(grandchild.id);
   });
 
   test('the local user reaches every session of the same user, and no other', async () => {
-    expect(await info(sibling.id, sitting(ada))).toBe(sibling.id);
-    expect(await info(ada.id, sitting(child))).toBe(ada.id);
+    expect(await getInfo(sibling.id, asLocal(ada))).toBe(sibling.id);
+    expect(await getInfo(ada.id, asLocal(child))).toBe(ada.id);
     for (const reference of [bob.id, 'secret', 'cccc'])
-      expect(await info(reference, sitting(ada))).toBe('SESSION_NOT_FOUND');
+      expect(await getInfo(reference, asLocal(ada))).toBe('SESSION_NOT_FOUND');
     // Those nobody knows are not one person.
-    expect(await info(sibling.id, sitting(ada, 'anonymous'))).toBe('SESSION_NOT_FOUND');
-    expect(await info(child.id, sitting(ada, 'anonymous'))).toBe(child.id);
+    expect(await getInfo(sibling.id, asLocal(ada, 'anonymous'))).toBe('SESSION_NOT_FOUND');
+    expect(await getInfo(child.id, asLocal(ada, 'anonymous'))).toBe(child.id);
   });
 
   test('S2: from a sandboxed session the local user reaches that session and its descendants', async () => {
-    const boxed = { ...sitting(ada), session: ada };
+    const boxed = { ...asLocal(ada), session: ada };
     for (const reference of [sibling.id, 'sibling', 'bbbb']) {
-      expect(await info(reference, boxed), reference).toBe('SESSION_NOT_FOUND');
+      expect(await getInfo(reference, boxed), reference).toBe('SESSION_NOT_FOUND');
     }
-    expect(await info(child.id, boxed)).toBe(child.id);
-    expect(await info(ada.id, { ...sitting(child), session: child })).toBe('SESSION_NOT_FOUND');
+    expect(await getInfo(child.id, boxed)).toBe(child.id);
+    expect(await getInfo(ada.id, { ...asLocal(child), session: child })).toBe('SESSION_NOT_FOUND');
   });
 
   test('a narrow credential reaches only those sessions of its user that are within its bounds', async () => {
@@ -72,11 +73,11 @@ describe('who reaches which session', () => {
     const principal = { kind: 'user', userId: 'ada', via: 'key', ceiling } as const;
     const caller: ToolCaller = { session: shop, principal };
     const beyond = [sibling.id, 'sibling', 'bbbb', ada.id, direct.session.id, bob.id];
-    for (const reference of beyond) expect(await info(reference, caller), reference).toBe('SESSION_NOT_FOUND');
+    for (const reference of beyond) expect(await getInfo(reference, caller), reference).toBe('SESSION_NOT_FOUND');
     const { structuredContent } = await all.tools.call('session_list', { session: 'current' }, caller);
     expect(structuredContent).toMatchObject({ sessions: [{ id: shop.id }] });
     const wide = { ...principal, ceiling: { trustLevel: 'direct', workspaces: null, scopes: null } } as const;
-    expect(await info('bbbb', { session: shop, principal: wide })).toBe(sibling.id);
+    expect(await getInfo('bbbb', { session: shop, principal: wide })).toBe(sibling.id);
   });
 
   test('what is beyond reach is answered, word for word, like what never was, by every tool', async () => {
@@ -88,7 +89,7 @@ describe('who reaches which session', () => {
     const gone = await all.open('ada', { id: 'dddd-ended-child', parentId: ada.id });
     await all.sessions.end(gone.id);
     for (const { name } of all.tools.list()) {
-      for (const caller of [holder(ada), sitting(ada)]) {
+      for (const caller of [asHolder(ada), asLocal(ada)]) {
         const unknown = await all.tools.call(name, { session: 'zzzz-never-was', ...others[name] }, caller);
         expect(codeIn(unknown)).toBe('SESSION_NOT_FOUND');
         for (const reference of [bob.id, 'secret', 'cccc', gone.id, '\u0000', '../etc', '%', '_'.repeat(5000)]) {
@@ -102,18 +103,18 @@ describe('who reaches which session', () => {
 
   test('the name of a session beyond reach does not hide the beginning of an id within', async () => {
     await all.open('ada', { name: 'aaab' });
-    expect(await info('aaab', holder(ada))).toBe(child.id);
+    expect(await getInfo('aaab', asHolder(ada))).toBe(child.id);
   });
 
   test('what fits several is told only of those within reach', async () => {
-    expect(await info('aaa', holder(ada))).toBe('SESSION_NOT_FOUND');
+    expect(await getInfo('aaa', asHolder(ada))).toBe('SESSION_NOT_FOUND');
     const other = await all.open('ada', { id: 'aaab-another-child', parentId: ada.id });
-    expect(await info('aaab', holder(ada))).toBe('REQUEST_INVALID');
-    expect(await info('aaab', holder(child))).toBe(child.id);
-    expect(await info('aaab-a', holder(ada))).toBe(other.id);
+    expect(await getInfo('aaab', asHolder(ada))).toBe('REQUEST_INVALID');
+    expect(await getInfo('aaab', asHolder(child))).toBe(child.id);
+    expect(await getInfo('aaab-a', asHolder(ada))).toBe(other.id);
   });
 
-  test('no reference, whatever it is, leads beyond', async () => {
+  test('no reference reaches other sessions', async () => {
     const ids = [ada, child, grandchild, sibling, bob].map(({ id }) => id);
     const reference = fc.oneof(
       fc.string({ maxLength: 20 }),
@@ -123,9 +124,9 @@ describe('who reaches which session', () => {
     );
     await fc.assert(
       fc.asyncProperty(reference, async (given) => {
-        const reached = await info(given, holder(child));
+        const reached = await getInfo(given, asHolder(child));
         expect([child.id, grandchild.id, 'SESSION_NOT_FOUND', 'REQUEST_INVALID']).toContain(reached);
-        const byUser = await info(given, sitting(bob));
+        const byUser = await getInfo(given, asLocal(bob));
         expect([bob.id, 'SESSION_NOT_FOUND', 'REQUEST_INVALID']).toContain(byUser);
       }),
       { numRuns: counts(200, 5000) },
@@ -155,31 +156,31 @@ describe('session_list', () => {
 
   test('L13: shows what the caller reaches, in pages', async () => {
     for (const limit of [1, 2, 200]) {
-      expect(new Set(await listed(holder(ada), { limit }))).toEqual(new Set([ada.id, child.id, grandchild.id]));
-      expect(await listed(holder(child), { limit })).toHaveLength(2);
-      expect(await listed(sitting(ada), { limit })).toHaveLength(4);
-      expect(await listed(sitting(bob), { limit })).toEqual([bob.id]);
+      expect(new Set(await listed(asHolder(ada), { limit }))).toEqual(new Set([ada.id, child.id, grandchild.id]));
+      expect(await listed(asHolder(child), { limit })).toHaveLength(2);
+      expect(await listed(asLocal(ada), { limit })).toHaveLength(4);
+      expect(await listed(asLocal(bob), { limit })).toEqual([bob.id]);
     }
   });
 
   test('by workspace', async () => {
     const there = await all.open('ada', { parentId: child.id, workspaceId: 'shop' });
     await all.open('bob', { workspaceId: 'shop' });
-    expect(await listed(holder(ada), { workspace: 'shop' })).toEqual([there.id]);
-    expect(await listed(sitting(ada), { workspace: 'shop' })).toEqual([there.id]);
-    expect(await listed(holder(sibling), { workspace: 'shop' })).toEqual([]);
+    expect(await listed(asHolder(ada), { workspace: 'shop' })).toEqual([there.id]);
+    expect(await listed(asLocal(ada), { workspace: 'shop' })).toEqual([there.id]);
+    expect(await listed(asHolder(sibling), { workspace: 'shop' })).toEqual([]);
   });
 
   test('a page made up by the caller is refused, or shows no more', async () => {
-    const result = await all.tools.call('session_list', { session: 'current', cursor: 'x' }, holder(ada));
+    const result = await all.tools.call('session_list', { session: 'current', cursor: 'x' }, asHolder(ada));
     expect(codeIn(result)).toBe('REQUEST_INVALID');
-    const skipped = await all.tools.call('session_list', { session: 'current', cursor: `0.${bob.id}` }, holder(ada));
+    const skipped = await all.tools.call('session_list', { session: 'current', cursor: `0.${bob.id}` }, asHolder(ada));
     expect(JSON.stringify(skipped)).not.toContain('bob');
   });
 
   test('no digest and no metadata is shown', async () => {
     const answers = [];
-    for (const caller of [holder(ada), sitting(ada)]) {
+    for (const caller of [asHolder(ada), asLocal(ada)]) {
       answers.push(await all.tools.call('session_list', { session: 'current' }, caller));
       answers.push(await all.tools.call('session_info', { session: 'current' }, caller));
     }
@@ -193,7 +194,7 @@ describe('session_list', () => {
 
 describe('session_end', () => {
   test('L13: ends a descendant, with all that it opened', async () => {
-    const result = await all.tools.call('session_end', { session: 'task#2' }, holder(ada));
+    const result = await all.tools.call('session_end', { session: 'task#2' }, asHolder(ada));
     expect(result.structuredContent).toEqual({ id: child.id, ended: true });
     const left = (await all.store.list()).sessions.map(({ id }) => id);
     expect(left.sort()).toEqual([ada.id, sibling.id, bob.id].sort());
@@ -201,15 +202,15 @@ describe('session_end', () => {
   });
 
   test('its own session, after which nothing can be asked of it', async () => {
-    await all.tools.call('session_end', { session: 'current' }, holder(ada));
+    await all.tools.call('session_end', { session: 'current' }, asHolder(ada));
     expect((await all.store.list()).sessions.map(({ id }) => id).sort()).toEqual([sibling.id, bob.id]);
-    const late = await all.tools.call('session_state_set', { session: 'current', key: 'k', value: 1 }, holder(ada));
+    const late = await all.tools.call('session_state_set', { session: 'current', key: 'k', value: 1 }, asHolder(ada));
     expect(codeIn(late)).toBe('SESSION_ENDED');
   });
 
   test('leaves parents, siblings and others alone', async () => {
     for (const reference of [ada.id, 'task#1', sibling.id, bob.id]) {
-      expect(codeIn(await all.tools.call('session_end', { session: reference }, holder(child)))).toBe(
+      expect(codeIn(await all.tools.call('session_end', { session: reference }, asHolder(child)))).toBe(
         'SESSION_NOT_FOUND',
       );
     }

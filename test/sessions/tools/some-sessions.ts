@@ -5,11 +5,11 @@ import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import type { ToolResult, Toolset } from '../../../src/sessions/tools/toolset.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import type { SessionStore, StoreOptions } from '../../../src/stores/store.ts';
-import { createSessionTools } from '../../../src/workspaces/tools/session-tools.ts';
+import { createSessionTools } from '../../../src/workspaces/tools/create-session-tools.ts';
 
 const bounds = { ttlSeconds: 60, maxLifetimeSeconds: 300, maxSessions: 500, maxPerUser: 200 };
 
-export interface SomeSessions {
+export interface TestSessions {
   readonly store: SessionStore;
   readonly sessions: Sessions;
   readonly tools: Toolset;
@@ -20,7 +20,7 @@ export interface SomeSessions {
   close(): Promise<void>;
 }
 
-export function someSessions(options: StoreOptions = {}, given?: SessionStore): SomeSessions {
+export function createTestSessions(options: StoreOptions = {}, given?: SessionStore): TestSessions {
   const store = given ?? openMemoryStore(options);
   const sessions = createSessions({ store, bounds });
   return {
@@ -36,12 +36,12 @@ export function someSessions(options: StoreOptions = {}, given?: SessionStore): 
 }
 
 /** Whoever holds the session's token. */
-export function holder(session: Session): ToolCaller {
+export function asHolder(session: Session): ToolCaller {
   return { session, principal: { kind: 'session', sessionId: session.id, userId: session.userId } };
 }
 
 /** Whoever sits at the other end of the pipe, in a direct session; or nobody known. */
-export function sitting(session: Session, kind: 'local' | 'anonymous' = 'local'): ToolCaller {
+export function asLocal(session: Session, kind: 'local' | 'anonymous' = 'local'): ToolCaller {
   const principal: Principal = { kind, userId: session.userId };
   return { session: { ...session, trustLevel: 'direct' }, principal };
 }

@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { mcpServersOf } from '../../../src/gateway/inspect/mcp-servers.ts';
-import { textLine } from '../../../src/observability/log/line.ts';
+import { createMcpServers } from '../../../src/gateway/inspect/mcp-servers.ts';
 import type { LogFields } from '../../../src/observability/log/log.ts';
-import { safeLog } from '../../../src/observability/log/safe-log.ts';
+import { createSafeLog } from '../../../src/observability/log/safe-log.ts';
+import { formatTextLine } from '../../../src/observability/log/stderr-log.ts';
 import { openSession } from '../../../src/sessions/open-session.ts';
 import { createSessions } from '../../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
-import { createResolution } from '../../../src/upstreams/access/resolution.ts';
+import { createServerResolution } from '../../../src/upstreams/access/resolution.ts';
 import { defineServers } from '../../../src/upstreams/definition.ts';
 import { createApprovals } from '../../../src/upstreams/pins/approvals.ts';
 import { counts } from '../../proof.ts';
@@ -63,7 +63,7 @@ async function build(facts: typeof setting extends fc.Arbitrary<infer Facts> ? F
     ...(facts.inWorkspace ? { workspaceId: 'w' } : {}),
     ...(facts.own === undefined ? {} : { servers: facts.own }),
   });
-  const resolution = createResolution({
+  const resolution = createServerResolution({
     config: () => config,
     servers: () => defined,
     latest: sessions.get,
@@ -71,7 +71,7 @@ async function build(facts: typeof setting extends fc.Arbitrary<infer Facts> ? F
     dataDir,
     configFile: '/etc/ambit/ambit.yaml',
     log: { info() {}, warn() {} },
-    telling: undefined,
+    signing: undefined,
   });
   return { config, sessions, session, resolution };
 }
@@ -82,8 +82,8 @@ test('P2: no server that any step removes survives, none is removed without a re
       const { session, resolution, sessions } = await build(facts);
       const explained = resolution.explain(session);
       expect(explained.map(({ name }) => name)).toEqual(names);
-      const available = resolution.available(session).map(({ name }) => name);
-      const ready = mcpServersOf(session, explained, { configFile: '/etc/ambit/ambit.yaml', dataDir }, () => false);
+      const available = resolution.listAvailable(session).map(({ name }) => name);
+      const ready = createMcpServers(session, explained, { configFile: '/etc/ambit/ambit.yaml', dataDir }, () => false);
       for (const each of explained) {
         const { name } = each;
         const described = facts.servers[name] as typeof server extends fc.Arbitrary<infer One> ? One : never;
@@ -131,17 +131,17 @@ test('P6: a record from before a restriction decides nothing any more', async ()
     own: undefined,
     trust: 'direct',
   });
-  expect(resolution.current(session, 'b').server.name).toBe('b');
+  expect(resolution.requireAccess(session, 'b').server.name).toBe('b');
   const stale = session;
   await sessions.restrict(session.id, { trustLevel: 'sandboxed', servers: ['b', 'c'] });
-  expect(() => resolution.current(stale, 'b')).toThrow(expect.objectContaining({ code: 'SERVER_NOT_AVAILABLE' }));
-  expect(() => resolution.current(stale, 'a')).toThrow(expect.objectContaining({ code: 'SERVER_NOT_AVAILABLE' }));
-  expect(resolution.available(stale).map(({ name }) => name)).toEqual(['c']);
-  const { server: c } = resolution.current(stale, 'c');
+  expect(() => resolution.requireAccess(stale, 'b')).toThrow(expect.objectContaining({ code: 'SERVER_NOT_AVAILABLE' }));
+  expect(() => resolution.requireAccess(stale, 'a')).toThrow(expect.objectContaining({ code: 'SERVER_NOT_AVAILABLE' }));
+  expect(resolution.listAvailable(stale).map(({ name }) => name)).toEqual(['c']);
+  const { server: c } = resolution.requireAccess(stale, 'c');
   expect(c.kind === 'stdio' && resolution.launch(stale, c).env['AMBIT_TRUST_LEVEL']).toBe('sandboxed');
   await sessions.end(session.id);
-  expect(() => resolution.current(stale, 'c')).toThrow(expect.objectContaining({ code: 'SESSION_ENDED' }));
-  expect(resolution.available(stale)).toEqual([]);
+  expect(() => resolution.requireAccess(stale, 'c')).toThrow(expect.objectContaining({ code: 'SESSION_ENDED' }));
+  expect(resolution.listAvailable(stale)).toEqual([]);
 });
 
 test('P15: one debug line for each injection, with eight characters of the session', async () => {
@@ -155,19 +155,19 @@ test('P15: one debug line for each injection, with eight characters of the sessi
   const log = {
     info() {},
     warn() {},
-    debug: (event: string, fields?: LogFields) => void lines.push(textLine(event, fields)),
+    debug: (event: string, fields?: LogFields) => void lines.push(formatTextLine(event, fields)),
   };
-  const options = {
+  const options: Parameters<typeof createServerResolution>[0] = {
     config: () => config,
     servers: () => servers,
     latest: sessions.get,
     approvals,
     dataDir,
     configFile: '/etc/ambit/ambit.yaml',
-    log: safeLog(log),
-    telling: undefined,
+    log: createSafeLog(log),
+    signing: undefined,
   };
-  const resolution = createResolution(options);
+  const resolution = createServerResolution(options);
   const a = servers.get('a');
   if (a?.kind !== 'stdio') throw new Error('it is a stdio server');
   const one = (await openSession(sessions, config, { workspaceId: 'w', trustLevel: 'direct' })).session;

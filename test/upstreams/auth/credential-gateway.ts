@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach } from 'vitest';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import type { SessionDraft, SessionView } from '../../../src/sessions/session.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 
 export const secret = 'planted-secret-value-4711';
 
@@ -59,7 +59,7 @@ export function credentialGateways(): CredentialGateways {
       ),
     async clientOf(gateway, draft, server, era = 'modern') {
       const session = await gateway.createSession(typeof draft === 'string' ? { userId: draft } : draft);
-      const client = closing(await rawClient(gateway.connect(session.id, server), era));
+      const client = closing(await createRawClient(gateway.connect(session.id, server), era));
       return { ...client, session };
     },
   };

@@ -1,14 +1,14 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { echoingUpstream } from '../../gateway/echoing-upstream.ts';
+import { startEchoUpstream } from '../../gateway/echoing-upstream.ts';
 import { credentialGateways, secret } from './credential-gateway.ts';
 
 const on = credentialGateways();
 
 describe('in a header over HTTP', () => {
   test('L10: each request carries the user’s own, whatever client or configuration say', async () => {
-    const far = on.closing(await echoingUpstream());
+    const far = on.closing(await startEchoUpstream());
     const gateway = await on.start({
       search: { url: far.url, era: 'modern', headers: { authorization: 'Bearer shared', 'X-Api-Key': 'operator' } },
     });
@@ -25,7 +25,7 @@ describe('in a header over HTTP', () => {
   });
 
   test('a client cannot bring the header itself', async () => {
-    const far = on.closing(await echoingUpstream());
+    const far = on.closing(await startEchoUpstream());
     const gateway = await on.start({ search: { url: far.url, era: 'modern' } });
     await gateway.credentials.set({ userId: 'ada', server: 'search', header: 'Authorization' }, 'Bearer own');
     const { token } = await gateway.createSession({ userId: 'ada' });
@@ -60,7 +60,7 @@ describe('in a header over HTTP', () => {
   });
 
   test('a redirect is not followed: nobody else gets it', async () => {
-    const elsewhere = on.closing(await echoingUpstream());
+    const elsewhere = on.closing(await startEchoUpstream());
     const redirecting = createServer((_request, response) => {
       response.writeHead(307, { location: elsewhere.url }).end();
     }).listen(0, '127.0.0.1');
@@ -77,7 +77,7 @@ describe('in a header over HTTP', () => {
   });
 
   test('what a server offers one user is not shown to another', async () => {
-    const far = on.closing(await echoingUpstream());
+    const far = on.closing(await startEchoUpstream());
     const gateway = await on.start({ search: { url: far.url, era: 'modern' } });
     await gateway.credentials.set({ userId: 'ada', server: 'search', header: 'Authorization' }, 'ada');
     await gateway.credentials.set({ userId: 'eve', server: 'search', header: 'Authorization' }, 'eve');
@@ -89,7 +89,7 @@ describe('in a header over HTTP', () => {
   });
 
   test('an agent SDK gets no entry that would show it', async () => {
-    const far = on.closing(await echoingUpstream());
+    const far = on.closing(await startEchoUpstream());
     const gateway = await on.start({ search: { url: far.url, era: 'modern' } });
     await gateway.credentials.set({ userId: 'ada', server: 'search', header: 'x-api-key' }, secret);
     const [ada, eve] = [await gateway.createSession({ userId: 'ada' }), await gateway.createSession({ userId: 'eve' })];

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { serverOf } from '../../gateway/bounded-gateway.ts';
+import { defineServer } from '../../gateway/bounded-gateway.ts';
 import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
 import { credentialGateways, secret } from './credential-gateway.ts';
 
@@ -11,7 +11,7 @@ describe('in the environment of a process', () => {
   test.each(['modern', 'handshake'] as const)(
     'L10: each user has their own, over what is configured (%s)',
     async (era) => {
-      const gateway = await on.start({ notes: serverOf(era) });
+      const gateway = await on.start({ notes: defineServer(era) });
       await gateway.credentials.set({ userId: 'ada', server: 'notes', env: 'MARK' }, secret);
       const [ada, eve] = [
         await on.clientOf(gateway, 'ada', 'notes', era),
@@ -33,8 +33,8 @@ describe('in the environment of a process', () => {
 
   test('a gateway elsewhere on the same store follows within a second', async () => {
     const [here, there] = [
-      await on.start({ notes: serverOf('modern') }),
-      await on.start({ notes: serverOf('modern') }),
+      await on.start({ notes: defineServer('modern') }),
+      await on.start({ notes: defineServer('modern') }),
     ];
     const ada = await on.clientOf(there, 'ada', 'notes');
     expect(await ada.call('mark')).toBe('done');
@@ -52,7 +52,7 @@ describe('in the environment of a process', () => {
   });
 
   test('a process of one user has it in all their sessions; one of several users never', async () => {
-    const wide = { ...serverOf('modern'), contextAware: true };
+    const wide = { ...defineServer('modern'), contextAware: true };
     const own = await on.start({ notes: { ...wide, scope: 'user' } });
     await own.credentials.set({ userId: 'ada', server: 'notes', env: 'MARK' }, secret);
     const [one, two, eve] = [
@@ -79,7 +79,7 @@ describe('in the environment of a process', () => {
   });
 
   test('an agent SDK is handed a wrapped command and no value; nothing else shows it either', async () => {
-    const gateway = await on.start({ notes: serverOf('modern'), plain: serverOf('modern') });
+    const gateway = await on.start({ notes: defineServer('modern'), plain: defineServer('modern') });
     await gateway.credentials.set({ userId: 'ada', server: 'notes', env: 'MARK' }, secret);
     const ada = await on.clientOf(gateway, 'ada');
     const { mcpServers, servers } = await gateway.resolve(ada.session.id);
@@ -103,11 +103,11 @@ describe('in the environment of a process', () => {
   });
 
   test('one that cannot be opened starts nothing, and says so without saying it', async () => {
-    const first = await on.start({ notes: serverOf('modern') });
+    const first = await on.start({ notes: defineServer('modern') });
     await first.credentials.set({ userId: 'ada', server: 'notes', env: 'MARK' }, secret);
     await first.close();
     rmSync(join(on.folder, 'data/keys/credentials.key'));
-    const gateway = await on.start({ notes: serverOf('modern') });
+    const gateway = await on.start({ notes: defineServer('modern') });
     const [ada, eve] = [await on.clientOf(gateway, 'ada', 'notes'), await on.clientOf(gateway, 'eve', 'notes')];
     expect(await ada.call('mark')).toContain('CREDENTIAL_UNUSABLE: The credential MARK for the server "notes"');
     expect(await eve.call('mark')).toBe('done');
@@ -115,10 +115,10 @@ describe('in the environment of a process', () => {
   });
 
   test('a name that has become one of Ambit’s own is not given', async () => {
-    const first = await on.start({ notes: serverOf('modern') });
+    const first = await on.start({ notes: defineServer('modern') });
     await first.credentials.set({ userId: 'ada', server: 'notes', env: 'ORBIT_USER_ID' }, 'eve');
     await first.close();
-    const gateway = await on.start({ notes: serverOf('modern') }, { context: { envPrefixes: ['AMBIT', 'ORBIT'] } });
+    const gateway = await on.start({ notes: defineServer('modern') }, { context: { envPrefixes: ['AMBIT', 'ORBIT'] } });
     const ada = await on.clientOf(gateway, 'ada', 'notes');
     expect(await ada.call('mark')).toContain('CREDENTIAL_UNUSABLE');
     expect(taggedProcesses(on.folder)).toHaveLength(0);

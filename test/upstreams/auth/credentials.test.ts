@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
 import type { SessionStore } from '../../../src/stores/store.ts';
-import { keyOf, placeOf } from '../../../src/upstreams/auth/credential.ts';
+import { createTarget, credentialKey } from '../../../src/upstreams/auth/credential-target.ts';
 import { type Credentials, openCredentials } from '../../../src/upstreams/auth/credentials.ts';
 import { openSealingKeys } from '../../../src/upstreams/auth/sealing-key.ts';
 
@@ -19,7 +19,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const token = placeOf('ada', 'notes', 'env', 'NOTES_TOKEN');
+const token = createTarget('ada', 'notes', 'env', 'NOTES_TOKEN');
 const secret = 'planted-secret-value-4711';
 const unusable = expect.objectContaining({ code: 'CREDENTIAL_UNUSABLE' });
 const keysIn = (dataDir: string, env: NodeJS.ProcessEnv = {}) => openSealingKeys({ dataDir, env });
@@ -40,12 +40,12 @@ function thrown(work: () => unknown): unknown {
 }
 
 describe('credentials in a store', () => {
-  test('are given for their user and server, and for nobody else', async () => {
+  test('are read for their user and server only', async () => {
     const credentials = await open(openMemoryStore());
     await credentials.set(token, secret);
-    await credentials.set(placeOf('eve', 'notes', 'env', 'NOTES_TOKEN'), 'hers');
-    expect(credentials.of('ada', 'notes')).toEqual([{ ...token, value: secret }]);
-    expect(credentials.of('eve', 'notes').map(({ value }) => value)).toEqual(['hers']);
+    await credentials.set(createTarget('eve', 'notes', 'env', 'NOTES_TOKEN'), 'hers');
+    expect(credentials.read('ada', 'notes')).toEqual([{ ...token, value: secret }]);
+    expect(credentials.read('eve', 'notes').map(({ value }) => value)).toEqual(['hers']);
     for (const [user, server] of [
       ['ada', 'note'],
       ['ad', 'notes'],
@@ -53,12 +53,12 @@ describe('credentials in a store', () => {
       ['', 'notes'],
       ['ada', ''],
     ] as const) {
-      expect(credentials.of(user, server)).toEqual([]);
+      expect(credentials.read(user, server)).toEqual([]);
       expect(credentials.revision(user, server)).toBe('');
     }
     expect(await credentials.remove(token)).toBe(true);
     expect(await credentials.remove(token)).toBe(false);
-    expect(credentials.of('ada', 'notes')).toEqual([]);
+    expect(credentials.read('ada', 'notes')).toEqual([]);
   });
 
   test('L10: the plain value lies nowhere on the disk; the key lies beside the store, private', async () => {
@@ -96,40 +96,40 @@ describe('credentials in a store', () => {
     };
     await here.set(token, secret);
     await hears(1);
-    expect(there.of('ada', 'notes')).toEqual([{ ...token, value: secret }]);
+    expect(there.read('ada', 'notes')).toEqual([{ ...token, value: secret }]);
     const before = there.revision('ada', 'notes');
     await here.set(token, 'other');
     await hears(2);
-    expect(there.of('ada', 'notes')).toMatchObject([{ value: 'other' }]);
+    expect(there.read('ada', 'notes')).toMatchObject([{ value: 'other' }]);
     expect(there.revision('ada', 'notes')).not.toBe(before);
     await here.remove(token);
     await hears(3);
-    expect(there.of('ada', 'notes')).toEqual([]);
+    expect(there.read('ada', 'notes')).toEqual([]);
     expect(heard).toEqual(Array(3).fill('notes true false'));
   });
 
   test('rows that somebody swapped, changed or copied open for nobody, and the server gets none', async () => {
     const store = await onDisk();
     const credentials = await open(store);
-    const hers = placeOf('eve', 'notes', 'env', 'NOTES_TOKEN');
+    const hers = createTarget('eve', 'notes', 'env', 'NOTES_TOKEN');
     await credentials.set(token, secret);
     await credentials.set(hers, 'hers');
     const [mine, other] = await Promise.all(
-      [token, hers].map((place) => store.documents.get('credentials', keyOf(place))),
+      [token, hers].map((place) => store.documents.get('credentials', credentialKey(place))),
     );
     for (const text of [other?.text ?? '', `${mine?.text.slice(0, -8)}AAAA=="}`, 'nonsense']) {
-      await store.documents.put('credentials', keyOf(token), text);
+      await store.documents.put('credentials', credentialKey(token), text);
       while (
         credentials.revision('ada', 'notes') !==
-        String((await store.documents.get('credentials', keyOf(token)))?.version)
+        String((await store.documents.get('credentials', credentialKey(token)))?.version)
       ) {
         await new Promise((resolve) => setImmediate(resolve));
       }
-      const error = thrown(() => credentials.of('ada', 'notes'));
+      const error = thrown(() => credentials.read('ada', 'notes'));
       expect(error).toEqual(unusable);
       expect(String(error)).not.toContain(secret);
     }
-    expect(credentials.of('eve', 'notes')).toMatchObject([{ value: 'hers' }]);
+    expect(credentials.read('eve', 'notes')).toMatchObject([{ value: 'hers' }]);
     expect(
       credentials
         .list()
@@ -137,7 +137,7 @@ describe('credentials in a store', () => {
         .sort(),
     ).toEqual([false, true]);
     await credentials.set(token, 'anew');
-    expect(credentials.of('ada', 'notes')).toMatchObject([{ value: 'anew' }]);
+    expect(credentials.read('ada', 'notes')).toMatchObject([{ value: 'anew' }]);
   });
 
   test('another key opens nothing, stores nothing beside it, and removes what cannot be opened', async () => {
@@ -145,17 +145,17 @@ describe('credentials in a store', () => {
     const first = await open(await onDisk(), keysIn(folder, { AMBIT_CREDENTIALS_KEY: keys[0] }));
     await first.set(token, secret);
     const second = await open(await onDisk(), keysIn(folder, { AMBIT_CREDENTIALS_KEY: keys[1] }));
-    expect(thrown(() => second.of('ada', 'notes'))).toEqual(unusable);
-    await expect(second.set(placeOf('eve', 'notes', 'env', 'X'), 'y')).rejects.toEqual(unusable);
+    expect(thrown(() => second.read('ada', 'notes'))).toEqual(unusable);
+    await expect(second.set(createTarget('eve', 'notes', 'env', 'X'), 'y')).rejects.toEqual(unusable);
     const hex = Buffer.alloc(32, 1).toString('hex');
     const same = await open(await onDisk(), keysIn(folder, { AMBIT_CREDENTIALS_KEY: hex }));
-    expect(same.of('ada', 'notes')).toMatchObject([{ value: secret }]);
+    expect(same.read('ada', 'notes')).toMatchObject([{ value: secret }]);
     expect(await second.remove(token)).toBe(true);
     await second.set(token, 'with the second');
-    expect(second.of('ada', 'notes')).toMatchObject([{ value: 'with the second' }]);
+    expect(second.read('ada', 'notes')).toMatchObject([{ value: 'with the second' }]);
   });
 
-  test('while the store is away nobody can say what there is, so nothing is given', async () => {
+  test('are refused while the store is unavailable', async () => {
     const store = openMemoryStore();
     let away = true;
     const documents = {
@@ -164,11 +164,11 @@ describe('credentials in a store', () => {
         away ? Promise.reject(new Error('away')) : store.documents.list(...asked),
     };
     const credentials = await open({ ...store, documents });
-    expect(thrown(() => credentials.of('ada', 'notes'))).toMatchObject({ code: 'STORE_UNAVAILABLE' });
+    expect(thrown(() => credentials.read('ada', 'notes'))).toMatchObject({ code: 'STORE_UNAVAILABLE' });
     expect(thrown(() => credentials.revision('ada', 'notes'))).toMatchObject({ code: 'STORE_UNAVAILABLE' });
     away = false;
     await credentials.set(token, secret).catch(() => credentials.remove(token));
-    while (!Array.isArray(thrown(() => credentials.of('ada', 'notes')))) {
+    while (!Array.isArray(thrown(() => credentials.read('ada', 'notes')))) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   });

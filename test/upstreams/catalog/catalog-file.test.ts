@@ -2,11 +2,11 @@ import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { catalogFile, type KeptOffer } from '../../../src/upstreams/catalog/catalog-file.ts';
+import { type CachedOffer, openCatalogFile } from '../../../src/upstreams/catalog/catalog-file.ts';
 import type { Offer } from '../../../src/upstreams/catalog/offer.ts';
 
 const lists: Offer = { tools: ['{"name":"t"}'], prompts: [], templates: [], hasResources: true, at: Date.now() };
-const offer: KeptOffer = { offer: lists, owner: { key: 'ada', userId: 'ada' } };
+const offer: CachedOffer = { offer: lists, owner: { key: 'ada', userId: 'ada' } };
 let folder: string;
 let path: string;
 
@@ -20,37 +20,37 @@ afterEach(() => {
 });
 
 async function write(...keys: string[]): Promise<void> {
-  const file = catalogFile(path);
+  const file = openCatalogFile(path);
   for (const key of keys) file.put(key, offer);
   await file.close();
 }
 
-test('what is kept comes back, and the file is for its owner alone', async () => {
+test('stored offers are loaded again, and the file is private', async () => {
   await write('a 1');
   expect(statSync(path).mode & 0o777).toBe(0o600);
-  expect(catalogFile(path).load()).toEqual(new Map([['a 1', offer]]));
+  expect(openCatalogFile(path).load()).toEqual(new Map([['a 1', offer]]));
 });
 
-test('of too many, the youngest are kept', async () => {
+test('the newest offers are kept when there are too many', async () => {
   await write(...Array.from({ length: 600 }, (_, at) => `a ${at}`));
-  const kept = [...catalogFile(path).load().keys()];
+  const kept = [...openCatalogFile(path).load().keys()];
   expect([kept.length, kept[0], kept.at(-1)]).toEqual([500, 'a 100', 'a 599']);
 });
 
-test('S2: a process brings nothing back that another has removed, and removes what another has put there', async () => {
+test('S2: a process never restores what another has removed, and removes what another has stored', async () => {
   await write('a 1', 'a 2');
-  const [one, other] = [catalogFile(path), catalogFile(path)];
+  const [one, other] = [openCatalogFile(path), openCatalogFile(path)];
   expect(other.load().size).toBe(2);
   await write('a 3');
   one.remove((key) => key !== 'a 2');
   await one.close();
   other.put('a 4', offer);
   await other.close();
-  expect([...catalogFile(path).load().keys()]).toEqual(['a 2', 'a 4']);
+  expect([...openCatalogFile(path).load().keys()]).toEqual(['a 2', 'a 4']);
 });
 
 test('S2: a list that is a week old is gone from the file with the next change', async () => {
-  const file = catalogFile(path);
+  const file = openCatalogFile(path);
   file.put('a 1', { ...offer, offer: { ...lists, at: Date.now() - 8 * 24 * 3_600_000 } });
   file.put('a 2', offer);
   await file.close();
@@ -58,25 +58,25 @@ test('S2: a list that is a week old is gone from the file with the next change',
   expect(readFileSync(path, 'utf8')).not.toContain('a 1');
 });
 
-const long = (length: number): KeptOffer => ({ ...offer, offer: { ...lists, tools: ['x'.repeat(length)] } });
+const long = (length: number): CachedOffer => ({ ...offer, offer: { ...lists, tools: ['x'.repeat(length)] } });
 
-test('a long list is not written, and replaces a short one that is out of date', async () => {
+test('a long list is not stored, and removes an outdated short one', async () => {
   await write('a 1', 'a 2');
-  const file = catalogFile(path);
+  const file = openCatalogFile(path);
   file.put('a 1', long(1 << 20));
   file.put('a 3', long(1 << 20));
   await file.close();
-  expect([...catalogFile(path).load().keys()]).toEqual(['a 2']);
+  expect([...openCatalogFile(path).load().keys()]).toEqual(['a 2']);
 });
 
-test('of lists that are too long together, the youngest are kept; a file that is too long is none', async () => {
-  const file = catalogFile(path);
+test('the newest lists are kept when they are too long together; a file that is too long is ignored', async () => {
+  const file = openCatalogFile(path);
   for (let at = 0; at < 17; at++) file.put(`a ${at}`, long(1_000_000));
   await file.close();
   expect(statSync(path).size).toBeLessThanOrEqual(16 << 20);
-  expect([...catalogFile(path).load().keys()]).toEqual(Array.from({ length: 16 }, (_, at) => `a ${at + 1}`));
+  expect([...openCatalogFile(path).load().keys()]).toEqual(Array.from({ length: 16 }, (_, at) => `a ${at + 1}`));
   truncateSync(path, (48 << 20) + 1);
-  expect(catalogFile(path).load()).toEqual(new Map());
+  expect(openCatalogFile(path).load()).toEqual(new Map());
 });
 
 test.each([
@@ -92,11 +92,11 @@ test.each([
   JSON.stringify([['a', lists]]),
 ])('a file that says %j is as good as none', (text) => {
   writeFileSync(path, text);
-  expect(catalogFile(path).load()).toEqual(new Map());
+  expect(openCatalogFile(path).load()).toEqual(new Map());
 });
 
-test('a folder that is gone stops nothing', async () => {
-  const file = catalogFile(join(folder, 'none', 'catalog.json'));
+test('a missing folder causes no error', async () => {
+  const file = openCatalogFile(join(folder, 'none', 'catalog.json'));
   file.put('a 1', offer);
   await expect(file.close()).resolves.toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AmbitError } from '../../../src/errors.ts';
-import { type Catalog, createCatalog, type Looking } from '../../../src/upstreams/catalog/catalog.ts';
-import type { Fits, KeptOffer } from '../../../src/upstreams/catalog/catalog-file.ts';
+import { type Catalog, type CatalogQuery, createCatalog } from '../../../src/upstreams/catalog/catalog.ts';
+import type { CachedOffer, OfferFilter } from '../../../src/upstreams/catalog/catalog-file.ts';
 import type { AskServer, Offer } from '../../../src/upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
 import { read } from '../links/relay/handles.ts';
@@ -38,7 +38,7 @@ function server(name: string, env: Record<string, string> = {}): ServerDefinitio
 const ada = { key: 'ada', userId: 'ada', workspaceId: 'w' };
 const ofAda = { owners: new Set([ada.key]) };
 
-function looking(ask: AskServer, more: Partial<Looking> = {}): Looking {
+function looking(ask: AskServer, more: Partial<CatalogQuery> = {}): CatalogQuery {
   return { capabilities: '{}', owner: ada, ask, ...more };
 }
 
@@ -75,18 +75,18 @@ function asked(tools: () => string[] = () => ['t']) {
 }
 
 let catalog: Catalog;
-let saved: Map<string, KeptOffer>;
+let saved: Map<string, CachedOffer>;
 
 beforeEach(() => {
   vi.useFakeTimers();
   saved = new Map();
   const file = {
     load: () => new Map(),
-    put: (key: string, kept: KeptOffer) => {
+    put: (key: string, kept: CachedOffer) => {
       saved.delete(key);
       saved.set(key, kept);
     },
-    remove: (fits: Fits) => {
+    remove: (fits: OfferFilter) => {
       for (const [key, { owner }] of [...saved]) if (fits(key, owner)) saved.delete(key);
     },
   };
@@ -99,22 +99,22 @@ afterEach(() => {
 
 const namesIn = (listed: { offer: Offer | undefined }) => listed.offer?.tools;
 
-test('however many look at once, the server is asked once', async () => {
+test('concurrent queries ask the server once', async () => {
   const one = asked();
-  const all = await Promise.all(Array.from({ length: 20 }, () => catalog.look(server('a'), looking(one.ask))));
+  const all = await Promise.all(Array.from({ length: 20 }, () => catalog.list(server('a'), looking(one.ask))));
   expect(one.count).toBe(1);
   expect(new Set(all.map(({ offer }) => offer)).size).toBe(1);
-  await catalog.look(server('a'), looking(one.ask));
+  await catalog.list(server('a'), looking(one.ask));
   expect(one.count).toBe(1);
   expect(saved.size).toBe(1);
 });
 
-test('clients with other capabilities, and servers described otherwise, are asked for anew', async () => {
+test('other capabilities or another definition cause a new request', async () => {
   const one = asked();
-  await catalog.look(server('a'), looking(one.ask));
-  await catalog.look(server('a'), looking(one.ask, { capabilities: '{"roots":{}}' }));
-  await catalog.look(server('a', { KEY: 'v' }), looking(one.ask));
-  await catalog.look(server('b'), looking(one.ask));
+  await catalog.list(server('a'), looking(one.ask));
+  await catalog.list(server('a'), looking(one.ask, { capabilities: '{"roots":{}}' }));
+  await catalog.list(server('a', { KEY: 'v' }), looking(one.ask));
+  await catalog.list(server('b'), looking(one.ask));
   expect(one.count).toBe(4);
 });
 
@@ -122,70 +122,70 @@ describe('lists have owners [S2]', () => {
   const eve = { key: 'eve', userId: 'eve' };
   const alone = { key: 'alone', userId: 'ada', sessionId: 's9' };
 
-  test('S2: another owner is asked for anew, and is told neither lists nor failures of the first', async () => {
+  test('S2: another owner causes a new request and sees neither lists nor failures of the first', async () => {
     const one = asked(() => ['of-ada']);
-    await catalog.look(server('a'), looking(one.ask));
+    await catalog.list(server('a'), looking(one.ask));
     const two = asked(() => ['of-eve']);
-    expect(namesIn(await catalog.look(server('a'), looking(two.ask, { owner: eve })))).toEqual(['{"name":"of-eve"}']);
+    expect(namesIn(await catalog.list(server('a'), looking(two.ask, { owner: eve })))).toEqual(['{"name":"of-eve"}']);
     one.fail(true);
-    catalog.changed('a', ofAda);
+    catalog.markChanged('a', ofAda);
     catalog.forgetOwners(({ userId }) => userId === 'ada');
-    expect((await catalog.look(server('a'), looking(one.ask))).reason).toMatch(/the error -32603/);
-    expect((await catalog.look(server('a'), looking(two.ask, { owner: eve }))).reason).toBeUndefined();
+    expect((await catalog.list(server('a'), looking(one.ask))).reason).toMatch(/the error -32603/);
+    expect((await catalog.list(server('a'), looking(two.ask, { owner: eve }))).reason).toBeUndefined();
   });
 
-  test('what is one session’s own is never written down, and goes with the session', async () => {
+  test('lists of one session are never stored and are forgotten with the session', async () => {
     const one = asked();
-    await catalog.look(server('a'), looking(one.ask, { owner: alone }));
+    await catalog.list(server('a'), looking(one.ask, { owner: alone }));
     expect(saved.size).toBe(0);
-    await catalog.look(server('a'), looking(one.ask));
+    await catalog.list(server('a'), looking(one.ask));
     expect([...saved.values()].map(({ owner }) => owner)).toEqual([ada]);
-    catalog.forget('s9');
-    await catalog.look(server('a'), looking(one.ask, { owner: alone }));
+    catalog.forgetSession('s9');
+    await catalog.list(server('a'), looking(one.ask, { owner: alone }));
     expect(one.count).toBe(3);
   });
 
-  test('an owner that goes while the server is asked leaves nothing', async () => {
+  test('lists of an owner that is removed during the request are not kept', async () => {
     const one = asked();
     const release = one.hold();
-    const first = catalog.look(server('a'), looking(one.ask));
+    const first = catalog.list(server('a'), looking(one.ask));
     await vi.advanceTimersByTimeAsync(1);
     catalog.forgetOwners(({ userId }) => userId === 'ada');
     release();
     await first;
-    await catalog.look(server('a'), looking(one.ask));
+    await catalog.list(server('a'), looking(one.ask));
     expect(one.count).toBe(2);
   });
 
-  test('owners that are gone are gone from the file too', async () => {
+  test('lists of removed owners are removed from the file too', async () => {
     const one = asked();
-    await catalog.look(server('a'), looking(one.ask));
-    await catalog.look(server('a'), looking(one.ask, { owner: eve }));
+    await catalog.list(server('a'), looking(one.ask));
+    await catalog.list(server('a'), looking(one.ask, { owner: eve }));
     catalog.forgetOwners(({ workspaceId }) => workspaceId === 'w');
     expect([...saved.values()].map(({ owner }) => owner)).toEqual([eve]);
-    catalog.describedAnew('a');
+    catalog.invalidate('a');
     expect(saved.size).toBe(0);
   });
 
-  test('what was made with a credential is never written down', async () => {
+  test('lists that were made with a credential are never stored', async () => {
     const one = asked();
-    await catalog.look(server('a'), looking(one.ask, { owner: { ...eve, hasCredentials: true } }));
-    await catalog.look(server('a'), looking(one.ask));
+    await catalog.list(server('a'), looking(one.ask, { owner: { ...eve, hasCredentials: true } }));
+    await catalog.list(server('a'), looking(one.ask));
     expect([...saved.values()].map(({ owner }) => owner)).toEqual([ada]);
   });
 
-  test('a process that several share speaks for the owners that use it, and one of a session for that one', async () => {
+  test('a shared process changes the lists of its owners, and a session’s own process only that session’s', async () => {
     const heard: boolean[][] = [];
     catalog.onChange(({ concerns }) => void heard.push([concerns(ada, 's1'), concerns(eve, 's2')]));
     const one = asked();
     const two = asked();
     const lookAtBoth = async () => {
-      await catalog.look(server('a'), looking(one.ask));
-      await catalog.look(server('a'), looking(two.ask, { owner: eve }));
+      await catalog.list(server('a'), looking(one.ask));
+      await catalog.list(server('a'), looking(two.ask, { owner: eve }));
     };
     await lookAtBoth();
-    catalog.changed('a', ofAda);
-    catalog.changed('a', { place: 's1' });
+    catalog.markChanged('a', ofAda);
+    catalog.markChanged('a', { place: 's1' });
     await lookAtBoth();
     expect([one.count, two.count]).toEqual([2, 1]);
     expect(heard).toEqual([
@@ -194,31 +194,31 @@ describe('lists have owners [S2]', () => {
     ]);
   });
 
-  test('where the lists are for everybody, the words of a failure are for the session that asked', async () => {
+  test('with shared lists, only the session that asked sees the error text', async () => {
     const one = asked();
     one.fail(true);
     const all = { key: 'shared', userId: '' };
     const lookFrom = async (place: string) =>
-      (await catalog.look(server('a'), looking(one.ask, { owner: all, place }))).reason;
+      (await catalog.list(server('a'), looking(one.ask, { owner: all, scopeKey: place }))).reason;
     const together = await Promise.all([lookFrom('s1'), lookFrom('s2')]);
     const reasons = [...together, await lookFrom('s1'), await lookFrom('s3')];
     expect(reasons.map((reason) => reason?.includes('-32603'))).toEqual([true, false, true, false]);
     expect(one.count).toBe(1);
   });
 
-  test('a failure goes with its owner', async () => {
+  test('a failure is forgotten with its owner', async () => {
     const one = asked();
     one.fail(true);
-    await catalog.look(server('a'), looking(one.ask, { owner: alone }));
+    await catalog.list(server('a'), looking(one.ask, { owner: alone }));
     expect(catalog.owners()).toEqual([alone]);
-    catalog.forget('s9');
+    catalog.forgetSession('s9');
     expect(catalog.owners()).toEqual([]);
   });
 
-  test('lists are bounded, however many owners there are and however long they are', async () => {
+  test('the number and the length of kept lists are limited', async () => {
     const long = asked(() => ['x'.repeat(1024 * 1024)]);
     for (let each = 0; each < 40; each++) {
-      await catalog.look(server('a'), looking(long.ask, { owner: { key: `${each}`, userId: 'u' } }));
+      await catalog.list(server('a'), looking(long.ask, { owner: { key: `${each}`, userId: 'u' } }));
     }
     const kept = catalog.owners().map(({ key }) => key);
     expect(kept.length).toBeLessThan(33);
@@ -226,133 +226,133 @@ describe('lists have owners [S2]', () => {
   });
 });
 
-test('old news are told at once and looked after meanwhile', async () => {
+test('an old list is returned at once and refreshed in the background', async () => {
   let tools = ['old'];
   const one = asked(() => tools);
-  await catalog.look(server('a'), looking(one.ask));
+  await catalog.list(server('a'), looking(one.ask));
   tools = ['new'];
   vi.advanceTimersByTime(6 * 60_000);
-  expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"old"}']);
+  expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"old"}']);
   await vi.advanceTimersByTimeAsync(1);
   expect(one.count).toBe(2);
-  expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
+  expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
 });
 
 describe('after list_changed', () => {
-  test('the next look waits for what there is now', async () => {
+  test('the next query waits for the new list', async () => {
     let tools = ['old'];
     const one = asked(() => tools);
-    await catalog.look(server('a'), looking(one.ask));
+    await catalog.list(server('a'), looking(one.ask));
     tools = ['new'];
-    catalog.changed('a', ofAda);
-    expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
+    catalog.markChanged('a', ofAda);
+    expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
   });
 
-  test('an answer that was on its way before does not count as news', async () => {
+  test('an answer to an earlier request does not count as the new list', async () => {
     let tools = ['old'];
     const one = asked(() => tools);
     const release = one.hold();
-    const first = catalog.look(server('a'), looking(one.ask));
+    const first = catalog.list(server('a'), looking(one.ask));
     tools = ['new'];
-    catalog.changed('a', ofAda);
+    catalog.markChanged('a', ofAda);
     release();
     await first;
-    expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
+    expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
   });
 
-  test('servers with a longer name are not meant', async () => {
+  test('a server whose name begins alike is not affected', async () => {
     const one = asked();
-    await catalog.look(server('a-b'), looking(one.ask));
-    catalog.changed('a', ofAda);
-    await catalog.look(server('a-b'), looking(one.ask));
+    await catalog.list(server('a-b'), looking(one.ask));
+    catalog.markChanged('a', ofAda);
+    await catalog.list(server('a-b'), looking(one.ask));
     expect(one.count).toBe(1);
   });
 });
 
 describe('a server that fails', () => {
-  test('is named with its reason, and left alone for a while', async () => {
+  test('is listed with its reason and not asked again for a while', async () => {
     const one = asked();
     one.fail(true);
-    const listed = await catalog.look(server('a'), looking(one.ask));
+    const listed = await catalog.list(server('a'), looking(one.ask));
     expect(listed.offer).toBeUndefined();
     expect(listed.reason).toMatch(/^UPSTREAM_FAILED: tools\/list was answered with the error -32603\.$/);
-    expect((await catalog.look(server('a'), looking(one.ask))).reason).toBe(listed.reason);
+    expect((await catalog.list(server('a'), looking(one.ask))).reason).toBe(listed.reason);
     expect(one.count).toBe(1);
     one.fail(false);
     vi.advanceTimersByTime(16_000);
-    expect(await catalog.look(server('a'), looking(one.ask))).toMatchObject({ reason: undefined, offer: {} });
+    expect(await catalog.list(server('a'), looking(one.ask))).toMatchObject({ reason: undefined, offer: {} });
   });
 
-  test('after it worked, is listed as it was', async () => {
+  test('is listed with its last offer after it has worked before', async () => {
     const one = asked();
-    await catalog.look(server('a'), looking(one.ask));
+    await catalog.list(server('a'), looking(one.ask));
     one.fail(true);
-    catalog.changed('a', ofAda);
-    const listed = await catalog.look(server('a'), looking(one.ask));
+    catalog.markChanged('a', ofAda);
+    const listed = await catalog.list(server('a'), looking(one.ask));
     expect([namesIn(listed), listed.reason]).toEqual([['{"name":"t"}'], undefined]);
   });
 
-  test('is asked at once when it is described anew, and nothing of the old is kept', async () => {
+  test('is asked at once after a new definition, and nothing old is kept', async () => {
     const one = asked();
     one.fail(true);
-    await catalog.look(server('a'), looking(one.ask));
+    await catalog.list(server('a'), looking(one.ask));
     one.fail(false);
-    catalog.describedAnew('a');
-    expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"t"}']);
-    catalog.describedAnew('a');
-    await catalog.look(server('b'), looking(one.ask));
+    catalog.invalidate('a');
+    expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"t"}']);
+    catalog.invalidate('a');
+    await catalog.list(server('b'), looking(one.ask));
     expect([...saved.keys()].map((key) => key.split(' ')[0])).toEqual(['b']);
   });
 });
 
-test('a login that is wanted of one user is told to nobody else, now or later', async () => {
+test('a login link for one user is never shown to another', async () => {
   const wantedOf = (user: string): AskServer => {
     return async () => {
       await Promise.resolve();
       throw new AmbitError('LOGIN_REQUIRED', { what: `of ${user}`, link: `https://a.example/${user}` });
     };
   };
-  const look = (user: string) => catalog.look(server('a'), looking(wantedOf(user)));
+  const look = (user: string) => catalog.list(server('a'), looking(wantedOf(user)));
   const told = [...(await Promise.all(['ada', 'eve', 'tom'].map(look))), await look('ann')];
   expect(told.map(({ failure }) => (failure as AmbitError).link)).toEqual(
     ['ada', 'eve', 'tom', 'ann'].map((user) => `https://a.example/${user}`),
   );
 });
 
-test('a server that is late is left out after the deadline, and announced when it has answered', async () => {
+test('a slow server is left out after the deadline and announced when it has answered', async () => {
   const told: [string, boolean][] = [];
   const eve = { key: 'eve', userId: 'eve' };
-  const stop = catalog.onChange(({ server: name, byOurselves, concerns }) => {
+  const stop = catalog.onChange(({ server: name, isOwnNotice: byOurselves, concerns }) => {
     told.push([name, byOurselves]);
     expect([concerns(ada, 's1'), concerns(eve, 's2')]).toEqual([true, false]);
   });
   const one = asked();
   const release = one.hold();
-  const pending = catalog.look(server('a'), looking(one.ask));
+  const pending = catalog.list(server('a'), looking(one.ask));
   await vi.advanceTimersByTimeAsync(5001);
   expect((await pending).reason).toMatch(/^UPSTREAM_TIMEOUT/);
   expect(told).toEqual([]);
   release();
   await vi.advanceTimersByTimeAsync(1);
   expect(told).toEqual([['a', true]]);
-  expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"t"}']);
+  expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"t"}']);
   expect(one.count).toBe(1);
   stop();
-  catalog.changed('a', ofAda);
+  catalog.markChanged('a', ofAda);
   expect(told).toHaveLength(1);
 });
 
-test('L5: lists of a session that went while its server was asked are not kept', async () => {
+test('L5: lists of a session that ended during the request are not kept', async () => {
   const one = asked();
-  catalog.changed('a', { place: 's1' });
+  catalog.markChanged('a', { place: 's1' });
   const release = one.hold();
-  const pending = catalog.look(server('a'), looking(one.ask, { place: 's1' }));
+  const pending = catalog.list(server('a'), looking(one.ask, { scopeKey: 's1' }));
   await vi.advanceTimersByTimeAsync(1);
-  catalog.forget('s1');
+  catalog.forgetSession('s1');
   release();
   await pending;
-  catalog.changed('a', { place: 's1' });
+  catalog.markChanged('a', { place: 's1' });
   one.fail(true);
   // Where nothing better can be had, what was kept would be told.
-  expect((await catalog.look(server('a'), looking(one.ask, { place: 's1' }))).offer).toBeUndefined();
+  expect((await catalog.list(server('a'), looking(one.ask, { scopeKey: 's1' }))).offer).toBeUndefined();
 });

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { readMessage } from '../../../src/protocol/message.ts';
-import { type AskServer, fetchOffer, listAll } from '../../../src/upstreams/catalog/offer.ts';
+import { type AskServer, fetchList, fetchOffer } from '../../../src/upstreams/catalog/offer.ts';
 
-test('S3: an entry that two readers take differently, or that is none, is left out', async () => {
+test('S3: an ambiguous entry, or one that is no object, is left out', async () => {
   const entries = [
     '{"name":"good","description":"kept"}',
     '{"name":"a","name":"other__send_mail"}',
@@ -20,7 +20,7 @@ test('S3: an entry that two readers take differently, or that is none, is left o
   expect(unclearTools).toBe(6);
 });
 
-test('the words of a server do not stand in a refusal of ours', async () => {
+test('the error text of a server is not repeated', async () => {
   const answer = '{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"SESSION CONTEXT"}}';
   const asked = fetchOffer(async () => readMessage(Buffer.from(answer)));
   await expect(asked).rejects.toThrow('tools/list was answered with the error -32000.');
@@ -34,12 +34,12 @@ function pages(entries: string) {
     asked.times++;
     return page;
   };
-  return { asked, list: () => listAll(ask, 'tools/list', 'tools') };
+  return { asked, list: () => fetchList(ask, 'tools/list', 'tools') };
 }
 
 const tools = (count: number) => Array(count).fill('{"name":"t"}').join(',');
 
-test('of a list 5,000 entries are taken, also where one page has more', async () => {
+test('5,000 entries of a list are read, also when one page has more', async () => {
   const one = pages(tools(100_000));
   expect(await one.list()).toHaveLength(5000);
   expect(one.asked.times).toBe(1);
@@ -48,7 +48,7 @@ test('of a list 5,000 entries are taken, also where one page has more', async ()
   expect(many.asked.times).toBe(2);
 });
 
-test('of a list 16 MB are taken, in one page or in several', async () => {
+test('16 MB of a list are read, in one page or in several', async () => {
   const tool = `{"name":"${'x'.repeat(4 << 20)}"}`;
   const many = pages(tool);
   expect(await many.list()).toHaveLength(3);
@@ -61,6 +61,6 @@ test('of a list 16 MB are taken, in one page or in several', async () => {
   expect(empty.asked.times).toBe(2);
 });
 
-test('what is no object is passed over', async () => {
+test('values that are no objects are skipped', async () => {
   expect([...new Set(await pages('5,null,"t",[],{"name":"t"}').list())]).toEqual(['{"name":"t"}']);
 });

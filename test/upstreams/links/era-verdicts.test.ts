@@ -21,7 +21,7 @@ afterEach(() => {
 
 function described(definition = 'first', era: 'auto' | 'modern' | 'handshake' = 'auto') {
   const verdicts = createEraVerdicts(file);
-  verdicts.describe('a', era, definition);
+  verdicts.applyDefinition('a', era, definition);
   return verdicts;
 }
 
@@ -45,19 +45,19 @@ test('it is forgotten when the server is described otherwise, now or at the next
   const verdicts = described();
   verdicts.set('a', 'modern');
   expect(described('second').get('a')).toBeUndefined();
-  verdicts.describe('a', 'auto', 'first');
+  verdicts.applyDefinition('a', 'auto', 'first');
   expect(verdicts.get('a')).toBe('modern');
-  verdicts.describe('a', 'auto', 'second');
+  verdicts.applyDefinition('a', 'auto', 'second');
   expect(verdicts.get('a')).toBeUndefined();
 });
 
 test('what the configuration says holds, is not written down, and goes with it', () => {
   const verdicts = described('first', 'handshake');
   expect(verdicts.get('a')).toBe('handshake');
-  verdicts.describe('b', 'auto', 'b');
+  verdicts.applyDefinition('b', 'auto', 'b');
   verdicts.set('b', 'modern');
   expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual([['b', expect.objectContaining({ verdict: 'modern' })]]);
-  verdicts.describe('a', 'auto', 'first');
+  verdicts.applyDefinition('a', 'auto', 'first');
   expect(verdicts.get('a')).toBeUndefined();
 });
 

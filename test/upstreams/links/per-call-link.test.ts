@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { accepted } from '../../../src/protocol/channel.ts';
-import { ownCall } from '../../../src/upstreams/links/bridge/ask-upstream.ts';
+import { acceptedReply } from '../../../src/protocol/channel.ts';
+import { createOwnCall } from '../../../src/upstreams/links/bridge/ask-upstream.ts';
 import type { Link } from '../../../src/upstreams/links/link.ts';
 import { createPerCallLink } from '../../../src/upstreams/links/per-call-link.ts';
 
@@ -18,7 +18,7 @@ function processes() {
           running.push({
             finish() {
               busy = false;
-              resolve(accepted);
+              resolve(acceptedReply);
             },
           });
         });
@@ -27,14 +27,21 @@ function processes() {
     } as unknown as Link;
   };
   const link = () =>
-    createPerCallLink({ sessionId: 's', place: 's', server: 'it', era: 'modern', make, known: () => undefined });
+    createPerCallLink({
+      sessionId: 's',
+      place: 's',
+      server: 'it',
+      era: 'modern',
+      createLink: make,
+      findKnownReply: () => undefined,
+    });
   return { running, link, closed: () => closed };
 }
 
 test('each call has a process of its own, which is closed when it has answered', async () => {
   const { running, link, closed } = processes();
   const one = link();
-  const calls = ['a', 'b'].map(() => one.request(ownCall('tools/call', '{}')));
+  const calls = ['a', 'b'].map(() => one.request(createOwnCall('tools/call', '{}')));
   expect(running).toHaveLength(2);
   running[0]?.finish();
   await calls[0];
@@ -46,6 +53,6 @@ test('each call has a process of its own, which is closed when it has answered',
 
 test('there is nothing to listen to that would outlive the call', async () => {
   const { link, running } = processes();
-  await expect(link().request(ownCall('subscriptions/listen', '{}'))).rejects.toMatchObject({ rpc: -32601 });
+  await expect(link().request(createOwnCall('subscriptions/listen', '{}'))).rejects.toMatchObject({ rpc: -32601 });
   expect(running).toEqual([]);
 });

@@ -2,24 +2,24 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
 import {
-  isWide,
-  type KeyFacts,
+  isShared,
+  type ProcessOwner,
+  type ProcessScope,
   processKey,
-  runFolder,
-  type Scope,
-  scopeFor,
+  processScopeFor,
+  runFolderName,
 } from '../../../src/upstreams/links/process-key.ts';
 
-const scopes: readonly Scope[] = ['call', 'session', 'user', 'workspace', 'shared'];
+const scopes: readonly ProcessScope[] = ['call', 'session', 'user', 'workspace', 'shared'];
 const word = fc.constantFrom('a', 'b', '","', '"]', '', 'null');
-const facts: fc.Arbitrary<KeyFacts> = fc.record({
+const facts: fc.Arbitrary<ProcessOwner> = fc.record({
   id: word,
   userId: word,
   workspaceId: fc.option(word, { nil: undefined }),
   trustLevel: fc.constantFrom('direct', 'sandboxed'),
 });
 /** What has to be equal for a process to be shared. */
-const shares: Readonly<Record<Scope, readonly (keyof KeyFacts)[]>> = {
+const shares: Readonly<Record<ProcessScope, readonly (keyof ProcessOwner)[]>> = {
   call: ['id', 'workspaceId', 'trustLevel'],
   session: ['id', 'workspaceId', 'trustLevel'],
   user: ['userId', 'workspaceId', 'trustLevel'],
@@ -33,7 +33,7 @@ describe.each(scopes)('scope %s', (scope) => {
       fc.property(facts, facts, (one, other) => {
         const equal = shares[scope].every((field) => one[field] === other[field]);
         expect(processKey(scope, one) === processKey(scope, other)).toBe(equal);
-        expect(runFolder(scope, 's', one) === runFolder(scope, 's', other)).toBe(equal);
+        expect(runFolderName(scope, 's', one) === runFolderName(scope, 's', other)).toBe(equal);
         if (one.trustLevel !== other.trustLevel) expect(processKey(scope, one)).not.toBe(processKey(scope, other));
       }),
     );
@@ -41,18 +41,18 @@ describe.each(scopes)('scope %s', (scope) => {
 
   test('its folder is a plain name, and each server has its own', () => {
     const anyone = { id: 'i', userId: '../../u', workspaceId: 'w', trustLevel: 'direct' } as const;
-    expect(runFolder(scope, 's', anyone)).toMatch(/^[a-z]+-[0-9a-f]{24}$/);
-    expect(runFolder(scope, 's', anyone)).not.toBe(runFolder(scope, 't', anyone));
+    expect(runFolderName(scope, 's', anyone)).toMatch(/^[a-z]+-[0-9a-f]{24}$/);
+    expect(runFolderName(scope, 's', anyone)).not.toBe(runFolderName(scope, 't', anyone));
   });
 });
 
 test('a session in no workspace shares a process of that scope with nobody; over HTTP nothing is shared', () => {
-  const server = (kind: string, scope: Scope) => ({ kind, scope }) as unknown as ServerDefinition;
-  expect(scopeFor(server('stdio', 'workspace'), { workspaceId: undefined }, false)).toBe('session');
-  expect(scopeFor(server('stdio', 'workspace'), { workspaceId: 'w' }, false)).toBe('workspace');
-  expect(scopeFor(server('http', 'shared'), { workspaceId: 'w' }, false)).toBe('session');
-  expect(scopes.map((scope) => scopeFor(server('stdio', scope), { workspaceId: 'w' }, true))).toEqual(
+  const server = (kind: string, scope: ProcessScope) => ({ kind, scope }) as unknown as ServerDefinition;
+  expect(processScopeFor(server('stdio', 'workspace'), { workspaceId: undefined }, false)).toBe('session');
+  expect(processScopeFor(server('stdio', 'workspace'), { workspaceId: 'w' }, false)).toBe('workspace');
+  expect(processScopeFor(server('http', 'shared'), { workspaceId: 'w' }, false)).toBe('session');
+  expect(scopes.map((scope) => processScopeFor(server('stdio', scope), { workspaceId: 'w' }, true))).toEqual(
     scopes.map((scope) => (scope === 'user' || scope === 'workspace' ? 'session' : scope)),
   );
-  expect(scopes.filter(isWide)).toEqual(['user', 'workspace', 'shared']);
+  expect(scopes.filter(isShared)).toEqual(['user', 'workspace', 'shared']);
 });

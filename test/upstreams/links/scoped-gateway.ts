@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { textLine } from '../../../src/observability/log/line.ts';
+import { formatTextLine } from '../../../src/observability/log/stderr-log.ts';
 import type { SessionDraft } from '../../../src/sessions/session.ts';
-import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 
 const script = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
@@ -55,7 +55,7 @@ export async function scopedGateway(config: Omit<ConfigInput, 'version'>): Promi
   const gateway = await createGateway({
     config: { version: 1, sessions: { defaultTrust: 'direct' }, workspaces, ...config },
     dataDir: join(folder, 'data'),
-    log: { info: (event, fields) => void lines.push(textLine(event, fields)), warn() {} },
+    log: { info: (event, fields) => void lines.push(formatTextLine(event, fields)), warn() {} },
   });
   const clients: RawClient[] = [];
   const sessions: string[] = [];
@@ -68,7 +68,7 @@ export async function scopedGateway(config: Omit<ConfigInput, 'version'>): Promi
     gateway,
     lines,
     async connect(session, server, era, more) {
-      const client = await rawClient(gateway.connect(session.id, server), era, more);
+      const client = await createRawClient(gateway.connect(session.id, server), era, more);
       clients.push(client);
       return client;
     },

@@ -75,7 +75,7 @@ describe('a file that cannot be believed approves nothing and is not overwritten
   });
 });
 
-test('processes that approve at once lose nothing', async () => {
+test('concurrent approvals of several processes are all kept', async () => {
   const each = 15;
   const script = `
     import { createApprovals } from ${JSON.stringify(new URL('../../../build/upstreams/pins/approvals.js', import.meta.url).href)};
@@ -106,7 +106,7 @@ test('a lock that a dead process left behind is not waited for', async () => {
   expect(project.approvals.check(server).state).toBe('approved');
 });
 
-test('others hear of an approval and of its end, by name', async () => {
+test('other processes hear of an approval and its revocation, by name', async () => {
   const listening = createApprovals({ dataDir: project.dataDir });
   const heard: (readonly string[])[] = [];
   let wake = () => {};

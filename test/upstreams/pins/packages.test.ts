@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Approvals, createApprovals } from '../../../src/upstreams/pins/approvals.ts';
-import type { PackagePin } from '../../../src/upstreams/pins/pinned.ts';
+import type { FetchedPackagePin } from '../../../src/upstreams/pins/server-pins.ts';
 import { createProject, type Project } from './project.ts';
 
 let project: Project;
 let approvals: Approvals;
-let fetched: PackagePin | undefined;
-const one: PackagePin = { name: 'some-server', version: '1.0.0', integrity: 'sha512-one' };
+let fetched: FetchedPackagePin | undefined;
+const one: FetchedPackagePin = { name: 'some-server', version: '1.0.0', integrity: 'sha512-one' };
 
 beforeEach(() => {
   project = createProject();
@@ -19,7 +19,7 @@ afterEach(() => {
   project.remove();
 });
 
-test('an approval holds a package to what it was fetched as', async () => {
+test('an approval pins the fetched package', async () => {
   const server = await project.server({ command: 'npx', args: ['-y', 'some-server'] });
   fetched = one;
   await approvals.approve(server);
@@ -32,7 +32,7 @@ test('an approval holds a package to what it was fetched as', async () => {
   expect(approvals.check(server)).toEqual({ state: 'approved' });
 });
 
-test('what was approved before anything was fetched stays approved when it is', async () => {
+test('a server that was approved before its package was fetched stays approved', async () => {
   const server = await project.server({ command: 'npx', args: ['-y', 'some-server'] });
   await approvals.approve(server);
   fetched = one;

@@ -13,8 +13,7 @@ import {
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
-import { createApprovals } from '../../../src/upstreams/pins/approvals.ts';
-import { assertApproved } from '../../../src/upstreams/pins/assert-approved.ts';
+import { assertApproved, createApprovals } from '../../../src/upstreams/pins/approvals.ts';
 import { counts } from '../../proof.ts';
 import { createProject, type Project } from './project.ts';
 
@@ -298,7 +297,7 @@ describe('S3: a script that another account could exchange after the last look d
 });
 
 describe('the way a bare command is found', () => {
-  test('a program put into an earlier folder of PATH takes no one in', async () => {
+  test('a program in an earlier folder of PATH counts as a change', async () => {
     const bin = ['early', 'late'].map((name) => join(project.folder, '..', name));
     for (const path of bin) mkdirSync(path);
     const put = (path: string, text: string) => writeFileSync(join(path, 'tool'), text, { mode: 0o755 });
@@ -327,7 +326,7 @@ describe('the way a bare command is found', () => {
     },
   );
 
-  test('what does not exist cannot be approved', async () => {
+  test('a missing program cannot be approved', async () => {
     const server = await project.server({ command: 'no-such-program-here' });
     await expect(project.approvals.approve(server)).rejects.toThrow(/no such program/);
   });
@@ -347,8 +346,8 @@ describe('a server over HTTP', () => {
   });
 });
 
-describe('what is said', () => {
-  test('to whoever calls: places and the remedy, never a value or a path of the machine', async () => {
+describe('the messages', () => {
+  test('for a caller name places and the remedy, but no value and no path of the machine', async () => {
     project.write('build/server.js', 'one');
     await approved(plain);
     const secret = { ...plain, args: ['build/server.js', '--key=sk-three'], env: { TOKEN: 'sk-two', PLACE: 'here' } };
@@ -368,7 +367,7 @@ describe('what is said', () => {
     }
   });
 
-  test('of a script that is gone', async () => {
+  test('for a missing script name it', async () => {
     project.write('build/server.js', 'one');
     const server = await approved(plain);
     renameSync(join(project.folder, 'build'), join(project.folder, 'moved'));

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
-import type { Pinned } from '../../../src/upstreams/pins/pinned.ts';
-import { pinsOf } from '../../../src/upstreams/pins/tool-pins.ts';
+import { createToolPins } from '../../../src/upstreams/pins/pinned-tools.ts';
+import type { ServerPins } from '../../../src/upstreams/pins/server-pins.ts';
 import { createProject, type Project } from './project.ts';
 
 const read = {
@@ -19,16 +19,16 @@ beforeEach(async () => {
   project = createProject();
   server = await project.server({ command: 'node', args: ['-v'] });
   await project.approvals.approve(server);
-  await project.approvals.pinTools(server, pinsOf([read, write]));
+  await project.approvals.pinTools(server, createToolPins([read, write]));
 });
 afterEach(() => project.remove());
 
 const changed = (tools: readonly unknown[]) =>
   project.approvals
-    .toolsChanged(server, pinsOf(tools))
+    .toolsChanged(server, createToolPins(tools))
     .flatMap(({ kind, changes }) => changes.map(({ line }) => `${kind}: ${line}`));
 
-test('order of tools and of keys is no change', () => {
+test('the order of tools and keys does not matter', () => {
   const { name, description, inputSchema } = read;
   expect(changed([write, { inputSchema, description, name }])).toEqual([]);
 });
@@ -61,30 +61,30 @@ test.each([
   expect(changed(tools)).toEqual(expected);
 });
 
-test('the first listing after the approval counts; a later one replaces nothing by itself', async () => {
-  await project.approvals.pinTools(server, pinsOf([{ name: 'evil' }]));
+test('the first listing after the approval is pinned; a later one does not replace it', async () => {
+  await project.approvals.pinTools(server, createToolPins([{ name: 'evil' }]));
   expect(changed([read, write])).toEqual([]);
-  await project.approvals.pinTools(server, pinsOf([read]), { replace: true });
+  await project.approvals.pinTools(server, createToolPins([read]), { replace: true });
   expect(changed([read])).toEqual([]);
 });
 
-test('a new approval pins anew, and one that ended pins nothing', async () => {
+test('a new approval pins again, and a revoked one pins nothing', async () => {
   await project.approvals.approve(server);
   expect(project.approvals.hasPinnedTools('x')).toBe(false);
   await project.approvals.revoke('x');
-  await project.approvals.pinTools(server, pinsOf([read]));
+  await project.approvals.pinTools(server, createToolPins([read]));
   expect(project.approvals.list()).toEqual([]);
 });
 
 test('a name that is listed 300,000 times is pinned as fast as any', () => {
-  expect(Object.keys(pinsOf(Array(300_000).fill({ name: 't' })))).toEqual(['t']);
+  expect(Object.keys(createToolPins(Array(300_000).fill({ name: 't' })))).toEqual(['t']);
 });
 
 test('a tool with many members is pinned as a whole', () => {
   const many = Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`m${at}`, at]));
-  const pins = pinsOf([{ ...many, name: 'wide' }]);
+  const pins = createToolPins([{ ...many, name: 'wide' }]);
   expect(Object.keys(pins['wide'] ?? {})).toHaveLength(1);
-  expect(pinsOf([{ ...many, name: 'wide', m7: 'poison' }])).not.toEqual(pins);
+  expect(createToolPins([{ ...many, name: 'wide', m7: 'poison' }])).not.toEqual(pins);
 });
 
 test.each([
@@ -93,13 +93,13 @@ test.each([
   ['a member of 2 MB', [{ name: 't', ['x'.repeat(2 << 20)]: 1 }], 'take more than 2 MB'],
 ])('%s are not written down beside the approvals of others', async (_what, tools, reason) => {
   const before = readFileSync(join(project.dataDir, 'approvals.json'), 'utf8');
-  const pinning = project.approvals.pinTools(server, pinsOf(tools), { replace: true });
+  const pinning = project.approvals.pinTools(server, createToolPins(tools), { replace: true });
   await expect(pinning).rejects.toThrow(reason);
   expect(readFileSync(join(project.dataDir, 'approvals.json'), 'utf8')).toBe(before);
 });
 
 test('approvals that could not be read again are not written', async () => {
-  const shown = { ...project.approvals.preview(server), args: ['x'.repeat((64 << 20) + 1)] } as Pinned;
+  const shown = { ...project.approvals.preview(server), args: ['x'.repeat((64 << 20) + 1)] } as ServerPins;
   await expect(project.approvals.approve(server, shown)).rejects.toThrow('nothing was written');
   expect(project.approvals.check(server)).toEqual({ state: 'approved' });
 });

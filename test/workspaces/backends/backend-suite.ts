@@ -1,43 +1,43 @@
 import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
-import { type BackendGround, noRules, type Suite } from './suite/ground.ts';
 import { describeMayWrite } from './suite/may-write.ts';
 import { describeRaces } from './suite/races.ts';
 import { describeReading } from './suite/reading.ts';
 import { describeRules } from './suite/rules.ts';
+import { noRules, type Suite, type SuiteWorkspace } from './suite/suite-workspace.ts';
 import { describeTrees } from './suite/trees.ts';
 import { describeWriting } from './suite/writing.ts';
 
 export interface SuiteOptions {
-  /** Whether the workspace can hold links; then the ground must be able to make them. */
+  /** Whether the workspace can hold links; then the workspace must be able to make them. */
   readonly links: boolean;
 }
 
-/** What holds for the files of a session wherever they lie. */
+/** Tests that hold for every backend. */
 export function describeWorkspaceBackend(
   name: string,
-  makeGround: () => Promise<BackendGround>,
+  makeWorkspace: () => Promise<SuiteWorkspace>,
   { links }: SuiteOptions,
 ): void {
   describe(`W5: a workspace that is ${name}`, () => {
-    let ground: BackendGround;
+    let workspace: SuiteWorkspace;
     let files: WorkspaceBackend;
     let folders = 0;
     beforeAll(async () => {
-      ground = await makeGround();
-      files = await ground.open({ rules: noRules });
+      workspace = await makeWorkspace();
+      files = await workspace.open({ rules: noRules });
     });
     afterAll(async () => {
       await files.close();
-      await ground.remove();
+      await workspace.remove();
     });
 
     const suite: Suite = {
       links,
-      ground: () => ground,
+      workspace: () => workspace,
       files: () => files,
       async open(options) {
-        const opened = await ground.open(options);
+        const opened = await workspace.open(options);
         onTestFinished(() => opened.close());
         return opened;
       },

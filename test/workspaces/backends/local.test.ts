@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
 import { describeWorkspaceBackend } from './backend-suite.ts';
-import { noRules } from './suite/ground.ts';
+import { noRules } from './suite/suite-workspace.ts';
 
 describeWorkspaceBackend(
   'a folder of the host',

@@ -1,7 +1,7 @@
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { openDatabase } from '../../../src/workspaces/backends/database/open-database.ts';
 import { describeWorkspaceBackend } from './backend-suite.ts';
-import { noRules } from './suite/ground.ts';
+import { noRules } from './suite/suite-workspace.ts';
 
 describeWorkspaceBackend(
   'kept in memory',

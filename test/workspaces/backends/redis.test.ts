@@ -3,7 +3,7 @@ import { openRedisStore } from '../../../src/stores/redis/redis-store.ts';
 import { openDatabase } from '../../../src/workspaces/backends/database/open-database.ts';
 import { findRedis, type RedisServer, startRedis } from '../../stores/redis-server.ts';
 import { describeWorkspaceBackend } from './backend-suite.ts';
-import { noRules } from './suite/ground.ts';
+import { noRules } from './suite/suite-workspace.ts';
 
 const program = findRedis();
 

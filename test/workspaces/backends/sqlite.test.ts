@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
 import { openDatabase } from '../../../src/workspaces/backends/database/open-database.ts';
 import { describeWorkspaceBackend } from './backend-suite.ts';
-import { noRules } from './suite/ground.ts';
+import { noRules } from './suite/suite-workspace.ts';
 
 describeWorkspaceBackend(
   'kept by SQLite',

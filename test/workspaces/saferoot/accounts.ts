@@ -17,24 +17,25 @@ export const ordinary: Account = { uid: 1500, gid: 1500 };
 export const canChange = own.uid === 0;
 
 /** Scripts and a build beside the scene, which another account can read wherever this checkout lies. */
-export function layOutScripts(scene: Scene): { readonly script: (name: string) => string; readonly module: string } {
+export function copyScripts(scene: Scene): { readonly script: (name: string) => string; readonly module: string } {
   const library = join(scene.base, 'library');
-  cpSync(join(repository, 'build/saferoot'), join(library, 'saferoot'), { recursive: true });
-  copyFileSync(join(repository, 'build/lib/text/escape-controls.js'), join(library, 'escape-controls.js'));
+  for (const path of ['workspaces/saferoot', 'lib/text/escape-controls.js']) {
+    cpSync(join(repository, 'build', path), join(library, path), { recursive: true });
+  }
   for (const name of ['swapper.js', 'racer.js', 'asker.js']) {
     copyFileSync(join(import.meta.dirname, name), join(library, name));
   }
   writeFileSync(join(library, 'package.json'), '{"type":"module"}');
-  return { script: (name) => join(library, name), module: join(library, 'saferoot/open-root.js') };
+  return { script: (name) => join(library, name), module: join(library, 'workspaces/saferoot/open-root.js') };
 }
 
 /** Links themselves are given away, never what they lead to. */
-export function handOver(scene: Scene, account: Account): void {
+export function changeOwner(scene: Scene, account: Account): void {
   if (account.uid !== own.uid) execFileSync('chown', ['-hRP', `${account.uid}:${account.gid}`, scene.base]);
 }
 
 /** Runs a script to its end; when the test is over before that, the script is killed. */
-export async function runAs(account: Account, args: readonly string[]): Promise<unknown> {
+export async function runAsAccount(account: Account, args: readonly string[]): Promise<unknown> {
   const running = promisify(execFile)(process.execPath, args, account);
   onTestFinished(() => void running.child.kill('SIGKILL'));
   const { stdout } = await running;

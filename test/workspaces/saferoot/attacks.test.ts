@@ -3,22 +3,20 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { openRoot, type SafeRoot } from '../../../src/workspaces/saferoot/open-root.ts';
-import { groundFor } from '../../../src/workspaces/saferoot/platform/ground-for.ts';
-import { isKernelFileSystem } from '../../../src/workspaces/saferoot/platform/kernel-file-systems.ts';
-import { linuxGround } from '../../../src/workspaces/saferoot/platform/linux-ground.ts';
-import { proveGround } from '../../../src/workspaces/saferoot/platform/self-test.ts';
+import { createLinuxFs, isKernelFileSystem } from '../../../src/workspaces/saferoot/platform/linux-fs.ts';
+import { selectPlatformFs, testPlatformFs } from '../../../src/workspaces/saferoot/platform/select-platform-fs.ts';
 import { SafeRootError } from '../../../src/workspaces/saferoot/saferoot-error.ts';
-import { canChange, handOver, layOutScripts, ordinary, own, runAs } from './accounts.ts';
-import { hostilePaths, layTraps, oddNames } from './attacks.ts';
+import { canChange, changeOwner, copyScripts, ordinary, own, runAsAccount } from './accounts.ts';
+import { layTraps, listHostilePaths, oddNames } from './attacks.ts';
 import {
+  countDescriptors,
+  createSceneForTest,
   expectNoMoreDescriptors,
-  namesBelow,
-  openDescriptors,
-  outcomeOf,
+  listNamesBelow,
   type Scene,
-  sceneOfTest,
   secret,
-  snapshot,
+  settleOutcome,
+  takeSnapshot,
 } from './scene.ts';
 
 const operations: Readonly<Record<string, (root: SafeRoot, path: string, n: number) => Promise<unknown>>> = {
@@ -41,26 +39,26 @@ const operations: Readonly<Record<string, (root: SafeRoot, path: string, n: numb
 
 /** These act on a last component itself, so a trap may be taken away or looked at. It is not stepped into. */
 const onTheNameItself = new Set(['readlink', 'rename from', 'rename to', 'remove', 'removeTree']);
-const outsideOf = (scene: Scene) => [snapshot(scene.outside()), snapshot(join(scene.base, 'ws-evil'))];
+const snapshotOutside = (scene: Scene) => [takeSnapshot(scene.outside()), takeSnapshot(join(scene.base, 'ws-evil'))];
 
 describe('W3: a path that leads out, or to what is not a file', () => {
-  test('is refused with its reason, and waits for nobody', async () => {
-    const scene = sceneOfTest();
+  test('is refused with its reason, without blocking', async () => {
+    const scene = createSceneForTest();
     await layTraps(scene);
     const root = scene.open();
     const told = [];
-    for (const [path] of hostilePaths(scene)) told.push([path, await outcomeOf(root.read(path))]);
-    expect(told).toEqual(hostilePaths(scene).map(([path, code]) => [path, code]));
+    for (const [path] of listHostilePaths(scene)) told.push([path, await settleOutcome(root.read(path))]);
+    expect(told).toEqual(listHostilePaths(scene).map(([path, code]) => [path, code]));
   });
 
   test.each(Object.entries(operations))('%s by it touches nothing outside', async (name, operation) => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     await layTraps(scene);
-    const before = outsideOf(scene);
+    const before = snapshotOutside(scene);
     const root = scene.open();
     let n = 0;
-    for (const [path, code] of hostilePaths(scene)) {
-      const outcome = await outcomeOf(operation(root, path, n++));
+    for (const [path, code] of listHostilePaths(scene)) {
+      const outcome = await settleOutcome(operation(root, path, n++));
       const refused = typeof outcome === 'string' && /^[A-Z_]+$/.test(outcome);
       const special = code === 'SPECIAL_FILE' && name === 'stat';
       if (!onTheNameItself.has(name) && !special) expect(refused, `${name} ${path} → ${inspect(outcome)}`).toBe(true);
@@ -68,28 +66,28 @@ describe('W3: a path that leads out, or to what is not a file', () => {
       if (path.includes('/') || path.startsWith('.'))
         expect(refused, `${name} ${path} → ${inspect(outcome)}`).toBe(true);
     }
-    expect(outsideOf(scene)).toEqual(before);
+    expect(snapshotOutside(scene)).toEqual(before);
   });
 
-  test('that only looks so is an odd name inside', async () => {
-    const scene = sceneOfTest();
-    const before = outsideOf(scene);
+  test('that only looks hostile is an unusual name inside', async () => {
+    const scene = createSceneForTest();
+    const before = snapshotOutside(scene);
     const root = scene.open();
     for (const path of oddNames) {
-      expect(await outcomeOf(root.read(path)), path).toBe('FILE_NOT_FOUND');
+      expect(await settleOutcome(root.read(path)), path).toBe('FILE_NOT_FOUND');
       await root.create(path, path, { parents: true });
       expect((await root.read(path)).toString()).toBe(path);
       expect(readFileSync(scene.inside(path), 'utf8')).toBe(path);
     }
-    expect(outsideOf(scene)).toEqual(before);
+    expect(snapshotOutside(scene)).toEqual(before);
   });
 
-  test('is refused in words that name no path of the host', async () => {
-    const scene = sceneOfTest();
+  test('is refused with a message that contains no path of the host', async () => {
+    const scene = createSceneForTest();
     await layTraps(scene);
     const root = scene.open();
     for (const operation of Object.values(operations)) {
-      for (const [path] of hostilePaths(scene)) {
+      for (const [path] of listHostilePaths(scene)) {
         const error: unknown = await operation(root, path, 0).then(
           () => undefined,
           (thrown) => thrown,
@@ -105,13 +103,13 @@ describe('W3: a path that leads out, or to what is not a file', () => {
   });
 });
 
-describe('what the folder may hold', () => {
+describe('contents of the folder', () => {
   test('a file with another name outside is read, unless the folder is strict, and replaced by a new one', async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     await layTraps(scene);
     const strict = scene.open({ strict: true });
     for (const work of [strict.read('hard'), strict.replace('hard', 'x'), strict.append('hard', 'x')]) {
-      expect(await outcomeOf(work)).toBe('HARD_LINKED');
+      expect(await settleOutcome(work)).toBe('HARD_LINKED');
     }
     const root = scene.open();
     expect((await root.read('hard')).toString()).toBe(secret);
@@ -120,20 +118,20 @@ describe('what the folder may hold', () => {
     expect(readFileSync(scene.outside('f.txt'), 'utf8')).toBe(secret);
   });
 
-  test('a file system of the kernel is not entered, nor taken for a folder', async () => {
+  test('a kernel file system is neither entered nor opened as root', async () => {
     const root = openRoot('/');
     for (const path of ['proc/self/environ', 'proc/self/root/etc/passwd', 'proc/1/cmdline']) {
-      expect(await outcomeOf(root.read(path)), path).toBe('PATH_VIOLATION');
+      expect(await settleOutcome(root.read(path)), path).toBe('PATH_VIOLATION');
     }
-    expect(await outcomeOf(root.read('dev/zero'))).toBe('SPECIAL_FILE');
+    expect(await settleOutcome(root.read('dev/zero'))).toBe('SPECIAL_FILE');
     root.close();
-    const before = openDescriptors();
+    const before = countDescriptors();
     expect(() => openRoot('/proc')).toThrow('file system of the kernel');
     await expectNoMoreDescriptors(before);
   });
 
-  test('no file that is written lends the rights of its owner, whatever the old one did', async () => {
-    const scene = sceneOfTest();
+  test('a written file never has set-user-id, even if the old one had', async () => {
+    const scene = createSceneForTest();
     writeFileSync(scene.inside('f.txt'), 'old');
     chmodSync(scene.inside('f.txt'), 0o6755);
     const root = scene.open();
@@ -149,7 +147,7 @@ describe('what the folder may hold', () => {
     expect(modes).toEqual([0o600, 0o755, made, made]);
   });
 
-  test('each file system of the kernel is known by the number that the kernel gives it', () => {
+  test('each kernel file system is known by the number that the kernel uses', () => {
     // From linux/magic.h and the sources of the file systems.
     const kernel = {
       ...{ proc: 0x9fa0, sysfs: 0x62656572, configfs: 0x62656570, debugfs: 0x64626720, tracefs: 0x74726163 },
@@ -168,71 +166,71 @@ describe('what the folder may hold', () => {
   test('other mounts are entered, unless the folder is strict', async () => {
     const [root, strict] = [openRoot('/'), openRoot('/', { strict: true })];
     expect((await root.stat('dev')).kind).toBe('folder');
-    expect(await outcomeOf(strict.stat('dev'))).toBe('PATH_VIOLATION');
+    expect(await settleOutcome(strict.stat('dev'))).toBe('PATH_VIOLATION');
     expect((await strict.stat('usr/bin')).kind).toBe('folder');
     root.close();
     strict.close();
   });
 
-  test('a tree deeper than anyone means is refused whole', async () => {
-    const scene = sceneOfTest();
+  test('a tree that is too deep is refused whole', async () => {
+    const scene = createSceneForTest();
     const deep = 'd/'.repeat(200);
     mkdirSync(scene.inside(deep), { recursive: true });
     const root = scene.open();
-    expect(await outcomeOf(root.stat(deep))).toBe('TOO_DEEP');
-    expect(await outcomeOf(root.removeTree('d'))).toBe('TOO_DEEP');
-    expect(await outcomeOf(root.mkdir(`e/${deep}`, { parents: true }))).toBe('TOO_DEEP');
-    expect(namesBelow(scene.inside()).filter((name) => name.startsWith('d'))).toHaveLength(200);
+    expect(await settleOutcome(root.stat(deep))).toBe('TOO_DEEP');
+    expect(await settleOutcome(root.removeTree('d'))).toBe('TOO_DEEP');
+    expect(await settleOutcome(root.mkdir(`e/${deep}`, { parents: true }))).toBe('TOO_DEEP');
+    expect(listNamesBelow(scene.inside()).filter((name) => name.startsWith('d'))).toHaveLength(200);
   });
 });
 
-describe('where the promise cannot be kept', () => {
+describe('platforms that are not safe', () => {
   test('other platforms are refused', () => {
     for (const platform of ['win32', 'freebsd'] as const) {
-      expect(() => groundFor(platform, false)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
+      expect(() => selectPlatformFs(platform, false)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
     }
   });
 
-  test('a system without the prefixes of macOS is refused, not trusted with plain paths', () => {
-    expect(() => groundFor('darwin', false)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
+  test('a system without the path prefixes of macOS is refused', () => {
+    expect(() => selectPlatformFs('darwin', false)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
   });
 
-  test('a ground that follows links by itself is found out', async () => {
-    const honest = linuxGround(false);
-    const before = openDescriptors();
+  test('the self-test detects a platform that follows links by itself', async () => {
+    const honest = createLinuxFs(false);
+    const before = countDescriptors();
     const gullible = {
       ...honest,
-      step: (from: { path: string }, name: string | Buffer) => honest.root(join(from.path, name.toString())),
+      step: (from: { path: string }, name: string | Buffer) => honest.openRoot(join(from.path, name.toString())),
     };
-    expect(() => proveGround(gullible)).toThrow('links are followed unasked');
+    expect(() => testPlatformFs(gullible)).toThrow('links are followed unasked');
     const blind = {
       ...honest,
       step: () => {
         throw Object.assign(new Error('x'), { code: 'ENOENT' });
       },
     };
-    expect(() => proveGround(blind)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
-    expect(() => proveGround(honest)).not.toThrow();
+    expect(() => testPlatformFs(blind)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
+    expect(() => testPlatformFs(honest)).not.toThrow();
     await expectNoMoreDescriptors(before);
   });
 
-  test('a folder that is none, or is not there, is refused without its path', () => {
-    const scene = sceneOfTest();
+  test('a root that is missing or no folder is refused without its path', () => {
+    const scene = createSceneForTest();
     expect(() => openRoot(scene.outside('f.txt'))).toThrow('The path is not a folder');
     expect(() => openRoot(scene.outside('missing'))).toThrow('The path does not exist.');
   });
 });
 
-test.runIf(canChange)('W3: an ordinary account is refused the same, and what it may not do besides', async () => {
-  const scene = sceneOfTest();
+test.runIf(canChange)('W3: an ordinary account is refused the same, and by its permissions', async () => {
+  const scene = createSceneForTest();
   await layTraps(scene);
-  const questions = hostilePaths(scene).map(([path, code]) => [code, 'read', path] as const);
+  const questions = listHostilePaths(scene).map(([path, code]) => [code, 'read', path] as const);
   for (const name of ['protected', 'unreadable', 'foreign']) writeFileSync(scene.inside(name), 'x');
   mkdirSync(scene.inside('closed'));
   writeFileSync(scene.inside('closed/f'), 'x');
-  const { script, module } = layOutScripts(scene);
-  handOver(scene, ordinary);
-  // Of a file of another account the kernel allows no second name, so it is moved in the other way.
+  const { script, module } = copyScripts(scene);
+  changeOwner(scene, ordinary);
+  // The kernel allows no second name for a file of another account, so it is moved by the fallback.
   chownSync(scene.inside('foreign'), own.uid, own.gid);
   // Its own files, with its own rights taken away.
   chmodSync(scene.inside('protected'), 0o444);
@@ -258,10 +256,10 @@ test.runIf(canChange)('W3: an ordinary account is refused the same, and what it 
   ];
   const file = join(scene.base, 'questions.json');
   writeFileSync(file, JSON.stringify(asked.map(([, ...question]) => question)));
-  const outcomes = await runAs(ordinary, [script('asker.js'), module, scene.inside(), file]);
+  const outcomes = await runAsAccount(ordinary, [script('asker.js'), module, scene.inside(), file]);
   expect(asked.map(([, ...question], n) => [(outcomes as string[])[n], ...question])).toEqual(asked);
-  expect(namesBelow(scene.inside('closed'))).toEqual(['f']);
+  expect(listNamesBelow(scene.inside('closed'))).toEqual(['f']);
   expect(readFileSync(scene.inside('g'), 'utf8')).toBe('inside');
   expect(readFileSync(scene.inside('moved'), 'utf8')).toBe('x');
-  expect(namesBelow(scene.inside())).not.toContain('foreign');
+  expect(listNamesBelow(scene.inside())).not.toContain('foreign');
 });

@@ -57,7 +57,7 @@ async function makeSocket(first: string, second: string): Promise<void> {
 }
 
 /** Paths nothing may be read by, with the reason each must be given. */
-export function hostilePaths(scene: Scene): readonly (readonly [path: string, code: SafeRootCode])[] {
+export function listHostilePaths(scene: Scene): readonly (readonly [path: string, code: SafeRootCode])[] {
   return [
     ['../outside/f.txt', 'PATH_VIOLATION'],
     ['..', 'PATH_VIOLATION'],

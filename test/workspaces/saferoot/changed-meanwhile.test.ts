@@ -1,54 +1,54 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Admit } from '../../../src/workspaces/saferoot/admit.ts';
-import type { Folder } from '../../../src/workspaces/saferoot/folder.ts';
-import { mkdir } from '../../../src/workspaces/saferoot/make-folder.ts';
-import { rename } from '../../../src/workspaces/saferoot/move.ts';
-import type { Ground } from '../../../src/workspaces/saferoot/platform/ground.ts';
-import { linuxGround } from '../../../src/workspaces/saferoot/platform/linux-ground.ts';
+import type { CheckAccess } from '../../../src/workspaces/saferoot/check-access.ts';
+import { makeFolder } from '../../../src/workspaces/saferoot/make-folder-or-link.ts';
+import { renameEntry } from '../../../src/workspaces/saferoot/move.ts';
+import { createLinuxFs } from '../../../src/workspaces/saferoot/platform/linux-fs.ts';
+import type { PlatformFs } from '../../../src/workspaces/saferoot/platform/platform-fs.ts';
 import { removeTree } from '../../../src/workspaces/saferoot/remove.ts';
-import { create } from '../../../src/workspaces/saferoot/write-file.ts';
-import { namesBelow, outcomeOf, sceneOfTest } from './scene.ts';
+import type { RootFolder } from '../../../src/workspaces/saferoot/root-folder.ts';
+import { createFile } from '../../../src/workspaces/saferoot/write-file.ts';
+import { createSceneForTest, listNamesBelow, settleOutcome } from './scene.ts';
 
-test('a file is not written where it may not be because its folder was moved there meanwhile', async () => {
-  const scene = sceneOfTest();
+test('a file is not written when its folder was moved to a protected path meanwhile', async () => {
+  const scene = createSceneForTest();
   mkdirSync(scene.inside('x'));
   writeFileSync(scene.inside('x/f.txt'), 'old');
   const admit = (deed: string, [first]: readonly string[]) =>
     deed === 'write' && first === 'deploy' ? 'is kept' : undefined;
-  const root = scene.open({ admit });
+  const root = scene.open({ checkAccess: admit });
   async function* whileMoved() {
     yield Buffer.from('planted');
     // Somebody who is not bound by the rules moves the folder while the content is still on its way.
     renameSync(scene.inside('x'), scene.inside('deploy'));
   }
-  expect(await outcomeOf(root.replace('x/f.txt', whileMoved()))).toBe('CHANGED');
+  expect(await settleOutcome(root.replace('x/f.txt', whileMoved()))).toBe('CHANGED');
   renameSync(scene.inside('deploy'), scene.inside('x'));
-  expect(await outcomeOf(root.create('x/g.txt', whileMoved()))).toBe('CHANGED');
-  expect(namesBelow(scene.inside())).toEqual(['deploy', 'deploy/f.txt']);
+  expect(await settleOutcome(root.create('x/g.txt', whileMoved()))).toBe('CHANGED');
+  expect(listNamesBelow(scene.inside())).toEqual(['deploy', 'deploy/f.txt']);
   expect(readFileSync(scene.inside('deploy/f.txt'), 'utf8')).toBe('old');
 });
 
-test('what is no longer admitted once the tree was looked through is not removed', async () => {
-  const scene = sceneOfTest();
+test('an entry that is protected after the survey is not removed', async () => {
+  const scene = createSceneForTest();
   mkdirSync(scene.inside('d/deep'), { recursive: true });
   writeFileSync(scene.inside('d/deep/late'), 'content');
   let asked = 0;
   // As if it had come under this name after the first look.
   const admit = (_: string, names: readonly string[]) =>
     names.at(-1) === 'late' && ++asked > 1 ? 'is kept' : undefined;
-  expect(await outcomeOf(scene.open({ admit }).removeTree('d'))).toBe('NOT_ADMITTED');
+  expect(await settleOutcome(scene.open({ checkAccess: admit }).removeTree('d'))).toBe('NOT_ADMITTED');
   expect(readFileSync(scene.inside('d/deep/late'), 'utf8')).toBe('content');
 });
 
-test('a folder that took the place of the one that was looked through is not moved unseen', async () => {
-  const scene = sceneOfTest();
+test('a folder that replaced the surveyed one is not moved without a survey', async () => {
+  const scene = createSceneForTest();
   for (const name of ['many', 'other']) mkdirSync(scene.inside(name));
   writeFileSync(scene.inside('many/a'), '');
   writeFileSync(scene.inside('other/kept'), 'content');
   let swapped = false;
   const root = scene.open({
-    admit: (_, names) => {
+    checkAccess: (_, names) => {
       if (names.at(-1) === 'a' && !swapped) {
         swapped = true;
         renameSync(scene.inside('many'), scene.inside('aside'));
@@ -57,18 +57,18 @@ test('a folder that took the place of the one that was looked through is not mov
       return names.at(-1) === 'kept' ? 'is kept' : undefined;
     },
   });
-  expect(await outcomeOf(root.rename('many', 'moved'))).toBe('NOT_ADMITTED');
-  expect(namesBelow(scene.inside())).toEqual(['aside', 'aside/a', 'many', 'many/kept']);
+  expect(await settleOutcome(root.rename('many', 'moved'))).toBe('NOT_ADMITTED');
+  expect(listNamesBelow(scene.inside())).toEqual(['aside', 'aside/a', 'many', 'many/kept']);
 });
 
-test('a folder is not moved to where a link leads only since it was looked through', async () => {
-  const scene = sceneOfTest();
+test('a folder is not moved through a link that is newer than the survey', async () => {
+  const scene = createSceneForTest();
   for (const name of ['many', 'free', 'deploy']) mkdirSync(scene.inside(name));
   writeFileSync(scene.inside('many/prod.yaml'), 'planted');
   symlinkSync('free', scene.inside('link'));
   let turned = false;
   const root = scene.open({
-    admit: (_, names) => {
+    checkAccess: (_, names) => {
       if (names.at(-1) === 'prod.yaml' && !turned) {
         turned = true;
         rmSync(scene.inside('link'));
@@ -77,45 +77,45 @@ test('a folder is not moved to where a link leads only since it was looked throu
       return names[0] === 'deploy' && names.at(-1) === 'prod.yaml' ? 'is kept' : undefined;
     },
   });
-  expect(await outcomeOf(root.rename('many', 'link/x'))).toBe('NOT_ADMITTED');
-  expect(namesBelow(scene.inside())).toEqual(['deploy', 'free', 'link', 'many', 'many/prod.yaml']);
+  expect(await settleOutcome(root.rename('many', 'link/x'))).toBe('NOT_ADMITTED');
+  expect(listNamesBelow(scene.inside())).toEqual(['deploy', 'free', 'link', 'many', 'many/prod.yaml']);
 });
 
 test('a tree that holds another mount is not removed, nor any part of it', async () => {
-  const scene = sceneOfTest();
+  const scene = createSceneForTest();
   mkdirSync(scene.inside('d/mounted'), { recursive: true });
   for (const file of ['d/a', 'd/mounted/b', 'd/z']) writeFileSync(scene.inside(file), '');
-  const before = namesBelow(scene.inside());
+  const before = listNamesBelow(scene.inside());
   const { ino } = statSync(scene.inside('d/mounted'));
-  const ground = linuxGround(false);
-  const root = ground.root(scene.inside());
-  onTestFinished(() => ground.release(root));
+  const platformFs = createLinuxFs(false);
+  const root = platformFs.openRoot(scene.inside());
+  onTestFinished(() => platformFs.release(root));
   // The folder is none, but said to be one: not every account can mount.
-  const onSameMount: Ground['onSameMount'] = (one) => one.stats.ino !== ino;
-  const folder = { ground: { ...ground, onSameMount }, root, strict: false, admit: undefined };
-  expect(await outcomeOf(removeTree(folder, 'd'))).toBe('OTHER_DEVICE');
-  expect(namesBelow(scene.inside())).toEqual(before);
+  const isSameMount: PlatformFs['isSameMount'] = (one) => one.stats.ino !== ino;
+  const folder = { fs: { ...platformFs, isSameMount }, root, strict: false, checkAccess: undefined };
+  expect(await settleOutcome(removeTree(folder, 'd'))).toBe('OTHER_DEVICE');
+  expect(listNamesBelow(scene.inside())).toEqual(before);
 });
 
-describe('S4: another process that comes between the look and the deed breaks no rule', () => {
+describe('S4: a change by another process between check and operation breaks no rule', () => {
   /** A folder whose `deploy` may not get a prod.yaml, with somebody else at work at a step of ours. */
   function watched(onStep: (name: string, inside: (path?: string) => string) => void) {
-    const scene = sceneOfTest();
-    const ground = linuxGround(false);
-    const root = ground.root(scene.inside());
-    onTestFinished(() => ground.release(root));
-    const step: Ground['step'] = (parent, name) => {
+    const scene = createSceneForTest();
+    const platformFs = createLinuxFs(false);
+    const root = platformFs.openRoot(scene.inside());
+    onTestFinished(() => platformFs.release(root));
+    const step: PlatformFs['step'] = (parent, name) => {
       try {
-        return ground.step(parent, name);
+        return platformFs.step(parent, name);
       } finally {
         onStep(name.toString(), scene.inside);
       }
     };
-    const admit: Admit = (deed, names) =>
+    const admit: CheckAccess = (deed, names) =>
       deed === 'write' && (names.includes('.git') || (names[0] === 'deploy' && names.includes('prod.yaml')))
         ? 'is kept'
         : undefined;
-    return { scene, folder: { ground: { ...ground, step }, root, strict: false, admit } };
+    return { scene, folder: { fs: { ...platformFs, step }, root, strict: false, checkAccess: admit } };
   }
 
   test('the folder of a new file is moved', async () => {
@@ -124,26 +124,26 @@ describe('S4: another process that comes between the look and the deed breaks no
       if (name === 'x' && ++looks === 2) renameSync(inside('x'), inside('deploy'));
     });
     mkdirSync(scene.inside('x'));
-    expect(await outcomeOf(create(folder, 'x/prod.yaml', 'planted'))).toBe('CHANGED');
-    expect(namesBelow(scene.inside())).toEqual(['deploy']);
+    expect(await settleOutcome(createFile(folder, 'x/prod.yaml', 'planted'))).toBe('CHANGED');
+    expect(listNamesBelow(scene.inside())).toEqual(['deploy']);
   });
 
   test('the other part of a repository is made', async () => {
     const other = (mine: string, theirs: string) => (_: string, inside: (path?: string) => string) => {
       if (existsSync(inside(mine))) mkdirSync(inside(theirs), { recursive: true });
     };
-    const makes: [string, string, (folder: Folder) => unknown][] = [
-      ['x/HEAD', 'x/refs', (folder) => create(folder, 'x/HEAD', 'ref: refs/heads/main')],
-      ['x/refs', 'x/HEAD', (folder) => mkdir(folder, 'x/refs')],
-      ['x/refs', 'x/HEAD', (folder) => mkdir(folder, 'x/refs/a', { parents: true })],
-      ['x/HEAD', 'x/refs', (folder) => rename(folder, 'spare', 'x/HEAD')],
+    const makes: [string, string, (folder: RootFolder) => unknown][] = [
+      ['x/HEAD', 'x/refs', (folder) => createFile(folder, 'x/HEAD', 'ref: refs/heads/main')],
+      ['x/refs', 'x/HEAD', (folder) => makeFolder(folder, 'x/refs')],
+      ['x/refs', 'x/HEAD', (folder) => makeFolder(folder, 'x/refs/a', { parents: true })],
+      ['x/HEAD', 'x/refs', (folder) => renameEntry(folder, 'spare', 'x/HEAD')],
     ];
     for (const [mine, theirs, make] of makes) {
       const { scene, folder } = watched(other(mine, theirs));
       mkdirSync(scene.inside('x/objects'), { recursive: true });
       writeFileSync(scene.inside('spare'), '');
-      expect(await outcomeOf((async () => make(folder))())).toBe('NOT_ADMITTED');
-      expect(namesBelow(scene.inside())).toEqual(['spare', 'x', theirs, 'x/objects'].sort());
+      expect(await settleOutcome((async () => make(folder))())).toBe('NOT_ADMITTED');
+      expect(listNamesBelow(scene.inside())).toEqual(['spare', 'x', theirs, 'x/objects'].sort());
     }
   });
 
@@ -157,8 +157,8 @@ describe('S4: another process that comes between the look and the deed breaks no
         if (looks === 4 && taken) mkdirSync(inside('big'));
       });
       mkdirSync(scene.inside('big'));
-      expect(await outcomeOf(rename(folder, 'big', 'deploy'))).toBe('NOT_ADMITTED');
-      const names = namesBelow(scene.inside());
+      expect(await settleOutcome(renameEntry(folder, 'big', 'deploy'))).toBe('NOT_ADMITTED');
+      const names = listNamesBelow(scene.inside());
       expect(names.filter((name) => name.startsWith('deploy'))).toEqual([]);
       expect(names.filter((name) => name.endsWith('/prod.yaml'))).toHaveLength(1);
     },

@@ -5,13 +5,13 @@ import { expect, test } from 'vitest';
 import type { SafeRoot } from '../../../src/workspaces/saferoot/open-root.ts';
 import { counts } from '../../proof.ts';
 import {
+  countDescriptors,
   expectNoMoreDescriptors,
   makeScene,
-  openDescriptors,
-  outcomeOf,
   type Scene,
   secret,
-  snapshot,
+  settleOutcome,
+  takeSnapshot,
 } from './scene.ts';
 
 /** Few names, so that generated links and paths meet. */
@@ -36,11 +36,11 @@ const tree = fc.array(
 );
 type Tree = typeof tree extends fc.Arbitrary<infer T> ? T : never;
 
-function plant(scene: Scene, growth: Tree): void {
+function plantTree(scene: Scene, growth: Tree): void {
   for (const item of growth) {
     const place = scene.inside(item.name);
     try {
-      // Where a link was planted before, the rest would grow outside; such a branch is left out.
+      // A branch below a planted link would grow outside, so it is left out.
       mkdirSync(dirname(place), { recursive: true });
       if (!`${realpathSync(dirname(place))}/`.startsWith(`${scene.inside()}/`)) continue;
       if (item.kind === 'file') writeFileSync(place, 'inside', { flag: 'wx' });
@@ -65,20 +65,20 @@ const works: readonly ((root: SafeRoot, one: string, other: string) => Promise<u
 
 const runs = counts(60, 10_000);
 
-test('W3: whatever lies in the folder and whatever is asked for, nothing outside is read', async () => {
+test('W3: for any tree and any path, nothing outside is read', async () => {
   let agreed = 0;
   await fc.assert(
     fc.asyncProperty(tree, fc.array(anyPath, { minLength: 1, maxLength: 12 }), async (growth, paths) => {
       const scene = makeScene();
       try {
-        plant(scene, growth);
+        plantTree(scene, growth);
         const root = scene.open();
-        const before = openDescriptors();
+        const before = countDescriptors();
         for (const asked of paths) {
-          const outcome = await outcomeOf(root.read(asked));
+          const outcome = await settleOutcome(root.read(asked));
           if (Buffer.isBuffer(outcome)) expect(outcome.toString()).not.toContain(secret);
-          if (agrees(scene, asked, outcome)) agreed++;
-          expect(JSON.stringify(await outcomeOf(root.list(asked)))).not.toContain('f.txt');
+          if (agreesWithKernel(scene, asked, outcome)) agreed++;
+          expect(JSON.stringify(await settleOutcome(root.list(asked)))).not.toContain('f.txt');
         }
         await expectNoMoreDescriptors(before);
       } finally {
@@ -90,8 +90,8 @@ test('W3: whatever lies in the folder and whatever is asked for, nothing outside
   expect(agreed).toBeGreaterThan(runs);
 });
 
-/** Where SafeRoot answers at all, it answers as the kernel does with the same path. */
-function agrees(scene: Scene, asked: string, outcome: unknown): boolean {
+/** Tells whether SafeRoot answers, if it does, as the kernel does with the same path. */
+function agreesWithKernel(scene: Scene, asked: string, outcome: unknown): boolean {
   if (Buffer.isBuffer(outcome)) {
     const place = scene.inside().concat('/', asked);
     expect(`${realpathSync(place)}/`.startsWith(`${scene.inside()}/`)).toBe(true);
@@ -104,19 +104,19 @@ function agrees(scene: Scene, asked: string, outcome: unknown): boolean {
   return true;
 }
 
-test('W3: whatever lies in the folder and whatever is written, nothing outside changes', async () => {
+test('W3: for any tree and any write, nothing outside changes', async () => {
   let done = 0;
   const step = fc.record({ work: fc.constantFrom(...works), one: anyPath, other: anyPath });
   await fc.assert(
     fc.asyncProperty(tree, fc.array(step, { minLength: 1, maxLength: 12 }), async (growth, steps) => {
       const scene = makeScene();
       try {
-        plant(scene, growth);
+        plantTree(scene, growth);
         const root = scene.open();
-        const outside = () => [scene.outside(), `${scene.base}/ws-evil`].map(snapshot);
-        const [before, descriptors] = [outside(), openDescriptors()];
+        const outside = () => [scene.outside(), `${scene.base}/ws-evil`].map(takeSnapshot);
+        const [before, descriptors] = [outside(), countDescriptors()];
         for (const { work, one, other } of steps) {
-          if (typeof (await outcomeOf(work(root, one, other))) !== 'string') done++;
+          if (typeof (await settleOutcome(work(root, one, other))) !== 'string') done++;
         }
         expect(outside()).toEqual(before);
         await expectNoMoreDescriptors(descriptors);

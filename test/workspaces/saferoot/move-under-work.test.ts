@@ -3,9 +3,9 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { openRoot } from '../../../src/workspaces/saferoot/open-root.ts';
 import { SafeRootError } from '../../../src/workspaces/saferoot/saferoot-error.ts';
-import { sceneOfTest } from './scene.ts';
+import { createSceneForTest } from './scene.ts';
 
-const codeOf = (work: Promise<unknown>) =>
+const refusalCode = (work: Promise<unknown>) =>
   work.then(
     () => 'done',
     (error: unknown) => (error instanceof SafeRootError ? error.code : String(error)),
@@ -15,13 +15,13 @@ const codeOf = (work: Promise<unknown>) =>
 const many = 3000;
 
 /** A folder of many files, and how many questions were asked about it in one turn at most. */
-function crowded(files: number) {
-  const scene = sceneOfTest();
+function createCrowdedFolder(files: number) {
+  const scene = createSceneForTest();
   mkdirSync(scene.inside('many/deep'), { recursive: true });
   for (let i = 0; i < files; i++) writeFileSync(scene.inside(`many/deep/${i}`), '');
   const asked = { now: 0, most: 0 };
   const root = openRoot(scene.inside(), {
-    admit(_deed, names) {
+    checkAccess(_deed, names) {
       asked.most = Math.max(asked.most, ++asked.now);
       return names.at(-1) === 'kept' ? 'is kept' : undefined;
     },
@@ -40,43 +40,45 @@ function crowded(files: number) {
   return { scene, root, asked };
 }
 
-test('a folder that cannot be moved into itself holds none of the folders on that way', async () => {
-  const { scene, root } = crowded(1);
-  expect(await codeOf(root.rename('many', 'many/a/b/c', { parents: true }))).toBe('INTO_ITSELF');
-  expect(await codeOf(root.rename('many/', 'many/deep/x/y/', { parents: true, overwrite: true }))).toBe('INTO_ITSELF');
+test('a refused move into itself makes no folders', async () => {
+  const { scene, root } = createCrowdedFolder(1);
+  expect(await refusalCode(root.rename('many', 'many/a/b/c', { parents: true }))).toBe('INTO_ITSELF');
+  expect(await refusalCode(root.rename('many/', 'many/deep/x/y/', { parents: true, overwrite: true }))).toBe(
+    'INTO_ITSELF',
+  );
   expect(readdirSync(scene.inside('many'), { recursive: true })).toEqual(['deep', 'deep/0']);
 });
 
-test('a large folder is moved while others write elsewhere, and everybody gets a turn', async () => {
-  const { scene, root, asked } = crowded(many);
+test('a large folder is moved while others write elsewhere without delay', async () => {
+  const { scene, root, asked } = createCrowdedFolder(many);
   let over = false;
   const writing = (async () => {
     for (let i = 0; !over; i++) await root.replace(`other/${i % 3}`, 'x', { create: true, parents: true });
   })();
-  expect(await codeOf(root.rename('many', 'moved'))).toBe('done');
+  expect(await refusalCode(root.rename('many', 'moved'))).toBe('done');
   over = true;
   await writing;
   expect(existsSync(scene.inside(`moved/deep/${many - 1}`))).toBe(true);
   expect(asked.most).toBeLessThan(5000);
 });
 
-test('a large folder in which somebody goes on working is moved or told to be at work, and never holds others up', async () => {
-  const { root, asked } = crowded(many);
+test('a large folder that keeps changing is moved or refused, and never blocks others', async () => {
+  const { root, asked } = createCrowdedFolder(many);
   let over = false;
   const writing = (async () => {
     for (let i = 0; !over; i++) {
       await root.replace(`many/deep/new-${i % 3}`, 'x', { create: true }).catch(() => {});
     }
   })();
-  expect(['done', 'CHANGED']).toContain(await codeOf(root.rename('many', 'moved')));
+  expect(['done', 'CHANGED']).toContain(await refusalCode(root.rename('many', 'moved')));
   over = true;
   await writing;
   expect(asked.most).toBeLessThan(5000);
 });
 
-test('what may not be moved and came while the folder was looked through stays where it is', async () => {
-  const { scene, root } = crowded(many);
-  const moving = codeOf(root.rename('many', 'moved'));
+test('a protected entry that appears during the survey stops the move', async () => {
+  const { scene, root } = createCrowdedFolder(many);
+  const moving = refusalCode(root.rename('many', 'moved'));
   await turn();
   mkdirSync(scene.inside('many/aside'));
   // Under a name that is not admitted by path, made by what does not ask.

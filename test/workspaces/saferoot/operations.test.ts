@@ -17,21 +17,21 @@ import { describe, expect, test } from 'vitest';
 import { isTemporaryName } from '../../../src/workspaces/saferoot/temporary-file.ts';
 import { counts } from '../../proof.ts';
 import {
+  countDescriptors,
+  createSceneForTest,
   expectNoMoreDescriptors,
+  listNamesBelow,
   makeFifo,
-  namesBelow,
-  openDescriptors,
-  outcomeOf,
-  sceneOfTest,
-  snapshot,
+  settleOutcome,
+  takeSnapshot,
 } from './scene.ts';
 
-async function* pieces(...texts: string[]): AsyncGenerator<Uint8Array> {
+async function* yieldPieces(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);
 }
 
 /** How a file of this process is open, as the kernel has it. */
-function flagsOf(path: string): number {
+function readOpenFlags(path: string): number {
   const descriptor = readdirSync('/proc/self/fd').find((each) => {
     try {
       return readlinkSync(`/proc/self/fd/${each}`) === path;
@@ -44,17 +44,17 @@ function flagsOf(path: string): number {
 }
 
 describe('reading', () => {
-  test.runIf(process.platform === 'linux')('does not wait for whoever holds a lease on the file', async () => {
-    const scene = sceneOfTest();
+  test.runIf(process.platform === 'linux')('does not wait for a lease on the file', async () => {
+    const scene = createSceneForTest();
     writeFileSync(scene.inside('f.txt'), 'x');
     const file = await scene.open().open('f.txt');
-    expect(flagsOf(realpathSync(scene.inside('f.txt'))) & constants.O_NONBLOCK).not.toBe(0);
+    expect(readOpenFlags(realpathSync(scene.inside('f.txt'))) & constants.O_NONBLOCK).not.toBe(0);
     expect((await file.read(0, 10)).toString()).toBe('x');
     await file.close();
   });
 
-  test('a file, a part of it, and the same file after its name is gone', async () => {
-    const scene = sceneOfTest();
+  test('reads a file, a part of it, and the same file after its name is gone', async () => {
+    const scene = createSceneForTest();
     mkdirSync(scene.inside('a'));
     writeFileSync(scene.inside('a/f.txt'), '0123456789');
     const root = scene.open();
@@ -62,7 +62,7 @@ describe('reading', () => {
     expect((await root.read('./a//f.txt', { offset: 2, length: 3 })).toString()).toBe('234');
     expect((await root.read('a/f.txt', { offset: 8, length: 99 })).toString()).toBe('89');
     expect((await root.read('a/f.txt', { offset: 99 })).length).toBe(0);
-    expect(await outcomeOf(root.read('a/f.txt', { maxBytes: 9 }))).toBe('TOO_LARGE');
+    expect(await settleOutcome(root.read('a/f.txt', { maxBytes: 9 }))).toBe('TOO_LARGE');
     for (const range of [{ offset: -1 }, { length: -1 }, { offset: 0.5 }, { length: Number.NaN }]) {
       await expect(root.read('a/f.txt', range)).rejects.toThrow(RangeError);
     }
@@ -73,12 +73,12 @@ describe('reading', () => {
     for await (const chunk of file.chunks({ offset: 1, length: 8, chunkBytes: 3 })) chunks.push(chunk.toString());
     expect(chunks).toEqual(['123', '456', '78']);
     await file.close();
-    expect(await outcomeOf(root.read('a/f.txt'))).toBe('FILE_NOT_FOUND');
-    expect(await outcomeOf(root.read('a'))).toBe('IS_A_DIRECTORY');
+    expect(await settleOutcome(root.read('a/f.txt'))).toBe('FILE_NOT_FOUND');
+    expect(await settleOutcome(root.read('a'))).toBe('IS_A_DIRECTORY');
   });
 
   test('links inside are followed: chains, through folders, up and down again', async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     mkdirSync(scene.inside('a/b'), { recursive: true });
     writeFileSync(scene.inside('a/b/f.txt'), 'found');
     symlinkSync('a/b', scene.inside('short'));
@@ -92,11 +92,11 @@ describe('reading', () => {
     expect((await root.stat('chain')).kind).toBe('file');
     expect((await root.stat('chain', { link: true })).kind).toBe('link');
     expect((await root.stat('short')).kind).toBe('folder');
-    expect(await outcomeOf(root.readlink('a'))).toBe('NOT_A_LINK');
+    expect(await settleOutcome(root.readlink('a'))).toBe('NOT_A_LINK');
   });
 
-  test('a listing tells kinds, keeps to its limit, and marks names no path can say', async () => {
-    const scene = sceneOfTest();
+  test('a listing has kinds, keeps its limit, and marks names that are not UTF-8', async () => {
+    const scene = createSceneForTest();
     mkdirSync(scene.inside('folder'));
     writeFileSync(scene.inside('file'), '');
     symlinkSync('nowhere', scene.inside('link'));
@@ -114,40 +114,40 @@ describe('reading', () => {
     expect(more).toBe(false);
     expect(await root.list('.', { limit: 2 })).toMatchObject({ entries: { length: 2 }, more: true });
     expect((await root.list('folder')).entries).toEqual([]);
-    expect(await outcomeOf(root.list('file'))).toBe('NOT_A_DIRECTORY');
+    expect(await settleOutcome(root.list('file'))).toBe('NOT_A_DIRECTORY');
   });
 });
 
 describe('W6: writing', () => {
   test('create makes a whole new file and never touches what is there', async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     const root = scene.open();
-    await root.create('a/b/new.txt', pieces('one ', 'two'), { parents: true, mode: 0o640, sync: true });
+    await root.create('a/b/new.txt', yieldPieces('one ', 'two'), { parents: true, mode: 0o640, sync: true });
     expect(readFileSync(scene.inside('a/b/new.txt'), 'utf8')).toBe('one two');
     expect(statSync(scene.inside('a/b/new.txt')).mode & 0o777).toBe(0o640 & ~process.umask());
     symlinkSync('nowhere', scene.inside('dangling'));
     for (const taken of ['a/b/new.txt', 'a/b', 'dangling', '.']) {
-      expect(await outcomeOf(root.create(taken, 'x'))).toBe('EXISTS');
+      expect(await settleOutcome(root.create(taken, 'x'))).toBe('EXISTS');
     }
-    expect(await outcomeOf(root.create('c/new.txt', 'x'))).toBe('FILE_NOT_FOUND');
-    expect(await outcomeOf(root.create('folder/', 'x', { parents: true }))).toBe('FILE_NOT_FOUND');
-    expect(namesBelow(scene.inside())).toEqual(['a', 'a/b', 'a/b/new.txt', 'dangling']);
+    expect(await settleOutcome(root.create('c/new.txt', 'x'))).toBe('FILE_NOT_FOUND');
+    expect(await settleOutcome(root.create('folder/', 'x', { parents: true }))).toBe('FILE_NOT_FOUND');
+    expect(listNamesBelow(scene.inside())).toEqual(['a', 'a/b', 'a/b/new.txt', 'dangling']);
   });
 
-  test('of many who create the same file at once, one does', async () => {
-    const scene = sceneOfTest();
+  test('of many parallel creates of one file, one succeeds', async () => {
+    const scene = createSceneForTest();
     const root = scene.open();
     const outcomes = await Promise.all(
-      Array.from({ length: 30 }, (_, n) => outcomeOf(root.create('f', `writer ${n}`).then(() => n))),
+      Array.from({ length: 30 }, (_, n) => settleOutcome(root.create('f', `writer ${n}`).then(() => n))),
     );
     const winners = outcomes.filter((outcome) => typeof outcome === 'number');
     expect(winners).toHaveLength(1);
     expect(readFileSync(scene.inside('f'), 'utf8')).toBe(`writer ${winners[0]}`);
-    expect(namesBelow(scene.inside())).toEqual(['f']);
+    expect(listNamesBelow(scene.inside())).toEqual(['f']);
   });
 
   test('replace keeps the mode, leaves other names of the file alone, and follows a link inside', async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     writeFileSync(scene.inside('f.txt'), 'old');
     chmodSync(scene.inside('f.txt'), 0o750);
     linkSync(scene.inside('f.txt'), scene.outside('same.txt'));
@@ -158,13 +158,13 @@ describe('W6: writing', () => {
     expect(statSync(scene.inside('f.txt')).mode & 0o777).toBe(0o750);
     expect(readFileSync(scene.outside('same.txt'), 'utf8')).toBe('old');
     expect((await root.stat('link', { link: true })).kind).toBe('link');
-    expect(await outcomeOf(root.replace('other.txt', 'x'))).toBe('FILE_NOT_FOUND');
+    expect(await settleOutcome(root.replace('other.txt', 'x'))).toBe('FILE_NOT_FOUND');
     await root.replace('deep/other.txt', 'x', { create: true, parents: true });
-    expect(namesBelow(scene.inside())).toEqual(['deep', 'deep/other.txt', 'f.txt', 'link']);
+    expect(listNamesBelow(scene.inside())).toEqual(['deep', 'deep/other.txt', 'f.txt', 'link']);
   });
 
-  test('replace takes the version that was read, and no other', async () => {
-    const scene = sceneOfTest();
+  test('replace accepts only the version that was read', async () => {
+    const scene = createSceneForTest();
     writeFileSync(scene.inside('f.txt'), 'first');
     const root = scene.open();
     const { version } = await root.stat('f.txt');
@@ -173,15 +173,15 @@ describe('W6: writing', () => {
       // Somebody else writes while the new content is still on its way.
       writeFileSync(scene.inside('f.txt'), 'theirs');
     }
-    expect(await outcomeOf(root.replace('f.txt', slow(), { version }))).toBe('CHANGED');
-    expect(await outcomeOf(root.replace('f.txt', 'mine', { version }))).toBe('CHANGED');
+    expect(await settleOutcome(root.replace('f.txt', slow(), { version }))).toBe('CHANGED');
+    expect(await settleOutcome(root.replace('f.txt', 'mine', { version }))).toBe('CHANGED');
     await root.replace('f.txt', 'mine', { version: (await root.stat('f.txt')).version });
     expect(readFileSync(scene.inside('f.txt'), 'utf8')).toBe('mine');
-    expect(namesBelow(scene.inside())).toEqual(['f.txt']);
+    expect(listNamesBelow(scene.inside())).toEqual(['f.txt']);
   });
 
   test('a write that fails leaves nothing behind and the old content in place', async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     writeFileSync(scene.inside('f.txt'), 'old');
     const root = scene.open();
     const seen: string[] = [];
@@ -192,16 +192,16 @@ describe('W6: writing', () => {
     }
     await expect(root.replace('f.txt', failing())).rejects.toThrow('the source broke');
     await expect(root.create('g.txt', failing())).rejects.toThrow('the source broke');
-    expect(await outcomeOf(root.replace('f.txt', pieces('123', '456'), { maxBytes: 5 }))).toBe('TOO_LARGE');
-    expect(await outcomeOf(root.create('g.txt', '123456', { maxBytes: 5 }))).toBe('TOO_LARGE');
-    expect(await outcomeOf(root.append('f.txt', '456', { maxBytes: 5 }))).toBe('TOO_LARGE');
+    expect(await settleOutcome(root.replace('f.txt', yieldPieces('123', '456'), { maxBytes: 5 }))).toBe('TOO_LARGE');
+    expect(await settleOutcome(root.create('g.txt', '123456', { maxBytes: 5 }))).toBe('TOO_LARGE');
+    expect(await settleOutcome(root.append('f.txt', '456', { maxBytes: 5 }))).toBe('TOO_LARGE');
     expect(seen.filter(isTemporaryName)).toHaveLength(2);
-    expect(namesBelow(scene.inside())).toEqual(['f.txt']);
+    expect(listNamesBelow(scene.inside())).toEqual(['f.txt']);
     expect(readFileSync(scene.inside('f.txt'), 'utf8')).toBe('old');
   });
 
-  test('readers see the old content or the new, never a part', async () => {
-    const scene = sceneOfTest();
+  test('readers see the old or the new content, never a part', async () => {
+    const scene = createSceneForTest();
     const root = scene.open();
     const contents = ['a', 'b'].map((letter) => letter.repeat(300_000));
     await root.create('f', contents[0] as string);
@@ -218,20 +218,20 @@ describe('W6: writing', () => {
   });
 
   test('append writes in place, so a file with another name is refused', async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     writeFileSync(scene.inside('log'), 'one\n');
     writeFileSync(scene.inside('shared'), 'one\n');
     linkSync(scene.inside('shared'), scene.outside('shared'));
     const root = scene.open();
     await root.append('log', 'two\n', { sync: true });
     expect(readFileSync(scene.inside('log'), 'utf8')).toBe('one\ntwo\n');
-    expect(await outcomeOf(root.append('shared', 'two\n'))).toBe('HARD_LINKED');
-    expect(await outcomeOf(root.append('missing', 'x'))).toBe('FILE_NOT_FOUND');
+    expect(await settleOutcome(root.append('shared', 'two\n'))).toBe('HARD_LINKED');
+    expect(await settleOutcome(root.append('missing', 'x'))).toBe('FILE_NOT_FOUND');
     expect(readFileSync(scene.outside('shared'), 'utf8')).toBe('one\n');
   });
 
   test.runIf(process.getuid?.() === 0)('replace keeps the owner, where it may', async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     writeFileSync(scene.inside('f.txt'), 'old');
     chownSync(scene.inside('f.txt'), 1500, 1501);
     await scene.open().replace('f.txt', 'new');
@@ -241,7 +241,7 @@ describe('W6: writing', () => {
 
 describe('moving and removing', () => {
   test('rename does not replace unless asked', async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     for (const name of ['one', 'two']) writeFileSync(scene.inside(name), name);
     mkdirSync(scene.inside('folder/inner'), { recursive: true });
     mkdirSync(scene.inside('empty'));
@@ -253,24 +253,24 @@ describe('moving and removing', () => {
       ['folder', 'one'],
       ['one', 'one'],
     ] as const) {
-      expect(await outcomeOf(root.rename(from, to)), `${from} → ${to}`).toBe('EXISTS');
+      expect(await settleOutcome(root.rename(from, to)), `${from} → ${to}`).toBe('EXISTS');
     }
-    expect(await outcomeOf(root.rename('folder', 'folder/inner/deeper'))).toBe('INTO_ITSELF');
-    expect(await outcomeOf(root.rename('one', 'empty', { overwrite: true }))).toBe('IS_A_DIRECTORY');
-    expect(await outcomeOf(root.rename('empty', 'folder', { overwrite: true }))).toBe('NOT_EMPTY');
-    expect(await outcomeOf(root.rename('.', 'elsewhere'))).toBe('PATH_VIOLATION');
+    expect(await settleOutcome(root.rename('folder', 'folder/inner/deeper'))).toBe('INTO_ITSELF');
+    expect(await settleOutcome(root.rename('one', 'empty', { overwrite: true }))).toBe('IS_A_DIRECTORY');
+    expect(await settleOutcome(root.rename('empty', 'folder', { overwrite: true }))).toBe('NOT_EMPTY');
+    expect(await settleOutcome(root.rename('.', 'elsewhere'))).toBe('PATH_VIOLATION');
     await expect(root.rename('one', 'missing/one')).rejects.toThrow('"missing/one" does not exist');
     await expect(root.rename('missing', 'one/two')).rejects.toThrow('"missing" does not exist');
-    expect(namesBelow(scene.inside())).toEqual(['empty', 'folder', 'folder/inner', 'one', 'two']);
+    expect(listNamesBelow(scene.inside())).toEqual(['empty', 'folder', 'folder/inner', 'one', 'two']);
     await root.rename('one', 'a/b/one', { parents: true });
     await root.rename('folder', 'moved/');
     await root.rename('two', 'a/b/one', { overwrite: true });
     expect(readFileSync(scene.inside('a/b/one'), 'utf8')).toBe('two');
-    expect(namesBelow(scene.inside())).toEqual(['a', 'a/b', 'a/b/one', 'empty', 'moved', 'moved/inner']);
+    expect(listNamesBelow(scene.inside())).toEqual(['a', 'a/b', 'a/b/one', 'empty', 'moved', 'moved/inner']);
   });
 
   test('rename moves a link itself and a pipe unopened; of two names of one file, one stays', async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     symlinkSync(scene.outside('f.txt'), scene.inside('out'));
     makeFifo(scene.inside('pipe'));
     writeFileSync(scene.inside('f'), 'f');
@@ -280,26 +280,26 @@ describe('moving and removing', () => {
     await root.rename('pipe', 'tube');
     await root.rename('f', 'g', { overwrite: true });
     await root.rename('g', 'g', { overwrite: true });
-    expect(namesBelow(scene.inside())).toEqual(['g', 'still-out', 'tube']);
-    expect(await outcomeOf(root.read('still-out'))).toBe('PATH_VIOLATION');
+    expect(listNamesBelow(scene.inside())).toEqual(['g', 'still-out', 'tube']);
+    expect(await settleOutcome(root.read('still-out'))).toBe('PATH_VIOLATION');
   });
 
   test('mkdir makes one folder, or all that are missing', async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     writeFileSync(scene.inside('file'), '');
     const root = scene.open();
-    expect(await outcomeOf(root.mkdir('a/b'))).toBe('FILE_NOT_FOUND');
+    expect(await settleOutcome(root.mkdir('a/b'))).toBe('FILE_NOT_FOUND');
     await root.mkdir('a/');
-    expect(await outcomeOf(root.mkdir('a'))).toBe('EXISTS');
+    expect(await settleOutcome(root.mkdir('a'))).toBe('EXISTS');
     await root.mkdir('a/b/../c/d', { parents: true });
     await root.mkdir('a', { parents: true });
-    expect(await outcomeOf(root.mkdir('file', { parents: true }))).toBe('EXISTS');
-    expect(await outcomeOf(root.mkdir('file/x', { parents: true }))).toBe('NOT_A_DIRECTORY');
-    expect(namesBelow(scene.inside())).toEqual(['a', 'a/b', 'a/c', 'a/c/d', 'file']);
+    expect(await settleOutcome(root.mkdir('file', { parents: true }))).toBe('EXISTS');
+    expect(await settleOutcome(root.mkdir('file/x', { parents: true }))).toBe('NOT_A_DIRECTORY');
+    expect(listNamesBelow(scene.inside())).toEqual(['a', 'a/b', 'a/c', 'a/c/d', 'file']);
   });
 
-  test('remove takes one thing, removeTree all below it, neither what links lead to', async () => {
-    const scene = sceneOfTest();
+  test('remove takes one entry, removeTree a whole tree, and neither follows links', async () => {
+    const scene = createSceneForTest();
     mkdirSync(scene.inside('tree/sub/deep'), { recursive: true });
     for (const name of ['f', 'tree/f', 'tree/sub/deep/f']) writeFileSync(scene.inside(name), '');
     writeFileSync(Buffer.concat([Buffer.from(scene.inside('tree/sub/odd')), Buffer.from([0xfe])]), '');
@@ -307,20 +307,20 @@ describe('moving and removing', () => {
     symlinkSync(scene.outside(), scene.inside('tree/out'));
     symlinkSync('../f', scene.inside('tree/in'));
     symlinkSync(scene.outside(), scene.inside('out'));
-    const before = snapshot(scene.outside());
+    const before = takeSnapshot(scene.outside());
     const root = scene.open();
-    expect(await outcomeOf(root.remove('tree'))).toBe('NOT_EMPTY');
-    expect(await outcomeOf(root.remove('.'))).toBe('PATH_VIOLATION');
-    expect(await outcomeOf(root.removeTree('tree/..'))).toBe('PATH_VIOLATION');
-    const whole = namesBelow(scene.inside());
-    expect(await outcomeOf(root.removeTree('tree', { maxEntries: 7 }))).toBe('TOO_MANY_ENTRIES');
-    expect(namesBelow(scene.inside())).toEqual(whole);
+    expect(await settleOutcome(root.remove('tree'))).toBe('NOT_EMPTY');
+    expect(await settleOutcome(root.remove('.'))).toBe('PATH_VIOLATION');
+    expect(await settleOutcome(root.removeTree('tree/..'))).toBe('PATH_VIOLATION');
+    const whole = listNamesBelow(scene.inside());
+    expect(await settleOutcome(root.removeTree('tree', { maxEntries: 7 }))).toBe('TOO_MANY_ENTRIES');
+    expect(listNamesBelow(scene.inside())).toEqual(whole);
     await root.remove('out');
     await root.removeTree('tree', { maxEntries: 8 });
-    expect(namesBelow(scene.inside())).toEqual(['f']);
+    expect(listNamesBelow(scene.inside())).toEqual(['f']);
     await root.removeTree('f');
-    expect(namesBelow(scene.inside())).toEqual([]);
-    expect(snapshot(scene.outside())).toEqual(before);
+    expect(listNamesBelow(scene.inside())).toEqual([]);
+    expect(takeSnapshot(scene.outside())).toEqual(before);
   });
 });
 
@@ -328,7 +328,7 @@ const operations = counts(2000, 10_000);
 
 describe('handles', () => {
   test(`${operations} operations, half of them failing, leave none open`, async () => {
-    const scene = sceneOfTest();
+    const scene = createSceneForTest();
     mkdirSync(scene.inside('a/b'), { recursive: true });
     writeFileSync(scene.inside('a/b/f'), 'f');
     symlinkSync('../../..', scene.inside('a/b/out'));
@@ -353,10 +353,10 @@ describe('handles', () => {
       () => root.append('a/b/f', ''),
       () => root.create('a/b/f', 'x'),
     ];
-    const before = openDescriptors();
+    const before = countDescriptors();
     const outcomes = new Map<string, number>();
     for (let n = 0; n < operations; n++) {
-      const outcome = await outcomeOf((works[n % works.length] as () => Promise<unknown>)());
+      const outcome = await settleOutcome((works[n % works.length] as () => Promise<unknown>)());
       const sort = typeof outcome === 'string' && /^[A-Z_]{4,}$/.test(outcome) ? 'refused' : 'done';
       outcomes.set(sort, (outcomes.get(sort) ?? 0) + 1);
     }
@@ -365,21 +365,21 @@ describe('handles', () => {
     expect(outcomes.get('done')).toBeGreaterThan(0.4 * operations);
   });
 
-  test('a closed folder lets what is under way finish, and nothing new begin', async () => {
-    const scene = sceneOfTest();
-    const before = openDescriptors();
+  test('a closed root finishes running operations and starts no new ones', async () => {
+    const scene = createSceneForTest();
+    const before = countDescriptors();
     const root = scene.open();
-    const writing = root.create('f', pieces('slow', 'ly'));
+    const writing = root.create('f', yieldPieces('slow', 'ly'));
     root.close();
     root.close();
     await writing;
     expect(readFileSync(scene.inside('f'), 'utf8')).toBe('slowly');
-    expect(await outcomeOf(root.stat('f'))).toBe('CLOSED');
+    expect(await settleOutcome(root.stat('f'))).toBe('CLOSED');
     await expectNoMoreDescriptors(before);
   });
 
-  test('the folder stays the same folder when its name comes to mean another', async () => {
-    const scene = sceneOfTest();
+  test('the root stays the same folder when its path leads elsewhere', async () => {
+    const scene = createSceneForTest();
     writeFileSync(scene.inside('f.txt'), 'mine');
     const root = scene.open();
     await import('node:fs/promises').then((fs) => fs.rename(scene.inside(), join(scene.base, 'moved')));

@@ -2,8 +2,8 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { type Account, canChange, handOver, layOutScripts, ordinary, own, runAs } from './accounts.ts';
-import { type Scene, sceneOfTest, secret, snapshot } from './scene.ts';
+import { type Account, canChange, changeOwner, copyScripts, ordinary, own, runAsAccount } from './accounts.ts';
+import { createSceneForTest, type Scene, secret, takeSnapshot } from './scene.ts';
 import { startSwapping } from './start-swapping.ts';
 
 interface Result {
@@ -14,7 +14,7 @@ interface Result {
 }
 
 /** The folder to be swapped, and outside the same names, so that whatever went astray would do its work there. */
-function furnish(scene: Scene): void {
+function fillScene(scene: Scene): void {
   for (const [folder, content] of [
     [scene.inside('a/d'), 'inside'],
     [scene.outside(), `${secret} `.repeat(20)],
@@ -27,27 +27,27 @@ function furnish(scene: Scene): void {
   writeFileSync(scene.outside('SECRET'), secret);
 }
 
-async function race(account: Account, ms: number, way = 'safe') {
-  const scene = sceneOfTest();
-  furnish(scene);
-  const { script, module } = layOutScripts(scene);
-  handOver(scene, account);
-  const before = snapshot(scene.outside());
+async function runRace(account: Account, ms: number, way = 'safe') {
+  const scene = createSceneForTest();
+  fillScene(scene);
+  const { script, module } = copyScripts(scene);
+  changeOwner(scene, account);
+  const before = takeSnapshot(scene.outside());
   const swapper = await startSwapping(scene.inside('a'), { account, script: script('swapper.js') });
-  const results = await runAs(account, [script('racer.js'), module, scene.inside(), String(ms), way]);
+  const results = await runAsAccount(account, [script('racer.js'), module, scene.inside(), String(ms), way]);
   expect(swapper.isAtWork(), 'the swapper swapped to the end').toBe(true);
   await swapper.stop();
-  return { results: results as Record<string, Result>, before, after: snapshot(scene.outside()) };
+  return { results: results as Record<string, Result>, before, after: takeSnapshot(scene.outside()) };
 }
 
-function show(title: string, results: Record<string, Result>): void {
+function printResults(title: string, results: Record<string, Result>): void {
   const rows = Object.entries(results).map(
     ([name, { tries, done, leaks }]) => `  ${name.padEnd(12)} ${tries} tries, ${done} done, ${leaks} leaked`,
   );
   process.stdout.write(`\n${title}\n${rows.join('\n')}\n`);
 }
 
-/** What a caller can make sense of: neither a bare error of the system nor one without a reason. */
+/** Codes with a meaning for callers: no bare system errors, and none without a reason. */
 const expected = new Set('PATH_VIOLATION FILE_NOT_FOUND NOT_A_DIRECTORY NOT_EMPTY EXISTS CHANGED'.split(' '));
 
 const accounts = [
@@ -58,8 +58,8 @@ const accounts = [
 test.each(accounts)(
   'W3: %s, a folder swapped for a link out gives nothing away and lets nothing out',
   async (title, account, ms) => {
-    const { results, before, after } = await race(account, ms);
-    show(`SafeRoot, ${title}`, results);
+    const { results, before, after } = await runRace(account, ms);
+    printResults(`SafeRoot, ${title}`, results);
     expect(after).toEqual(before);
     for (const [name, { done, leaks, refusals }] of Object.entries(results)) {
       expect(leaks, name).toBe(0);
@@ -72,9 +72,9 @@ test.each(accounts)(
   },
 );
 
-test('the same harness catches the usual way, by realpath', async () => {
-  const { results, before, after } = await race(own, 0, 'usual-way');
-  show('realpath', results);
+test('the same harness detects the leak of a check by realpath', async () => {
+  const { results, before, after } = await runRace(own, 0, 'usual-way');
+  printResults('realpath', results);
   expect(results['read']?.leaks).toBe(1);
   expect(results['create']?.leaks).toBe(1);
   expect(after).not.toEqual(before);

@@ -55,14 +55,14 @@ export function makeScene(): Scene {
   };
 }
 
-export function sceneOfTest(): Scene {
+export function createSceneForTest(): Scene {
   const scene = makeScene();
   onTestFinished(() => scene.remove());
   return scene;
 }
 
 /** Everything that could tell of a change under a path: names, contents, modes, times, link counts. */
-export function snapshot(path: string): unknown {
+export function takeSnapshot(path: string): unknown {
   const stats = lstatSync(path);
   const facts = [stats.ino, stats.mode, stats.nlink, stats.uid, stats.size, stats.mtimeMs];
   if (stats.isSymbolicLink()) return [facts, readlinkSync(path)];
@@ -72,17 +72,17 @@ export function snapshot(path: string): unknown {
     facts,
     readdirSync(path)
       .sort()
-      .map((name) => [name, snapshot(join(path, name))]),
+      .map((name) => [name, takeSnapshot(join(path, name))]),
   ];
 }
 
 /** The paths of everything below a folder. Node's own recursive listing would follow links out of it. */
-export function namesBelow(folder: string, prefix = ''): string[] {
+export function listNamesBelow(folder: string, prefix = ''): string[] {
   const entries = readdirSync(join(folder, prefix), { withFileTypes: true });
   return entries
     .flatMap((entry) => {
       const path = `${prefix}${entry.name}`;
-      return entry.isDirectory() ? [path, ...namesBelow(folder, `${path}/`)] : [path];
+      return entry.isDirectory() ? [path, ...listNamesBelow(folder, `${path}/`)] : [path];
     })
     .sort();
 }
@@ -92,15 +92,15 @@ export function makeFifo(path: string): void {
 }
 
 /** The code of the refusal, or what came back if there was none. */
-export async function outcomeOf(work: Promise<unknown>): Promise<unknown> {
+export async function settleOutcome(work: Promise<unknown>): Promise<unknown> {
   return work.catch((error: { code?: unknown }) => error.code ?? error);
 }
 
-export function openDescriptors(): number {
+export function countDescriptors(): number {
   return readdirSync('/proc/self/fd').length;
 }
 
 /** That of a file which is gone is closed by another thread, a moment later. */
 export async function expectNoMoreDescriptors(than: number): Promise<void> {
-  await expect.poll(openDescriptors, { interval: 1, timeout: 50_000 }).toBeLessThanOrEqual(than);
+  await expect.poll(countDescriptors, { interval: 1, timeout: 50_000 }).toBeLessThanOrEqual(than);
 }

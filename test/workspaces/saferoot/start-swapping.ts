@@ -15,7 +15,7 @@ export interface SwapperOptions {
   readonly account?: Account;
   /** A copy of `swapper.js` that the account can read. */
   readonly script?: string;
-  /** Where the link leads that takes the place of the folder. */
+  /** The target of the link that takes the place of the folder. */
   readonly target?: string;
 }
 
@@ -26,7 +26,7 @@ export interface SwapperOptions {
 export async function startSwapping(folder: string, options: SwapperOptions = {}): Promise<Swapper> {
   const { account = own, script = join(import.meta.dirname, 'swapper.js'), target = '../../outside' } = options;
   const child = spawn(process.execPath, [script, folder, target], { ...account, stdio: ['pipe', 'pipe', 'inherit'] });
-  const swapper = { isAtWork: () => isRunning(child), stop: () => killed(child) };
+  const swapper = { isAtWork: () => isRunning(child), stop: () => waitUntilKilled(child) };
   onTestFinished(swapper.stop);
   await once(child.stdout, 'data');
   return swapper;
@@ -34,7 +34,7 @@ export async function startSwapping(folder: string, options: SwapperOptions = {}
 
 const isRunning = (child: ChildProcess) => child.exitCode === null && child.signalCode === null;
 
-async function killed(child: ChildProcess): Promise<void> {
+async function waitUntilKilled(child: ChildProcess): Promise<void> {
   if (!isRunning(child)) return;
   const exited = once(child, 'exit');
   child.kill('SIGKILL');

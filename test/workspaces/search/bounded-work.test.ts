@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest';
-import { type Budget, createBudget } from '../../../src/workspaces/search/bounds.ts';
-import { readExpression } from '../../../src/workspaces/search/expression.ts';
+import { parseExpression } from '../../../src/workspaces/search/expression.ts';
 import { grepFile } from '../../../src/workspaces/search/grep-file.ts';
-import { readIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
-import { enterLevel, type IgnoreLevel, isIgnored } from '../../../src/workspaces/search/ignore-levels.ts';
-import { filesIn } from './searched.ts';
-import { folderWith } from './some-files.ts';
+import { parseIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
+import { enterLevel, type IgnoreLevel, isIgnored } from '../../../src/workspaces/search/ignore-rules.ts';
+import { createSearchBudget, type SearchBudget } from '../../../src/workspaces/search/search-budget.ts';
+import { makeFolder } from './make-folder.ts';
+import { openFiles } from './open-files.ts';
 
 /** Looks at nothing but how much is done from one look to the next. */
-function watched() {
+function createCountingBudget() {
   const seen = { now: 0, most: 0, longest: 0 };
-  const budget: Budget = {
-    ...createBudget(),
-    goesOn: async () => {
+  const budget: SearchBudget = {
+    ...createSearchBudget(),
+    canContinue: async () => {
       seen.now = 0;
       return true;
     },
@@ -20,10 +20,10 @@ function watched() {
   return { seen, budget };
 }
 
-test('a large expression on long lines is not worked on for long without a look at the time', async () => {
+test('a large expression on long lines checks the budget often', async () => {
   // So many states at once that no table holds them: each character costs as much as the expression is large.
-  const large = readExpression('(?:a|b)*a(?:a|b){600}c?[de]', true);
-  const { seen, budget } = watched();
+  const large = parseExpression('(?:a|b)*a(?:a|b){600}c?[de]', true);
+  const { seen, budget } = createCountingBudget();
   const expression = {
     ...large,
     find(line: string) {
@@ -35,7 +35,7 @@ test('a large expression on long lines is not worked on for long without a look 
     },
   };
   const bytes = Buffer.from([65_000, 6000, 60].map((length) => `${'ab'.repeat(length / 2)}\n`.repeat(60)).join(''));
-  const options = { expression, contextLines: 0, limit: 10, room: { characters: 1000 }, budget };
+  const options = { expression, contextLines: 0, limit: 10, remaining: { characters: 1000 }, budget };
   expect(await grepFile(bytes, options)).toEqual([]);
   expect(seen.longest).toBeGreaterThan(0);
   expect(seen.longest).toBeLessThanOrEqual(2 ** 22);
@@ -43,39 +43,39 @@ test('a large expression on long lines is not worked on for long without a look 
 });
 
 test('an ordinary expression is still searched for in long lines', async () => {
-  const { budget } = watched();
-  const expression = readExpression('needle[0-9]+', true);
-  const options = { expression, contextLines: 0, limit: 10, room: { characters: 10_000 }, budget };
+  const { budget } = createCountingBudget();
+  const expression = parseExpression('needle[0-9]+', true);
+  const options = { expression, contextLines: 0, limit: 10, remaining: { characters: 10_000 }, budget };
   const bytes = Buffer.from(`${'a'.repeat(65_000)}needle7\n`);
   expect(await grepFile(bytes, options)).toHaveLength(1);
 });
 
-test('a search whose entries cost much looks at the time after each of them', async () => {
-  const budget = createBudget({ entries: 1000, ms: 60_000 });
+test('a search with costly entries checks the budget after each of them', async () => {
+  const budget = createSearchBudget({ entries: 1000, ms: 60_000 });
   const until = performance.now() + 20;
   while (performance.now() < until);
   expect(budget.count()).toBe(true);
 });
 
-test('ignore files of all folders above together are bounded, the nearest to the top first', async () => {
+test('the ignore files of all parents have one size limit, from the top down', async () => {
   const names = Array.from({ length: 6 }, (_, depth) => 'd/'.repeat(depth));
   const rules = (depth: number) => `only-${depth}\n${'{a,b}*x\n'.repeat(900)}`;
-  const files = filesIn(folderWith(Object.fromEntries(names.map((at, depth) => [`${at}.gitignore`, rules(depth)]))));
+  const files = openFiles(makeFolder(Object.fromEntries(names.map((at, depth) => [`${at}.gitignore`, rules(depth)]))));
   let level: IgnoreLevel | undefined;
   for (const at of names) level = await enterLevel(files, at === '' ? '.' : at.slice(0, -1), level);
-  expect(level?.room.globs).toBeGreaterThanOrEqual(0);
+  expect(level?.remaining.globs).toBeGreaterThanOrEqual(0);
   expect(isIgnored(level as IgnoreLevel, 'd/d/d/d/d/only-0', false)).toBe(true);
   expect(isIgnored(level as IgnoreLevel, 'd/d/d/d/d/only-5', false)).toBe(false);
 });
 
 test('patterns of ignore files are bounded by their length too', async () => {
-  const long = await readIgnoreFile(`first\n${`*${'a'.repeat(900)}b\n`.repeat(200)}last`);
+  const long = await parseIgnoreFile(`first\n${`*${'a'.repeat(900)}b\n`.repeat(200)}last`);
   expect(long('first', false)).toBe('ignored');
   expect(long('last', false)).toBeUndefined();
 });
 
 /** As many brace lines as go into a file: each stands for 256 globs, or is long to expand. */
-const braceFile = (line: string) => `first\n${`${line.slice(0, 990)}\n`.repeat(Math.floor(65_000 / 991))}last`;
+const createBraceFile = (line: string) => `first\n${`${line.slice(0, 990)}\n`.repeat(Math.floor(65_000 / 991))}last`;
 const pairs = '{a,b}'.repeat(8);
 
 test.each([`${pairs}{${','.repeat(255)}}`, `${pairs}${'{x}'.repeat(300)}`, `${pairs}${'x'.repeat(900)}`, pairs])(
@@ -83,8 +83,8 @@ test.each([`${pairs}{${','.repeat(255)}}`, `${pairs}${'{x}'.repeat(300)}`, `${pa
   async (line) => {
     let looks = 0;
     const goesOn = async () => ++looks > 0;
-    const text = braceFile(line);
-    const rules = await readIgnoreFile(text, undefined, { goesOn });
+    const text = createBraceFile(line);
+    const rules = await parseIgnoreFile(text, undefined, { canContinue: goesOn });
     expect(rules.size.globs).toBeLessThanOrEqual(2000);
     expect(rules.size.characters).toBeLessThanOrEqual(65_536);
     expect(rules('first', false)).toBe('ignored');
@@ -94,8 +94,8 @@ test.each([`${pairs}{${','.repeat(255)}}`, `${pairs}${'{x}'.repeat(300)}`, `${pa
   },
 );
 
-test('S7: a search that is over while an ignore file is read does not read on', async () => {
+test('S7: a search that ends while an ignore file is read stops reading it', async () => {
   let left = 3;
-  const rules = await readIgnoreFile('{a,b}\n'.repeat(1000), undefined, { goesOn: async () => left-- > 0 });
+  const rules = await parseIgnoreFile('{a,b}\n'.repeat(1000), undefined, { canContinue: async () => left-- > 0 });
   expect(rules.size.globs).toBe(6);
 });

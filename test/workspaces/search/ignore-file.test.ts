@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { readIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
+import { parseIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
 
 describe('lines of .gitignore', () => {
-  const says = async (text: string, path: string, isFolder = false) => (await readIgnoreFile(text))(path, isFolder);
+  const says = async (text: string, path: string, isFolder = false) => (await parseIgnoreFile(text))(path, isFolder);
 
   test.each([
     ['*.log', 'a/b.log', 'ignored'],
@@ -37,7 +37,7 @@ describe('lines of .gitignore', () => {
   });
 
   test('a file of a million lines is bounded', async () => {
-    const rules = await readIgnoreFile(`${'{a,b,c,d}*x\n'.repeat(1_000_000)}needle`);
+    const rules = await parseIgnoreFile(`${'{a,b,c,d}*x\n'.repeat(1_000_000)}needle`);
     expect(rules('needle', false)).toBe(undefined);
     expect(rules('ax', false)).toBe('ignored');
   });

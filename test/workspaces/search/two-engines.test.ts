@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { compileGlob } from '../../../src/lib/text/glob.ts';
-import { readExpression } from '../../../src/workspaces/search/expression.ts';
-import { grep } from '../../../src/workspaces/search/grep.ts';
+import { parseExpression } from '../../../src/workspaces/search/expression.ts';
+import { grepFiles } from '../../../src/workspaces/search/grep.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
-import { filesIn, ripgrepOfFile } from './searched.ts';
-import { fill, folderWith } from './some-files.ts';
+import { makeFolder, writeFiles } from './make-folder.ts';
+import { createSandboxedRipgrep, openFiles } from './open-files.ts';
 
-const ripgrep = ripgrepOfFile();
+const ripgrep = createSandboxedRipgrep();
 
 const name = fc.constantFrom('a', 'b', 'ab', 'A', 'é', '.h', 'x.log', 'build', '.env', 'a b', 'b.ts');
 const path = fc.array(name, { minLength: 1, maxLength: 4 }).map((names) => names.join('/'));
@@ -41,10 +41,10 @@ const pattern = fc
   .array(fc.tuple(place, repeated, place, fc.constantFrom('', '', '|')), { minLength: 1, maxLength: 3 })
   .map((parts) => parts.map(([before, [one, times], after, or]) => `${before}${one}${times}${after}${or}`).join(''));
 
-test.skipIf(!hasBwrap())('both ways to search give the same answers', async () => {
-  const folder = folderWith({});
-  const quick = filesIn(folder, ripgrep);
-  const reading = filesIn(folder);
+test.skipIf(!hasBwrap())('both engines give the same results', async () => {
+  const folder = makeFolder({});
+  const quick = openFiles(folder, ripgrep);
+  const reading = openFiles(folder);
   await fc.assert(
     fc.asyncProperty(
       tree,
@@ -54,16 +54,16 @@ test.skipIf(!hasBwrap())('both ways to search give the same answers', async () =
       fc.constantFrom('.', '.', '.', 'a'),
       async ([files, ignoring, exclude], searched, caseSensitive, among, start) => {
         for (const each of readdirSync(folder)) rmSync(join(folder, each), { recursive: true });
-        const root = folderOf(files, ignoring, exclude);
-        fill(folder, root);
+        const root = makeRandomFolder(files, ignoring, exclude);
+        writeFiles(folder, root);
         const query = {
-          expression: readExpression(searched, caseSensitive),
+          expression: parseExpression(searched, caseSensitive),
           path: start,
-          glob: among === undefined ? undefined : compileGlob(among, { anywhere: true }),
+          glob: among === undefined ? undefined : compileGlob(among, { matchAnyFolder: true }),
           contextLines: 1,
           limit: 1000,
         };
-        const ask = (way: typeof quick) => grep(way, query).catch((error: { code?: string }) => error.code);
+        const ask = (way: typeof quick) => grepFiles(way, query).catch((error: { code?: string }) => error.code);
         expect(await ask(quick)).toEqual(await ask(reading));
       },
     ),
@@ -73,8 +73,8 @@ test.skipIf(!hasBwrap())('both ways to search give the same answers', async () =
   expect(ripgrep.told.names).toBeGreaterThan(10);
 });
 
-/** What a path needs to be a folder cannot be a file as well. */
-function folderOf(
+/** Makes a folder; a path that must be a folder cannot be a file as well. */
+function makeRandomFolder(
   files: Readonly<Record<string, Uint8Array>>,
   ignoring: Readonly<Record<string, string>>,
   exclude: string | undefined,

@@ -10,15 +10,13 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { contents, gitOfSuites, type Isolation, put, type SceneOptions, scenesOfFile } from './scene.ts';
-
-const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
+import { gitOfSuites, type Isolation, nameOf, readFiles, type SceneOptions, useScenes, writeFiles } from './scene.ts';
 
 /** What holds of a folder of a session's own, however it is made. */
 export function describeFolders(isolation: Isolation): void {
   describe(`a folder of its own by ${isolation}`, () => {
     // Here, not above: several files that share a process load this module once.
-    const openScene = scenesOfFile();
+    const openScene = useScenes();
     const opened = (how: Isolation, options: SceneOptions = {}) => openScene(how, { git: gitOfSuites, ...options });
 
     test('holds what the workspace holds, and is where it was said to be', async () => {
@@ -27,12 +25,12 @@ export function describeFolders(isolation: Isolation): void {
       const folder = (await folders.folderFor(session('one'))) as string;
       expect(folder).toBe(said);
       expect(folder).not.toBe(workspace);
-      expect(contents(folder)).toEqual(contents(workspace));
-      expect(folders.isApart(session('one'))).toBe(true);
-      expect((await folders.diff(name('one'))).files).toEqual([]);
+      expect(readFiles(folder)).toEqual(readFiles(workspace));
+      expect(folders.hasOwnFolder(session('one'))).toBe(true);
+      expect((await folders.diff(nameOf('one'))).files).toEqual([]);
     });
 
-    test('is made once, however many ask at the same time, in several processes too', async () => {
+    test('is made once for many concurrent requests, in several processes too', async () => {
       const { folders, another, session, said } = await opened(isolation);
       const others = await Promise.all([another(), another()]);
       const asked = [folders, ...others].flatMap((each) =>
@@ -47,7 +45,7 @@ export function describeFolders(isolation: Isolation): void {
         files: { 'readme.md': 'one\ntwo\nthree\n', 'src/a.js': 'let a = 1;\n', 'gone.txt': 'x\n', 'run.sh': 'true\n' },
       });
       const folder = (await folders.folderFor(session('one'))) as string;
-      put(folder, {
+      writeFiles(folder, {
         'readme.md': 'one\n2\nthree\n',
         'deep/er/new.txt': 'new\n',
         'odd "name"\n-x': 'odd',
@@ -57,7 +55,7 @@ export function describeFolders(isolation: Isolation): void {
       rmSync(join(folder, 'gone.txt'));
       chmodSync(join(folder, 'run.sh'), 0o755);
       symlinkSync('readme.md', join(folder, 'link'));
-      const { files, patch } = await folders.diff(name('one'));
+      const { files, patch } = await folders.diff(nameOf('one'));
       expect(files.map(({ path, status, binary, added, removed }) => [path, status, binary, added, removed])).toEqual([
         ['-rf', 'added', false, 1, 0],
         ['deep/er/new.txt', 'added', false, 1, 0],
@@ -73,32 +71,32 @@ export function describeFolders(isolation: Isolation): void {
       writeFileSync(join(workspace, '..', 'patch'), text);
       git('apply', join(workspace, '..', 'patch'));
       rmSync(join(folder, 'image'));
-      expect(contents(workspace)).toEqual(contents(folder));
+      expect(readFiles(workspace)).toEqual(readFiles(folder));
       expect(statSync(join(workspace, 'run.sh')).mode & 0o100).toBe(0o100);
       // However it got there: what the workspace holds is merged.
-      expect((await folders.merge(name('one'), {})).files.every(({ outcome }) => outcome === 'already')).toBe(true);
+      expect((await folders.merge(nameOf('one'), {})).files.every(({ outcome }) => outcome === 'already')).toBe(true);
     });
 
     test('a merge brings all of it, and the next one only what came after', async () => {
       const { folders, session, workspace } = await opened(isolation);
       const folder = (await folders.folderFor(session('one'))) as string;
-      put(folder, { 'readme.md': 'one\ntwo\n3\n', 'new/file': 'n\n' });
+      writeFiles(folder, { 'readme.md': 'one\ntwo\n3\n', 'new/file': 'n\n' });
       rmSync(join(folder, 'src/a.js'));
-      const { fits, files } = await folders.merge(name('one'), {});
+      const { fits, files } = await folders.merge(nameOf('one'), {});
       expect(fits).toBe(true);
       expect(files).toEqual([
         { path: 'new/file', change: 'added', outcome: 'taken' },
         { path: 'readme.md', change: 'modified', outcome: 'taken' },
         { path: 'src/a.js', change: 'deleted', outcome: 'taken' },
       ]);
-      expect(contents(workspace)).toEqual(contents(folder));
+      expect(readFiles(workspace)).toEqual(readFiles(folder));
       expect(existsSync(join(workspace, 'src'))).toBe(false);
-      expect((await folders.diff(name('one'))).files).toEqual([]);
+      expect((await folders.diff(nameOf('one'))).files).toEqual([]);
       writeFileSync(join(folder, 'readme.md'), 'one\ntwo\n3\nfour\n');
       // Changed here and there since the last merge, in different places.
       writeFileSync(join(workspace, 'readme.md'), 'eins\ntwo\n3\n');
-      expect((await folders.diff(name('one'))).files).toMatchObject([{ path: 'readme.md', added: 1, removed: 0 }]);
-      expect((await folders.merge(name('one'), {})).files).toMatchObject([{ path: 'readme.md', outcome: 'merged' }]);
+      expect((await folders.diff(nameOf('one'))).files).toMatchObject([{ path: 'readme.md', added: 1, removed: 0 }]);
+      expect((await folders.merge(nameOf('one'), {})).files).toMatchObject([{ path: 'readme.md', outcome: 'merged' }]);
       expect(readFileSync(join(workspace, 'readme.md'), 'utf8')).toBe('eins\ntwo\n3\nfour\n');
     });
 
@@ -107,7 +105,7 @@ export function describeFolders(isolation: Isolation): void {
         files: { 'a.txt': 'a\n', 'b.txt': 'b\n', 'c.txt': 'c\n', 'd/e.txt': 'd\n' },
       });
       const folder = (await folders.folderFor(session('one'))) as string;
-      put(folder, {
+      writeFiles(folder, {
         'a.txt': 'session\n',
         'c.txt': 'session\n',
         'fine.txt': 'f\n',
@@ -115,12 +113,12 @@ export function describeFolders(isolation: Isolation): void {
         'd/new.txt': '',
       });
       rmSync(join(folder, 'b.txt'));
-      put(workspace, { 'a.txt': 'workspace\n', 'b.txt': 'workspace\n', 'both.txt': '2\n' });
+      writeFiles(workspace, { 'a.txt': 'workspace\n', 'b.txt': 'workspace\n', 'both.txt': '2\n' });
       rmSync(join(workspace, 'c.txt'));
       rmSync(join(workspace, 'd'), { recursive: true });
       writeFileSync(join(workspace, 'd'), 'a file now\n');
-      const before = contents(workspace);
-      const merge = await folders.merge(name('one'), {});
+      const before = readFiles(workspace);
+      const merge = await folders.merge(nameOf('one'), {});
       expect(merge.fits).toBe(false);
       expect(merge.files.map(({ path, outcome, reason }) => [path, outcome, reason])).toEqual([
         ['a.txt', 'conflict', 'changed in the session and in the workspace, in the same place'],
@@ -130,54 +128,54 @@ export function describeFolders(isolation: Isolation): void {
         ['d/new.txt', 'conflict', 'the workspace has no folder "d", but a file'],
         ['fine.txt', 'taken', undefined],
       ]);
-      expect(contents(workspace)).toEqual(before);
-      expect((await folders.diff(name('one'))).files).toHaveLength(6);
+      expect(readFiles(workspace)).toEqual(before);
+      expect((await folders.diff(nameOf('one'))).files).toHaveLength(6);
     });
 
-    test('a person may say whose version counts; a dry run says what would be', async () => {
+    test('a person may choose whose version wins; a dry run says what would be done', async () => {
       const { folders, session, workspace } = await opened(isolation, { files: { 'a.txt': 'a\n', 'b.txt': 'b\n' } });
       const folder = (await folders.folderFor(session('one'))) as string;
-      put(folder, { 'a.txt': 'session\n', 'b.txt': 'session\n' });
-      put(workspace, { 'a.txt': 'workspace\n' });
-      expect((await folders.merge(name('one'), { dryRun: true })).fits).toBe(false);
-      const asked = await folders.merge(name('one'), { dryRun: true, prefer: 'workspace' });
+      writeFiles(folder, { 'a.txt': 'session\n', 'b.txt': 'session\n' });
+      writeFiles(workspace, { 'a.txt': 'workspace\n' });
+      expect((await folders.merge(nameOf('one'), { dryRun: true })).fits).toBe(false);
+      const asked = await folders.merge(nameOf('one'), { dryRun: true, prefer: 'workspace' });
       expect(asked.files.map(({ outcome }) => outcome)).toEqual(['left', 'taken']);
-      expect(contents(workspace)).toEqual({ 'a.txt': 'workspace\n', 'b.txt': 'b\n' });
-      await folders.merge(name('one'), { prefer: 'workspace' });
-      expect(contents(workspace)).toEqual({ 'a.txt': 'workspace\n', 'b.txt': 'session\n' });
-      expect((await folders.diff(name('one'))).files).toEqual([]);
-      put(folder, { 'a.txt': 'session again\n' });
-      await folders.merge(name('one'), { prefer: 'session' });
-      expect(contents(workspace)).toEqual({ 'a.txt': 'session again\n', 'b.txt': 'session\n' });
+      expect(readFiles(workspace)).toEqual({ 'a.txt': 'workspace\n', 'b.txt': 'b\n' });
+      await folders.merge(nameOf('one'), { prefer: 'workspace' });
+      expect(readFiles(workspace)).toEqual({ 'a.txt': 'workspace\n', 'b.txt': 'session\n' });
+      expect((await folders.diff(nameOf('one'))).files).toEqual([]);
+      writeFiles(folder, { 'a.txt': 'session again\n' });
+      await folders.merge(nameOf('one'), { prefer: 'session' });
+      expect(readFiles(workspace)).toEqual({ 'a.txt': 'session again\n', 'b.txt': 'session\n' });
     });
 
     test('a file in place of a folder, and a folder in place of a file, can be merged', async () => {
       const { folders, session, workspace } = await opened(isolation, { files: { 'f/one': '1\n', g: 'g\n' } });
       const folder = (await folders.folderFor(session('one'))) as string;
       for (const path of ['f', 'g']) rmSync(join(folder, path), { recursive: true });
-      put(folder, { f: 'a file\n', 'g/in': 'in\n' });
-      expect((await folders.merge(name('one'), {})).fits).toBe(true);
-      expect(contents(workspace)).toEqual({ f: 'a file\n', 'g/in': 'in\n' });
+      writeFiles(folder, { f: 'a file\n', 'g/in': 'in\n' });
+      expect((await folders.merge(nameOf('one'), {})).fits).toBe(true);
+      expect(readFiles(workspace)).toEqual({ f: 'a file\n', 'g/in': 'in\n' });
     });
 
-    test('goes with its session when nothing is left to merge, and is kept while something is', async () => {
+    test('is removed with its session when all is merged, and kept otherwise', async () => {
       const { folders, session, workspace, dataDir, git, said } = await opened(isolation);
       const [one, two] = (await Promise.all(['one', 'two'].map((id) => folders.folderFor(session(id, id))))) as [
         string,
         string,
       ];
-      put(two, { 'mine.txt': 'kept\n' });
-      await Promise.all([folders.ended(name('one').sessionId), folders.ended(name('two').sessionId)]);
+      writeFiles(two, { 'mine.txt': 'kept\n' });
+      await Promise.all([folders.ended(nameOf('one').sessionId), folders.ended(nameOf('two').sessionId)]);
       expect([existsSync(one), existsSync(two)]).toEqual([false, true]);
       expect(readdirSync(join(dataDir, 'folders')).filter((each) => !each.startsWith('.'))).toEqual([
-        name('two').sessionId,
+        nameOf('two').sessionId,
       ]);
       expect(said.filter((line) => line.startsWith('session folder kept'))).toHaveLength(1);
       // By its name, its id or a prefix of it, though nobody knows the session any more.
-      for (const reference of ['two', name('two').sessionId, name('two').sessionId.slice(0, 6)]) {
-        expect(folders.find(reference)).toEqual([name('two')]);
+      for (const reference of ['two', nameOf('two').sessionId, nameOf('two').sessionId.slice(0, 6)]) {
+        expect(folders.find(reference)).toEqual([nameOf('two')]);
       }
-      await folders.merge(name('two'), {});
+      await folders.merge(nameOf('two'), {});
       expect(readFileSync(join(workspace, 'mine.txt'), 'utf8')).toBe('kept\n');
       expect(existsSync(two)).toBe(false);
       expect(readdirSync(join(dataDir, 'folders')).filter((each) => !each.startsWith('.'))).toEqual([]);
@@ -193,10 +191,10 @@ export function describeFolders(isolation: Isolation): void {
     ] as const)('with onEnd "%s" it stays: %s', async (onEnd, stays) => {
       const { folders, session } = await opened(isolation, { onEnd });
       const folder = (await folders.folderFor(session('one'))) as string;
-      if (!stays) put(folder, { 'unmerged.txt': '' });
-      await folders.ended(name('one').sessionId);
+      if (!stays) writeFiles(folder, { 'unmerged.txt': '' });
+      await folders.ended(nameOf('one').sessionId);
       expect(existsSync(folder)).toBe(stays);
-      if (stays) await folders.discard(name('one'));
+      if (stays) await folders.discard(nameOf('one'));
       expect(existsSync(folder)).toBe(false);
     });
 
@@ -205,7 +203,7 @@ export function describeFolders(isolation: Isolation): void {
       const [live, gone, changed] = (await Promise.all(
         ['live', 'gone', 'changed'].map((id) => folders.folderFor(session(id))),
       )) as [string, string, string];
-      put(changed, { 'unmerged.txt': '' });
+      writeFiles(changed, { 'unmerged.txt': '' });
       const isLive = async (id: string) => id.startsWith('live');
       for (const each of [await another(), await another()]) await each.sweep(isLive);
       expect([live, gone, changed].map((folder) => existsSync(folder))).toEqual([true, false, true]);

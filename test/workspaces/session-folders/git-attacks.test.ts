@@ -13,14 +13,12 @@ import {
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { gitInSandbox, put, type Scene, scenesOfFile } from './scene.ts';
+import { gitInSandbox, nameOf, type Scene, useScenes, writeFiles } from './scene.ts';
 
-const opened = scenesOfFile();
-
-const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
+const opened = useScenes();
 
 /** A program that leaves a mark, wherever it is planted. */
-function planted(at: Scene, file: string): { readonly program: string; readonly ran: () => boolean } {
+function plantProgram(at: Scene, file: string): { readonly program: string; readonly ran: () => boolean } {
   const mark = join(at.folder, 'ran');
   mkdirSync(join(file, '..'), { recursive: true });
   writeFileSync(file, `#!/bin/sh\ntouch ${mark}\ncat\n`);
@@ -29,12 +27,12 @@ function planted(at: Scene, file: string): { readonly program: string; readonly 
 }
 
 /** All that is done to a folder in its life. */
-async function live(at: Scene, id: string): Promise<string> {
+async function useFolder(at: Scene, id: string): Promise<string> {
   const folder = (await at.folders.folderFor(at.session(id, id))) as string;
-  put(folder, { 'readme.md': 'one\ntwo\n3\n', 'new.txt': 'n\n' });
-  await at.folders.diff(name(id));
-  await at.folders.merge(name(id), {});
-  await at.folders.ended(name(id).sessionId);
+  writeFiles(folder, { 'readme.md': 'one\ntwo\n3\n', 'new.txt': 'n\n' });
+  await at.folders.diff(nameOf(id));
+  await at.folders.merge(nameOf(id), {});
+  await at.folders.ended(nameOf(id).sessionId);
   return folder;
 }
 
@@ -50,11 +48,11 @@ describe('nothing that a repository or a session configures is run', () => {
 
   test('hooks, in their folder or in another that the configuration names', async () => {
     const at = await opened('worktree');
-    const marks = hooks.map((hook) => planted(at, join(at.workspace, '.git/hooks', hook)));
-    planted(at, join(at.workspace, '.git/other/post-checkout'));
-    await live(at, 'one');
+    const marks = hooks.map((hook) => plantProgram(at, join(at.workspace, '.git/hooks', hook)));
+    plantProgram(at, join(at.workspace, '.git/other/post-checkout'));
+    await useFolder(at, 'one');
     at.git('config', 'core.hooksPath', join(at.workspace, '.git/other'));
-    await live(at, 'two');
+    await useFolder(at, 'two');
     expect(marks.some(({ ran }) => ran())).toBe(false);
     // The mark is no dud: git itself runs the hook.
     at.git('worktree', 'add', '--quiet', join(at.folder, 'plain'));
@@ -69,7 +67,7 @@ describe('nothing that a repository or a session configures is run', () => {
         'a.txt': 'a\n',
       },
     });
-    const { program, ran } = planted(at, join(at.workspace, '.git/evil'));
+    const { program, ran } = plantProgram(at, join(at.workspace, '.git/evil'));
     for (const key of [
       ...['filter.evil.clean', 'filter.evil.smudge', 'filter.evil.process', 'diff.evil.command', 'diff.evil.textconv'],
       ...['merge.evil.driver', 'core.fsmonitor', 'core.sshCommand', 'core.pager', 'core.editor', 'diff.external'],
@@ -78,7 +76,7 @@ describe('nothing that a repository or a session configures is run', () => {
     ]) {
       at.git('config', '--local', key, key.startsWith('alias') ? `!${program}` : program);
     }
-    const folder = await live(at, 'one');
+    const folder = await useFolder(at, 'one');
     expect(ran()).toBe(false);
     expect(existsSync(folder)).toBe(false);
     expect(readFileSync(join(at.workspace, 'readme.md'), 'utf8')).toBe('one\ntwo\n3\n');
@@ -87,20 +85,20 @@ describe('nothing that a repository or a session configures is run', () => {
   test('a session that makes its folder a repository of its own, with a configuration', async () => {
     const at = await opened('worktree');
     const folder = (await at.folders.folderFor(at.session('one'))) as string;
-    const { program, ran } = planted(at, join(folder, 'evil'));
+    const { program, ran } = plantProgram(at, join(folder, 'evil'));
     rmSync(join(folder, '.git'));
     execFileSync('git', ['init', '--quiet', folder]);
     for (const key of ['core.fsmonitor', 'filter.evil.clean', 'diff.external']) {
       execFileSync('git', ['-C', folder, 'config', key, program]);
     }
-    put(folder, { '.gitattributes': '* filter=evil\n', 'readme.md': 'changed\n' });
-    expect((await at.folders.diff(name('one'))).files.map(({ path }) => path)).toEqual([
+    writeFiles(folder, { '.gitattributes': '* filter=evil\n', 'readme.md': 'changed\n' });
+    expect((await at.folders.diff(nameOf('one'))).files.map(({ path }) => path)).toEqual([
       '.gitattributes',
       'evil',
       'readme.md',
     ]);
-    await at.folders.merge(name('one'), {});
-    await at.folders.ended(name('one').sessionId);
+    await at.folders.merge(nameOf('one'), {});
+    await at.folders.ended(nameOf('one').sessionId);
     expect(ran()).toBe(false);
     expect(existsSync(folder)).toBe(false);
     expect(at.git('worktree', 'list').trim().split('\n')).toHaveLength(1);
@@ -108,9 +106,9 @@ describe('nothing that a repository or a session configures is run', () => {
 
   test.runIf(proof)('a submodule is not fetched, and leaves an empty folder', async () => {
     const at = await opened('worktree');
-    const { program, ran } = planted(at, join(at.workspace, '.git/evil'));
+    const { program, ran } = plantProgram(at, join(at.workspace, '.git/evil'));
     const commit = at.git('rev-parse', 'HEAD').trim();
-    put(at.workspace, {
+    writeFiles(at.workspace, {
       '.gitmodules': `[submodule "s"]\n\tpath = s\n\turl = ext::${program}\n\tupdate = !${program}\n`,
     });
     at.git('update-index', '--add', '--cacheinfo', `160000,${commit},s`);
@@ -119,7 +117,7 @@ describe('nothing that a repository or a session configures is run', () => {
     at.git('config', 'submodule.recurse', 'true');
     const folder = (await at.folders.folderFor(at.session('one'))) as string;
     expect(existsSync(join(folder, 's'))).toBe(true);
-    expect((await at.folders.diff(name('one'))).files).toEqual([]);
+    expect((await at.folders.diff(nameOf('one'))).files).toEqual([]);
     expect(ran()).toBe(false);
   });
 });
@@ -200,15 +198,15 @@ describe('no other repository is looked into', () => {
     const { at, secret } = await beside();
     const folder = (await at.folders.folderFor(at.session('one'))) as string;
     writeFileSync(join(folder, '.git'), `gitdir: ${join(secret.workspace, '.git')}\n`);
-    put(folder, { 'mine.txt': 'm\n' });
-    expect((await at.folders.diff(name('one'))).files.map(({ path }) => path)).toEqual(['mine.txt']);
-    await at.folders.merge(name('one'), {});
-    await at.folders.ended(name('one').sessionId);
+    writeFiles(folder, { 'mine.txt': 'm\n' });
+    expect((await at.folders.diff(nameOf('one'))).files.map(({ path }) => path)).toEqual(['mine.txt']);
+    await at.folders.merge(nameOf('one'), {});
+    await at.folders.ended(nameOf('one').sessionId);
     expect(secret.git('status', '--porcelain')).toBe('');
     expect(secret.git('worktree', 'list').trim().split('\n')).toHaveLength(1);
   });
 
-  test.runIf(proof)('a worktree of the repository is a workspace as good as any', async () => {
+  test.runIf(proof)('a worktree of the repository can be a workspace', async () => {
     const at = await opened('worktree');
     const other = join(at.folder, 'other');
     at.git('worktree', 'add', '--quiet', '-b', 'other', other);
@@ -220,13 +218,13 @@ describe('no other repository is looked into', () => {
   });
 });
 
-describe('S4: what git ignores is never merged because git cannot be asked', () => {
+describe('S4: ignored files are not merged when git fails', () => {
   const implant = 'node_modules/.bin/eslint';
 
   async function withImplant() {
     const at = await opened('worktree', { files: { '.gitignore': 'node_modules/\n', 'a.txt': 'a\n' } });
     const folder = (await at.folders.folderFor(at.session('one'))) as string;
-    put(folder, { [implant]: 'planted\n', 'a.txt': 'changed\n', 'sub/b.txt': 'b\n' });
+    writeFiles(folder, { [implant]: 'planted\n', 'a.txt': 'changed\n', 'sub/b.txt': 'b\n' });
     return { at, folder };
   }
 
@@ -235,34 +233,36 @@ describe('S4: what git ignores is never merged because git cannot be asked', () 
     const pipe = join(folder, 'sub/.gitignore');
     execFileSync('mkfifo', [pipe]);
     const refused = { code: 'WORKSPACE_UNAVAILABLE', message: expect.stringContaining('"sub/.gitignore"') };
-    await expect(at.folders.diff(name('one'))).rejects.toMatchObject(refused);
-    await expect(at.folders.merge(name('one'), {})).rejects.toMatchObject(refused);
+    await expect(at.folders.diff(nameOf('one'))).rejects.toMatchObject(refused);
+    await expect(at.folders.merge(nameOf('one'), {})).rejects.toMatchObject(refused);
     rmSync(pipe);
     chmodSync(join(folder, '.gitignore'), 0);
-    await expect(at.folders.merge(name('one'), {})).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+    await expect(at.folders.merge(nameOf('one'), {})).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
     chmodSync(join(folder, '.gitignore'), 0o644);
     expect(existsSync(join(at.workspace, implant))).toBe(false);
-    expect((await at.folders.merge(name('one'), {})).files.map(({ path }) => path)).toEqual(['a.txt', 'sub/b.txt']);
+    expect((await at.folders.merge(nameOf('one'), {})).files.map(({ path }) => path)).toEqual(['a.txt', 'sub/b.txt']);
     expect(existsSync(join(at.workspace, implant))).toBe(false);
   });
 
-  test('a pipe that comes after the look makes git give up, and then nothing is told', async () => {
+  test('a pipe that appears after the check makes git time out, and nothing is reported', async () => {
     const { at, folder } = await withImplant();
     execFileSync('mkfifo', [join(folder, 'sub/.gitignore')]);
-    const { ignoredIn, throughShadow } = await import('../../../src/workspaces/session-folders/git/shadow.ts');
-    const shadow = throughShadow(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
-    await expect(ignoredIn(gitInSandbox, shadow, 300)).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+    const { listIgnoredFiles, shadowPaths } = await import(
+      '../../../src/workspaces/session-folders/git/shadow-repository.ts'
+    );
+    const shadow = shadowPaths(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
+    await expect(listIgnoredFiles(gitInSandbox, shadow, 300)).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
   });
 
   test('a repository that is gone', async () => {
     const { at } = await withImplant();
     renameSync(join(at.workspace, '.git'), join(at.folder, 'aside'));
-    const { files } = await at.folders.diff(name('one'));
+    const { files } = await at.folders.diff(nameOf('one'));
     expect(files.map(({ path }) => path)).toEqual(['a.txt', 'sub/b.txt']);
   });
 });
 
-test('pipes where a repository says what it is are not waited for', async () => {
+test('pipes in place of files of a repository do not block', async () => {
   const at = await opened('worktree');
   const [dot, aside] = [join(at.workspace, '.git'), join(at.folder, 'aside')];
   rmSync(join(dot, 'index'));

@@ -4,27 +4,24 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { createContainerRunner } from '../../../src/sandbox/container/container.ts';
-import { createGitRunner } from '../../../src/workspaces/session-folders/git/git.ts';
-import { GitError } from '../../../src/workspaces/session-folders/git/git-error.ts';
-import { everythingIn } from '../../fixtures/hostile/linked-repository.ts';
+import { createGitRunner, GitError } from '../../../src/workspaces/session-folders/git/git.ts';
+import { readAllFiles } from '../../fixtures/hostile/linked-repository.ts';
 import { pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
 import { createSandboxHarness } from '../../sandbox/bwrap/sandbox-harness.ts';
-import { contents, gitInSandbox, put, type Scene, scenesOfFile } from './scene.ts';
+import { gitInSandbox, nameOf, readFiles, type Scene, useScenes, writeFiles } from './scene.ts';
 
-const opened = scenesOfFile();
-
-const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
+const opened = useScenes();
 
 /** A session from its start to its end. Answers what its folder held, and what came over. */
-async function liveIn(at: Scene, id: string): Promise<Record<string, string>> {
+async function useFolder(at: Scene, id: string): Promise<Record<string, string>> {
   const folder = (await at.folders.folderFor(at.session(id, id))) as string;
-  const held = contents(folder);
-  put(folder, { 'readme.md': 'one\ntwo\n3\n', [`${id}.txt`]: 'new\n' });
-  expect((await at.folders.diff(name(id))).patch).toContain('-three');
-  await at.folders.merge(name(id), {});
-  await at.folders.ended(name(id).sessionId);
+  const held = readFiles(folder);
+  writeFiles(folder, { 'readme.md': 'one\ntwo\n3\n', [`${id}.txt`]: 'new\n' });
+  expect((await at.folders.diff(nameOf(id))).patch).toContain('-three');
+  await at.folders.merge(nameOf(id), {});
+  await at.folders.ended(nameOf(id).sessionId);
   expect(existsSync(folder)).toBe(false);
   return held;
 }
@@ -61,14 +58,14 @@ describe('S5: where there is no sandbox', () => {
     const git = createGitRunner({ sandbox, tmpRoot: bare.root });
     const at = await opened('worktree');
     const folder = (await at.folders.folderFor(at.session('one'))) as string;
-    put(folder, { 'readme.md': 'changed\n' });
+    writeFiles(folder, { 'readme.md': 'changed\n' });
     const without = await at.another(git);
     const refusal = { code: 'WORKSPACE_UNAVAILABLE', hint: expect.stringMatching(/bubblewrap.*ambit doctor.*"copy"/) };
     await expect(without.folderFor(at.session('two'))).rejects.toMatchObject(refusal);
-    await expect(without.diff(name('one'))).rejects.toMatchObject(refusal);
-    await expect(without.merge(name('one'), {})).rejects.toMatchObject(refusal);
+    await expect(without.diff(nameOf('one'))).rejects.toMatchObject(refusal);
+    await expect(without.merge(nameOf('one'), {})).rejects.toMatchObject(refusal);
     // What cannot be looked at is kept.
-    await without.ended(name('one').sessionId);
+    await without.ended(nameOf('one').sessionId);
     expect(readFileSync(join(folder, 'readme.md'), 'utf8')).toBe('changed\n');
     await bare.stop();
   });
@@ -77,8 +74,8 @@ describe('S5: where there is no sandbox', () => {
     const held = await createSandboxHarness(undefined, undefined, createContainerRunner);
     const git = createGitRunner({ sandbox: async () => held.runner, tmpRoot: held.root });
     const at = await opened('worktree', { git });
-    const before = contents(at.workspace);
-    expect(await liveIn(at, 'one')).toEqual(before);
+    const before = readFiles(at.workspace);
+    expect(await useFolder(at, 'one')).toEqual(before);
     await held.stop();
   });
 });
@@ -89,8 +86,8 @@ describe('S5: repositories that people have go on working', () => {
     const main = join(at.folder, 'main');
     renameSync(at.workspace, main);
     execFileSync('git', ['-C', main, 'worktree', 'add', '--quiet', '-b', 'other', at.workspace]);
-    const before = contents(at.workspace);
-    expect(await liveIn(at, 'one')).toEqual(before);
+    const before = readFiles(at.workspace);
+    expect(await useFolder(at, 'one')).toEqual(before);
     expect(execFileSync('git', ['-C', main, 'branch', '--format=%(refname:short)'], { encoding: 'utf8' })).toBe(
       'main\nother\n',
     );
@@ -104,11 +101,11 @@ describe('S5: repositories that people have go on working', () => {
     at.git('config', 'core.sharedRepository', 'group');
     execFileSync('chmod', ['-R', 'g+ws', join(at.workspace, '.git')]);
     at.git('pack-refs', '--all');
-    await liveIn(at, 'one');
+    await useFolder(at, 'one');
     expect(at.git('branch', '--format=%(refname:short)')).toBe('main\n');
   });
 
-  test('one that borrows objects is refused, with what makes it whole', async () => {
+  test('one that borrows objects is refused, with the remedy', async () => {
     const at = await opened('worktree', { part: 'part' });
     writeFileSync(join(at.folder, 'repo/.git/objects/info/alternates'), `${join(at.folder, 'elsewhere')}\n`);
     await expect(at.folders.folderFor(at.session('one'))).rejects.toThrow(/borrows objects.*git repack -a -d/);
@@ -118,20 +115,20 @@ describe('S5: repositories that people have go on working', () => {
 test('S5: of a repository that a workspace is a part of, git looks at that part and the rules above it', async () => {
   const at = await opened('worktree', { part: 'packages/a' });
   const top = join(at.folder, 'repo');
-  put(top, { '.gitignore': 'made/\n', 'packages/b/new.txt': '' });
+  writeFiles(top, { '.gitignore': 'made/\n', 'packages/b/new.txt': '' });
   at.git('add', '.gitignore');
   at.git('commit', '--quiet', '--message=rules');
-  put(at.workspace, { 'made/by.txt': '' });
+  writeFiles(at.workspace, { 'made/by.txt': '' });
   const isUncommitted = async (id: string) => {
     await at.folders.folderFor(at.session(id, id));
-    return (await at.folders.diff(name(id))).uncommitted;
+    return (await at.folders.diff(nameOf(id))).uncommitted;
   };
   expect(await isUncommitted('one')).toBe(false);
-  put(at.workspace, { 'new.txt': '' });
+  writeFiles(at.workspace, { 'new.txt': '' });
   expect(await isUncommitted('two')).toBe(true);
 });
 
-test('S5: a pipe among the branches or the objects does not hold git up for ever', async () => {
+test('S5: a pipe among the branches or the objects does not block git without end', async () => {
   const at = await opened('worktree');
   const git = gitInSandbox;
   const dot = join(at.workspace, '.git');
@@ -140,16 +137,16 @@ test('S5: a pipe among the branches or the objects does not hold git up for ever
   for (const file of [objects, join(dot, 'refs/heads/main')]) {
     rmSync(file);
     execFileSync('mkfifo', [file]);
-    const reading = git({ gitDir: dot }, ['rev-parse', 'HEAD^{commit}'], { limitMs: 300 });
+    const reading = git({ gitDir: dot }, ['rev-parse', 'HEAD^{commit}'], { timeoutMs: 300 });
     await expect(reading).rejects.toBeInstanceOf(GitError);
   }
 });
 
-test.runIf(proof)('S5: a repository that is exchanged for another meanwhile leads nowhere', async () => {
+test.runIf(proof)('S5: a repository that is replaced with another meanwhile is refused', async () => {
   const mine = await opened('worktree');
   const theirs = await opened('worktree', { files: { 'secret.txt': 'secret\n' } });
   const script = join(import.meta.dirname, '../../fixtures/hostile/swaps-repository.js');
-  const before = everythingIn(theirs.workspace);
+  const before = readAllFiles(theirs.workspace);
   const args = [script, mine.workspace, join(theirs.workspace, '.git')];
   const swapper = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
   await once(swapper.stdout, 'data');
@@ -157,11 +154,11 @@ test.runIf(proof)('S5: a repository that is exchanged for another meanwhile lead
   for (let round = 0; round < 60; round++) {
     const id = `round${round}`;
     const folder = await mine.folders.folderFor(mine.session(id, id)).catch(() => undefined);
-    if (folder !== undefined) expect(contents(folder)).toHaveProperty('readme.md');
+    if (folder !== undefined) expect(readFiles(folder)).toHaveProperty('readme.md');
     if (folder !== undefined) made++;
-    expect(everythingIn(theirs.workspace)).toEqual(before);
-    await mine.folders.ended(name(id).sessionId);
-    expect(everythingIn(theirs.workspace)).toEqual(before);
+    expect(readAllFiles(theirs.workspace)).toEqual(before);
+    await mine.folders.ended(nameOf(id).sessionId);
+    expect(readAllFiles(theirs.workspace)).toEqual(before);
   }
   swapper.kill('SIGKILL');
   await once(swapper, 'exit');

@@ -2,7 +2,7 @@ import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { counts } from '../../proof.ts';
-import { contents, gitOfSuites, type Isolation, put, type Scene, scene } from './scene.ts';
+import { createScene, gitOfSuites, type Isolation, readFiles, type Scene, writeFiles } from './scene.ts';
 
 /** In pairs: the second of each changes the same line as the first. */
 const pairs = counts(4, 10);
@@ -10,12 +10,12 @@ const sessions = Array.from({ length: 2 * pairs }, (_, i) => i);
 const idOf = (i: number) => `hammering-session-${String(i).padStart(2, '0')}`;
 
 /** Many sessions, in three processes so to speak, each at work in its own folder of one repository. */
-export async function hammer(isolation: Isolation): Promise<void> {
+export async function hammerFolders(isolation: Isolation): Promise<void> {
   const files = Object.fromEntries([
-    ...Array.from({ length: 30 }, (_, i) => [`src/${i % 3}/file-${i}.txt`, lines(`file ${i}`)]),
-    ['shared.txt', lines('shared')],
+    ...Array.from({ length: 30 }, (_, i) => [`src/${i % 3}/file-${i}.txt`, makeLines(`file ${i}`)]),
+    ['shared.txt', makeLines('shared')],
   ]);
-  const at = await scene(isolation, { files, git: gitOfSuites });
+  const at = await createScene(isolation, { files, git: gitOfSuites });
   onTestFinished(at.remove);
   const processes = [at.folders, await at.another(), await at.another()];
   const by = (i: number) => processes[i % 3] as Scene['folders'];
@@ -30,28 +30,28 @@ export async function hammer(isolation: Isolation): Promise<void> {
     const folder = folders[i] as string;
     for (let round = 0; round < counts(3, 100); round++) {
       const mine = `session ${i} round ${round}`;
-      writeFileSync(join(folder, 'shared.txt'), lines('shared', i, mine));
-      put(folder, { [`own/${i}/${round % 3}.txt`]: `${mine}\n` });
+      writeFileSync(join(folder, 'shared.txt'), makeLines('shared', i, mine));
+      writeFiles(folder, { [`own/${i}/${round % 3}.txt`]: `${mine}\n` });
       await new Promise(setImmediate);
-      const seen = JSON.stringify(contents(folder));
+      const seen = JSON.stringify(readFiles(folder));
       for (const [, other] of seen.matchAll(/session (\d+) round/g)) expect(Number(other)).toBe(i);
     }
     rmSync(join(folder, `src/${i % 3}/file-${i}.txt`));
-    chmodSync(join(folder, modeChanged(i)), 0o755);
+    chmodSync(join(folder, modeFile(i)), 0o755);
   };
   await Promise.all(sessions.map(work));
 
   const diffs = await Promise.all(sessions.map((i) => by(i + 1).diff(name(i))));
   for (const [i, { files: changed, patch }] of diffs.entries()) {
     expect(changed.map(({ path }) => path).sort()).toEqual(
-      [...[0, 1, 2].map((n) => `own/${i}/${n}.txt`), 'shared.txt', `src/${i % 3}/file-${i}.txt`, modeChanged(i)].sort(),
+      [...[0, 1, 2].map((n) => `own/${i}/${n}.txt`), 'shared.txt', `src/${i % 3}/file-${i}.txt`, modeFile(i)].sort(),
     );
     for (const [, other] of patch.matchAll(/^\+session (\d+) round/gm)) expect(Number(other)).toBe(i);
   }
 
   // Odd ones change the same line as their neighbour before: those merges must report, the others land.
   for (const i of sessions.filter((each) => each % 2 === 1)) {
-    writeFileSync(join(folders[i] as string, 'shared.txt'), lines('shared', i - 1, `session ${i} round odd`));
+    writeFileSync(join(folders[i] as string, 'shared.txt'), makeLines('shared', i - 1, `session ${i} round odd`));
   }
   const merges = await Promise.all(sessions.map((i) => by(i + 2).merge(name(i), {})));
   const landed = sessions.filter((i) => merges[i]?.fits);
@@ -62,7 +62,7 @@ export async function hammer(isolation: Isolation): Promise<void> {
     const conflicts = merges[i]?.files.filter(({ outcome }) => outcome === 'conflict').map(({ path }) => path);
     expect(conflicts).toEqual(landed.includes(i) ? [] : ['shared.txt']);
   }
-  const workspace = contents(at.workspace);
+  const workspace = readFiles(at.workspace);
   const marks = (workspace['shared.txt'] as string).match(/session (\d+) round/g) ?? [];
   expect(marks.map((mark) => Number(/\d+/.exec(mark)?.[0])).sort((a, b) => a - b)).toEqual(landed);
   for (const i of sessions) {
@@ -77,12 +77,12 @@ export async function hammer(isolation: Isolation): Promise<void> {
   }
 }
 
-function modeChanged(i: number): string {
+function modeFile(i: number): string {
   const file = (i % 10) + 20;
   return `src/${file % 3}/file-${file}.txt`;
 }
 
 /** Room enough between the lines of two sessions that changes of both can be put together. */
-function lines(word: string, session = -1, mark = ''): string {
+function makeLines(word: string, session = -1, mark = ''): string {
   return Array.from({ length: 45 }, (_, n) => `${n === 2 * session + 2 ? mark : `${word} ${n}`}\n`).join('');
 }

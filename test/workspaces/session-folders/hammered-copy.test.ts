@@ -1,5 +1,5 @@
 import { test } from 'vitest';
-import { hammer } from './hammer.ts';
+import { hammerFolders } from './hammer.ts';
 
 test('W12: many sessions hammer on one repository (copy): none sees another, each diff is its own, merges land or report', () =>
-  hammer('copy'));
+  hammerFolders('copy'));

@@ -1,31 +1,30 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { borrowedContent, everythingIn, redirectedWrites } from '../../fixtures/hostile/linked-repository.ts';
+import { borrowedContent, readAllFiles, redirectedWrites } from '../../fixtures/hostile/linked-repository.ts';
 import { proof } from '../../proof.ts';
-import { contents, put, type Scene, scenesOfFile } from './scene.ts';
+import { nameOf, readFiles, type Scene, useScenes, writeFiles } from './scene.ts';
 
-const opened = scenesOfFile();
+const opened = useScenes();
 
-const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
 const secret = 'nobody but the other workspace knows this';
 
-async function twoWorkspaces(): Promise<{ readonly mine: Scene; readonly theirs: Scene }> {
+async function createTwoWorkspaces(): Promise<{ readonly mine: Scene; readonly theirs: Scene }> {
   return { mine: await opened('worktree'), theirs: await opened('worktree', { files: { 'secret.txt': secret } }) };
 }
 
 /** All that Ambit does with git for a session, and all that comes out of it. */
-async function useOf(at: Scene, id: string): Promise<string> {
+async function useFolder(at: Scene, id: string): Promise<string> {
   const told: unknown[] = [];
   const attempt = async (work: () => Promise<unknown>) => told.push(await work().catch((error: unknown) => `${error}`));
   await attempt(async () => {
     const folder = (await at.folders.folderFor(at.session(id, id))) as string;
-    told.push(contents(folder));
-    put(folder, { 'readme.md': 'changed\n', 'secret.txt': 'changed\n' });
+    told.push(readFiles(folder));
+    writeFiles(folder, { 'readme.md': 'changed\n', 'secret.txt': 'changed\n' });
   });
-  await attempt(() => at.folders.diff(name(id)));
-  await attempt(() => at.folders.merge(name(id), {}));
-  await attempt(() => at.folders.ended(name(id).sessionId));
-  return JSON.stringify([told, contents(at.workspace), at.said]);
+  await attempt(() => at.folders.diff(nameOf(id)));
+  await attempt(() => at.folders.merge(nameOf(id), {}));
+  await attempt(() => at.folders.ended(nameOf(id).sessionId));
+  return JSON.stringify([told, readFiles(at.workspace), at.said]);
 }
 
 /** Those that once led there; all of them in a proof run. */
@@ -38,22 +37,22 @@ const [readers, writers] = proof
 
 describe('S5: git that works for one workspace stays out of the repository of another', () => {
   test.each(readers)('%s that lead there show nothing of it', async (which) => {
-    const { mine, theirs } = await twoWorkspaces();
+    const { mine, theirs } = await createTwoWorkspaces();
     borrowedContent[which]?.({ own: join(mine.workspace, '.git'), foreign: join(theirs.workspace, '.git') });
-    const before = everythingIn(theirs.workspace);
-    const told = await useOf(mine, 'one');
+    const before = readAllFiles(theirs.workspace);
+    const told = await useFolder(mine, 'one');
     expect(told).not.toContain(secret);
     expect(told).not.toContain(theirs.folder);
-    expect(everythingIn(theirs.workspace)).toEqual(before);
+    expect(readAllFiles(theirs.workspace)).toEqual(before);
   });
 
   test.each(writers)('nothing is written through %s', async (which) => {
-    const { mine, theirs } = await twoWorkspaces();
+    const { mine, theirs } = await createTwoWorkspaces();
     redirectedWrites[which]?.({ own: join(mine.workspace, '.git'), foreign: join(theirs.workspace, '.git') });
-    const before = everythingIn(theirs.workspace);
+    const before = readAllFiles(theirs.workspace);
     await mine.folders.folderFor(mine.session('victim', 'victim')).catch(() => {});
-    expect(everythingIn(theirs.workspace)).toEqual(before);
-    await useOf(mine, 'victim');
-    expect(everythingIn(theirs.workspace)).toEqual(before);
+    expect(readAllFiles(theirs.workspace)).toEqual(before);
+    await useFolder(mine, 'victim');
+    expect(readAllFiles(theirs.workspace)).toEqual(before);
   });
 });

@@ -15,12 +15,12 @@ import { afterAll, afterEach } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import type { LogFields } from '../../../src/observability/log/log.ts';
 import { createPlainRunner } from '../../../src/sandbox/plain/plain.ts';
-import type { Launch } from '../../../src/sandbox/runner.ts';
+import type { ProcessLaunch } from '../../../src/sandbox/runner.ts';
 import { createGitRunner, type RunGit } from '../../../src/workspaces/session-folders/git/git.ts';
 import {
   createSessionFolders,
+  type FolderOwner,
   type SessionFolders,
-  type Standing,
 } from '../../../src/workspaces/session-folders/session-folders.ts';
 
 import { proof } from '../../proof.ts';
@@ -37,7 +37,7 @@ export interface Scene {
   readonly folders: SessionFolders;
   /** Another process of Ambit, so to speak. */
   another(git?: RunGit): Promise<SessionFolders>;
-  session(id: string, name?: string): Standing;
+  session(id: string, name?: string): FolderOwner;
   git(...args: string[]): string;
   remove(): void;
 }
@@ -70,11 +70,11 @@ export const gitInSandbox: RunGit = async (...args) => {
 export const gitOfSuites: RunGit = async (...args) => {
   if (proof) return gitInSandbox(...args);
   harness ??= createSandboxHarness();
-  const { warden, root, runner } = await harness;
-  const plain = createPlainRunner({ warden });
+  const { reaper: warden, root, runner } = await harness;
+  const plain = createPlainRunner({ reaper: warden });
   const sandbox = async () => ({
     ...runner,
-    start: ({ confinement: _, ...launch }: Launch) =>
+    start: ({ confinement: _, ...launch }: ProcessLaunch) =>
       plain.start({ ...launch, env: { ...launch.env, TMPDIR: launch.tmpDir } }),
   });
   return createGitRunner({ sandbox, tmpRoot: root })(...args);
@@ -88,21 +88,21 @@ export async function stopGit(): Promise<void> {
 }
 
 /** Opens scenes for the tests of a file, and removes them: to be called once in each file. */
-export function scenesOfFile(): typeof scene {
+export function useScenes(): typeof createScene {
   const scenes: Scene[] = [];
   afterEach(() => {
     for (const each of scenes.splice(0)) each.remove();
   });
   afterAll(stopGit);
   return async (...args) => {
-    const made = await scene(...args);
+    const made = await createScene(...args);
     scenes.push(made);
     return made;
   };
 }
 
 /** A repository with a commit, a data directory, and the folders of sessions in it. */
-export async function scene(isolation: Isolation | 'shared', options: SceneOptions = {}): Promise<Scene> {
+export async function createScene(isolation: Isolation | 'shared', options: SceneOptions = {}): Promise<Scene> {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-folders-'));
   const [top, dataDir] = [join(folder, 'repo'), join(folder, 'data')];
   const workspace = options.part === undefined ? top : join(top, options.part);
@@ -112,7 +112,7 @@ export async function scene(isolation: Isolation | 'shared', options: SceneOptio
       encoding: 'utf8',
       stdio: 'pipe',
     });
-  put(
+  writeFiles(
     workspace,
     options.files ?? { 'readme.md': 'one\ntwo\nthree\n', 'src/a.js': 'let a = 1;\n', '.gitignore': 'out/\n' },
   );
@@ -145,7 +145,7 @@ export async function scene(isolation: Isolation | 'shared', options: SceneOptio
   };
 }
 
-export function put(folder: string, files: Readonly<Record<string, string>>): void {
+export function writeFiles(folder: string, files: Readonly<Record<string, string>>): void {
   for (const [path, content] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     writeFileSync(join(folder, path), content);
@@ -153,14 +153,14 @@ export function put(folder: string, files: Readonly<Record<string, string>>): vo
 }
 
 /** All files of a folder and what they hold; links as what they say. Git's own files are left out. */
-export function contents(folder: string, under = ''): Record<string, string> {
+export function readFiles(folder: string, under = ''): Record<string, string> {
   return Object.assign(
     {},
     ...readdirSync(join(folder, under)).map((name) => {
       const path = join(under, name);
       if (path === '.git') return {};
       const stats = lstatSync(join(folder, path));
-      if (stats.isDirectory()) return contents(folder, path);
+      if (stats.isDirectory()) return readFiles(folder, path);
       return {
         [path]: stats.isSymbolicLink()
           ? `-> ${readlinkSync(join(folder, path))}`
@@ -169,3 +169,6 @@ export function contents(folder: string, under = ''): Record<string, string> {
     }),
   ) as Record<string, string>;
 }
+
+/** The name of the folder of a session that `Scene.session` made. */
+export const nameOf = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });

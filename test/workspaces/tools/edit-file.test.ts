@@ -6,12 +6,12 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'v
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { editFile } from '../../../src/workspaces/tools/edit-file.ts';
 import { counts } from '../../proof.ts';
-import { type SomeFiles, someFiles } from './some-files.ts';
+import { createTestFiles, type TestFiles } from './file-tool-fixture.ts';
 
-let all: SomeFiles;
+let all: TestFiles;
 
 beforeEach(() => {
-  all = someFiles(100_000);
+  all = createTestFiles(100_000);
 });
 afterEach(() => all.close());
 
@@ -176,7 +176,7 @@ describe('content', () => {
     expect(all.get('d')).toBe('y');
   });
 
-  test('a mark is there once, whether the file had it or the content brings it', async () => {
+  test('a byte order mark is written once, whether the file or the content has it', async () => {
     all.put('a', '\ufeffone\n');
     expect(await all.data('edit_file', { path: 'a', content: '\ufefftwo\n' })).toMatchObject({ bom: true, lines: 1 });
     expect(all.get('a')).toBe('\ufefftwo\n');
@@ -294,7 +294,7 @@ describe('with others', () => {
     expect(all.get('a')).toBe(Array.from({ length: each }, (_, i) => `[${i}]\n`).join(''));
   });
 
-  test('W6: somebody who does not wait for a turn costs nothing either', async () => {
+  test('W6: a concurrent write outside of the mutex is not lost either', async () => {
     all.put('a', 'ours\ntheirs\n');
     const { write } = all.files;
     let interferences = 0;
@@ -332,7 +332,7 @@ describe('with others', () => {
 });
 
 test('large files are edited one after the other, and all are', async () => {
-  const large = someFiles();
+  const large = createTestFiles();
   onTestFinished(() => large.close());
   const names = ['a', 'b', 'c', 'd'];
   for (const name of names) large.put(name, `${'x\n'.repeat(1_200_000)}end\n`);

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { repository } from '../../structure/source-files.ts';
-import { searching } from './searching.ts';
-import { someFiles } from './some-files.ts';
+import { createTestFiles } from './file-tool-fixture.ts';
+import { createSearchTools } from './search-files.ts';
 
 function blocksOf(page: string) {
   const text = readFileSync(join(repository, page), 'utf8');
@@ -20,7 +20,7 @@ test('W11: the calls of the guide, in order, are answered as it says', async () 
   const calls = blocks.filter(({ language }) => language === 'json');
   const answers = blocks.filter(({ language }) => language === 'text');
   expect(answers).toHaveLength(calls.length);
-  const all = someFiles();
+  const all = createTestFiles();
   try {
     all.put('src/greet.js', "export function greet(name) {\n  return 'Hello ' + name;\n}\n");
     for (const [i, { text }] of calls.entries()) {
@@ -36,8 +36,8 @@ test('W11: the calls of the guide, in order, are answered as it says', async () 
 
 test('W11: the calls of the reference, in order, are answered as it says', async () => {
   const shown = blocksOf('docs/reference/tools.md');
-  const all = someFiles();
-  const search = searching(all.files);
+  const all = createTestFiles();
+  const search = createSearchTools(all.files);
   try {
     all.put('src/app.js', '// The address is in the settings.\nexport const port = 8080;\n');
     all.put('old/note.md', 'x');

@@ -1,13 +1,13 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { fileTools } from '../../../src/workspaces/tools/file-tools.ts';
-import { type SomeFiles, someFiles } from './some-files.ts';
+import { fileTools } from '../../../src/workspaces/tools/create-session-tools.ts';
+import { createTestFiles, type TestFiles } from './file-tool-fixture.ts';
 
-let all: SomeFiles;
+let all: TestFiles;
 
 beforeEach(() => {
-  all = someFiles();
+  all = createTestFiles();
 });
 afterEach(() => all.close());
 
@@ -59,7 +59,7 @@ describe('move', () => {
     expect(all.get('b')).toBe('new');
   });
 
-  test('neither out of bounds nor into them', async () => {
+  test('does not cross its bounds in either direction', async () => {
     all.put('a', 'x');
     all.put('.env', 'secret');
     for (const [from, to] of [
@@ -145,7 +145,9 @@ describe('info', () => {
 });
 
 test('W1: every tool takes the session first, describes all it takes, and says what it may do', () => {
-  const definitions = fileTools({ in: () => Promise.reject(new Error('not called')) }).map((each) => each.definition);
+  const definitions = fileTools({ withFiles: () => Promise.reject(new Error('not called')) }).map(
+    (each) => each.definition,
+  );
   const effects = definitions.map(({ name, annotations }) => [
     name,
     annotations.readOnlyHint,

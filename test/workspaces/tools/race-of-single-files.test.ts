@@ -2,9 +2,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { sceneOfTest, secret, snapshot } from '../saferoot/scene.ts';
+import { createSceneForTest, secret, takeSnapshot } from '../saferoot/scene.ts';
 import { startSwapping } from '../saferoot/start-swapping.ts';
-import { someFiles } from './some-files.ts';
+import { createTestFiles } from './file-tool-fixture.ts';
 
 // The races of all tools together, in the journeys, run for a minute each.
 const ms = counts(50, 15_000);
@@ -34,7 +34,7 @@ const rounds: Readonly<Record<string, readonly (readonly [string, object])[]>> =
 };
 
 test.each(Object.entries(rounds))('W3: a folder swapped for a link leads none of "%s" outside', async (_, calls) => {
-  const scene = sceneOfTest();
+  const scene = createSceneForTest();
   for (const [folder, content] of [
     [scene.inside('a/d'), 'inside'],
     [scene.outside(), `${secret} inside`],
@@ -42,9 +42,9 @@ test.each(Object.entries(rounds))('W3: a folder swapped for a link leads none of
     mkdirSync(join(folder, 'sub'), { recursive: true });
     for (const name of ['f.txt', 'g.txt', 'sub/f.txt']) writeFileSync(join(folder, name), content);
   }
-  const before = snapshot(scene.outside());
+  const before = takeSnapshot(scene.outside());
   const swapper = await startSwapping(scene.inside('a'));
-  const all = someFiles(100_000, scene.inside());
+  const all = createTestFiles(100_000, scene.inside());
   const began = Date.now();
   let refused = 0;
   const done = calls.map(() => 0);
@@ -59,7 +59,7 @@ test.each(Object.entries(rounds))('W3: a folder swapped for a link leads none of
     }
   }
   expect(swapper.isAtWork(), 'the swapper swapped to the end').toBe(true);
-  expect(snapshot(scene.outside())).toEqual(before);
+  expect(takeSnapshot(scene.outside())).toEqual(before);
   await swapper.stop();
   await all.close();
 });

@@ -3,22 +3,22 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { findRipgrep } from '../../../src/workspaces/search/find-ripgrep.ts';
+import { findRipgrep } from '../../../src/workspaces/search/ripgrep.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts, proof } from '../../proof.ts';
-import { sceneOfTest, secret } from '../saferoot/scene.ts';
+import { createSceneForTest, secret } from '../saferoot/scene.ts';
 import { startSwapping } from '../saferoot/start-swapping.ts';
-import { filesIn, ripgrepOfFile } from '../search/searched.ts';
-import { searching, textOf } from './searching.ts';
+import { createSandboxedRipgrep, openFiles } from '../search/open-files.ts';
+import { createSearchTools, textOf } from './search-files.ts';
 
 const run = promisify(execFile);
-const ripgrep = ripgrepOfFile();
+const ripgrep = createSandboxedRipgrep();
 // The races of all tools together, in the journeys, run for a minute each.
 const ms = counts(50, 15_000);
 
 /** A folder `a/d` that is swapped for a link, and what must not be seen where the link leads. */
-async function swapped(target: string) {
-  const scene = sceneOfTest();
+async function swapWhile(target: string) {
+  const scene = createSceneForTest();
   for (const [folder, content] of [
     [scene.inside('a/d'), 'inside'],
     [scene.inside('closed'), `${secret} inside `.repeat(20)],
@@ -44,8 +44,8 @@ const cases = targets.flatMap((target) => asked.map((each) => [target, ...each] 
 test.each(cases)(
   'W3: a folder swapped for a link to %s gives nothing away to %s %j',
   async (target, tool, args, quick) => {
-    const { scene, swapper } = await swapped(target);
-    const { call } = searching(filesIn(scene.inside(), quick, { hide: ['closed'] }));
+    const { scene, swapper } = await swapWhile(target);
+    const { call } = createSearchTools(openFiles(scene.inside(), quick, { hide: ['closed'] }));
     const path = tool === 'grep_search' ? undefined : 'a';
     const began = Date.now();
     let done = 0;
@@ -60,7 +60,7 @@ test.each(cases)(
 );
 
 test('the same harness catches ripgrep on the host', async () => {
-  const { scene, swapper } = await swapped('../../outside');
+  const { scene, swapper } = await swapWhile('../../outside');
   const program = (await findRipgrep(process.env['PATH'])) as string;
   let leaked = false;
   while (swapper.isAtWork() && !leaked) {

@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { type SomeFiles, someFiles } from './some-files.ts';
+import { createTestFiles, type TestFiles } from './file-tool-fixture.ts';
 
-let all: SomeFiles;
+let all: TestFiles;
 
 beforeEach(() => {
-  all = someFiles();
+  all = createTestFiles();
 });
 afterEach(() => all.close());
 
@@ -143,7 +143,7 @@ describe('text', () => {
 });
 
 describe('what is no text', () => {
-  test('W1: is told of and not shown', async () => {
+  test('W1: is described and not shown', async () => {
     all.put('a.zip', Buffer.from('PK\x03\x04\0\0', 'latin1'));
     const zip = await all.call('read_file', { path: 'a.zip' });
     expect(zip.structuredContent).toMatchObject({
@@ -238,7 +238,7 @@ describe('large files', () => {
     expect(last).toMatchObject({ nextLine: null });
   });
 
-  test('a place that was remembered is not used for another version', async () => {
+  test('a remembered offset is not used for another version', async () => {
     const lines = (word: string) => `${word.repeat(100)}\n`.repeat(200_000);
     all.put('a.log', lines('one'));
     const { nextLine } = await read({ path: 'a.log', endLine: 10 });

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
-import { encodingOf } from '../../../src/lib/text/encoding.ts';
+import { detectEncoding } from '../../../src/lib/text/encoding.ts';
 import type { OpenedFile } from '../../../src/workspaces/backends/backend.ts';
-import { type LinePlace, type LineRange, readLines } from '../../../src/workspaces/tools/read-lines.ts';
+import { type LineOffset, type LineRange, readLines } from '../../../src/workspaces/tools/read-lines.ts';
 
-const plain = encodingOf(new Uint8Array()) as NonNullable<ReturnType<typeof encodingOf>>;
+const plain = detectEncoding(new Uint8Array()) as NonNullable<ReturnType<typeof detectEncoding>>;
 const tera = 1024 ** 4;
 const most = 4 * 1024 ** 2;
 
 /** A file that begins with some text and goes on with a hole, as one that lies on no disk. */
-function sparse(text: string, bytes = tera) {
+function createSparseFile(text: string, bytes = tera) {
   const head = Buffer.from(text);
   const seen = { bytes: 0 };
   const file: OpenedFile = {
@@ -24,18 +24,18 @@ function sparse(text: string, bytes = tera) {
   return { file, seen };
 }
 
-const read = (file: OpenedFile, range: Partial<LineRange>, from?: LinePlace) =>
+const read = (file: OpenedFile, range: Partial<LineRange>, from?: LineOffset) =>
   readLines(file, plain, { startLine: 1, endLine: Number.MAX_SAFE_INTEGER, maxBytes: 65_536, ...range }, from, most);
 
-test('a line without end is not gone through to its end', async () => {
-  const { file, seen } = sparse('hello');
+test('an endless line is not read to its end', async () => {
+  const { file, seen } = createSparseFile('hello');
   expect((await read(file, {})).givenUp).toEqual({ line: 1, offset: 0 });
   expect((await read(file, { startLine: 2 })).givenUp).toEqual({ line: 1, offset: 0 });
   expect(seen.bytes).toBeLessThan(3 * most);
 });
 
 test('what comes before such a line is given, and where to go on', async () => {
-  const { file, seen } = sparse('one\ntwo\n');
+  const { file, seen } = createSparseFile('one\ntwo\n');
   expect(await read(file, { endLine: 2 })).toMatchObject({
     content: 'one\ntwo\n',
     next: { line: 3, offset: 8 },
@@ -48,10 +48,10 @@ test('what comes before such a line is given, and where to go on', async () => {
   expect(seen.bytes).toBeLessThan(3 * most);
 });
 
-test('lines that lie far in are reached by asking again', async () => {
+test('lines far into a file are reached by asking again', async () => {
   const lines = 20;
-  const { file } = sparse(`${'a'.repeat(1024 ** 2)}\n`.repeat(lines), lines * (1024 ** 2 + 1));
-  let from: LinePlace | undefined;
+  const { file } = createSparseFile(`${'a'.repeat(1024 ** 2)}\n`.repeat(lines), lines * (1024 ** 2 + 1));
+  let from: LineOffset | undefined;
   let asked = 0;
   for (; asked < lines; asked++) {
     const found = await read(file, { startLine: lines }, from);

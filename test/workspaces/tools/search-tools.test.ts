@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { openDatabase } from '../../../src/workspaces/backends/database/open-database.ts';
-import { pathRules } from '../../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../../src/workspaces/path-rules.ts';
 import { counts } from '../../proof.ts';
 import { codeIn } from '../../sessions/tools/some-sessions.ts';
-import { filesIn } from '../search/searched.ts';
-import { fill, folderWith } from '../search/some-files.ts';
-import { searching, textOf } from './searching.ts';
+import { makeFolder, writeFiles } from '../search/make-folder.ts';
+import { openFiles } from '../search/open-files.ts';
+import { createSearchTools, textOf } from './search-files.ts';
 
 interface Entry {
   readonly path: string;
@@ -34,7 +34,7 @@ const pathsOf = (entries: readonly Entry[]) => entries.map(({ path }) => path);
 
 describe('session_list_dir', () => {
   test('W1: a tree with kinds and sizes, without what is ignored', async () => {
-    const folder = folderWith({
+    const folder = makeFolder({
       '.gitignore': 'node_modules\n',
       'node_modules/x/y.js': 'x',
       '.git/config': 'x',
@@ -45,7 +45,7 @@ describe('session_list_dir', () => {
     });
     symlinkSync('src', join(folder, 'link'));
     symlinkSync('/etc/passwd', join(folder, 'out'));
-    const { call, data } = searching(filesIn(folder));
+    const { call, data } = createSearchTools(openFiles(folder));
     expect(textOf(await call('list_dir'))).toBe(
       [
         './',
@@ -72,9 +72,9 @@ describe('session_list_dir', () => {
   });
 
   test('W8: what cannot be listed is refused with what to do, and no path of the host', async () => {
-    const folder = folderWith({ file: 'x', '.env': 'x' });
+    const folder = makeFolder({ file: 'x', '.env': 'x' });
     symlinkSync('..', join(folder, 'up'));
-    const { call } = searching(filesIn(folder));
+    const { call } = createSearchTools(openFiles(folder));
     const refused: Record<string, string> = {
       '..': 'PATH_VIOLATION',
       up: 'PATH_VIOLATION',
@@ -99,15 +99,15 @@ describe('session_list_dir', () => {
 
   test('pages go on where they were, whatever is made or removed meanwhile', async () => {
     const names = Array.from({ length: 800 }, (_, n) => `d${n % 3}/f${String(n).padStart(4, '0')}`);
-    const folder = folderWith(Object.fromEntries(names.map((name) => [name, ''])));
-    const { call, data } = searching(filesIn(folder));
+    const folder = makeFolder(Object.fromEntries(names.map((name) => [name, ''])));
+    const { call, data } = createSearchTools(openFiles(folder));
     const first = await data<Page>('list_dir', {});
     expect(first.entries).toHaveLength(500);
     expect(textOf(await call('list_dir', {}))).toContain('give "next" as the cursor');
     const last = first.entries.at(-1)?.path as string;
     // The one it stopped at is gone, what comes before is new, and so is something that comes after.
     rmSync(join(folder, last));
-    fill(folder, { 'd0/a-new': '', 'd2/z-new': '' });
+    writeFiles(folder, { 'd0/a-new': '', 'd2/z-new': '' });
     const seen = pathsOf(first.entries);
     for (let next = first.next; next !== null; ) {
       const page = await data<Page>('list_dir', { cursor: next });
@@ -125,9 +125,9 @@ describe('session_list_dir', () => {
     expect(text).toMatch(/^\.\/\nd2\/\n {2}f/);
   });
 
-  test('a name cannot pass for another line of the answer', async () => {
-    const folder = folderWith({ 'a\n[The limit is reached': 'x', 'b\u202egpj.exe': 'x\u2028needle' });
-    const { call } = searching(filesIn(folder));
+  test('a name cannot fake another line of the answer', async () => {
+    const folder = makeFolder({ 'a\n[The limit is reached': 'x', 'b\u202egpj.exe': 'x\u2028needle' });
+    const { call } = createSearchTools(openFiles(folder));
     for (const [tool, args] of [
       ['list_dir', {}],
       ['file_search', { pattern: '*' }],
@@ -142,11 +142,11 @@ describe('session_list_dir', () => {
 
 describe('session_file_search', () => {
   test('W1: those changed last come first, and what is ignored or closed is not opened by it', async () => {
-    const folder = folderWith({ '.gitignore': 'out\n', 'a.ts': 'x', 'src/b.ts': 'xx', 'out/c.ts': 'x', '.env': 'x' });
+    const folder = makeFolder({ '.gitignore': 'out\n', 'a.ts': 'x', 'src/b.ts': 'xx', 'out/c.ts': 'x', '.env': 'x' });
     utimesSync(join(folder, 'a.ts'), 1000, 1000);
     utimesSync(join(folder, 'src/b.ts'), 2000, 2000);
     symlinkSync('a.ts', join(folder, 'src/l.ts'));
-    const { call, data } = searching(filesIn(folder));
+    const { call, data } = createSearchTools(openFiles(folder));
     const { files, total, truncated } = await data<Found>('file_search', { pattern: '**/*.ts' });
     expect(pathsOf(files)).toEqual(['src/l.ts', 'src/b.ts', 'a.ts']);
     expect(files[1]).toEqual({ path: 'src/b.ts', kind: 'file', bytes: 2, modified: new Date(2_000_000).toISOString() });
@@ -161,10 +161,10 @@ describe('session_file_search', () => {
   });
 
   test('links are not followed, so that none leads round in a circle', async () => {
-    const folder = folderWith({ 'a/b/f': 'x' });
+    const folder = makeFolder({ 'a/b/f': 'x' });
     symlinkSync('..', join(folder, 'a/b/up'));
     symlinkSync('.', join(folder, 'self'));
-    const { data } = searching(filesIn(folder));
+    const { data } = createSearchTools(openFiles(folder));
     expect(pathsOf((await data<Found>('file_search', { pattern: '**' })).files).sort()).toEqual([
       'a/b/f',
       'a/b/up',
@@ -173,14 +173,14 @@ describe('session_file_search', () => {
   });
 
   test('thousands of files, and folders deeper than anyone goes, are bounded', async () => {
-    const folder = folderWith({});
+    const folder = makeFolder({});
     const many = counts(2000, 10_000);
     for (let n = 0; n < many; n++) {
       if (n % 1000 === 0) mkdirSync(join(folder, `d${n / 1000}`));
       writeFileSync(join(folder, `d${Math.floor(n / 1000)}/f${n}`), '');
     }
     mkdirSync(join(folder, 'deep/'.repeat(100)), { recursive: true });
-    const { data } = searching(filesIn(folder));
+    const { data } = createSearchTools(openFiles(folder));
     const found = await data<Found>('file_search', { pattern: '*', limit: 1000 });
     expect(found.files).toHaveLength(1000);
     expect(found.total).toBe(many);
@@ -191,8 +191,8 @@ describe('session_file_search', () => {
 
 describe('session_grep_search', () => {
   test('W1: lines with where they are, and those around them once', async () => {
-    const folder = folderWith({ a: '1\n2 x\n3\n4 x\n5\n6\n7\n8\n9 x\n', 'b/c': 'X\r\n' });
-    const { call, data } = searching(filesIn(folder));
+    const folder = makeFolder({ a: '1\n2 x\n3\n4 x\n5\n6\n7\n8\n9 x\n', 'b/c': 'X\r\n' });
+    const { call, data } = createSearchTools(openFiles(folder));
     const { matches } = await data<{ matches: object[] }>('grep_search', { pattern: 'x$' });
     expect(matches).toEqual([
       { path: 'a', line: 2, column: 3, text: '2 x' },
@@ -208,7 +208,7 @@ describe('session_grep_search', () => {
   });
 
   test('W8: a pattern that cannot be searched for says where, and what to do', async () => {
-    const { call } = searching(filesIn(folderWith({ a: 'x' })));
+    const { call } = createSearchTools(openFiles(makeFolder({ a: 'x' })));
     const result = await call('grep_search', { pattern: 'foo(?=bar)' });
     expect(codeIn(result)).toBe('REQUEST_INVALID');
     expect(textOf(result)).toContain('at character 4 ("(?=bar)")');
@@ -216,11 +216,11 @@ describe('session_grep_search', () => {
   });
 
   test('patterns and files that are meant to hang are answered', async () => {
-    const folder = folderWith({
+    const folder = makeFolder({
       a: `${'a'.repeat(60_000)}!\n`.repeat(20),
       '.gitignore': `${'*a'.repeat(100)}b\n`.repeat(200),
     });
-    const { data } = searching(filesIn(folder));
+    const { data } = createSearchTools(openFiles(folder));
     for (const pattern of ['(a+)+$', '(a|aa)*b', '(.*)*=', `(a?){300}a{300}$`]) {
       await data('grep_search', { pattern });
     }
@@ -230,9 +230,9 @@ describe('session_grep_search', () => {
 test('W5: files that lie in the store are listed, found and searched alike', async () => {
   const store = openMemoryStore();
   onTestFinished(() => store.close());
-  const backend = openDatabase(store.documents, 'ws', { rules: pathRules({ hide: [], keep: [], open: [] }) });
+  const backend = openDatabase(store.documents, 'ws', { rules: createPathRules({ hide: [], keep: [], open: [] }) });
   onTestFinished(() => backend.close());
-  const { call, data } = searching({ ...backend, fileBytes: 1 << 20, alone: (_, work) => work() });
+  const { call, data } = createSearchTools({ ...backend, fileBytes: 1 << 20, runExclusive: (_, work) => work() });
   const owner = openDatabase(store.documents, 'ws', { rules: { hidden: [], kept: [], open: [] } });
   for (const path of ['.gitignore', 'src/a.ts', 'src/b.log', '.env']) await owner.write(path, Buffer.from('*.log'));
   await owner.close();

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { isAmbitError } from '../../../errors.ts';
-import { draft, type Tell } from './harness.ts';
+import { createDraft, type DefineTest } from './harness.ts';
 
-export function closing(tell: Tell): void {
-  tell('a store says what it can do, and that it is there', async ({ store }) => {
+export function testClosing(test: DefineTest): void {
+  test('a store describes its capabilities and answers a ping', async ({ store }) => {
     const { durable, shared, whenFull } = store.capabilities;
     assert.ok(['no', 'disk', 'server'].includes(durable));
     assert.ok(['process', 'machine', 'network'].includes(shared));
@@ -11,12 +11,12 @@ export function closing(tell: Tell): void {
     await store.ping();
   });
 
-  tell('a closed store refuses everything, and closing twice is fine', async ({ store, open }) => {
+  test('a closed store refuses everything, and closing twice is fine', async ({ store, open }) => {
     const { id } = await open();
     await store.close();
     await store.close();
     const asked = [
-      () => store.create(draft()),
+      () => store.create(createDraft()),
       () => store.get(id),
       () => store.remains(id),
       () => store.update(id, 1, {}),
@@ -46,7 +46,7 @@ export function closing(tell: Tell): void {
     }
   });
 
-  tell('what was asked before closing is finished', async ({ store, another, open }) => {
+  test('requests made before closing are finished', async ({ store, another, open }) => {
     if (another === undefined) return;
     const other = await another();
     const { id } = await open();
@@ -58,7 +58,7 @@ export function closing(tell: Tell): void {
     assert.equal((await other.state.list(id)).keys.length, 5);
   });
 
-  tell('what was answered is there for who opens it next', async ({ store, another, open }) => {
+  test('a durable store keeps every answered write', async ({ store, another, open }) => {
     if (another === undefined || store.capabilities.durable === 'no') return;
     const record = await open({ name: 'lasting' });
     await store.state.set(record.id, 'k', { deep: [1] });

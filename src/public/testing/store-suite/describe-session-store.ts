@@ -1,55 +1,45 @@
 import assert from 'node:assert/strict';
 import type { NewSession } from '../../../stores/record.ts';
-import { closing } from './closing.ts';
-import { concurrency } from './concurrency.ts';
-import { documents } from './documents.ts';
-import { expiry } from './expiry.ts';
-import { feed } from './feed.ts';
-import { grants } from './grants.ts';
-import {
-  draft,
-  type OpenStore,
-  type SuiteRunner,
-  suiteDocumentLimits,
-  suiteStateLimits,
-  type Tell,
-} from './harness.ts';
-import { lifecycle } from './lifecycle.ts';
-import { listing } from './listing.ts';
-import { marks } from './marks.ts';
-import { quotas } from './quotas.ts';
-import { state } from './state.ts';
-import { tenancy } from './tenancy.ts';
+import { testClosing } from './closing.ts';
+import { testConcurrency } from './concurrency.ts';
+import { testDocuments } from './documents.ts';
+import { testFeed } from './feed.ts';
+import { testGrants } from './grants.ts';
+import { createDraft, type DefineTest, type OpenStore, type SuiteRunner, suiteLimits } from './harness.ts';
+import { testExpiry, testLifecycle } from './lifecycle.ts';
+import { testListing, testTenancy } from './listing.ts';
+import { testQuotas } from './quotas.ts';
+import { testMarks, testState } from './state.ts';
 
 const concerns = {
-  lifecycle,
-  expiry,
-  concurrency,
-  tenancy,
-  listing,
-  quotas,
-  grants,
-  state,
-  marks,
-  documents,
-  feed,
-  closing,
+  lifecycle: testLifecycle,
+  expiry: testExpiry,
+  concurrency: testConcurrency,
+  tenancy: testTenancy,
+  listing: testListing,
+  quotas: testQuotas,
+  grants: testGrants,
+  state: testState,
+  marks: testMarks,
+  documents: testDocuments,
+  feed: testFeed,
+  closing: testClosing,
 };
 
 /**
- * The behaviour every session store must have, as tests in your own runner: pass its `describe` and `test`. Each test
- * opens a store of its own, so none leans on another; no test waits for time to pass.
+ * Defines tests of the behaviour that every session store must have, in your own runner: pass its `describe` and `test`.
+ * Each test opens a store of its own, and no test waits for time to pass.
  */
 export function describeSessionStore(name: string, open: OpenStore, runner: SuiteRunner): void {
-  const tell: Tell = (rule, proof) => {
-    runner.test(rule, async () => {
-      const harness = await open({ stateLimits: suiteStateLimits, documentLimits: suiteDocumentLimits });
+  const defineTest: DefineTest = (title, run) => {
+    runner.test(title, async () => {
+      const harness = await open(suiteLimits);
       const others: { close(): Promise<void> }[] = [];
       const { another } = harness;
-      const scene = {
+      const storeTest = {
         ...harness,
         async open(changes: Partial<NewSession> = {}) {
-          const created = await harness.store.create(draft(changes));
+          const created = await harness.store.create(createDraft(changes));
           assert.ok(created.outcome === 'created', `a session was expected, not ${JSON.stringify(created)}`);
           return created.record;
         },
@@ -64,7 +54,7 @@ export function describeSessionStore(name: string, open: OpenStore, runner: Suit
             }),
       };
       try {
-        await proof(scene);
+        await run(storeTest);
       } finally {
         for (const store of [...others, harness.store]) await store.close();
         await harness.dispose?.();
@@ -72,6 +62,6 @@ export function describeSessionStore(name: string, open: OpenStore, runner: Suit
     });
   };
   runner.describe(`session store: ${name}`, () => {
-    for (const [concern, define] of Object.entries(concerns)) runner.describe(concern, () => define(tell));
+    for (const [concern, define] of Object.entries(concerns)) runner.describe(concern, () => define(defineTest));
   });
 }

@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict';
-import { isAmbitError } from '../../../errors.ts';
-import { listen } from './feed.ts';
-import type { Tell } from './harness.ts';
+import { watchStore } from './feed.ts';
+import { callConcurrently, type DefineTest, isInvalidRequest } from './harness.ts';
 
-const invalid = (error: unknown) => isAmbitError(error) && error.code === 'REQUEST_INVALID';
-
-export function documents(tell: Tell): void {
-  tell('a document comes back as it was written, in its own collection', async ({ store: { documents } }) => {
+export function testDocuments(test: DefineTest): void {
+  test('a document comes back as it was written, in its own collection', async ({ store: { documents } }) => {
     for (const text of ['', ' ', '{"a":1}', 'ü😀\n\t"\\', '7 8', '__proto__']) {
       const written = await documents.put('things', 'k', text);
       assert.ok(written.outcome === 'written');
@@ -22,7 +19,7 @@ export function documents(tell: Tell): void {
     assert.equal((await documents.get('things', '__proto__'))?.text, 'odd');
   });
 
-  tell('a document is written and deleted only at the version expected', async ({ store: { documents } }) => {
+  test('a document is written and deleted only at the version expected', async ({ store: { documents } }) => {
     const first = await documents.put('things', 'k', 'a', { expectedVersion: 0 });
     assert.ok(first.outcome === 'written');
     const { version } = first;
@@ -41,7 +38,7 @@ export function documents(tell: Tell): void {
     assert.deepEqual(await documents.delete('things', 'k'), { outcome: 'absent' });
   });
 
-  tell('a document deleted and written again has another version', async ({ store: { documents } }) => {
+  test('a document deleted and written again has another version', async ({ store: { documents } }) => {
     const versions = new Set<number>();
     for (let round = 0; round < 3; round++) {
       const written = await documents.put('things', 'k', 'same', { expectedVersion: 0 });
@@ -52,19 +49,17 @@ export function documents(tell: Tell): void {
     assert.equal(versions.size, 3);
   });
 
-  tell('of many who write a document at one version, one does', async ({ store, another }) => {
+  test('of many concurrent writes of a document at one version, one succeeds', async ({ store, another }) => {
     const other = another === undefined ? store : await another();
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, index) =>
-        (index % 2 ? store : other).documents.put('things', 'k', String(index), { expectedVersion: 0 }),
-      ),
+    const answers = await callConcurrently([store, other], (each, index) =>
+      each.documents.put('things', 'k', String(index), { expectedVersion: 0 }),
     );
     assert.equal(answers.filter(({ outcome }) => outcome === 'written').length, 1);
     const winner = answers.findIndex(({ outcome }) => outcome === 'written');
     assert.equal((await other.documents.get('things', 'k'))?.text, String(winner));
   });
 
-  tell('limits of documents hold, of one text and of a collection', async ({ store: { documents } }) => {
+  test('the limits of documents hold, for one text and for a collection', async ({ store: { documents } }) => {
     const full = (limit: string) => ({ outcome: 'full', limit });
     assert.deepEqual(await documents.put('things', 'k', 'ü'.repeat(101)), full('textBytes'));
     assert.equal((await documents.put('things', 'k', 'ü'.repeat(100))).outcome, 'written');
@@ -76,7 +71,7 @@ export function documents(tell: Tell): void {
     assert.equal((await documents.put('things', 'e', 'e')).outcome, 'written', 'what was deleted makes room');
   });
 
-  tell('documents are listed in the order of their bytes, by prefix, in pages', async ({ store: { documents } }) => {
+  test('documents are listed in the order of their bytes, by prefix, in pages', async ({ store: { documents } }) => {
     // The last two are the other way round where characters are compared by their halves.
     const keys = ['a/1', 'a/2', 'b%', '\uffee', '😀'];
     for (const key of [...keys].reverse()) await documents.put('things', key, `text of ${key}`);
@@ -96,20 +91,23 @@ export function documents(tell: Tell): void {
     assert.deepEqual(first, { ...(await documents.get('things', 'a/1')) });
   });
 
-  tell('a watcher hears of documents written and deleted, here and elsewhere', async ({ store, another }) => {
+  test('a watcher hears of documents written and deleted, here and elsewhere', async ({ store, another }) => {
     const other = another === undefined ? store : await another();
-    const ear = listen(other);
+    const watcher = watchStore(other);
     await store.documents.put('things', 'a key: ü', 'x');
     await store.documents.put('things', 'a key: ü', 'y', { expectedVersion: 99 });
     await store.documents.delete('things', 'never there');
     await store.documents.delete('things', 'a key: ü');
     await store.documents.put('others', 'last', 'x');
-    await ear.hears((change) => change.kind === 'document' && change.collection === 'others', 'the last document');
+    await watcher.waitFor(
+      (change) => change.kind === 'document' && change.collection === 'others',
+      'the last document',
+    );
     const mine = { kind: 'document', collection: 'things', key: 'a key: ü' };
-    assert.deepEqual(ear.heard, [mine, mine, { kind: 'document', collection: 'others', key: 'last' }]);
+    assert.deepEqual(watcher.changes, [mine, mine, { kind: 'document', collection: 'others', key: 'last' }]);
   });
 
-  tell('documents stay when sessions go', async ({ store, open, advance }) => {
+  test('documents stay when sessions end', async ({ store, open, advance }) => {
     const { id } = await open({ ttlSeconds: 1 });
     await store.documents.put('things', id, 'kept');
     await store.end(id);
@@ -118,19 +116,19 @@ export function documents(tell: Tell): void {
     assert.equal((await store.documents.get('things', id))?.text, 'kept');
   });
 
-  tell('documents no store could keep are refused', async ({ store: { documents } }) => {
+  test('invalid documents are refused', async ({ store: { documents } }) => {
     for (const collection of ['', 'A', '1a', 'a b', 'a:b', 'x'.repeat(65)]) {
-      await assert.rejects(documents.put(collection, 'k', 'x'), invalid);
-      await assert.rejects(documents.list(collection), invalid);
+      await assert.rejects(documents.put(collection, 'k', 'x'), isInvalidRequest);
+      await assert.rejects(documents.list(collection), isInvalidRequest);
     }
     for (const key of ['', 'x'.repeat(513), '\ud800', 'a\u0000b']) {
-      await assert.rejects(documents.put('things', key, 'x'), invalid);
-      await assert.rejects(documents.get('things', key), invalid);
+      await assert.rejects(documents.put('things', key, 'x'), isInvalidRequest);
+      await assert.rejects(documents.get('things', key), isInvalidRequest);
     }
     for (const text of ['\ud800', 'a\u0000b', 1 as unknown as string]) {
-      await assert.rejects(documents.put('things', 'k', text), invalid);
+      await assert.rejects(documents.put('things', 'k', text), isInvalidRequest);
     }
-    await assert.rejects(documents.put('things', 'k', 'x', { expectedVersion: -1 }), invalid);
-    await assert.rejects(documents.list('things', { limit: 1001 }), invalid);
+    await assert.rejects(documents.put('things', 'k', 'x', { expectedVersion: -1 }), isInvalidRequest);
+    await assert.rejects(documents.list('things', { limit: 1001 }), isInvalidRequest);
   });
 }

@@ -1,43 +1,43 @@
 import assert from 'node:assert/strict';
 import type { Change } from '../../../stores/feed.ts';
 import type { SessionStore } from '../../../stores/store.ts';
-import type { Tell } from './harness.ts';
+import type { DefineTest } from './harness.ts';
 
-/** Generous: it only bounds how long a store that says nothing can hold up the tests. */
-const patienceMs = 5000;
+/** Long enough for any store: it only keeps a silent store from blocking the tests. */
+const maxWaitMs = 5000;
 
-export function listen(store: SessionStore) {
-  const heard: Change[] = [];
+export function watchStore(store: SessionStore) {
+  const changes: Change[] = [];
   let wake = () => {};
   const stop = store.watch((change) => {
-    heard.push(change);
+    changes.push(change);
     wake();
   });
   return {
-    heard,
+    changes,
     stop,
-    /** Waits until something fitting was heard. */
-    async hears(fits: (change: Change) => boolean, what: string): Promise<void> {
+    /** Waits until a matching change was received. */
+    async waitFor(matches: (change: Change) => boolean, what: string): Promise<void> {
       let late = false;
-      // A timer that keeps the process alive: a store's own do not.
+      // This timer keeps the process alive; the timers of a store do not.
       const timer = setTimeout(() => {
         late = true;
         wake();
-      }, patienceMs);
-      while (!heard.some(fits) && !late) {
+      }, maxWaitMs);
+      while (!changes.some(matches) && !late) {
         await new Promise<void>((resolve) => {
           wake = resolve;
         });
       }
       clearTimeout(timer);
-      assert.ok(heard.some(fits), `never heard: ${what}`);
+      assert.ok(changes.some(matches), `never heard: ${what}`);
     },
   };
 }
 
-export function feed(tell: Tell): void {
-  tell('a watcher hears of every session created, changed and ended, in order', async ({ store, open, advance }) => {
-    const ear = listen(store);
+export function testFeed(test: DefineTest): void {
+  test('a watcher hears of every session created, changed and ended, in order', async ({ store, open, advance }) => {
+    const watcher = watchStore(store);
     const { id } = await open({ ttlSeconds: 60 });
     await store.update(id, 1, { permissions: [] });
     await store.update(id, 2, { tokenDigests: ['another'], metadata: {} });
@@ -45,8 +45,8 @@ export function feed(tell: Tell): void {
     const second = await open({ ttlSeconds: 1 });
     advance(1000);
     await store.sweep();
-    await ear.hears((change) => change.kind === 'ended' && change.id === second.id, 'the second end');
-    assert.deepEqual(ear.heard, [
+    await watcher.waitFor((change) => change.kind === 'ended' && change.id === second.id, 'the second end');
+    assert.deepEqual(watcher.changes, [
       { kind: 'created', id, version: 1, here: true },
       { kind: 'changed', id, version: 2, restricted: true, here: true },
       { kind: 'changed', id, version: 3, restricted: false, here: true },
@@ -56,40 +56,40 @@ export function feed(tell: Tell): void {
     ]);
   });
 
-  tell('what writes nothing is not told', async ({ store, open }) => {
+  test('a watcher hears nothing if nothing was written', async ({ store, open }) => {
     const { id } = await open();
-    const ear = listen(store);
+    const watcher = watchStore(store);
     await store.admit({ id });
     await store.update(id, 9, {});
     await store.state.set(id, 'k', 1);
     await store.end('unknown');
     await store.end(id);
-    await ear.hears(({ kind }) => kind === 'ended', 'the end');
-    assert.equal(ear.heard.filter(({ kind }) => kind !== 'created').length, 1);
+    await watcher.waitFor(({ kind }) => kind === 'ended', 'the end');
+    assert.equal(watcher.changes.filter(({ kind }) => kind !== 'created').length, 1);
   });
 
-  tell('a watcher hears what another process does', async ({ open, another, store }) => {
+  test('a watcher hears what another process does', async ({ open, another, store }) => {
     if (another === undefined) return assert.equal(store.capabilities.shared, 'process');
     const other = await another();
-    const ear = listen(other);
+    const watcher = watchStore(other);
     const { id } = await open();
-    await ear.hears((change) => change.kind === 'created' && change.id === id, 'created elsewhere');
+    await watcher.waitFor((change) => change.kind === 'created' && change.id === id, 'created elsewhere');
     await store.update(id, 1, { permissions: [] });
-    await ear.hears((change) => change.kind === 'changed' && change.version === 2, 'changed elsewhere');
+    await watcher.waitFor((change) => change.kind === 'changed' && change.version === 2, 'changed elsewhere');
     await store.end(id);
-    await ear.hears((change) => change.kind === 'ended' && change.id === id, 'ended elsewhere');
-    assert.ok(ear.heard.every((change) => !('here' in change) || !change.here));
+    await watcher.waitFor((change) => change.kind === 'ended' && change.id === id, 'ended elsewhere');
+    assert.ok(watcher.changes.every((change) => !('here' in change) || !change.here));
   });
 
-  tell('whoever stops watching hears no more', async ({ store, open }) => {
-    const [first, second] = [listen(store), listen(store)];
+  test('a watcher that was stopped hears nothing more', async ({ store, open }) => {
+    const [first, second] = [watchStore(store), watchStore(store)];
     const { id } = await open();
-    for (const ear of [first, second]) await ear.hears(({ kind }) => kind === 'created', 'created');
+    for (const watcher of [first, second]) await watcher.waitFor(({ kind }) => kind === 'created', 'created');
     first.stop();
     await store.end(id);
-    await second.hears(({ kind }) => kind === 'ended', 'ended');
+    await second.waitFor(({ kind }) => kind === 'ended', 'ended');
     assert.equal(
-      first.heard.some(({ kind }) => kind === 'ended'),
+      first.changes.some(({ kind }) => kind === 'ended'),
       false,
     );
   });

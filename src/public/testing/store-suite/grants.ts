@@ -1,20 +1,24 @@
 import assert from 'node:assert/strict';
-import { isAmbitError } from '../../../errors.ts';
 import type { Admission } from '../../../stores/admission.ts';
 import type { SessionStore } from '../../../stores/store.ts';
-import type { Tell } from './harness.ts';
-import { admitted, place } from './take-place.ts';
+import { acquireLease, callConcurrently, type DefineTest, isAdmitted, isInvalidRequest } from './harness.ts';
 
-/** How many more single calls are let in, up to ten. */
-async function room(store: SessionStore, request: Admission): Promise<number> {
+/** Counts how many more single calls are admitted, up to ten. */
+async function countAdmissions(store: SessionStore, request: Admission): Promise<number> {
   let count = 0;
-  while (count < 10 && (await admitted(store, request))) count++;
+  while (count < 10 && (await isAdmitted(store, request))) count++;
   return count;
 }
 
-/** Several calls taken at once, and what was not needed of them given back. */
-export function grants(tell: Tell): void {
-  tell('a place counts for as many calls as it says, for all three', async ({ store, open, advance }) => {
+/** Tests leases that stand for several calls, and the return of calls that were not made. */
+export function testGrants(test: DefineTest): void {
+  testLeaseSizes(test);
+  testUnusedCalls(test);
+  testLostLeases(test);
+}
+
+function testLeaseSizes(test: DefineTest): void {
+  test('a lease counts for as many calls as it says in every scope', async ({ store, open, advance }) => {
     const [one, two] = [await open(), await open()];
     const eve = await open({ userId: 'eve' });
     const limits = {
@@ -23,7 +27,7 @@ export function grants(tell: Tell): void {
       workspace: { concurrentCalls: 6 },
     };
     const holdMs = 30_000;
-    const lease = await place(store, { id: one.id, calls: 9, places: 3, limits });
+    const lease = await acquireLease(store, { id: one.id, calls: 9, places: 3, limits });
     assert.deepEqual(await store.usage(one.id), { calls: 9, bytes: 0, underWay: 3 });
     const refused = await store.admit({ id: one.id, places: 2, holdMs, limits });
     const quota = { outcome: 'quota', limit: 'concurrentCalls', retryAfterMs: null };
@@ -38,109 +42,114 @@ export function grants(tell: Tell): void {
       scope: 'workspace',
       allowed: 6,
     });
-    await place(store, { id: one.id, limits });
-    assert.ok(await admitted(store, { id: one.id, calls: 1, places: 0, holdMs, limits }), 'counts for none');
-    assert.ok(await admitted(store, { id: one.id, calls: 0, holdMs, limits }), 'nor does what is no call');
-    await place(store, { id: eve.id, places: 2, limits });
+    await acquireLease(store, { id: one.id, limits });
+    assert.ok(await isAdmitted(store, { id: one.id, calls: 1, places: 0, holdMs, limits }), 'counts for none');
+    assert.ok(await isAdmitted(store, { id: one.id, calls: 0, holdMs, limits }), 'nor does what is no call');
+    await acquireLease(store, { id: eve.id, places: 2, limits });
     assert.deepEqual(await store.usage(one.id), { calls: 11, bytes: 0, underWay: 4 });
     await store.release(one.id, lease);
     assert.deepEqual(await store.usage(one.id), { calls: 11, bytes: 0, underWay: 1 });
-    await place(store, { id: two.id, calls: 0, places: 3, limits });
-    assert.ok(!(await admitted(store, { id: eve.id, holdMs, limits })));
+    await acquireLease(store, { id: two.id, calls: 0, places: 3, limits });
+    assert.ok(!(await isAdmitted(store, { id: eve.id, holdMs, limits })));
     await store.end(two.id);
-    await place(store, { id: eve.id, places: 2, limits });
+    await acquireLease(store, { id: eve.id, places: 2, limits });
     advance(30_000);
     assert.equal((await store.usage(eve.id))?.underWay, 0);
-    await place(store, { id: eve.id, places: 4, limits });
+    await acquireLease(store, { id: eve.id, places: 4, limits });
   });
 
-  tell('places taken at once are never more than there are', async ({ store, open, another }) => {
+  test('concurrent leases never exceed a limit', async ({ store, open, another }) => {
     const other = another === undefined ? store : await another();
     const { id } = await open();
     const request = { id, calls: 3, places: 3, holdMs: 30_000, limits: { user: { concurrentCalls: 10 } } };
-    const answers = await Promise.all(
-      Array.from({ length: 12 }, (_, index) => (index % 2 ? store : other).admit(request)),
-    );
+    const answers = await callConcurrently([store, other], (each) => each.admit(request), 12);
     assert.equal(answers.filter(({ outcome }) => outcome === 'admitted').length, 3);
     assert.deepEqual(await store.usage(id), { calls: 9, bytes: 0, underWay: 9 });
   });
 
-  tell('a place that is kept can be made smaller, not larger', async ({ store, open, advance }) => {
+  test('a renewed lease can be made smaller, not larger', async ({ store, open, advance }) => {
     const { id } = await open();
     const limits = { user: { concurrentCalls: 4 } };
-    const lease = await place(store, { id, places: 4, limits });
+    const lease = await acquireLease(store, { id, places: 4, limits });
     assert.equal(await store.renew(id, lease, 30_000), true);
     assert.equal((await store.usage(id))?.underWay, 4);
     assert.equal(await store.renew(id, lease, 30_000, { places: 1 }), true);
     assert.equal((await store.usage(id))?.underWay, 1);
     assert.equal(await store.renew(id, lease, 30_000, { places: 3 }), true);
     assert.equal((await store.usage(id))?.underWay, 1);
-    await place(store, { id, places: 3, holdMs: 1000, limits });
+    await acquireLease(store, { id, places: 3, holdMs: 1000, limits });
     assert.equal(await store.renew(id, lease, 30_000, { places: 0 }), true);
     assert.equal((await store.usage(id))?.underWay, 3);
     advance(29_999);
     assert.equal(await store.renew(id, lease, 30_000, { places: 1 }), true, 'it is still held');
     assert.equal((await store.usage(id))?.underWay, 0);
   });
+}
 
-  tell('calls that were not made are given back to whom the limits name', async ({ store, open }) => {
+function testUnusedCalls(test: DefineTest): void {
+  test('calls that were not made are returned to the scopes that the limits name', async ({ store, open }) => {
     const { id } = await open();
     const limits = { session: {}, user: { totalCalls: 8 }, workspace: { totalCalls: 9 } };
-    const lease = await place(store, { id, calls: 8, limits });
-    assert.equal(await room(store, { id, limits }), 0);
+    const lease = await acquireLease(store, { id, calls: 8, limits });
+    assert.equal(await countAdmissions(store, { id, limits }), 0);
     assert.equal(await store.renew(id, lease, 30_000, { unusedCalls: 2, bytes: 5, limits }), true);
     assert.deepEqual(await store.usage(id), { calls: 6, bytes: 5, underWay: 1 });
-    assert.equal(await room(store, { id, limits }), 2);
+    assert.equal(await countAdmissions(store, { id, limits }), 2);
     await store.release(id, lease, { unusedCalls: 3, bytes: 5, limits: { user: limits.user } });
     assert.deepEqual(await store.usage(id), { calls: 5, bytes: 10, underWay: 0 });
     const answer = await store.admit({ id, calls: 2, limits });
     assert.ok(answer.outcome === 'quota' && answer.scope === 'workspace', 'nothing was given back to it');
-    assert.equal(await room(store, { id, limits: { user: limits.user } }), 3);
+    assert.equal(await countAdmissions(store, { id, limits: { user: limits.user } }), 3);
   });
 
-  tell('with calls that were not made the pace goes back by as much as they took', async ({ store, open }) => {
+  test('returning calls that were not made restores the rate limit', async ({ store, open }) => {
     const { id } = await open();
     for (const scope of ['session', 'user', 'workspace'] as const) {
       const limits = { [scope]: { callsPerMinute: 7, burst: 5 } };
-      const lease = await place(store, { id, calls: 5, limits });
+      const lease = await acquireLease(store, { id, calls: 5, limits });
       await store.release(id, lease, { unusedCalls: 2, limits });
-      assert.equal(await room(store, { id, limits }), 2, scope);
+      assert.equal(await countAdmissions(store, { id, limits }), 2, scope);
       const refused = await store.admit({ id, limits });
       assert.ok(refused.outcome === 'quota');
       assert.deepEqual([refused.scope, refused.retryAfterMs], [scope, 8572]);
     }
   });
 
-  tell('no more calls are given back than came with the place', async ({ store, open }) => {
+  test('no more calls are returned than the lease took', async ({ store, open }) => {
     const { id } = await open();
     const limits = { user: { totalCalls: 9, callsPerMinute: 9 } };
-    assert.ok(await admitted(store, { id, calls: 4, limits }));
-    const [one, two] = [await place(store, { id, calls: 2, limits }), await place(store, { id, calls: 3, limits })];
+    assert.ok(await isAdmitted(store, { id, calls: 4, limits }));
+    const [one, two] = [
+      await acquireLease(store, { id, calls: 2, limits }),
+      await acquireLease(store, { id, calls: 3, limits }),
+    ];
     await store.release(id, one, { unusedCalls: 8, limits });
     await store.release(id, one, { unusedCalls: 8, limits });
     assert.equal((await store.usage(id))?.calls, 7);
     await store.renew(id, two, 30_000, { unusedCalls: 2, limits });
     await store.release(id, two, { unusedCalls: 3, limits });
     assert.equal((await store.usage(id))?.calls, 4);
-    assert.equal(await room(store, { id, limits }), 5);
+    assert.equal(await countAdmissions(store, { id, limits }), 5);
   });
 
-  tell('today nothing is given back of yesterday’s calls', async ({ store, open, advance }) => {
+  test('calls of yesterday are not returned today', async ({ store, open, advance }) => {
     const { id, createdAt } = await open({ ttlSeconds: 200_000, lifetimeSeconds: 200_000 });
     const limits = { user: { totalCalls: 5 } };
     advance(86_400_000 - (createdAt % 86_400_000) - 1);
-    const lease = await place(store, { id, calls: 3, limits });
+    const lease = await acquireLease(store, { id, calls: 3, limits });
     advance(1);
-    assert.ok(await admitted(store, { id, calls: 4, limits }));
+    assert.ok(await isAdmitted(store, { id, calls: 4, limits }));
     await store.release(id, lease, { unusedCalls: 3, limits });
-    assert.equal(await room(store, { id, limits }), 1);
+    assert.equal(await countAdmissions(store, { id, limits }), 1);
     assert.equal((await store.usage(id))?.calls, 5);
   });
+}
 
-  tell('what is told late does not lengthen a life', async ({ store, open, advance }) => {
+function testLostLeases(test: DefineTest): void {
+  test('a late report does not extend the life of a session', async ({ store, open, advance }) => {
     const { id, createdAt } = await open({ ttlSeconds: 60 });
     const lastActive = async () => (await store.get(id))?.lastActiveAt;
-    const lease = await place(store, { id });
+    const lease = await acquireLease(store, { id });
     advance(20_000);
     assert.equal(await store.renew(id, lease, 30_000, { agoMs: 15_000 }), true);
     assert.equal(await lastActive(), createdAt + 5000);
@@ -153,7 +162,7 @@ export function grants(tell: Tell): void {
     assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
 
     const short = await open({ ttlSeconds: 1 });
-    const held = await place(store, { id: short.id });
+    const held = await acquireLease(store, { id: short.id });
     advance(20_000);
     assert.equal(await store.sweep(), 1);
     await store.release(short.id, held, { agoMs: 19_500 });
@@ -161,11 +170,11 @@ export function grants(tell: Tell): void {
     assert.equal(await store.sweep(), 1);
   });
 
-  tell('a place that is lost settles nothing', async ({ store, open, advance }) => {
+  test('a lost lease changes no counter', async ({ store, open, advance }) => {
     const [one, two] = [await open(), await open()];
     const limits = { user: { totalCalls: 6, totalBytes: 6 } };
     const spent = { bytes: 5, unusedCalls: 3, limits };
-    const lease = await place(store, { id: one.id, calls: 3, limits });
+    const lease = await acquireLease(store, { id: one.id, calls: 3, limits });
     await store.release(two.id, lease, spent);
     assert.equal(await store.renew(two.id, lease, 1000, spent), false);
     advance(30_000);
@@ -174,19 +183,18 @@ export function grants(tell: Tell): void {
     assert.deepEqual(await store.usage(one.id), { calls: 3, bytes: 0, underWay: 0 });
     const record = await store.get(one.id);
     assert.equal(record?.lastActiveAt, record?.createdAt);
-    const ended = await place(store, { id: two.id, calls: 1, limits });
+    const ended = await acquireLease(store, { id: two.id, calls: 1, limits });
     await store.end(two.id);
     await store.release(two.id, ended, spent);
-    assert.ok(await admitted(store, { id: one.id, bytes: 1, limits }));
-    assert.equal(await room(store, { id: one.id, limits }), 1);
+    assert.ok(await isAdmitted(store, { id: one.id, bytes: 1, limits }));
+    assert.equal(await countAdmissions(store, { id: one.id, limits }), 1);
   });
 
-  tell('what makes no sense of a place is refused', async ({ store, open }) => {
+  test('invalid leases are refused', async ({ store, open }) => {
     const { id } = await open();
-    const lease = await place(store, { id });
-    const invalid = (error: unknown) => isAmbitError(error) && error.code === 'REQUEST_INVALID';
+    const lease = await acquireLease(store, { id });
     for (const wrong of [{ places: 1 }, { places: -1, holdMs: 1 }, { places: 1_000_001, holdMs: 1 }]) {
-      await assert.rejects(store.admit({ id, ...wrong }), invalid, JSON.stringify(wrong));
+      await assert.rejects(store.admit({ id, ...wrong }), isInvalidRequest, JSON.stringify(wrong));
     }
     for (const spent of [
       { bytes: -1 },
@@ -196,12 +204,12 @@ export function grants(tell: Tell): void {
       { agoMs: 0.5 },
       { limits: { user: { callsPerMinute: 0 } } },
     ]) {
-      await assert.rejects(store.renew(id, lease, 1000, spent), invalid, JSON.stringify(spent));
-      await assert.rejects(store.release(id, lease, spent), invalid, JSON.stringify(spent));
+      await assert.rejects(store.renew(id, lease, 1000, spent), isInvalidRequest, JSON.stringify(spent));
+      await assert.rejects(store.release(id, lease, spent), isInvalidRequest, JSON.stringify(spent));
     }
-    await assert.rejects(store.renew(id, lease, 1000, { places: -1 }), invalid);
+    await assert.rejects(store.renew(id, lease, 1000, { places: -1 }), isInvalidRequest);
     const places: object = { places: 0 };
-    await assert.rejects(store.release(id, lease, places), invalid, 'what is given back has no size');
+    await assert.rejects(store.release(id, lease, places), isInvalidRequest, 'what is given back has no size');
     assert.deepEqual(await store.usage(id), { calls: 1, bytes: 0, underWay: 1 });
   });
 }

@@ -1,40 +1,47 @@
+import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { isAmbitError } from '../../../errors.ts';
+import type { Admission } from '../../../stores/admission.ts';
 import type { DocumentLimits } from '../../../stores/documents.ts';
 import type { JsonValue, NewSession, SessionRecord } from '../../../stores/record.ts';
 import type { SessionStore, StateLimits } from '../../../stores/store.ts';
 
-/** What the suite needs of a test runner; Vitest, Jest and node:test all have it. */
+export const isAdmitted = async (store: SessionStore, request: Admission): Promise<boolean> =>
+  (await store.admit(request)).outcome === 'admitted';
+
+/** The test runner of the suite: Vitest, Jest or node:test. */
 export interface SuiteRunner {
   describe(name: string, define: () => void): unknown;
   test(name: string, run: () => Promise<void>): unknown;
 }
 
-/** A fresh store for one test, whose time the test moves, and which leaves the sweeping to it. */
+/** A new store for one test. The test moves its clock and sweeps it. */
 export interface StoreHarness {
   readonly store: SessionStore;
-  /** Moves the time of this store, and of all others on the same data. */
+  /** Moves the clock of this store and of all others on the same data. */
   advance(ms: number): void;
-  /** A second store on the same data, as another process would open it. Where sessions are not shared, none. */
+  /** Opens a second store on the same data, as another process would. Left out if sessions are not shared. */
   readonly another?: () => Promise<SessionStore>;
-  /** Takes away what `open` made; the stores have been closed by then. */
+  /** Removes what `open` created, after the stores were closed. */
   readonly dispose?: () => Promise<void>;
 }
-
-/** The suite fills these up, so the store is opened with small ones. */
-export const suiteStateLimits: StateLimits = { valueBytes: 200, keys: 5, totalBytes: 500 };
-
-export const suiteDocumentLimits: DocumentLimits = { textBytes: 200, documents: 5 };
 
 export interface OpenOptions {
   readonly stateLimits: StateLimits;
   readonly documentLimits: DocumentLimits;
 }
 
-export type OpenStore = (options: OpenOptions) => Promise<StoreHarness>;
-export type Scene = StoreHarness & { open(changes?: Partial<NewSession>): Promise<SessionRecord> };
-export type Tell = (rule: string, proof: (scene: Scene) => Promise<void>) => void;
+/** Small limits, because the suite reaches them. */
+export const suiteLimits: OpenOptions = {
+  stateLimits: { valueBytes: 200, keys: 5, totalBytes: 500 },
+  documentLimits: { textBytes: 200, documents: 5 },
+};
 
-export function draft(changes: Partial<NewSession> = {}): NewSession {
+export type OpenStore = (options: OpenOptions) => Promise<StoreHarness>;
+export type StoreTest = StoreHarness & { open(changes?: Partial<NewSession>): Promise<SessionRecord> };
+export type DefineTest = (title: string, run: (storeTest: StoreTest) => Promise<void>) => void;
+
+export function createDraft(changes: Partial<NewSession> = {}): NewSession {
   const metadata: { [key: string]: JsonValue } = { ticket: 'T-1', nested: { list: [1, 'zwei', null, true] } };
   return {
     id: randomBytes(16).toString('hex'),
@@ -53,4 +60,29 @@ export function draft(changes: Partial<NewSession> = {}): NewSession {
     lifetimeSeconds: 600,
     ...changes,
   };
+}
+
+/** Takes a lease, for half a minute by default. */
+export async function acquireLease(store: SessionStore, request: Admission): Promise<string> {
+  const answer = await store.admit({ holdMs: 30_000, ...request });
+  assert.ok(answer.outcome === 'admitted' && answer.lease !== null, JSON.stringify(answer));
+  return answer.lease;
+}
+
+export function isInvalidRequest(error: unknown): boolean {
+  return isAmbitError(error) && error.code === 'REQUEST_INVALID';
+}
+
+/** Opens two stores on the same data if sessions are shared; else returns the one store twice. */
+export async function openPair({ store, another }: StoreHarness): Promise<[SessionStore, SessionStore]> {
+  return [store, another === undefined ? store : await another()];
+}
+
+/** Makes many calls at once, alternately in the two stores. */
+export function callConcurrently<T>(
+  stores: readonly [SessionStore, SessionStore],
+  call: (store: SessionStore, index: number) => Promise<T>,
+  count = 20,
+): Promise<T[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => call(stores[index % 2 === 0 ? 0 : 1], index)));
 }

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
-import { isAmbitError } from '../../../errors.ts';
 import type { SessionChange } from '../../../stores/record.ts';
-import { draft, type Tell } from './harness.ts';
+import { acquireLease, createDraft, type DefineTest, isInvalidRequest } from './harness.ts';
 
-const invalid = (error: unknown) => isAmbitError(error) && error.code === 'REQUEST_INVALID';
-
-export function lifecycle(tell: Tell): void {
-  tell('what was created comes back whole', async ({ store }) => {
-    const session = draft({ name: 'task#049', servers: ['notes'], parentId: 'abc-1' });
+export function testLifecycle(test: DefineTest): void {
+  test('a created session is read back complete', async ({ store }) => {
+    const session = createDraft({ name: 'task#049', servers: ['notes'], parentId: 'abc-1' });
     const created = await store.create(session);
     assert.ok(created.outcome === 'created');
     const { lifetimeSeconds, ...given } = session;
@@ -23,13 +20,13 @@ export function lifecycle(tell: Tell): void {
     assert.deepEqual(await store.get(session.id), created.record);
   });
 
-  tell('what comes back is a copy', async ({ store, open }) => {
+  test('a record that was read is a copy', async ({ store, open }) => {
     const record = await open({ metadata: { tags: ['a'] } });
     (record.metadata['tags'] as string[]).push('b');
     assert.deepEqual((await store.get(record.id))?.metadata, { tags: ['a'] });
   });
 
-  tell('empty lists and objects, and every character, survive', async ({ store, open }) => {
+  test('empty lists and objects, and every character, survive', async ({ store, open }) => {
     const metadata = { none: [], nothing: {}, text: 'ü \u2028 😀 "\\', zero: 0, small: 1e-7, big: 2 ** 53 };
     const { id } = await open({ metadata, permissions: [], name: 'naïve 😀', userId: 'idp.example|ü:{1}' });
     const record = await store.get(id);
@@ -39,23 +36,23 @@ export function lifecycle(tell: Tell): void {
     assert.equal(record.userId, 'idp.example|ü:{1}');
   });
 
-  tell('an id is given once, to whomever', async ({ store, open }) => {
+  test('an id is given only once, also to another user', async ({ store, open }) => {
     const { id } = await open();
-    assert.deepEqual(await store.create(draft({ id, userId: 'eve' })), { outcome: 'exists', what: 'id' });
+    assert.deepEqual(await store.create(createDraft({ id, userId: 'eve' })), { outcome: 'exists', what: 'id' });
     assert.equal((await store.get(id))?.userId, 'ada');
   });
 
-  tell('ids that cannot be ids are refused', async ({ store }) => {
+  test('invalid ids are refused', async ({ store }) => {
     for (const id of ['', 'A', 'a_b', '../x', 'a\u0000', 'x'.repeat(129), '-a', '*']) {
-      await assert.rejects(store.create(draft({ id })), invalid, id);
-      await assert.rejects(store.get(id), invalid, id);
+      await assert.rejects(store.create(createDraft({ id })), isInvalidRequest, id);
+      await assert.rejects(store.get(id), isInvalidRequest, id);
     }
-    await assert.rejects(store.create(draft({ userId: '\ud800' })), invalid);
-    await assert.rejects(store.create(draft({ ttlSeconds: 0 })), invalid);
-    await assert.rejects(store.create(draft({ parentId: '../x' })), invalid);
+    await assert.rejects(store.create(createDraft({ userId: '\ud800' })), isInvalidRequest);
+    await assert.rejects(store.create(createDraft({ ttlSeconds: 0 })), isInvalidRequest);
+    await assert.rejects(store.create(createDraft({ parentId: '../x' })), isInvalidRequest);
   });
 
-  tell('an unknown session is missing, to every method', async ({ store }) => {
+  test('every method reports an unknown session as missing', async ({ store }) => {
     assert.equal(await store.get('unknown'), undefined);
     assert.equal(await store.remains('unknown'), undefined);
     assert.deepEqual(await store.update('unknown', 1, {}), { outcome: 'missing' });
@@ -66,7 +63,7 @@ export function lifecycle(tell: Tell): void {
     await store.release('unknown', 'lease');
   });
 
-  tell('a change raises the version and nothing else', async ({ store, open }) => {
+  test('a change raises the version and nothing else', async ({ store, open }) => {
     const before = await open({ permissions: ['a', 'b'] });
     const updated = await store.update(before.id, 1, { permissions: ['a'], servers: ['notes'] });
     const after = { ...before, version: 2, permissions: ['a'], servers: ['notes'] };
@@ -74,14 +71,15 @@ export function lifecycle(tell: Tell): void {
     assert.deepEqual(await store.get(before.id), after);
   });
 
-  tell('whose session it is cannot change, and a life gets no longer', async ({ store, open }) => {
+  test('the owner of a session cannot change, and its life cannot be extended', async ({ store, open }) => {
     const { id, endsAt } = await open();
     const changes = [{ userId: 'eve' }, { ttlSeconds: 61 }, { endsAt: endsAt + 1 }, { version: 9 }] as SessionChange[];
-    for (const change of changes) await assert.rejects(store.update(id, 1, change), invalid, JSON.stringify(change));
+    for (const change of changes)
+      await assert.rejects(store.update(id, 1, change), isInvalidRequest, JSON.stringify(change));
     assert.equal((await store.get(id))?.version, 1);
   });
 
-  tell('an ended session is gone, and its remains say why', async ({ store, open }) => {
+  test('an ended session is gone, and its tombstone says why', async ({ store, open }) => {
     const record = await open();
     assert.equal(await store.end(record.id, 'revoked'), true);
     assert.equal(await store.end(record.id), false);
@@ -92,27 +90,26 @@ export function lifecycle(tell: Tell): void {
     assert.deepEqual(await store.admit({ id: record.id }), { outcome: 'ended', reason: 'revoked' });
   });
 
-  tell('nothing written late revives an ended session', async ({ store, open, advance }) => {
+  test('a late write does not revive an ended session', async ({ store, open, advance }) => {
     const { id } = await open();
-    const admitted = await store.admit({ id, holdMs: 30_000 });
-    assert.ok(admitted.outcome === 'admitted' && admitted.lease !== null);
+    const lease = await acquireLease(store, { id });
     await store.end(id);
     const gone = { outcome: 'ended', reason: 'ended' };
     assert.deepEqual(await store.update(id, 1, { permissions: [] }), gone);
     assert.deepEqual(await store.state.set(id, 'k', 1), gone);
     assert.deepEqual(await store.marks.put(id, 'k'), gone);
-    assert.equal(await store.renew(id, admitted.lease, 30_000), false);
-    await store.release(id, admitted.lease, { bytes: 10 });
-    assert.deepEqual(await store.create(draft({ id })), { outcome: 'exists', what: 'id' });
+    assert.equal(await store.renew(id, lease, 30_000), false);
+    await store.release(id, lease, { bytes: 10 });
+    assert.deepEqual(await store.create(createDraft({ id })), { outcome: 'exists', what: 'id' });
     advance(599_000);
     await store.sweep();
-    assert.deepEqual(await store.create(draft({ id })), { outcome: 'exists', what: 'id' });
+    assert.deepEqual(await store.create(createDraft({ id })), { outcome: 'exists', what: 'id' });
     assert.equal(await store.get(id), undefined);
     assert.deepEqual((await store.list()).sessions, []);
   });
 
-  tell('an id that is given again brings nothing of the session that had it, swept or not', async (scene) => {
-    const { store, open, advance } = scene;
+  test('a reused id carries nothing over from the earlier session, swept or not', async (storeTest) => {
+    const { store, open, advance } = storeTest;
     for (const [id, sweep] of [
       ['again-1', async () => 0],
       ['again-2', store.sweep],
@@ -131,5 +128,153 @@ export function lifecycle(tell: Tell): void {
       assert.deepEqual((await store.list({ userId: 'ada' })).sessions, []);
       assert.deepEqual(await store.find('first'), []);
     }
+  });
+}
+
+export function testExpiry(test: DefineTest): void {
+  test('a session lives to the last millisecond of its ttl, and not one longer', async ({ store, open, advance }) => {
+    const { id } = await open({ ttlSeconds: 60 });
+    advance(59_999);
+    assert.ok(await store.get(id));
+    advance(1);
+    assert.equal(await store.get(id), undefined);
+    assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
+    assert.deepEqual(await store.update(id, 1, {}), { outcome: 'expired' });
+    assert.equal(await store.end(id), false);
+    assert.equal((await store.remains(id))?.reason, 'expired');
+    assert.deepEqual((await store.list()).sessions, []);
+    assert.deepEqual(await store.find(id), []);
+  });
+
+  test('calls keep a session alive, reading does not', async ({ store, open, advance }) => {
+    const { id, createdAt } = await open({ ttlSeconds: 60 });
+    advance(59_999);
+    const used = await store.admit({ id, calls: 0 });
+    assert.ok(used.outcome === 'admitted');
+    assert.equal(used.lastActiveAt, createdAt + 59_999);
+    assert.equal(used.expiresAt, createdAt + 119_999);
+    advance(30_000);
+    assert.equal((await store.get(id))?.lastActiveAt, createdAt + 59_999);
+    await store.state.get(id, 'k');
+    await store.update(id, 1, { permissions: [] });
+    advance(29_999);
+    assert.ok(await store.get(id));
+    advance(1);
+    assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
+  });
+
+  test('calls do not keep a session alive beyond its lifetime', async ({ store, open, advance }) => {
+    const { id, endsAt } = await open({ ttlSeconds: 60, lifetimeSeconds: 100 });
+    advance(50_000);
+    const used = await store.admit({ id, holdMs: 300_000 });
+    assert.ok(used.outcome === 'admitted');
+    assert.equal(used.expiresAt, endsAt);
+    advance(49_999);
+    assert.ok(await store.get(id));
+    advance(1);
+    assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
+  });
+
+  test('a running call keeps its session alive until its lease expires', async ({ store, open, advance }) => {
+    const { id } = await open({ ttlSeconds: 1 });
+    const lease = await acquireLease(store, { id });
+    advance(29_999);
+    assert.equal(await store.renew(id, lease, 30_000), true);
+    advance(29_999);
+    assert.ok(await store.get(id));
+    await store.release(id, lease);
+    advance(999);
+    assert.ok(await store.get(id));
+    advance(1);
+    assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
+
+    const crashed = await open({ ttlSeconds: 1 });
+    await store.admit({ id: crashed.id, holdMs: 30_000 });
+    advance(30_000);
+    assert.deepEqual(await store.admit({ id: crashed.id }), { outcome: 'expired' });
+  });
+
+  test('a shorter ttl counts from the last use, an earlier end at once', async ({ store, open, advance }) => {
+    const { id } = await open({ ttlSeconds: 60 });
+    advance(10_000);
+    await store.update(id, 1, { ttlSeconds: 5 });
+    assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
+    const second = await open();
+    await store.update(second.id, 1, { endsAt: 0 });
+    assert.deepEqual(await store.admit({ id: second.id }), { outcome: 'expired' });
+    assert.equal((await store.remains(second.id))?.reason, 'expired');
+  });
+
+  test('sweeping removes expired sessions once, and changes no answer', async ({ store, open, advance }) => {
+    const { id } = await open({ ttlSeconds: 1 });
+    const kept = await open({ ttlSeconds: 60 });
+    advance(1000);
+    assert.equal(await store.sweep(), 1);
+    assert.equal(await store.sweep(), 0);
+    assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
+    assert.equal((await store.remains(id))?.reason, 'expired');
+    assert.ok(await store.get(kept.id));
+  });
+
+  test('an expired lease keeps no session alive, swept or not', async ({ store, open, advance }) => {
+    for (const sweep of [async () => 0, store.sweep]) {
+      const { id, createdAt } = await open({ ttlSeconds: 20 });
+      const other = await open({ ttlSeconds: 20 });
+      await store.admit({ id, holdMs: 4000 });
+      await acquireLease(store, { id: other.id, holdMs: 8000 });
+      advance(4000);
+      await sweep();
+      const shorter = await store.update(id, 1, { ttlSeconds: 1 });
+      assert.ok(shorter.outcome === 'updated');
+      assert.equal(shorter.record.expiresAt, createdAt + 1000);
+      assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
+      const underWay = await store.update(other.id, 1, { ttlSeconds: 1 });
+      assert.ok(underWay.outcome === 'updated');
+      assert.equal(underWay.record.expiresAt, other.createdAt + 8000, 'one that has not still does');
+    }
+  });
+
+  test('a tombstone holds the last state of the record, swept or not', async ({ store, open, advance }) => {
+    const [ended, expired] = [await open({ ttlSeconds: 1 }), await open({ ttlSeconds: 1 })];
+    for (const { id } of [ended, expired]) await store.admit({ id, holdMs: 4000 });
+    const last = await Promise.all([ended, expired].map(({ id }) => store.get(id)));
+    assert.equal(last[0]?.expiresAt, ended.createdAt + 4000);
+    await store.end(ended.id);
+    advance(4000);
+    const remains = async () => Promise.all([ended, expired].map(async ({ id }) => (await store.remains(id))?.record));
+    assert.deepEqual(await remains(), last);
+    await store.sweep();
+    assert.deepEqual(await remains(), last);
+  });
+
+  test('sweeping finds a session that was used again, once it has expired', async ({ store, open, advance }) => {
+    const { id } = await open({ ttlSeconds: 10 });
+    advance(9000);
+    await store.admit({ id });
+    advance(2000);
+    assert.equal(await store.sweep(), 0);
+    advance(8000);
+    assert.equal(await store.sweep(), 1);
+  });
+
+  test('sweeping finds a session whose lease was released early', async ({ store, open, advance }) => {
+    const { id } = await open({ ttlSeconds: 1 });
+    const lease = await acquireLease(store, { id, holdMs: 60_000 });
+    advance(2000);
+    assert.equal(await store.sweep(), 0);
+    await store.release(id, lease);
+    advance(1000);
+    assert.equal(await store.sweep(), 1);
+  });
+
+  test('a tombstone stays until one hour after the planned end of the session', async ({ store, open, advance }) => {
+    const { id } = await open({ lifetimeSeconds: 600 });
+    await store.end(id);
+    advance(600_000 + 3_600_000 - 1);
+    await store.sweep();
+    assert.deepEqual(await store.admit({ id }), { outcome: 'ended', reason: 'ended' });
+    advance(1);
+    assert.deepEqual(await store.admit({ id }), { outcome: 'missing' });
+    assert.equal(await store.remains(id), undefined);
   });
 }

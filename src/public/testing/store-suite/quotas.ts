@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict';
-import { isAmbitError } from '../../../errors.ts';
-import type { Tell } from './harness.ts';
-import { admitted, place } from './take-place.ts';
+import { acquireLease, callConcurrently, type DefineTest, isAdmitted, isInvalidRequest } from './harness.ts';
 
-export function quotas(tell: Tell): void {
-  tell('calls per minute: a burst, then an even pace, with the exact time to come back', async (scene) => {
-    const { store, open, advance } = scene;
+export function testQuotas(test: DefineTest): void {
+  testCallQuotas(test);
+  testConcurrentCalls(test);
+  testTotals(test);
+}
+
+function testCallQuotas(test: DefineTest): void {
+  test('calls per minute: a burst, then an even rate, with the exact time to retry', async (storeTest) => {
+    const { store, open, advance } = storeTest;
     const { id } = await open({ ttlSeconds: 600 });
     const request = { id, limits: { session: { callsPerMinute: 7, burst: 3 } } };
-    for (let index = 0; index < 3; index++) assert.ok(await admitted(store, request));
+    for (let index = 0; index < 3; index++) assert.ok(await isAdmitted(store, request));
     const refused = await store.admit(request);
     assert.deepEqual(refused, {
       outcome: 'quota',
@@ -18,90 +22,90 @@ export function quotas(tell: Tell): void {
       retryAfterMs: 8572,
     });
     advance(8571);
-    assert.ok(!(await admitted(store, request)));
+    assert.ok(!(await isAdmitted(store, request)));
     advance(1);
-    assert.ok(await admitted(store, request));
-    assert.ok(!(await admitted(store, request)));
+    assert.ok(await isAdmitted(store, request));
+    assert.ok(!(await isAdmitted(store, request)));
   });
 
-  tell('unless told, a minute’s calls may come at once, and no more', async ({ store, open }) => {
+  test('by default all calls of a minute may come at once, and no more', async ({ store, open }) => {
     const { id } = await open();
     const request = { id, limits: { session: { callsPerMinute: 13 } } };
-    for (let index = 0; index < 13; index++) assert.ok(await admitted(store, request), String(index));
-    assert.ok(!(await admitted(store, request)));
+    for (let index = 0; index < 13; index++) assert.ok(await isAdmitted(store, request), String(index));
+    assert.ok(!(await isAdmitted(store, request)));
   });
 
-  tell('what is not counted passes, and what can never pass says so', async ({ store, open }) => {
+  test('uncounted calls pass, and a call that can never pass gets no retry time', async ({ store, open }) => {
     const { id } = await open();
     const limits = { session: { callsPerMinute: 2, totalCalls: 100, concurrentCalls: 1 } };
-    assert.ok(await admitted(store, { id, limits, calls: 2, holdMs: 1000 }));
-    assert.ok(!(await admitted(store, { id, limits })));
-    assert.ok(await admitted(store, { id, limits, calls: 0, holdMs: 1000 }));
+    assert.ok(await isAdmitted(store, { id, limits, calls: 2, holdMs: 1000 }));
+    assert.ok(!(await isAdmitted(store, { id, limits })));
+    assert.ok(await isAdmitted(store, { id, limits, calls: 0, holdMs: 1000 }));
     const never = await store.admit({ id, limits, calls: 3 });
     assert.ok(never.outcome === 'quota');
     assert.equal(never.retryAfterMs, null);
     assert.deepEqual(await store.usage(id), { calls: 2, bytes: 0, underWay: 1 });
   });
 
-  tell('calls at once never take more than there is', async ({ store, open, another }) => {
+  test('concurrent calls never exceed a limit', async ({ store, open, another }) => {
     const other = another === undefined ? store : await another();
     const { id } = await open();
     const limits = { session: { totalCalls: 5 }, user: { callsPerMinute: 5 }, workspace: { concurrentCalls: 5 } };
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, index) => (index % 2 ? store : other).admit({ id, limits, holdMs: 30_000 })),
-    );
+    const answers = await callConcurrently([store, other], (each) => each.admit({ id, limits, holdMs: 30_000 }));
     assert.equal(answers.filter(({ outcome }) => outcome === 'admitted').length, 5);
     assert.deepEqual(await store.usage(id), { calls: 5, bytes: 0, underWay: 5 });
   });
 
-  tell('a refusal charges nobody', async ({ store, open }) => {
+  test('a refusal charges nobody', async ({ store, open }) => {
     const [one, two] = [await open(), await open()];
     const limits = { session: { totalCalls: 1 }, user: { totalCalls: 2 }, workspace: { totalCalls: 2 } };
-    assert.ok(await admitted(store, { id: one.id, limits }));
-    for (let index = 0; index < 5; index++) assert.ok(!(await admitted(store, { id: one.id, limits })));
-    assert.ok(await admitted(store, { id: two.id, limits }));
+    assert.ok(await isAdmitted(store, { id: one.id, limits }));
+    for (let index = 0; index < 5; index++) assert.ok(!(await isAdmitted(store, { id: one.id, limits })));
+    assert.ok(await isAdmitted(store, { id: two.id, limits }));
     const answer = await store.admit({ id: (await open()).id, limits });
     assert.ok(answer.outcome === 'quota' && answer.scope === 'user' && answer.limit === 'totalCalls');
   });
 
-  tell('a user’s quota spans the user’s sessions, a workspace’s everyone in it', async ({ store, open }) => {
+  test('a user’s quota spans all of the user’s sessions, a workspace’s everyone in it', async ({ store, open }) => {
     const ada = await open({ userId: 'ada', workspaceId: 'garden' });
     const kitchen = await open({ userId: 'ada', workspaceId: 'kitchen' });
     const eve = await open({ userId: 'eve', workspaceId: 'garden' });
     const none = await open({ userId: 'bob', workspaceId: null });
     const perUser = { user: { callsPerMinute: 2 } };
-    assert.ok(await admitted(store, { id: ada.id, limits: perUser }));
-    assert.ok(await admitted(store, { id: kitchen.id, limits: perUser }));
+    assert.ok(await isAdmitted(store, { id: ada.id, limits: perUser }));
+    assert.ok(await isAdmitted(store, { id: kitchen.id, limits: perUser }));
     const refused = await store.admit({ id: ada.id, limits: perUser });
     assert.ok(refused.outcome === 'quota');
     assert.deepEqual([refused.scope, refused.retryAfterMs], ['user', 30_000]);
-    assert.ok(await admitted(store, { id: eve.id, limits: perUser }));
+    assert.ok(await isAdmitted(store, { id: eve.id, limits: perUser }));
     const perWorkspace = { workspace: { concurrentCalls: 1 } };
-    await place(store, { id: ada.id, limits: perWorkspace });
+    await acquireLease(store, { id: ada.id, limits: perWorkspace });
     const busy = await store.admit({ id: eve.id, limits: perWorkspace, holdMs: 1000 });
     assert.ok(busy.outcome === 'quota' && busy.scope === 'workspace' && busy.retryAfterMs === null);
-    assert.ok(await admitted(store, { id: kitchen.id, limits: perWorkspace, holdMs: 1000 }));
+    assert.ok(await isAdmitted(store, { id: kitchen.id, limits: perWorkspace, holdMs: 1000 }));
     for (let index = 0; index < 2; index++) {
-      assert.ok(await admitted(store, { id: none.id, limits: perWorkspace, holdMs: 1000 }), 'no workspace, no limit');
+      assert.ok(await isAdmitted(store, { id: none.id, limits: perWorkspace, holdMs: 1000 }), 'no workspace, no limit');
     }
   });
+}
 
-  tell('a place is given back once, runs out by itself, and is gone with its session', async (scene) => {
-    const { store, open, advance } = scene;
+function testConcurrentCalls(test: DefineTest): void {
+  test('a lease is released once, expires by itself, and ends with its session', async (storeTest) => {
+    const { store, open, advance } = storeTest;
     const [one, two] = [await open({ ttlSeconds: 600 }), await open({ ttlSeconds: 600 })];
     const limits = { session: { concurrentCalls: 2 }, user: { concurrentCalls: 3 } };
-    const lease = await place(store, { id: one.id, limits });
-    await place(store, { id: one.id, limits });
-    assert.ok(!(await admitted(store, { id: one.id, limits, holdMs: 1000 })));
+    const lease = await acquireLease(store, { id: one.id, limits });
+    await acquireLease(store, { id: one.id, limits });
+    assert.ok(!(await isAdmitted(store, { id: one.id, limits, holdMs: 1000 })));
     await store.release(one.id, lease);
     await store.release(one.id, lease);
     await store.release(two.id, 'not-a-lease');
-    await place(store, { id: one.id, limits });
-    assert.ok(!(await admitted(store, { id: one.id, limits, holdMs: 1000 })));
-    await place(store, { id: two.id, limits });
-    assert.ok(!(await admitted(store, { id: two.id, limits, holdMs: 1000 })));
+    await acquireLease(store, { id: one.id, limits });
+    assert.ok(!(await isAdmitted(store, { id: one.id, limits, holdMs: 1000 })));
+    await acquireLease(store, { id: two.id, limits });
+    assert.ok(!(await isAdmitted(store, { id: two.id, limits, holdMs: 1000 })));
     await store.end(one.id);
-    const kept = await place(store, { id: two.id, limits });
+    const kept = await acquireLease(store, { id: two.id, limits });
     assert.deepEqual(await store.usage(two.id), { calls: 2, bytes: 0, underWay: 2 });
     advance(29_999);
     assert.equal(await store.renew(two.id, kept, 30_000), true);
@@ -112,35 +116,35 @@ export function quotas(tell: Tell): void {
     assert.deepEqual(await store.usage(two.id), { calls: 2, bytes: 0, underWay: 0 });
   });
 
-  tell('a session that is ended gives its places back to its user and its workspace at once', async (scene) => {
-    const { store, open } = scene;
+  test('ending a session releases its leases for its user and its workspace at once', async (storeTest) => {
+    const { store, open } = storeTest;
     for (const limits of [{ user: { concurrentCalls: 1 } }, { workspace: { concurrentCalls: 1 } }]) {
       const [one, two] = [await open(), await open()];
-      await place(store, { id: one.id, limits });
-      assert.ok(!(await admitted(store, { id: two.id, limits, holdMs: 1000 })));
+      await acquireLease(store, { id: one.id, limits });
+      assert.ok(!(await isAdmitted(store, { id: two.id, limits, holdMs: 1000 })));
       await store.end(one.id);
-      assert.ok(await admitted(store, { id: two.id, limits, holdMs: 1000 }), JSON.stringify(limits));
+      assert.ok(await isAdmitted(store, { id: two.id, limits, holdMs: 1000 }), JSON.stringify(limits));
       await store.end(two.id);
     }
   });
 
-  tell('a session that comes to its end gives its places back there, swept or not', async (scene) => {
-    const { store, open, advance } = scene;
+  test('an expired session releases its leases, swept or not', async (storeTest) => {
+    const { store, open, advance } = storeTest;
     const everybody = { user: { concurrentCalls: 1 }, workspace: { concurrentCalls: 1 } };
     const endings: (() => Promise<string>)[] = [
       async () => {
         const { id, createdAt } = await open();
-        await place(store, { id, limits: everybody });
+        await acquireLease(store, { id, limits: everybody });
         await store.update(id, 1, { endsAt: createdAt + 1000 });
         return 'its end was brought forward';
       },
       async () => {
-        await place(store, { id: (await open({ lifetimeSeconds: 1 })).id, limits: everybody });
+        await acquireLease(store, { id: (await open({ lifetimeSeconds: 1 })).id, limits: everybody });
         return 'its lifetime ended before the place ran out';
       },
       async () => {
         const { id } = await open({ lifetimeSeconds: 1 });
-        await store.renew(id, await place(store, { id, limits: everybody, holdMs: 500 }), 30_000);
+        await store.renew(id, await acquireLease(store, { id, limits: everybody, holdMs: 500 }), 30_000);
         return 'its lifetime ended before the renewed place ran out';
       },
     ];
@@ -150,61 +154,63 @@ export function quotas(tell: Tell): void {
         const why = await begin();
         advance(999);
         for (const { id } of [sameUser, sameWorkspace])
-          assert.ok(!(await admitted(store, { id, limits: everybody, holdMs: 1000 })), `held until then: ${why}`);
+          assert.ok(!(await isAdmitted(store, { id, limits: everybody, holdMs: 1000 })), `held until then: ${why}`);
         advance(1);
         await sweep();
         for (const { id } of [sameUser, sameWorkspace]) {
-          assert.ok(await admitted(store, { id, limits: everybody, holdMs: 1000 }), why);
+          assert.ok(await isAdmitted(store, { id, limits: everybody, holdMs: 1000 }), why);
           await store.end(id);
         }
       }
     }
   });
+}
 
-  tell('bytes count before and after the call, for all three', async ({ store, open }) => {
+function testTotals(test: DefineTest): void {
+  test('bytes count before and after the call, for session, user and workspace', async ({ store, open }) => {
     const { id } = await open();
     const limits = { session: { totalBytes: 100 }, user: { totalBytes: 150 }, workspace: { totalBytes: 150 } };
-    const lease = await place(store, { id, bytes: 40, limits });
+    const lease = await acquireLease(store, { id, bytes: 40, limits });
     await store.release(id, lease, { bytes: 50 });
     await store.release(id, lease, { bytes: 50 });
     assert.deepEqual(await store.usage(id), { calls: 1, bytes: 90, underWay: 0 });
     const refused = await store.admit({ id, bytes: 11, limits });
     assert.ok(refused.outcome === 'quota');
     assert.deepEqual([refused.scope, refused.limit, refused.retryAfterMs], ['session', 'totalBytes', null]);
-    assert.ok(await admitted(store, { id, bytes: 10, limits }));
-    assert.ok(!(await admitted(store, { id, limits })), 'at the limit nothing more is let in');
+    assert.ok(await isAdmitted(store, { id, bytes: 10, limits }));
+    assert.ok(!(await isAdmitted(store, { id, limits })), 'at the limit nothing more is let in');
     const second = await open();
-    assert.ok(await admitted(store, { id: second.id, bytes: 50, limits }));
+    assert.ok(await isAdmitted(store, { id: second.id, bytes: 50, limits }));
     const third = await store.admit({ id: (await open()).id, bytes: 1, limits });
     assert.ok(third.outcome === 'quota' && third.scope === 'user');
   });
 
-  tell('a user’s totals begin anew each day, a session’s do not', async ({ store, open, advance }) => {
+  test('the totals of a user start again each day, those of a session do not', async ({ store, open, advance }) => {
     const { id, createdAt } = await open({ ttlSeconds: 200_000, lifetimeSeconds: 200_000 });
     const limits = { user: { totalCalls: 1, totalBytes: 10 } };
-    assert.ok(await admitted(store, { id, bytes: 10, limits }));
+    assert.ok(await isAdmitted(store, { id, bytes: 10, limits }));
     const refused = await store.admit({ id, limits });
     const midnight = 86_400_000 - (createdAt % 86_400_000);
     assert.ok(refused.outcome === 'quota');
     assert.equal(refused.retryAfterMs, midnight);
     advance(midnight - 1);
-    assert.ok(!(await admitted(store, { id, limits })));
+    assert.ok(!(await isAdmitted(store, { id, limits })));
     advance(1);
-    assert.ok(await admitted(store, { id, limits }));
+    assert.ok(await isAdmitted(store, { id, limits }));
     const own = await store.admit({ id, limits: { session: { totalCalls: 2 } } });
     assert.ok(own.outcome === 'quota' && own.scope === 'session' && own.retryAfterMs === null);
   });
 
-  tell('of several limits in the way, the one that lasts longest is named', async ({ store, open }) => {
+  test('of several limits that refuse a call, the one that lasts longest is named', async ({ store, open }) => {
     const { id } = await open();
     const limits = { session: { callsPerMinute: 60, burst: 1 }, user: { callsPerMinute: 6, burst: 1 } };
-    assert.ok(await admitted(store, { id, limits }));
+    assert.ok(await isAdmitted(store, { id, limits }));
     const refused = await store.admit({ id, limits });
     assert.ok(refused.outcome === 'quota');
     assert.deepEqual([refused.scope, refused.retryAfterMs], ['user', 10_000]);
   });
 
-  tell('a gone session is told so before any quota', async ({ store, open }) => {
+  test('a session that is gone is reported before any quota', async ({ store, open }) => {
     const { id } = await open();
     const request = { id, limits: { session: { totalCalls: 1 } } };
     await store.admit(request);
@@ -212,9 +218,8 @@ export function quotas(tell: Tell): void {
     assert.equal((await store.admit(request)).outcome, 'ended');
   });
 
-  tell('limits that make no sense are refused', async ({ store, open }) => {
+  test('invalid limits are refused', async ({ store, open }) => {
     const { id } = await open();
-    const invalid = (error: unknown) => isAmbitError(error) && error.code === 'REQUEST_INVALID';
     for (const request of [
       { id, calls: -1 },
       { id, bytes: -5 },
@@ -225,7 +230,7 @@ export function quotas(tell: Tell): void {
       { id, limits: { session: { burst: 3 } } },
       { id, limits: { user: { totalCalls: Number.NaN } } },
     ]) {
-      await assert.rejects(store.admit(request), invalid, JSON.stringify(request));
+      await assert.rejects(store.admit(request), isInvalidRequest, JSON.stringify(request));
     }
   });
 }

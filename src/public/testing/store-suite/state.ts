@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict';
-import { isAmbitError } from '../../../errors.ts';
 import type { JsonValue } from '../../../stores/record.ts';
-import type { Tell } from './harness.ts';
+import { callConcurrently, type DefineTest, isInvalidRequest } from './harness.ts';
 
-const invalid = (error: unknown) => isAmbitError(error) && error.code === 'REQUEST_INVALID';
-
-export function state(tell: Tell): void {
-  tell('values come back as they were', async ({ store, open }) => {
+export function testState(test: DefineTest): void {
+  test('values are read back as they were written', async ({ store, open }) => {
     const { id } = await open();
     const values: JsonValue[] = [null, false, 0, '', [], {}, [{}], { a: [1, { b: null }] }, 'ü😀\n\u0000', 1e300];
     for (const value of values) {
@@ -22,7 +19,7 @@ export function state(tell: Tell): void {
     assert.equal(JSON.stringify((await store.state.get(id, '__proto__'))?.value), '{"__proto__":{"polluted":1}}');
   });
 
-  tell('a write with an expected version happens only at that version', async ({ store, open }) => {
+  test('a write with an expected version happens only at that version', async ({ store, open }) => {
     const { id } = await open();
     const first = await store.state.set(id, 'k', 'a', { expectedVersion: 0 });
     assert.ok(first.outcome === 'written');
@@ -38,7 +35,7 @@ export function state(tell: Tell): void {
     assert.deepEqual(await store.state.delete(id, 'k'), { outcome: 'absent' });
   });
 
-  tell('an entry deleted and written again has another version', async ({ store, open }) => {
+  test('an entry deleted and written again has another version', async ({ store, open }) => {
     const { id } = await open();
     const first = await store.state.set(id, 'k', 1);
     await store.state.delete(id, 'k');
@@ -46,20 +43,18 @@ export function state(tell: Tell): void {
     assert.ok(first.outcome === 'written' && second.outcome === 'written' && second.version > first.version);
   });
 
-  tell('of many who write at one version, one does', async ({ store, open, another }) => {
+  test('of many concurrent writes at one version, one succeeds', async ({ store, open, another }) => {
     const other = another === undefined ? store : await another();
     const { id } = await open();
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, index) =>
-        (index % 2 ? store : other).state.set(id, 'k', index, { expectedVersion: 0 }),
-      ),
+    const answers = await callConcurrently([store, other], (each, index) =>
+      each.state.set(id, 'k', index, { expectedVersion: 0 }),
     );
     assert.equal(answers.filter(({ outcome }) => outcome === 'written').length, 1);
     const winner = answers.findIndex(({ outcome }) => outcome === 'written');
     assert.equal((await store.state.get(id, 'k'))?.value, winner);
   });
 
-  tell('an entry with a ttl is gone at that instant, and makes room', async ({ store, open, advance }) => {
+  test('an entry with a ttl expires on time and frees its space', async ({ store, open, advance }) => {
     const { id, createdAt } = await open();
     await store.state.set(id, 'short', 1, { ttlMs: 1000 });
     await store.state.set(id, 'renewed', 1, { ttlMs: 1000 });
@@ -80,7 +75,7 @@ export function state(tell: Tell): void {
     assert.equal((await store.state.set(id, 'short', 2, { expectedVersion: 0 })).outcome, 'written');
   });
 
-  tell('limits hold, of one value, of keys, of all together', async ({ store, open, advance }) => {
+  test('the limits hold, for one value, for keys, and for the total', async ({ store, open, advance }) => {
     const { id } = await open();
     const full = (limit: string) => ({ outcome: 'full', limit });
     assert.deepEqual(await store.state.set(id, 'k', 'x'.repeat(199)), full('valueBytes'));
@@ -98,7 +93,7 @@ export function state(tell: Tell): void {
     assert.equal((await store.state.set(id, 'g', 'x'.repeat(198))).outcome, 'written', 'so does what was deleted');
   });
 
-  tell('keys are listed in order, by prefix, in pages, without values', async ({ store, open }) => {
+  test('keys are listed in order, by prefix, in pages, without values', async ({ store, open }) => {
     const { id } = await open();
     for (const key of ['b%', 'a_2', 'ab', 'a_1', 'ü']) await store.state.set(id, key, key);
     const keys = async (options: object) => {
@@ -115,7 +110,7 @@ export function state(tell: Tell): void {
     assert.equal(first?.bytes, 8);
   });
 
-  tell('state is gone with its session, ended or expired', async ({ store, open, advance }) => {
+  test('state is gone with its session, ended or expired', async ({ store, open, advance }) => {
     const [ended, expired] = [await open(), await open({ ttlSeconds: 1 })];
     for (const { id } of [ended, expired]) await store.state.set(id, 'k', 1);
     await store.end(ended.id);
@@ -132,13 +127,50 @@ export function state(tell: Tell): void {
     assert.equal((await store.state.set('unknown', 'k', 1)).outcome, 'missing');
   });
 
-  tell('keys and values no store could keep are refused', async ({ store, open }) => {
+  test('invalid keys and values are refused', async ({ store, open }) => {
     const { id } = await open();
     for (const key of ['', 'x'.repeat(257), '\ud800', 'a\u0000b']) {
-      await assert.rejects(store.state.set(id, key, 1), invalid);
+      await assert.rejects(store.state.set(id, key, 1), isInvalidRequest);
     }
-    await assert.rejects(store.state.set(id, 'k', undefined as unknown as JsonValue), invalid);
-    await assert.rejects(store.state.set(id, 'k', 1, { ttlMs: 0 }), invalid);
-    await assert.rejects(store.state.set(id, 'k', 1, { expectedVersion: -1 }), invalid);
+    await assert.rejects(store.state.set(id, 'k', undefined as unknown as JsonValue), isInvalidRequest);
+    await assert.rejects(store.state.set(id, 'k', 1, { ttlMs: 0 }), isInvalidRequest);
+    await assert.rejects(store.state.set(id, 'k', 1, { expectedVersion: -1 }), isInvalidRequest);
+  });
+}
+
+export function testMarks(test: DefineTest): void {
+  test('a mark is put once', async ({ store, open, another }) => {
+    const other = another === undefined ? store : await another();
+    const { id } = await open();
+    const answers = await callConcurrently([store, other], (each, index) =>
+      each.marks.put(id, 'delivered', String(index)),
+    );
+    assert.equal(answers.filter(({ outcome }) => outcome === 'put').length, 1);
+    const value = String(answers.findIndex(({ outcome }) => outcome === 'put'));
+    assert.equal(await other.marks.get(id, 'delivered'), value);
+    assert.deepEqual(await store.marks.put(id, 'delivered', 'x'), { outcome: 'present', value });
+  });
+
+  test('a mark that was deleted can be put again', async ({ store, open }) => {
+    const { id } = await open();
+    assert.equal(await store.marks.get(id, 'm'), undefined);
+    assert.equal(await store.marks.delete(id, 'm'), false);
+    assert.deepEqual(await store.marks.put(id, 'm'), { outcome: 'put' });
+    assert.equal(await store.marks.get(id, 'm'), '');
+    assert.equal(await store.marks.delete(id, 'm'), true);
+    assert.deepEqual(await store.marks.put(id, 'm', 'ü😀'), { outcome: 'put' });
+    assert.equal(await store.marks.get(id, 'm'), 'ü😀');
+  });
+
+  test('marks are gone with their session', async ({ store, open, advance }) => {
+    const [ended, expired] = [await open(), await open({ ttlSeconds: 1 })];
+    for (const { id } of [ended, expired]) await store.marks.put(id, 'm');
+    await store.end(ended.id);
+    advance(1000);
+    for (const { id } of [ended, expired]) {
+      assert.equal(await store.marks.get(id, 'm'), undefined);
+      assert.equal(await store.marks.delete(id, 'm'), false);
+    }
+    assert.deepEqual(await store.marks.put(expired.id, 'm'), { outcome: 'expired' });
   });
 }

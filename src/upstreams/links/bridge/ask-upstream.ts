@@ -2,10 +2,10 @@ import { AmbitError } from '../../../errors.ts';
 import type { Channel } from '../../../protocol/channel.ts';
 import { type Message, readMessage } from '../../../protocol/message.ts';
 import type { Caller } from '../caller.ts';
-import type { Call, Link } from '../link.ts';
+import type { Link, UpstreamCall } from '../link.ts';
 
-// Gone from the start: what a server asks during a call of Ambit's own is not asked of anybody there.
-const mute: Channel = {
+/** A channel that is gone from the start: questions of a server during a call of Ambit's own reach nobody. */
+export const closedChannel: Channel = {
   owner: {},
   isGone: () => true,
   emit: () => true,
@@ -14,8 +14,8 @@ const mute: Channel = {
   close() {},
 };
 
-/** A call of Ambit's own. `params` is JSON text. */
-export function ownCall(method: string, params: string, channel: Channel = mute): Call {
+/** Creates a call of Ambit's own. `params` is JSON text. */
+export function createOwnCall(method: string, params: string, channel: Channel = closedChannel): UpstreamCall {
   const message = readMessage(
     Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":${JSON.stringify(method)},"params":${params}}`),
   );
@@ -23,7 +23,7 @@ export function ownCall(method: string, params: string, channel: Channel = mute)
 }
 
 export async function askUpstream(link: Link, method: string, params = '{}', caller?: Caller): Promise<Message> {
-  const reply = await link.request({ ...ownCall(method, params), caller });
+  const reply = await link.request({ ...createOwnCall(method, params), caller });
   if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');
   return readMessage(reply.bytes);
 }

@@ -1,21 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../../../errors.ts';
-import type { Channel, Reply } from '../../../protocol/channel.ts';
-import { errorMessage, resultMessage } from '../../../protocol/compose.ts';
-import { memberOf, rawAt, shapeAt, stringAt } from '../../../protocol/json/scan.ts';
-import { edited, type Message, readMessage } from '../../../protocol/message.ts';
-import { stripOurKeys } from '../../../protocol/our-keys.ts';
-import { mostPushes } from '../caller.ts';
-import type { Call } from '../link.ts';
-import { nameAsker } from '../relay/name-asker.ts';
-import { carriers, type PendingCall, type PendingCalls } from '../relay/pending.ts';
-import { type Binding, boundTo, nameOf, stateBindings } from '../relay/towards-upstream.ts';
-import type { Sent } from '../sent.ts';
-import { sessionOf } from '../stdio/sharers.ts';
-import { withId } from './result-edits.ts';
+import type { FinalReply } from '../../../protocol/channel.ts';
+import { composeError, composeResult } from '../../../protocol/compose-message.ts';
+import { findMember, readRawValue, readShape, readStringValue } from '../../../protocol/json/scan.ts';
+import { applyMessageEdits, type Message, readMessage } from '../../../protocol/message.ts';
+import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
+import { maxPushes } from '../caller.ts';
+import type { ServerMessage, UpstreamCall } from '../link.ts';
+import { type PendingCall, type PendingCalls, questionCarriers } from '../relay/pending-calls.ts';
+import { prefixAsker } from '../relay/questions.ts';
+import { type Binding, bindToSession, readTargetName, stateBindings } from '../relay/towards-upstream.ts';
+import { sessionIdOf } from '../stdio/sharers.ts';
+import { closedChannel } from './ask-upstream.ts';
+import { replaceId } from './era-translation.ts';
 
-/** One question of the upstream's, and how to tell it the answer. */
-interface Question {
+/** One question of the upstream, with the function that sends it the answer. */
+interface HeldQuestion {
   readonly key: string;
   readonly method: string;
   readonly params: string | undefined;
@@ -23,105 +23,74 @@ interface Question {
   respond(message: Buffer): void;
 }
 
-interface Held {
-  /** Whose it is. */
+interface HeldCall {
+  /** The binding of the session that made the call. */
   readonly binding: Binding;
   readonly upstreamId: number;
   readonly method: string;
   readonly name: string;
-  /** How long the upstream may stay silent once the client is back. */
+  /** The timeout of the call once the client is back. */
   readonly timeoutMs: number;
-  questions: Question[];
+  questions: HeldQuestion[];
   readonly until: number;
-  /** The upstream's answer, when it came before the client did. */
-  finished: Reply | Error | undefined;
+  /** The upstream's answer, when it came before the client returned. */
+  finished: FinalReply | Error | undefined;
 }
 
-export interface HeldCalls {
-  /** Lets the caller go with the question, and keeps the upstream's call open. False when there is no caller to ask. */
-  hold(sent: Sent): boolean;
+interface HeldCalls {
+  /** Answers the caller with the question and keeps the upstream's call open. False when there is no caller to ask. */
+  hold(sent: ServerMessage): boolean;
   /** Undefined when this is not the retry of a held call. */
-  resume(call: Call, pending: PendingCalls): Promise<Reply> | undefined;
-  tend(now: number, pending: PendingCalls): void;
-  /** Whether this call is the retry of a held one; without a call, whether there is any. */
-  holds(call?: Call): boolean;
-  /** A session has left: its questions need no answer. */
-  leave(sessionId: string): void;
+  resume(call: UpstreamCall, pending: PendingCalls): Promise<FinalReply> | undefined;
+  sweep(now: number, pending: PendingCalls): void;
+  /** True when this call is the retry of a held one; without a call, when any call is held. */
+  holds(call?: UpstreamCall): boolean;
+  /** Drops the calls of a session that has ended; the upstream gets an error for its questions. */
+  dropSession(sessionId: string): void;
 }
 
 const prefix = 'held:';
-const mostHeld = 32;
-/** Questions that wait for clients, in characters; a single one may be as long as a message. */
-const mostCharacters = 16 * 1024 * 1024;
+const maxHeld = 32;
+/** The length of all questions that wait for clients. A single one may be as long as a message. */
+const maxCharacters = 16 * 1024 * 1024;
 const holdMs = 10 * 60 * 1000;
-/** Servers that have several questions push them one right after the other; the client gets them together. */
+/** The time in which further questions are gathered: servers push several right after one another. */
 const gatherMs = 20;
-const nobody: Channel = {
-  owner: {},
-  isGone: () => true,
-  emit: () => true,
-  onDrain() {},
-  onGone() {},
-  close() {},
-};
 
 /**
- * The bridge between a server that asks by pushing and a client that is asked by an answer: the server's call stays
- * open, the client gets `input_required` with a state of ours, and its retry answers the question.
+ * Bridges a server that pushes its questions and a client that gets them in an answer. The server's call stays open, the
+ * client gets `input_required` with a state of Ambit's own, and its retry answers the question.
  */
 export function createHeldCalls(binding: Binding): HeldCalls {
-  const held = new Map<number, Held>();
-  /** Several of these may serve one session; a state says whose it is. */
+  const held = new Map<number, HeldCall>();
+  /** The prefix of this bridge's states: several bridges may serve one session. */
   const own = `${prefix}${randomBytes(6).toString('hex')}:`;
   let count = 0;
 
-  function stateOf(call: Call): string | undefined {
+  function openState(call: UpstreamCall): string | undefined {
     const { message } = call;
-    const state = stringAt(message.bytes, memberOf(message.params?.shape, 'requestState'));
+    const state = readStringValue(message.bytes, findMember(message.params?.shape, 'requestState'));
     if (state === undefined) return undefined;
-    const bindings = stateBindings(bindingOf(call), message.method, nameOf(message));
+    const owner = binding.sessionId === '' ? bindToSession(binding, sessionIdOf(call)) : binding;
+    const bindings = stateBindings(owner, message.method, readTargetName(message));
     return binding.seals.open(state, bindings, Date.now());
   }
 
-  function bindingOf(call: Call): Binding {
-    return binding.sessionId === '' ? boundTo(binding, sessionOf(call)) : binding;
-  }
-
-  function idOf(value: string): number | undefined {
+  function parseHeldId(value: string): number | undefined {
     return value.startsWith(own) ? Number(value.slice(own.length)) : undefined;
   }
 
-  /** A server may ask on and on while the client is away. */
-  function assertRoom(questions: readonly Question[], question: Question): void {
-    const others = [...held.values()].flatMap((call) => call.questions);
-    const characters = others.reduce((sum, { params = '' }) => sum + params.length, 0);
-    const isTooLong = characters > 0 && characters + (question.params?.length ?? 0) > mostCharacters;
-    if (questions.length >= mostPushes || isTooLong) throw new AmbitError('OVERLOADED');
+  function stateOf(id: number, call: HeldCall): string {
+    return binding.seals.seal(`${own}${id}`, stateBindings(call.binding, call.method, call.name), call.until);
   }
 
-  function ask(id: number, call: Held, clientId: string): Reply {
-    const inputRequests = Object.fromEntries(
-      call.questions.map(({ key, method, params }) => [
-        key,
-        params === undefined ? { method } : { method, params: JSON.parse(params) as unknown },
-      ]),
-    );
-    const requestState = binding.seals.seal(
-      `${own}${id}`,
-      stateBindings(call.binding, call.method, call.name),
-      call.until,
-    );
-    const result = { resultType: 'input_required', inputRequests, requestState };
-    return { kind: 'message', bytes: resultMessage(clientId, JSON.stringify(result)), status: 200 };
-  }
-
-  function park(id: number, carrier: PendingCall, pending: PendingCalls): void {
-    const finish = (outcome: Reply | Error) => {
+  function detachCaller(id: number, carrier: PendingCall, pending: PendingCalls): void {
+    const finish = (outcome: FinalReply | Error) => {
       const call = held.get(id);
       if (call !== undefined) call.finished = outcome;
     };
     pending.replace(carrier.upstreamId, {
-      channel: nobody,
+      channel: closedChannel,
       progressToken: undefined,
       settle: finish,
       fail: finish,
@@ -130,48 +99,43 @@ export function createHeldCalls(binding: Binding): HeldCalls {
   }
 
   /**
-   * The caller leaves with the questions. The answer may have come meanwhile, but who asked still waits to be told: some
-   * servers ask for roots at their start, and serve nobody before they have them.
+   * Answers the caller with the questions. The answer of the call may have come meanwhile, but the server still waits for
+   * the client's: some servers ask for roots at their start, and serve nobody before they have them.
    */
-  function letGo(id: number, call: Held, { settle, fail, clientId }: PendingCall): void {
+  function releaseCaller(id: number, call: HeldCall, { settle, fail, clientId }: PendingCall): void {
     if (call.finished instanceof Error) {
       held.delete(id);
       fail(call.finished);
-    } else settle(ask(id, call, clientId));
+    } else settle(createInputRequired(stateOf(id, call), call, clientId));
   }
 
   return {
     hold({ message: asked, pending, respond, call: known }) {
-      // It travels inside a result of ours, which nobody looks through again.
-      const message = edited(asked, stripOurKeys(asked, binding.keys?.()));
-      // Over HTTP a question comes on the answer of the call it belongs to; over stdio the youngest call is the guess.
+      // The question becomes part of a result of Ambit's own, which no stage edits again.
+      const message = applyMessageEdits(asked, stripReservedMeta(asked, binding.keys?.()));
+      // Over HTTP a question comes with the answer of its call. Over stdio the youngest call is the best guess.
       const fits = (id: number) => known === undefined || known.upstreamId === id;
       const waiting = [...held.values()].findLast((call) => call.finished === undefined && fits(call.upstreamId));
-      const carrier = pending.youngest(
-        (call) => carriers.has(call.method) && !call.channel.isGone() && fits(call.upstreamId),
+      const carrier = pending.findYoungest(
+        (call) => questionCarriers.has(call.method) && !call.channel.isGone() && fits(call.upstreamId),
       );
-      const question: Question = {
+      const question: HeldQuestion = {
         key: `ask-${++count}`,
         method: message.method,
-        params:
-          message.params === undefined
-            ? undefined
-            : carrier?.namesAsker
-              ? nameAsker(binding.server, message.method, rawAt(message.bytes, message.params))
-              : rawAt(message.bytes, message.params),
+        params: questionParams(binding.server, message, carrier?.namesAsker === true),
         upstreamId: message.id as string,
         respond,
       };
       if (carrier === undefined) {
-        // The client is away answering the last question: this one waits for its return.
+        // The client is away to answer the last question. This one waits for its return.
         if (waiting === undefined) return false;
-        assertRoom(waiting.questions, question);
+        assertRoom(held, waiting.questions, question);
         waiting.questions.push(question);
         return true;
       }
-      assertRoom([], question);
-      if (held.size >= mostHeld) throw new AmbitError('OVERLOADED');
-      const call: Held = {
+      assertRoom(held, [], question);
+      if (held.size >= maxHeld) throw new AmbitError('OVERLOADED');
+      const call: HeldCall = {
         binding: carrier.binding,
         upstreamId: carrier.upstreamId,
         method: carrier.method,
@@ -183,77 +147,105 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       };
       const id = count;
       held.set(id, call);
-      park(id, carrier, pending);
-      setTimeout(() => letGo(id, call, carrier), gatherMs);
+      detachCaller(id, carrier, pending);
+      setTimeout(() => releaseCaller(id, call, carrier), gatherMs);
       return true;
     },
 
     resume(call, pending) {
       const { message } = call;
       const params = message.params?.shape;
-      const value = stateOf(call);
+      const value = openState(call);
       if (value === undefined || !value.startsWith(prefix)) return undefined;
-      const id = idOf(value);
-      const kept = id === undefined ? undefined : held.get(id);
-      if (kept === undefined || id === undefined)
+      const id = parseHeldId(value);
+      const found = id === undefined ? undefined : held.get(id);
+      if (found === undefined || id === undefined)
         throw new AmbitError('UPSTREAM_FAILED', { what: 'The question is no longer open.' });
       const clientId = message.id as string;
-      const answers = memberOf(params, 'inputResponses');
-      const given = answers === undefined ? undefined : shapeAt(message.bytes, answers);
-      kept.questions = kept.questions.filter((question) => {
-        const answer = memberOf(given, question.key);
+      const answers = findMember(params, 'inputResponses');
+      const given = answers === undefined ? undefined : readShape(message.bytes, answers);
+      found.questions = found.questions.filter((question) => {
+        const answer = findMember(given, question.key);
         if (answer === undefined) return true;
-        question.respond(resultMessage(question.upstreamId, rawAt(message.bytes, answer)));
+        question.respond(composeResult(question.upstreamId, readRawValue(message.bytes, answer)));
         return false;
       });
-      if (kept.questions.length > 0) return Promise.resolve(ask(id, kept, clientId));
+      if (found.questions.length > 0) return Promise.resolve(createInputRequired(stateOf(id, found), found, clientId));
       held.delete(id);
-      if (kept.finished !== undefined) return Promise.resolve(deliver(kept.finished, clientId));
-      return new Promise<Reply>((settle, fail) => {
-        const token = memberOf(message.meta, 'progressToken');
-        pending.replace(kept.upstreamId, {
+      if (found.finished !== undefined) return Promise.resolve(deliverOutcome(found.finished, clientId));
+      return new Promise<FinalReply>((settle, fail) => {
+        const token = findMember(message.meta, 'progressToken');
+        pending.replace(found.upstreamId, {
           clientId,
           channel: call.channel,
-          progressToken: token === undefined ? undefined : rawAt(message.bytes, token),
+          progressToken: token === undefined ? undefined : readRawValue(message.bytes, token),
           settle,
           fail,
-          timeoutMs: kept.timeoutMs,
+          timeoutMs: found.timeoutMs,
         });
       });
     },
 
     holds(call) {
-      const value = call === undefined ? undefined : stateOf(call);
+      const value = call === undefined ? undefined : openState(call);
       if (call === undefined) return held.size > 0;
-      return value !== undefined && held.has(idOf(value) ?? 0);
+      return value !== undefined && held.has(parseHeldId(value) ?? 0);
     },
 
-    leave(sessionId) {
+    dropSession(sessionId) {
       for (const [id, call] of held) {
         if (call.binding.sessionId !== sessionId) continue;
         held.delete(id);
-        giveUp(call, 'The client is gone');
+        rejectQuestions(call, 'The client is gone');
       }
     },
 
-    tend(now, pending) {
+    sweep(now, pending) {
       for (const [id, call] of held) {
         if (now < call.until) continue;
         held.delete(id);
         pending.take(call.upstreamId);
-        giveUp(call, 'Nobody answered in time');
+        rejectQuestions(call, 'Nobody answered in time');
       }
     },
   };
 }
 
-function giveUp({ questions }: Held, why: string): void {
-  for (const { respond, upstreamId } of questions) respond(errorMessage(upstreamId, -32603, why));
+/** Bounds the questions: a server may ask on and on while the client is away. */
+function assertRoom(
+  held: ReadonlyMap<number, HeldCall>,
+  questions: readonly HeldQuestion[],
+  { params: added = '' }: HeldQuestion,
+): void {
+  const others = [...held.values()].flatMap((call) => call.questions);
+  const characters = others.reduce((sum, { params = '' }) => sum + params.length, 0);
+  const isTooLong = characters > 0 && characters + added.length > maxCharacters;
+  if (questions.length >= maxPushes || isTooLong) throw new AmbitError('OVERLOADED');
 }
 
-function deliver(outcome: Reply | Error, clientId: string): Reply {
+function createInputRequired(requestState: string, { questions }: HeldCall, clientId: string): FinalReply {
+  const inputRequests = Object.fromEntries(
+    questions.map(({ key, method, params }) => [
+      key,
+      params === undefined ? { method } : { method, params: JSON.parse(params) as unknown },
+    ]),
+  );
+  const result = { resultType: 'input_required', inputRequests, requestState };
+  return { kind: 'message', bytes: composeResult(clientId, JSON.stringify(result)), status: 200 };
+}
+
+function questionParams(server: string, { bytes, method, params }: Message, namesAsker: boolean): string | undefined {
+  if (params === undefined) return undefined;
+  return namesAsker ? prefixAsker(server, method, readRawValue(bytes, params)) : readRawValue(bytes, params);
+}
+
+function rejectQuestions({ questions }: HeldCall, why: string): void {
+  for (const { respond, upstreamId } of questions) respond(composeError(upstreamId, -32603, why));
+}
+
+function deliverOutcome(outcome: FinalReply | Error, clientId: string): FinalReply {
   if (outcome instanceof Error) throw outcome;
   if (outcome.kind !== 'message') return outcome;
   const answer: Message = readMessage(outcome.bytes);
-  return { ...outcome, bytes: withId(answer, clientId) };
+  return { ...outcome, bytes: replaceId(answer, clientId) };
 }

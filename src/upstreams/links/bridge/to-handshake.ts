@@ -1,101 +1,197 @@
 import { AmbitError } from '../../../errors.ts';
-import type { Channel, Reply } from '../../../protocol/channel.ts';
-import { notificationMessage, resultMessage } from '../../../protocol/compose.ts';
-import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
-import { edited, readMessage } from '../../../protocol/message.ts';
-import { ProtocolFault } from '../../../protocol/protocol-fault.ts';
-import type { BaseLink, Call, Handshake, Link } from '../link.ts';
+import type { Channel, FinalReply } from '../../../protocol/channel.ts';
+import { composeNotification, composeResult } from '../../../protocol/compose-message.ts';
+import { findMember, readRawValue, readStringValue } from '../../../protocol/json/scan.ts';
+import { applyMessageEdits, readMessage } from '../../../protocol/message.ts';
+import { ProtocolError } from '../../../protocol/protocol-error.ts';
+import type { BaseLink, Handshake, Link, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
+import { subscriptionKey } from '../relay/towards-client.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
-import type { Outward, Sent } from '../sent.ts';
-import { sessionOf } from '../stdio/sharers.ts';
+import { sessionIdOf } from '../stdio/sharers.ts';
 import { askUpstream } from './ask-upstream.ts';
-import { discoverResult } from './capabilities.ts';
+import { removeEnvelope, toDiscoverResult, toModernAnswer } from './era-translation.ts';
 import { createHeldCalls } from './held-calls.ts';
-import { withoutEnvelope } from './meta-edits.ts';
-import { modernised } from './result-edits.ts';
 
-/** A link that shakes hands by itself. */
-export interface SelfOpened {
+/** A link that makes its handshake itself, for a client that knows none. */
+interface SelfOpenedLink {
   readonly link: BaseLink;
-  /** What the upstream said of itself; known once the link is ready. */
+  /** The handshake with the upstream; known once the link is ready. */
   handshake(): Handshake | undefined;
 }
 
-interface Listener {
+interface ListenStream {
   readonly sessionId: string;
   readonly clientId: string;
   readonly channel: Channel;
   readonly wants: ReadonlySet<string>;
   readonly resources: ReadonlySet<string>;
-  /** It has been acknowledged: nothing comes before that. */
-  readonly heard: boolean;
-  /** The client has left. */
+  /** True once the stream has been acknowledged: nothing may come before that. */
+  readonly isAcknowledged: boolean;
+  /** Ends the stream of a client that has left. */
   end(): void;
-  /** The link ends. */
+  /** Ends the stream because the link ends. */
   close(): void;
 }
 
-const gone = new Set(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
-const changes: Readonly<Record<string, string>> = {
+const removedMethods = new Set([
+  'initialize',
+  'ping',
+  'logging/setLevel',
+  'resources/subscribe',
+  'resources/unsubscribe',
+]);
+const listChanges: Readonly<Record<string, string>> = {
   'notifications/tools/list_changed': 'toolsListChanged',
   'notifications/prompts/list_changed': 'promptsListChanged',
   'notifications/resources/list_changed': 'resourcesListChanged',
 };
-/** A channel that stands as long as the link: whatever comes on it is heard by `hear`. */
-const standing: Channel = { owner: {}, isGone: () => false, emit: () => true, onDrain() {}, onGone() {}, close() {} };
+/** A channel that stays open as long as the link; its messages reach the bridge as messages of the server. */
+const openChannel: Channel = {
+  owner: {},
+  isGone: () => false,
+  emit: () => true,
+  onDrain() {},
+  onGone() {},
+  close() {},
+};
 const callerGone = readMessage(
-  notificationMessage('notifications/cancelled', { requestId: 0, reason: 'the caller is gone' }),
+  composeNotification('notifications/cancelled', { requestId: 0, reason: 'the caller is gone' }),
 );
 const unopened = { end() {}, close() {} };
-const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 
-/** A modern client in front of a server of the handshake era. */
-export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (hear: Outward) => SelfOpened): Link {
+/** Creates a link for modern clients on top of a link to a handshake-era server. */
+export function bridgeToHandshake(
+  binding: Binding,
+  onServerMessage: OnServerMessage,
+  connect: (onServerMessage: OnServerMessage) => SelfOpenedLink,
+): Link {
   const held = createHeldCalls(binding);
-  const listeners = new Map<string, Listener>();
   let level: string | undefined;
-  let count = 0;
-  let underWay = 0;
+  let runningCalls = 0;
+  let hasStream = false;
 
-  const base = connect((sent) => hear(sent));
-  let streaming = false;
+  const base = connect((sent) => {
+    streams.notify(sent);
+    return onServerMessage({ ...sent, link: bridge, holdQuestion: (asked) => held.hold(asked) });
+  });
+  const streams = createListenStreams(base.link);
 
-  async function handshake(): Promise<Handshake> {
+  async function ensureHandshake(): Promise<Handshake> {
     await base.link.ready();
-    const shaken = base.handshake();
-    if (shaken === undefined) throw new AmbitError('UPSTREAM_FAILED');
-    // Over HTTP a server asks and tells on this stream what it does not connect with a request.
-    if (!streaming) base.link.openStream(standing);
-    streaming = true;
-    return shaken;
+    const handshake = base.handshake();
+    if (handshake === undefined) throw new AmbitError('UPSTREAM_FAILED');
+    // Over HTTP a server sends on this stream what belongs to no request.
+    if (!hasStream) base.link.openStream(openChannel);
+    hasStream = true;
+    return handshake;
   }
 
-  function hear(sent: Sent): ReturnType<Outward> {
-    announce(sent);
-    return outward({ ...sent, link: bridge, hold: (asked) => held.hold(asked) });
+  /** Sets the log level of the upstream: the handshake era has one for all, the modern era one for each request. */
+  async function setLevel(wanted: string | undefined): Promise<void> {
+    if (wanted === undefined || wanted === level) return;
+    const { result } = await ensureHandshake();
+    if (!('logging' in ((JSON.parse(result) as { capabilities?: object }).capabilities ?? {}))) return;
+    level = wanted;
+    await askUpstream(base.link, 'logging/setLevel', JSON.stringify({ level: wanted })).catch(() => {});
   }
 
-  /** What a listen stream was opened for goes there, under the name of that stream. */
-  function announce({ message }: Sent): void {
-    const change = changes[message.method];
+  async function forward(given: UpstreamCall): Promise<FinalReply> {
+    // The edits of the pipeline come first: an answer inside the request may go on without it.
+    const message = applyMessageEdits(given.message, given.edits);
+    const call = { ...given, message, edits: removeEnvelope(message) };
+    await ensureHandshake();
+    const wanted = readStringValue(message.bytes, findMember(message.meta, 'io.modelcontextprotocol/logLevel'));
+    if (wanted !== level) await setLevel(wanted);
+    const resumed = held.resume(call, base.link.pending);
+    // A resumed call began on another channel, so the new one has to be watched too.
+    if (resumed !== undefined)
+      call.channel.onGone(() => base.link.cancel(call.channel.owner, message.id as string, callerGone));
+    const reply = (await resumed) ?? (await base.link.request(call));
+    if (reply.kind !== 'message') return reply;
+    const answer = readMessage(reply.bytes);
+    const isMissing =
+      answer.error !== undefined &&
+      readRawValue(answer.bytes, findMember(answer.error.shape, 'code') ?? answer.error) === '-32601';
+    return { ...reply, bytes: toModernAnswer(answer, message.method), status: isMissing ? 404 : 200 };
+  }
+
+  const bridge: Link = {
+    sessionId: base.link.sessionId,
+    scopeKey: base.link.scopeKey,
+    server: base.link.server,
+    era: 'modern',
+    callerCount: () => 0,
+    isBusy: () => base.link.isBusy() || runningCalls > 0,
+    isClosed: () => base.link.isClosed(),
+    async request(call) {
+      const { method, id } = call.message;
+      if (removedMethods.has(method)) throw new ProtocolError(-32601, 404, 'Method not found');
+      if (method === 'server/discover') {
+        const { result } = await ensureHandshake();
+        return { kind: 'message', bytes: composeResult(id as string, toDiscoverResult(result)), status: 200 };
+      }
+      if (method === 'subscriptions/listen') return streams.open(call, ensureHandshake);
+      runningCalls++;
+      return forward(call).finally(() => {
+        runningCalls--;
+      });
+    },
+    notify() {},
+    answer() {},
+    cancel(from, requestId, message) {
+      streams.end(({ channel, clientId }) => channel.owner === from && clientId === requestId);
+      base.link.cancel(from, requestId, message);
+    },
+    attach() {},
+    detach() {},
+    listen() {},
+    dropSession(sessionId, reason) {
+      held.dropSession(sessionId);
+      streams.end((stream) => stream.sessionId === sessionId);
+      base.link.dropSession(sessionId, reason);
+    },
+    holdsCall: (call) => held.holds(call),
+    sweep(now) {
+      held.sweep(now, base.link.pending);
+      base.link.sweep(now);
+    },
+    async close(reason) {
+      streams.close();
+      await base.link.close(reason);
+    },
+  };
+  return bridge;
+}
+
+/** The listen streams of modern clients. The link below has one subscription for all of them. */
+function createListenStreams(link: BaseLink) {
+  const streams = new Map<string, ListenStream>();
+  let count = 0;
+
+  function notify({ message }: ServerMessage): void {
+    const change = listChanges[message.method];
     const uri =
       message.method === 'notifications/resources/updated'
-        ? stringAt(message.bytes, memberOf(message.params?.shape, 'uri'))
+        ? readStringValue(message.bytes, findMember(message.params?.shape, 'uri'))
         : undefined;
     if (change === undefined && uri === undefined) return;
-    for (const listener of listeners.values()) {
-      const wanted = change === undefined ? listener.resources.has(uri as string) : listener.wants.has(change);
-      if (wanted && listener.heard)
-        listener.channel.emit(tagged(message.method, uri === undefined ? {} : { uri }, listener.clientId));
+    for (const stream of streams.values()) {
+      const isWanted = change === undefined ? stream.resources.has(uri as string) : stream.wants.has(change);
+      if (!isWanted || !stream.isAcknowledged) continue;
+      const params = uri === undefined ? {} : { uri };
+      stream.channel.emit(createTaggedNotification(message.method, params, stream.clientId));
     }
   }
 
-  async function listen(call: Call): Promise<Reply> {
+  async function open(call: UpstreamCall, ready: () => Promise<unknown>): Promise<FinalReply> {
     const { message } = call;
-    const asked = memberOf(message.params?.shape, 'notifications');
-    const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;
-    await handshake();
-    const wants = new Set(Object.values(changes).filter((name) => filter[name] === true));
+    const asked = findMember(message.params?.shape, 'notifications');
+    const filter = (asked === undefined ? {} : JSON.parse(readRawValue(message.bytes, asked))) as Record<
+      string,
+      unknown
+    >;
+    await ready();
+    const wants = new Set(Object.values(listChanges).filter((name) => filter[name] === true));
     const uris = Array.isArray(filter.resourceSubscriptions)
       ? [...new Set(filter.resourceSubscriptions as string[])]
       : [];
@@ -103,128 +199,72 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     const { channel } = call;
     const key = String(++count);
     const resources = new Set<string>();
-    const listener = { sessionId: sessionOf(call), clientId, channel, wants, resources, heard: false, ...unopened };
-    listeners.set(key, listener);
-    const ended = new Promise<Reply>((settle) => {
-      listener.end = () => {
-        if (!listeners.delete(key)) return;
-        void leave(resources);
+    const stream = {
+      sessionId: sessionIdOf(call),
+      clientId,
+      channel,
+      wants,
+      resources,
+      isAcknowledged: false,
+      ...unopened,
+    };
+    streams.set(key, stream);
+    const ended = new Promise<FinalReply>((settle) => {
+      stream.end = () => {
+        if (!streams.delete(key)) return;
+        void unsubscribeAll(resources);
         settle({ kind: 'accepted' });
       };
-      listener.close = () => {
-        listeners.delete(key);
+      stream.close = () => {
+        streams.delete(key);
         const end = { resultType: 'complete', _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } };
-        settle({ kind: 'message', bytes: resultMessage(clientId, JSON.stringify(end)) });
+        settle({ kind: 'message', bytes: composeResult(clientId, JSON.stringify(end)) });
       };
     });
-    channel.onGone(() => listener.end());
+    channel.onGone(() => stream.end());
     for (const uri of uris) {
-      if (!listeners.has(key)) return ended;
+      if (!streams.has(key)) return ended;
       resources.add(uri);
       await subscribe('resources/subscribe', uri);
     }
-    if (!listeners.has(key)) return ended;
+    if (!streams.has(key)) return ended;
     const honoured = {
       ...Object.fromEntries([...wants].map((name) => [name, true])),
       ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
     };
-    channel.emit(tagged('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId));
-    listener.heard = true;
+    channel.emit(
+      createTaggedNotification('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId),
+    );
+    stream.isAcknowledged = true;
     return ended;
   }
 
-  /** One after the other: many at once would take the place of other calls. */
-  async function leave(resources: ReadonlySet<string>): Promise<void> {
+  /** Unsubscribes one by one: many requests at once would take the room of other calls. */
+  async function unsubscribeAll(resources: ReadonlySet<string>): Promise<void> {
     for (const uri of resources) {
-      if (base.link.isClosed()) return;
-      const shared = [...listeners.values()].some((listener) => listener.resources.has(uri));
-      if (!shared) await subscribe('resources/unsubscribe', uri);
+      if (link.isClosed()) return;
+      const isNeeded = [...streams.values()].some((stream) => stream.resources.has(uri));
+      if (!isNeeded) await subscribe('resources/unsubscribe', uri);
     }
   }
 
   async function subscribe(method: string, uri: string): Promise<void> {
-    await askUpstream(base.link, method, JSON.stringify({ uri })).catch(() => {});
+    await askUpstream(link, method, JSON.stringify({ uri })).catch(() => {});
   }
 
-  /** The handshake era has one log level for all; the modern one a level for each request. */
-  async function setLevel(wanted: string | undefined): Promise<void> {
-    if (wanted === undefined || wanted === level) return;
-    const { result } = await handshake();
-    if (!('logging' in ((JSON.parse(result) as { capabilities?: object }).capabilities ?? {}))) return;
-    level = wanted;
-    await askUpstream(base.link, 'logging/setLevel', JSON.stringify({ level: wanted })).catch(() => {});
-  }
-
-  async function pass(given: Call): Promise<Reply> {
-    // What the pipeline took out is gone before anything is looked for: an answer may go on alone, without its request.
-    const message = edited(given.message, given.edits);
-    const call = { ...given, message, edits: withoutEnvelope(message) };
-    await handshake();
-    const wanted = stringAt(message.bytes, memberOf(message.meta, 'io.modelcontextprotocol/logLevel'));
-    if (wanted !== level) await setLevel(wanted);
-    const resumed = held.resume(call, base.link.pending);
-    // The call is older than this client's return, so its channel has to be watched anew.
-    if (resumed !== undefined)
-      call.channel.onGone(() => base.link.cancel(call.channel.owner, message.id as string, callerGone));
-    const reply = (await resumed) ?? (await base.link.request(call));
-    if (reply.kind !== 'message') return reply;
-    const answer = readMessage(reply.bytes);
-    const missing =
-      answer.error !== undefined &&
-      rawAt(answer.bytes, memberOf(answer.error.shape, 'code') ?? answer.error) === '-32601';
-    return { ...reply, bytes: modernised(answer, message.method), status: missing ? 404 : 200 };
-  }
-
-  const bridge: Link = {
-    sessionId: base.link.sessionId,
-    place: base.link.place,
-    server: base.link.server,
-    era: 'modern',
-    attached: () => 0,
-    isBusy: () => base.link.isBusy() || underWay > 0,
-    isClosed: () => base.link.isClosed(),
-    async request(call) {
-      const { method, id } = call.message;
-      if (gone.has(method)) throw new ProtocolFault(-32601, 404, 'Method not found');
-      if (method === 'server/discover') {
-        const { result } = await handshake();
-        return { kind: 'message', bytes: resultMessage(id as string, discoverResult(result)), status: 200 };
-      }
-      if (method === 'subscriptions/listen') return listen(call);
-      underWay++;
-      return pass(call).finally(() => {
-        underWay--;
-      });
+  return {
+    open,
+    /** Sends a change to the streams that were opened for it, under the id of each. */
+    notify,
+    end(fits: (stream: ListenStream) => boolean): void {
+      for (const stream of streams.values()) if (fits(stream)) stream.end();
     },
-    notify() {},
-    answer() {},
-    cancel(from, requestId, message) {
-      for (const { channel, clientId, end } of listeners.values()) {
-        if (channel.owner === from && clientId === requestId) end();
-      }
-      base.link.cancel(from, requestId, message);
-    },
-    attach() {},
-    detach() {},
-    listen() {},
-    leave(sessionId, reason) {
-      held.leave(sessionId);
-      for (const listener of listeners.values()) if (listener.sessionId === sessionId) listener.end();
-      base.link.leave(sessionId, reason);
-    },
-    holds: (call) => held.holds(call),
-    tend(now) {
-      held.tend(now, base.link.pending);
-      base.link.tend(now);
-    },
-    async close(reason) {
-      for (const listener of [...listeners.values()]) listener.close();
-      await base.link.close(reason);
+    close(): void {
+      for (const stream of [...streams.values()]) stream.close();
     },
   };
-  return bridge;
 }
 
-function tagged(method: string, params: Record<string, unknown>, clientId: string): Buffer {
-  return notificationMessage(method, { ...params, _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } });
+function createTaggedNotification(method: string, params: Record<string, unknown>, clientId: string): Buffer {
+  return composeNotification(method, { ...params, _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } });
 }

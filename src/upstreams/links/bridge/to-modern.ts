@@ -1,140 +1,228 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { AmbitError } from '../../../errors.ts';
-import type { Channel, Reply } from '../../../protocol/channel.ts';
-import { resultMessage } from '../../../protocol/compose.ts';
+import type { Channel, FinalReply } from '../../../protocol/channel.ts';
+import { composeResult } from '../../../protocol/compose-message.ts';
 import { applyEdits, type Edit, replaceValue } from '../../../protocol/json/edit.ts';
-import { type Member, memberOf, rawAt, shapeAt, stringAt } from '../../../protocol/json/scan.ts';
-import { edited, type Message, readMessage } from '../../../protocol/message.ts';
+import { findMember, type JsonMember, readRawValue, readShape, readStringValue } from '../../../protocol/json/scan.ts';
+import { applyMessageEdits, type Message, readMessage } from '../../../protocol/message.ts';
 import type { ServerDefinition } from '../../definition.ts';
-import { type Caller, mostPushes } from '../caller.ts';
-import type { Call, Link } from '../link.ts';
-import { createPendingCalls } from '../relay/pending.ts';
-import { pushKinds } from '../relay/refused-question.ts';
-import { type Binding, boundTo } from '../relay/towards-upstream.ts';
-import type { Outward } from '../sent.ts';
-import { ownCall } from './ask-upstream.ts';
-import { type Envelope, withEnvelope } from './meta-edits.ts';
-import { withoutModernParts } from './result-edits.ts';
+import { type Caller, maxPushes } from '../caller.ts';
+import type { Link, OnServerMessage, UpstreamCall } from '../link.ts';
+import { createPendingCalls } from '../relay/pending-calls.ts';
+import { pushKinds } from '../relay/questions.ts';
+import { type Binding, bindToSession } from '../relay/towards-upstream.ts';
+import { createOwnCall } from './ask-upstream.ts';
+import { addEnvelope, toHandshakeAnswer } from './era-translation.ts';
 
-const mostRounds = 10;
+const maxRounds = 10;
 const listenMs = 5000;
-/** A question says itself whom it is for. */
+/** A question names its target itself, so it needs no pending calls. */
 const noCalls = createPendingCalls();
 const levels = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
 export interface ToModernOptions {
   readonly server: ServerDefinition;
-  /** JSON texts of what the client said of itself in `initialize`. */
+  /** JSON texts from the client's `initialize`. */
   readonly capabilities: string;
   readonly clientInfo: string | undefined;
   /** The session's own modern link: requests describe themselves, so all its clients can share it. */
   readonly base: Link;
   readonly binding: Binding;
-  /** Where the server's questions go out, as those of any other server do. */
-  readonly outward: Outward;
+  /** Takes the server's questions, as it takes the messages of any other server. */
+  readonly onServerMessage: OnServerMessage;
 }
 
-interface Waiting {
+interface PendingQuestion {
   answered(message: Message): void;
   failed(error: Error): void;
 }
 
-interface Question {
+interface ServerQuestion {
   readonly method: string;
   readonly params?: object;
 }
 
-/** A client of the handshake era in front of a modern server. */
+/** Creates a link for one handshake-era client on top of a link to a modern server. */
 export function bridgeToModern(options: ToModernOptions): Link {
-  const { server, capabilities, clientInfo, base, binding, outward } = options;
+  const { server, capabilities, clientInfo, base } = options;
   const callers = new Set<Caller>();
-  const waiting = new Map<string, Waiting>();
-  let questions = 0;
+  const questions = createClientQuestions(options, () => bridge);
   let logLevel: string | undefined;
-  let closed = false;
-  let underWay = 0;
+  let isClosed = false;
+  let runningCalls = 0;
   let listening: { end(): void } | undefined;
 
-  function envelope(): Envelope {
-    return { capabilities, clientInfo, logLevel };
+  function addOwnEnvelope(message: Message): Message {
+    return applyMessageEdits(message, addEnvelope(message, { capabilities, clientInfo, logLevel }));
   }
 
-  function described(message: Message): Message {
-    return edited(message, withEnvelope(message, envelope()));
-  }
-
-  async function pass(call: Call): Promise<Reply> {
-    // Read again with what was added, so that the link below sees what the server will. Each round starts from what
-    // the pipeline left of the request, not from what the client sent.
-    const clean = edited(call.message, call.edits);
-    let message = described(clean);
-    for (let round = 0; round < mostRounds; round++) {
+  async function forward(call: UpstreamCall): Promise<FinalReply> {
+    // The message is read again with its envelope, so that the link below sees what the server will see. Each round
+    // starts from the request as the pipeline edited it, not from what the client sent.
+    const clean = applyMessageEdits(call.message, call.edits);
+    let message = addOwnEnvelope(clean);
+    for (let round = 0; round < maxRounds; round++) {
       const reply = await base.request({ ...call, message, edits: [] });
       if (reply.kind !== 'message') return reply;
       const answer = readMessage(reply.bytes);
-      const asks = stringAt(answer.bytes, memberOf(answer.result?.shape, 'resultType')) === 'input_required';
-      if (!asks) return { ...reply, bytes: withoutModernParts(answer), status: 200 };
-      message = described(await retried(call, clean, answer));
+      const isQuestion =
+        readStringValue(answer.bytes, findMember(answer.result?.shape, 'resultType')) === 'input_required';
+      if (!isQuestion) return { ...reply, bytes: toHandshakeAnswer(answer), status: 200 };
+      message = addOwnEnvelope(await buildRetry(call, clean, answer));
     }
     throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" never stopped asking.` });
   }
 
-  /** The call once more, with the client's answers to what the server asked. */
-  async function retried(call: Call, clean: Message, answer: Message): Promise<Message> {
+  /** Builds the call again, with the client's answers to the questions of the server. */
+  async function buildRetry(call: UpstreamCall, clean: Message, answer: Message): Promise<Message> {
     const result = answer.result?.shape;
-    const requests = memberOf(result, 'inputRequests');
-    const asked = requests === undefined ? undefined : shapeAt(answer.bytes, requests);
-    const answers = await askAll(call, answer.bytes, asked?.members ?? []);
-    const state = memberOf(result, 'requestState');
+    const requests = findMember(result, 'inputRequests');
+    const asked = requests === undefined ? undefined : readShape(answer.bytes, requests);
+    const answers = await questions.ask(call, answer.bytes, asked?.members ?? []);
+    const state = findMember(result, 'requestState');
     const additions = [`"inputResponses":{${answers.join(',')}}`];
-    if (state !== undefined) additions.push(`"requestState":${rawAt(answer.bytes, state)}`);
-    return edited(clean, [insertParams(clean, additions.join(','))]);
+    if (state !== undefined) additions.push(`"requestState":${readRawValue(answer.bytes, state)}`);
+    return applyMessageEdits(clean, [insertParams(clean, additions.join(','))]);
   }
 
-  /** All of them, or none when one cannot be asked. Where one fails, nobody waits for the others any longer. */
-  async function askAll(call: Call, bytes: Buffer, members: readonly Member[]): Promise<string[]> {
+  /** Opens a listen stream for the notifications that a handshake-era client gets unasked. Resolves when it is open. */
+  async function listen(caller: Caller): Promise<void> {
+    const before = listening;
+    const stream = createListenStream(caller);
+    listening = stream;
+    const notifications = {
+      toolsListChanged: true,
+      promptsListChanged: true,
+      resourcesListChanged: true,
+      ...(caller.subscriptions.size > 0 ? { resourceSubscriptions: [...caller.subscriptions.keys()] } : {}),
+    };
+    const call = createOwnCall('subscriptions/listen', JSON.stringify({ notifications }), stream.channel);
+    const over = base.request({ ...call, message: addOwnEnvelope(call.message) }).then(
+      () => {},
+      () => {},
+    );
+    await Promise.race([stream.acknowledged, over, pause(listenMs, undefined, { ref: false })]);
+    // The old stream ends after the new one is open, so that nothing sent in between is missed.
+    before?.end();
+  }
+
+  const bridge: Link = {
+    sessionId: base.sessionId,
+    scopeKey: base.scopeKey,
+    server: base.server,
+    era: 'handshake',
+    base,
+    callerCount: () => callers.size,
+    isBusy: () => runningCalls > 0,
+    isClosed: () => isClosed || base.isClosed(),
+
+    async request(call) {
+      const { message, caller } = call;
+      const id = message.id as string;
+      const done = (): FinalReply => ({ kind: 'message', bytes: composeResult(id, '{}'), status: 200 });
+      switch (message.method) {
+        case 'ping':
+          return done();
+        case 'logging/setLevel': {
+          const level = readStringValue(message.bytes, findMember(message.params?.shape, 'level'));
+          if (level !== undefined && levels.includes(level)) logLevel = level;
+          return done();
+        }
+        case 'resources/subscribe':
+        case 'resources/unsubscribe': {
+          const uri = readStringValue(message.bytes, findMember(message.params?.shape, 'uri')) ?? '';
+          if (caller === undefined) return done();
+          if (message.method === 'resources/subscribe')
+            caller.subscriptions.set(uri, caller.subscriptions.get(uri) ?? uri);
+          else caller.subscriptions.delete(uri);
+          await listen(caller);
+          return done();
+        }
+        default:
+          runningCalls++;
+          return forward(call).finally(() => {
+            runningCalls--;
+          });
+      }
+    },
+
+    notify(call) {
+      if (call.message.method === 'notifications/initialized' && call.caller !== undefined) void listen(call.caller);
+    },
+
+    answer: (upstreamId, message, edits) => questions.answer(upstreamId, applyMessageEdits(message, edits)),
+
+    cancel: (from, requestId, message) => base.cancel(from, requestId, message),
+    attach: (caller) => void callers.add(caller),
+    detach(caller) {
+      callers.delete(caller);
+      questions.failAll();
+      listening?.end();
+      if (callers.size === 0) isClosed = true;
+    },
+    listen() {},
+    dropSession() {},
+    sweep() {},
+    async close() {
+      isClosed = true;
+      listening?.end();
+    },
+  };
+  return bridge;
+}
+
+/** The questions of a modern server to a handshake-era client. Each is a request through the pipeline. */
+function createClientQuestions({ server, binding, onServerMessage }: ToModernOptions, bridge: () => Link) {
+  const waiting = new Map<string, PendingQuestion>();
+  let count = 0;
+
+  async function askAll(call: UpstreamCall, bytes: Buffer, members: readonly JsonMember[]): Promise<string[]> {
     const { caller } = call;
     if (members.length === 0) return [];
     if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
-    if (caller.pushes.size + members.length > mostPushes) throw new AmbitError('OVERLOADED');
-    const all = members.map((member) => JSON.parse(rawAt(bytes, member)) as unknown);
-    if (!all.every(isQuestion)) throw new AmbitError('CLIENT_UNREACHABLE');
+    if (caller.pushes.size + members.length > maxPushes) throw new AmbitError('OVERLOADED');
+    const all = members.map((member) => JSON.parse(readRawValue(bytes, member)) as unknown);
+    if (!all.every(isServerQuestion)) throw new AmbitError('CLIENT_UNREACHABLE');
     const names = new Set<string>();
     try {
       const asked = all.map((question) => {
-        const name = `"ambit ${++questions}"`;
+        const name = `"ambit ${++count}"`;
         names.add(name);
-        return ask(call, caller, name, question);
+        return askOne(call, caller, name, question);
       });
       const answers = await Promise.all(asked);
       return answers.map((text, at) => `${JSON.stringify(members[at]?.key)}:${text}`);
     } finally {
       for (const name of names) waiting.delete(name);
       for (const [id, { link, upstreamId }] of [...caller.pushes]) {
-        if (link === bridge && names.has(upstreamId)) caller.pushes.delete(id);
+        if (link === bridge() && names.has(upstreamId)) caller.pushes.delete(id);
       }
     }
   }
 
-  /** Asks through the pipeline of server messages, under a name that is the id of the question towards the bridge. */
-  async function ask(call: Call, caller: Caller, name: string, question: Question): Promise<string> {
+  /** Asks through the pipeline of server messages. `name` is the id of the question towards the bridge. */
+  function askOne(call: UpstreamCall, caller: Caller, name: string, question: ServerQuestion): Promise<string> {
     const { method, params = {} } = question;
     const text = `{"jsonrpc":"2.0","id":${name},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`;
     return new Promise<string>((resolve, reject) => {
       waiting.set(name, {
         answered(message) {
-          if (message.result !== undefined) resolve(rawAt(message.bytes, message.result));
+          if (message.result !== undefined) resolve(readRawValue(message.bytes, message.result));
           else
             reject(new AmbitError('UPSTREAM_FAILED', { what: 'The client could not answer what the server asked.' }));
         },
         failed: reject,
       });
-      const asking = { channel: channelOf(call, caller), caller, binding: boundTo(binding, caller.sessionId) };
-      outward({
+      const asking = {
+        channel: findClientChannel(call, caller),
+        caller,
+        binding: bindToSession(binding, caller.sessionId),
+      };
+      onServerMessage({
         upstream: server,
-        link: bridge,
+        link: bridge(),
         message: readMessage(Buffer.from(text)),
-        asking,
+        target: asking,
         pending: noCalls,
         callers: [],
         binding,
@@ -144,138 +232,69 @@ export function bridgeToModern(options: ToModernOptions): Link {
     });
   }
 
-  /** What a handshake-era client hears of by itself, a modern server tells on a listen stream. Resolves when it does. */
-  async function listen(caller: Caller): Promise<void> {
-    const before = listening;
-    const gone: (() => void)[] = [];
-    let ended = false;
-    let heard = () => {};
-    const acknowledged = new Promise<void>((resolve) => {
-      heard = resolve;
-    });
-    const channel: Channel = {
-      owner: {},
-      isGone: () => false,
-      emit(bytes) {
-        if (readMessage(bytes).method === 'notifications/subscriptions/acknowledged') heard();
-        return ended || relayed(bytes, caller);
-      },
-      onDrain() {},
-      onGone: (listener) => void gone.push(listener),
-      close() {},
-    };
-    const stream = {
-      end() {
-        ended = true;
-        for (const listener of gone.splice(0)) listener();
-      },
-    };
-    listening = stream;
-    const notifications = {
-      toolsListChanged: true,
-      promptsListChanged: true,
-      resourcesListChanged: true,
-      ...(caller.subscriptions.size > 0 ? { resourceSubscriptions: [...caller.subscriptions.keys()] } : {}),
-    };
-    const call = ownCall('subscriptions/listen', JSON.stringify({ notifications }), channel);
-    const over = base.request({ ...call, message: described(call.message) }).then(
-      () => {},
-      () => {},
-    );
-    await Promise.race([acknowledged, over, pause(listenMs, undefined, { ref: false })]);
-    // The old stream ends when the new one is there, so that nothing said in between is missed.
-    before?.end();
-  }
-
-  function relayed(bytes: Buffer, caller: Caller): boolean {
-    const message = readMessage(bytes);
-    if (message.kind !== 'notification' || message.method === 'notifications/subscriptions/acknowledged') return true;
-    const meta = memberOf(message.params?.shape, '_meta');
-    const edits: Edit[] = meta === undefined ? [] : [replaceValue(meta, '{}')];
-    const uri = memberOf(message.params?.shape, 'uri');
-    const shown = caller.subscriptions.get(stringAt(bytes, uri) ?? '');
-    if (uri !== undefined && shown !== undefined) edits.push(replaceValue(uri, JSON.stringify(shown)));
-    const out = caller.stream ?? [...caller.underWay].at(-1);
-    return out === undefined || out.isGone() ? true : out.emit(applyEdits(bytes, edits));
-  }
-
-  const bridge: Link = {
-    sessionId: base.sessionId,
-    place: base.place,
-    server: base.server,
-    era: 'handshake',
-    base,
-    attached: () => callers.size,
-    isBusy: () => underWay > 0,
-    isClosed: () => closed || base.isClosed(),
-
-    async request(call) {
-      const { message, caller } = call;
-      const id = message.id as string;
-      const done = (): Reply => ({ kind: 'message', bytes: resultMessage(id, '{}'), status: 200 });
-      switch (message.method) {
-        case 'ping':
-          return done();
-        case 'logging/setLevel': {
-          const level = stringAt(message.bytes, memberOf(message.params?.shape, 'level'));
-          if (level !== undefined && levels.includes(level)) logLevel = level;
-          return done();
-        }
-        case 'resources/subscribe':
-        case 'resources/unsubscribe': {
-          const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '';
-          if (caller === undefined) return done();
-          if (message.method === 'resources/subscribe')
-            caller.subscriptions.set(uri, caller.subscriptions.get(uri) ?? uri);
-          else caller.subscriptions.delete(uri);
-          await listen(caller);
-          return done();
-        }
-        default:
-          underWay++;
-          return pass(call).finally(() => {
-            underWay--;
-          });
-      }
+  return {
+    /** Asks all questions, or none when one cannot be asked. When one fails, the others are given up. */
+    ask: askAll,
+    answer(name: string, message: Message): void {
+      const asked = waiting.get(name);
+      waiting.delete(name);
+      asked?.answered(message);
     },
-
-    notify(call) {
-      if (call.message.method === 'notifications/initialized' && call.caller !== undefined) void listen(call.caller);
-    },
-
-    answer(upstreamId, message, edits) {
-      const asked = waiting.get(upstreamId);
-      waiting.delete(upstreamId);
-      asked?.answered(edited(message, edits));
-    },
-
-    cancel: (from, requestId, message) => base.cancel(from, requestId, message),
-    attach: (caller) => void callers.add(caller),
-    detach(caller) {
-      callers.delete(caller);
+    failAll(): void {
       for (const asked of waiting.values()) asked.failed(new AmbitError('CLIENT_UNREACHABLE'));
       waiting.clear();
-      listening?.end();
-      if (callers.size === 0) closed = true;
-    },
-    listen() {},
-    leave() {},
-    tend() {},
-    async close() {
-      closed = true;
-      listening?.end();
     },
   };
-  return bridge;
 }
 
-function isQuestion(value: unknown): value is Question {
+/** Creates the channel of a listen stream whose notifications go to the stream of a client. */
+function createListenStream(caller: Caller) {
+  const onGone: (() => void)[] = [];
+  let hasEnded = false;
+  let acknowledge = () => {};
+  const acknowledged = new Promise<void>((resolve) => {
+    acknowledge = resolve;
+  });
+  const channel: Channel = {
+    owner: {},
+    isGone: () => false,
+    emit(bytes) {
+      if (readMessage(bytes).method === 'notifications/subscriptions/acknowledged') acknowledge();
+      return hasEnded || relayNotification(bytes, caller);
+    },
+    onDrain() {},
+    onGone: (listener) => void onGone.push(listener),
+    close() {},
+  };
+  return {
+    channel,
+    acknowledged,
+    end() {
+      hasEnded = true;
+      for (const listener of onGone.splice(0)) listener();
+    },
+  };
+}
+
+function relayNotification(bytes: Buffer, caller: Caller): boolean {
+  const message = readMessage(bytes);
+  if (message.kind !== 'notification' || message.method === 'notifications/subscriptions/acknowledged') return true;
+  const meta = findMember(message.params?.shape, '_meta');
+  const edits: Edit[] = meta === undefined ? [] : [replaceValue(meta, '{}')];
+  const uri = findMember(message.params?.shape, 'uri');
+  const shown = caller.subscriptions.get(readStringValue(bytes, uri) ?? '');
+  if (uri !== undefined && shown !== undefined) edits.push(replaceValue(uri, JSON.stringify(shown)));
+  const out = caller.stream ?? [...caller.openChannels].at(-1);
+  return out === undefined || out.isGone() ? true : out.emit(applyEdits(bytes, edits));
+}
+
+function isServerQuestion(value: unknown): value is ServerQuestion {
   const { method, params = {} } = (value ?? {}) as { readonly method?: unknown; readonly params?: unknown };
   const isAsked = typeof method === 'string' && pushKinds.has(method);
   return isAsked && typeof params === 'object' && params !== null && !Array.isArray(params);
 }
 
-function channelOf(call: Call, caller: Caller): Channel {
+function findClientChannel(call: UpstreamCall, caller: Caller): Channel {
   if (!call.channel.isGone()) return call.channel;
   if (caller.stream !== undefined && !caller.stream.isGone()) return caller.stream;
   throw new AmbitError('CLIENT_UNREACHABLE');

@@ -1,30 +1,30 @@
-import { resultMessage } from '../../../protocol/compose.ts';
-import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
+import { composeResult } from '../../../protocol/compose-message.ts';
+import { findMember, readRawValue, readStringValue } from '../../../protocol/json/scan.ts';
 import type { ServerDefinition } from '../../definition.ts';
-import { unsupportedHandshake } from '../handshake.ts';
-import type { Call, Link } from '../link.ts';
-import type { Opened } from '../links.ts';
+import { unsupportedHandshakeError } from '../handshake.ts';
+import type { Link, UpstreamCall } from '../link.ts';
+import type { OpenedLink } from '../links.ts';
 import { discoverParams } from '../stdio/opening.ts';
 import { askUpstream } from './ask-upstream.ts';
-import { initializeResult } from './capabilities.ts';
+import { toInitializeResult } from './era-translation.ts';
 import { bridgeToModern, type ToModernOptions } from './to-modern.ts';
 
-/** A handshake-era client's way to a modern server: `initialize` is answered from what the server says of itself. */
+/** Opens a bridge for a handshake-era client to a modern server. Answers `initialize` from `server/discover`. */
 export async function translateHandshake(
   server: ServerDefinition,
   base: Link,
-  call: Call,
-  way: Pick<ToModernOptions, 'binding' | 'outward'>,
-): Promise<Opened> {
+  call: UpstreamCall,
+  way: Pick<ToModernOptions, 'binding' | 'onServerMessage'>,
+): Promise<OpenedLink> {
   const { message } = call;
   const params = message.params?.shape;
   const discovered = await askUpstream(base, 'server/discover', discoverParams);
-  if (discovered.result === undefined) throw unsupportedHandshake(message);
-  const requested = stringAt(message.bytes, memberOf(params, 'protocolVersion'));
-  const result = initializeResult(rawAt(discovered.bytes, discovered.result), requested);
+  if (discovered.result === undefined) throw unsupportedHandshakeError(message);
+  const requested = readStringValue(message.bytes, findMember(params, 'protocolVersion'));
+  const result = toInitializeResult(readRawValue(discovered.bytes, discovered.result), requested);
   const raw = (name: string) => {
-    const member = memberOf(params, name);
-    return member === undefined ? undefined : rawAt(message.bytes, member);
+    const member = findMember(params, name);
+    return member === undefined ? undefined : readRawValue(message.bytes, member);
   };
   const link = bridgeToModern({
     server,
@@ -34,6 +34,6 @@ export async function translateHandshake(
     clientInfo: raw('clientInfo'),
   });
   const { protocolVersion } = JSON.parse(result) as { protocolVersion: string };
-  const reply = { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 } as const;
+  const reply = { kind: 'message', bytes: composeResult(message.id as string, result), status: 200 } as const;
   return { reply, link, version: protocolVersion };
 }

@@ -1,59 +1,56 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../../errors.ts';
-import type { Channel, Era, Reply } from '../../../protocol/channel.ts';
-import { errorMessage, notificationMessage } from '../../../protocol/compose.ts';
+import type { Channel, Era, FinalReply } from '../../../protocol/channel.ts';
+import { composeError, composeNotification } from '../../../protocol/compose-message.ts';
 import { replaceValue } from '../../../protocol/json/edit.ts';
-import { memberOf } from '../../../protocol/json/scan.ts';
-import { idMember, type Message } from '../../../protocol/message.ts';
-import { stripOurKeys } from '../../../protocol/our-keys.ts';
-import { placeOf } from '../../../sessions/in-workspace.ts';
+import { findMember } from '../../../protocol/json/scan.ts';
+import { findIdMember, type Message } from '../../../protocol/message.ts';
+import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
 import type { Session } from '../../../sessions/session.ts';
+import { sessionScopeKey } from '../../../sessions/session-views.ts';
 import type { Caller } from '../caller.ts';
-import type { BaseLink, Call } from '../link.ts';
-import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
+import type { BaseLink, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
+import { createPendingCalls, type PendingCall, type PendingCalls, settleCall } from '../relay/pending-calls.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { statusOfError } from '../relay/status-of-error.ts';
-import { responseTowardsClient } from '../relay/towards-client.ts';
+import { httpStatusFor, toClientResponse } from '../relay/towards-client.ts';
 import {
   type Binding,
-  nameOf,
-  notificationTowardsUpstream,
-  type Outgoing,
-  progressTokenOf,
-  towardsUpstream,
+  type OutgoingRequest,
+  readProgressToken,
+  readTargetName,
+  toUpstreamNotification,
+  toUpstreamRequest,
 } from '../relay/towards-upstream.ts';
-import type { Delivery, Outward, Sent } from '../sent.ts';
-import { settleCall } from '../settle-call.ts';
-import { holdStream, isHeld, releaseStream } from './hold-stream.ts';
-import { brokenOff, failure, readAnswer } from './read-answer.ts';
-import { withToken } from './request-headers.ts';
-import { letGo, type Remote, type Sending, send } from './send.ts';
+import { silenceError } from '../upstream-errors.ts';
+import { brokenOffError, notMcpError, readAnswer } from './read-answer.ts';
+import { holdStream, isHeld, releaseStream } from './read-sse.ts';
+import { addToken, discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';
 
-/** What differs between the eras: the headers of a request, and what a session of the upstream's own needs. */
-export interface HttpManner {
+/** The differences between the eras: the headers of a request, and the upstream's own session. */
+export interface HttpDialect {
   readonly era: Era;
-  /** Before the first request; throws when the upstream does not speak this era. */
+  /** Runs before the first request; throws when the upstream does not speak this era. */
   prepare(): Promise<void>;
   headers(
     message: Message,
-    outgoing: Pick<Outgoing, 'name' | 'taskId'>,
+    outgoing: Pick<OutgoingRequest, 'name' | 'taskId'>,
     params: Readonly<Record<string, string>>,
   ): Record<string, string>;
-  /** Looks at the head of a first answer; true asks for the request to be sent once more. */
+  /** Inspects the head of the first answer; true asks for the request to be sent once more. */
   inspect(message: Message, response: IncomingMessage, headers: Readonly<Record<string, string>>): Promise<boolean>;
-  /** After the final message of a request. */
-  completed(message: Message, answer: Message): void;
-  /** Opens the upstream's stream for what no request waits for. */
-  listen(stream: Channel, receive: (message: Message, response: IncomingMessage) => void): void;
+  /** Runs after the final message of a request. */
+  onCompleted(message: Message, answer: Message): void;
+  /** Opens the upstream's stream for messages that no request waits for. */
+  openEventStream(stream: Channel, receive: (message: Message, response: IncomingMessage) => void): void;
   close(): void;
 }
 
-export interface HttpLinkOptions {
+interface HttpLinkOptions {
   readonly server: Remote;
   readonly session: Session;
-  readonly manner: HttpManner;
+  readonly dialect: HttpDialect;
   readonly binding: Binding;
-  readonly outward: Outward;
+  readonly onServerMessage: OnServerMessage;
   readonly limits: {
     readonly messageBytes: number;
     readonly notificationsPerSecond: number;
@@ -61,81 +58,30 @@ export interface HttpLinkOptions {
   };
 }
 
-const partingMs = 1000;
+/** The parts of one link that its functions share. */
+interface LinkParts extends HttpLinkOptions {
+  readonly pending: PendingCalls;
+  readonly sendings: Map<number, PendingResponse>;
+  /** Passes a request or notification of the server on. */
+  forward(message: Message, call: PendingCall | undefined, response: IncomingMessage): void;
+}
 
-/** One session's way to an upstream over HTTP: each request is an exchange of its own. */
+const closeDelayMs = 1000;
+
+/** The link of one session to an upstream over HTTP: each request is an exchange of its own. */
 export function createHttpLink(options: HttpLinkOptions): BaseLink {
-  const { server, manner, binding, limits } = options;
+  const { server, dialect, binding, limits } = options;
   const pending = createPendingCalls();
-  const sendings = new Map<number, Sending>();
+  const sendings = new Map<number, PendingResponse>();
   const rate = createRateLimit(limits.notificationsPerSecond);
   const callers = new Set<Caller>();
   let closing: AmbitError | undefined;
+  const parts: LinkParts = { ...options, pending, sendings, forward };
 
-  async function exchange(call: Call, waiting: PendingCall): Promise<void> {
-    await manner.prepare();
-    // What goes along for the user may have to be waited for.
-    const mayGo = () => void call.acting?.confirm?.();
-    for (let attempt = 0; ; attempt++) {
-      // Cancelled, timed out or ended meanwhile: then the upstream must not get to see it.
-      if (pending.get(waiting.upstreamId) === undefined) return;
-      const outgoing = towardsUpstream(call.message, call.edits, waiting.upstreamId, binding, call.acting);
-      const own = withToken(manner.headers(call.message, outgoing, call.headers()), outgoing.token);
-      const headers = { ...own, ...call.acting?.trace?.headers };
-      const sending = send(server, 'POST', headers, outgoing.bytes, undefined, mayGo);
-      sendings.set(waiting.upstreamId, sending);
-      const response = await sending.response;
-      if (attempt === 0 && (await manner.inspect(call.message, response, headers))) {
-        letGo(response);
-        continue;
-      }
-      if (response.statusCode === 404 && 'mcp-session-id' in headers) {
-        letGo(response);
-        throw sessionLost(server.name);
-      }
-      await read(call, response, waiting);
-      return;
-    }
-  }
-
-  async function read(call: Call, response: IncomingMessage, waiting: PendingCall): Promise<void> {
-    const status = response.statusCode ?? 0;
-    // A login the upstream wants is between us and it: the caller must not take it for our own.
-    if (status === 401 || status === 403 || status === 407) {
-      letGo(response);
-      throw failure(server.name, response);
-    }
-    await readAnswer(response, {
-      server: server.name,
-      maxBytes: limits.messageBytes,
-      onMessage(message) {
-        if (message.kind !== 'response') {
-          hear(message, pending.get(waiting.upstreamId) ?? waiting, response);
-          return false;
-        }
-        const ours = message.id === String(waiting.upstreamId) || (message.id === 'null' && status >= 400);
-        // A bridge may have put another in the place of the one who asked.
-        const asker = ours ? pending.take(waiting.upstreamId) : undefined;
-        if (asker === undefined) return false;
-        manner.completed(call.message, message);
-        settleCall(server, asker, message, () => ({
-          kind: 'message',
-          bytes:
-            memberOf(message.shape, 'id') === undefined
-              ? errorMessage(asker.clientId, -32603, 'The server answered without an id')
-              : responseTowardsClient(message, asker, binding),
-          status: statusTowardsClient(status, message, manner.era),
-        }));
-        return true;
-      },
-    });
-    pending.take(waiting.upstreamId)?.fail(brokenOff(server.name));
-  }
-
-  function hear(message: Message, call: PendingCall | undefined, response?: IncomingMessage): void {
+  function forward(message: Message, call: PendingCall | undefined, response: IncomingMessage): void {
     if (!rate.admit()) return;
-    if (message.kind === 'request' && manner.era === 'modern') return;
-    const sent: Sent = {
+    if (message.kind === 'request' && dialect.era === 'modern') return;
+    const sent: ServerMessage = {
       upstream: server,
       link,
       message,
@@ -143,53 +89,54 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       callers: [...callers],
       binding,
       call,
-      respond: (bytes) => post(bytes, message),
+      respond: (bytes) => postMessage(parts, bytes, message),
     };
-    const holdBack = ({ full }: Delivery) => {
-      if (full === undefined || full.isGone() || response === undefined || isHeld(response, 'full')) return;
-      holdStream(response, 'full');
-      const resume = () => releaseStream(response, 'full');
-      full.onDrain(resume);
-      full.onGone(resume);
-    };
-    // What cannot be passed on is lost; it must not take the gateway with it.
-    options.outward(sent).then(holdBack, () => {});
+    // A message that cannot be passed on is lost; its failure must not end the gateway.
+    options.onServerMessage(sent).then(
+      ({ full }) => pauseFor(full, response),
+      () => {},
+    );
   }
 
-  // Nobody waits for these; what the upstream answers is let go.
-  function post(bytes: Buffer, message: Message): void {
-    const headers = manner.headers(message, { name: '', taskId: undefined }, {});
-    send(server, 'POST', headers, bytes, server.timeoutMs).response.then(letGo, () => {});
+  function abortSending({ upstreamId }: PendingCall): void {
+    sendings.get(upstreamId)?.abort();
+    sendings.delete(upstreamId);
   }
 
-  function forget(call: PendingCall): void {
-    sendings.get(call.upstreamId)?.abort();
-    sendings.delete(call.upstreamId);
+  function cancelAbandoned(waiting: PendingCall, message: Message): void {
+    const { upstreamId } = waiting;
+    if (pending.take(upstreamId) === undefined) return;
+    if (dialect.era === 'handshake') {
+      const params = { requestId: upstreamId, reason: 'the caller is gone' };
+      postMessage(parts, composeNotification('notifications/cancelled', params), message);
+    }
+    abortSending(waiting);
+    waiting.settle({ kind: 'accepted' });
   }
 
   const link: BaseLink = {
     sessionId: options.session.id,
-    place: placeOf(options.session),
+    scopeKey: sessionScopeKey(options.session),
     server: server.name,
-    era: manner.era,
-    isBusy: () => pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined,
+    era: dialect.era,
+    isBusy: () => pending.findYoungest((call) => call.method !== 'subscriptions/listen') !== undefined,
     isClosed: () => closing !== undefined,
     pending,
-    ready: () => manner.prepare(),
+    ready: () => dialect.prepare(),
 
     async request(call) {
       if (closing !== undefined) throw closing;
       if (pending.size() >= limits.pendingPerUpstream) throw new AmbitError('OVERLOADED');
       const { message } = call;
       const upstreamId = pending.nextId();
-      return new Promise<Reply>((settle, fail) => {
+      return new Promise<FinalReply>((settle, fail) => {
         const waiting: PendingCall = {
           upstreamId,
           clientId: message.id as string,
           method: message.method,
-          name: nameOf(message),
-          progressToken: progressTokenOf(message),
-          wantsLogs: memberOf(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
+          name: readTargetName(message),
+          progressToken: readProgressToken(message),
+          wantsLogs: findMember(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
           channel: call.channel,
           caller: call.caller,
           binding,
@@ -198,21 +145,11 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
           fail,
           timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : server.timeoutMs,
           lastHeardAt: Date.now(),
-          lost: false,
+          isLost: false,
         };
         pending.add(waiting);
-        if (call.cancelOnGone) {
-          call.channel.onGone(() => {
-            if (pending.take(upstreamId) === undefined) return;
-            if (manner.era === 'handshake') {
-              const params = { requestId: upstreamId, reason: 'the caller is gone' };
-              post(notificationMessage('notifications/cancelled', params), message);
-            }
-            forget(waiting);
-            settle({ kind: 'accepted' });
-          });
-        }
-        exchange(call, waiting)
+        if (call.cancelOnGone) call.channel.onGone(() => cancelAbandoned(waiting, message));
+        sendAndRead(parts, call, waiting)
           .catch((error: Error) => pending.take(upstreamId)?.fail(error))
           .finally(() => sendings.delete(upstreamId));
       });
@@ -220,33 +157,31 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
 
     notify(call) {
       try {
-        post(notificationTowardsUpstream(call.message, call.edits, binding), call.message);
+        postMessage(parts, toUpstreamNotification(call.message, call.edits, binding), call.message);
       } catch {
-        // A notification about somebody else's task: there is nobody to tell.
+        // The notification is about a task of another session: it goes nowhere.
       }
     },
 
-    answer(upstreamId, message, edits) {
-      post(
-        notificationTowardsUpstream(message, [...edits, replaceValue(idMember(message), upstreamId)], binding),
-        message,
-      );
+    answer(upstreamId, message, pipelineEdits) {
+      const edits = [...pipelineEdits, replaceValue(findIdMember(message), upstreamId)];
+      postMessage(parts, toUpstreamNotification(message, edits, binding), message);
     },
 
     cancel(from, requestId, message) {
       const call = pending.find(from, requestId);
       if (call === undefined) return;
-      const named = memberOf(message.params?.shape, 'requestId');
+      const named = findMember(message.params?.shape, 'requestId');
       pending.take(call.upstreamId);
-      if (named !== undefined && manner.era === 'handshake') {
-        const edits = [...stripOurKeys(message, binding.keys?.()), replaceValue(named, String(call.upstreamId))];
-        post(notificationTowardsUpstream(message, edits, binding), message);
+      if (named !== undefined && dialect.era === 'handshake') {
+        const edits = [...stripReservedMeta(message, binding.keys?.()), replaceValue(named, String(call.upstreamId))];
+        postMessage(parts, toUpstreamNotification(message, edits, binding), message);
       }
-      forget(call);
+      abortSending(call);
       call.settle({ kind: 'accepted' });
     },
 
-    attached: () => callers.size,
+    callerCount: () => callers.size,
     attach: (caller) => void callers.add(caller),
     detach(caller) {
       callers.delete(caller);
@@ -256,23 +191,17 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       if (stream !== undefined) link.openStream(stream);
     },
     openStream(stream) {
-      manner.listen(stream, (message, response) => {
-        if (message.kind !== 'response') hear(message, undefined, response);
+      dialect.openEventStream(stream, (message, response) => {
+        if (message.kind !== 'response') forward(message, undefined, response);
       });
     },
 
-    leave() {},
-
-    tend(now) {
-      for (const call of pending.overdue(now)) {
+    dropSession() {},
+    sweep(now) {
+      for (const call of pending.findOverdue(now)) {
         pending.take(call.upstreamId);
-        forget(call);
-        const seconds = call.timeoutMs / 1000;
-        call.fail(
-          new AmbitError('UPSTREAM_TIMEOUT', {
-            what: `The server "${server.name}" was silent for ${seconds} seconds.`,
-          }),
-        );
+        abortSending(call);
+        call.fail(silenceError(server.name, call.timeoutMs));
       }
     },
 
@@ -280,25 +209,107 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       if (closing !== undefined) return;
       closing = reason;
       for (const call of pending.drain()) {
-        forget(call);
+        abortSending(call);
         call.fail(reason);
       }
-      manner.close();
-      // Time for what was said last to be taken.
-      setTimeout(() => server.agent.destroy(), partingMs).unref();
+      dialect.close();
+      // The delay lets the last requests reach the upstream.
+      setTimeout(() => server.agent.destroy(), closeDelayMs).unref();
     },
   };
   return link;
 }
 
-/** To a client of the handshake era 404 says that its own session is gone; in the modern one, that there is no such method. */
-function statusTowardsClient(status: number, answer: Message, era: Era): number {
-  if (status === 404) return era === 'modern' ? statusOfError(answer) : 200;
+async function sendAndRead(parts: LinkParts, call: UpstreamCall, waiting: PendingCall): Promise<void> {
+  const { server, dialect, binding, pending } = parts;
+  await dialect.prepare();
+  // The headers for the user may have to be waited for, so the call is checked again before it is sent.
+  const beforeSend = () => void call.acting?.confirm?.();
+  for (let attempt = 0; ; attempt++) {
+    // A call that was cancelled, timed out or ended meanwhile must not reach the upstream.
+    if (pending.get(waiting.upstreamId) === undefined) return;
+    const outgoing = toUpstreamRequest(call.message, call.edits, waiting.upstreamId, binding, call.acting);
+    const own = addToken(dialect.headers(call.message, outgoing, call.headers()), outgoing.token);
+    const headers = { ...own, ...call.acting?.trace?.headers };
+    const sending = sendRequest(server, 'POST', headers, outgoing.bytes, undefined, beforeSend);
+    parts.sendings.set(waiting.upstreamId, sending);
+    const response = await sending.response;
+    if (attempt === 0 && (await dialect.inspect(call.message, response, headers))) {
+      discardResponse(response);
+      continue;
+    }
+    if (response.statusCode === 404 && 'mcp-session-id' in headers) {
+      discardResponse(response);
+      throw sessionLostError(server.name);
+    }
+    await readReply(parts, call, response, waiting);
+    return;
+  }
+}
+
+async function readReply(
+  parts: LinkParts,
+  call: UpstreamCall,
+  response: IncomingMessage,
+  waiting: PendingCall,
+): Promise<void> {
+  const { server, dialect, binding, limits, pending } = parts;
+  const status = response.statusCode ?? 0;
+  // A login that the upstream wants is between Ambit and the upstream: the client must not take it for Ambit's own.
+  if (status === 401 || status === 403 || status === 407) {
+    discardResponse(response);
+    throw notMcpError(server.name, response);
+  }
+  await readAnswer(response, {
+    server: server.name,
+    maxBytes: limits.messageBytes,
+    onMessage(message) {
+      if (message.kind !== 'response') {
+        parts.forward(message, pending.get(waiting.upstreamId) ?? waiting, response);
+        return false;
+      }
+      const isOurs = message.id === String(waiting.upstreamId) || (message.id === 'null' && status >= 400);
+      // A bridge may have replaced the pending call.
+      const asker = isOurs ? pending.take(waiting.upstreamId) : undefined;
+      if (asker === undefined) return false;
+      dialect.onCompleted(call.message, message);
+      settleCall(server, asker, message, () => ({
+        kind: 'message',
+        bytes:
+          findMember(message.shape, 'id') === undefined
+            ? composeError(asker.clientId, -32603, 'The server answered without an id')
+            : toClientResponse(message, asker, binding),
+        status: clientStatus(status, message, dialect.era),
+      }));
+      return true;
+    },
+  });
+  pending.take(waiting.upstreamId)?.fail(brokenOffError(server.name));
+}
+
+/** Posts a message that nobody waits for; the answer of the upstream is discarded. */
+function postMessage({ server, dialect }: LinkParts, bytes: Buffer, message: Message): void {
+  const headers = dialect.headers(message, { name: '', taskId: undefined }, {});
+  sendRequest(server, 'POST', headers, bytes, server.timeoutMs).response.then(discardResponse, () => {});
+}
+
+/** Pauses the response of the upstream until a full channel has room again. */
+function pauseFor(full: Channel | undefined, response: IncomingMessage): void {
+  if (full === undefined || full.isGone() || isHeld(response, 'full')) return;
+  holdStream(response, 'full');
+  const resume = () => releaseStream(response, 'full');
+  full.onDrain(resume);
+  full.onGone(resume);
+}
+
+/** Avoids a 404 that a handshake-era client would read as the end of its session; in the modern era it means a missing method. */
+function clientStatus(status: number, answer: Message, era: Era): number {
+  if (status === 404) return era === 'modern' ? httpStatusFor(answer) : 200;
   return status >= 400 && status < 500 ? status : 200;
 }
 
-/** The session is between us and the upstream: its client has another, with Ambit. */
-function sessionLost(server: string): AmbitError {
+/** The lost session is between Ambit and the upstream: the client has another one, with Ambit. */
+function sessionLostError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" does not know the session that it has just given.`,
     hint: 'Try again later; the session with Ambit goes on.',

@@ -1,57 +1,57 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../../errors.ts';
-import { readServerMessage } from '../../../protocol/envelope-keys.ts';
-import { createPieces } from '../../../protocol/lines/line-pieces.ts';
-import { type Message, MessageFault } from '../../../protocol/message.ts';
+import { readServerMessage } from '../../../protocol/ambiguous-keys.ts';
+import { createPieceBuffer } from '../../../protocol/lines/line-buffer.ts';
+import { type Message, MessageError } from '../../../protocol/message.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { tooDense } from '../too-dense.ts';
+import { tooDenseError } from '../upstream-errors.ts';
 import { readSse } from './read-sse.ts';
-import { letGo } from './send.ts';
+import { discardResponse } from './send-request.ts';
 
-/** Twice as many may come at once. */
+/** The number of unreadable events per second. A burst may have twice as many. */
 const unreadablePerSecond = 500;
 
-export interface AnswerReader {
+interface AnswerReader {
   readonly server: string;
   readonly maxBytes: number;
-  /** True when it was the message waited for; then the rest of the answer is let go. */
+  /** Returns true for the final message; the rest of the answer is discarded then. */
   onMessage(message: Message): boolean;
   onEventId?(id: string): void;
 }
 
-/** Hands over each JSON-RPC message of an answer, in JSON or as events; resolves when the answer has ended. */
+/** Reads each JSON-RPC message of an answer, from JSON or from events; resolves at the end of the answer. */
 export function readAnswer(response: IncomingMessage, reader: AnswerReader): Promise<void> {
   const type = (response.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
   if (type === 'text/event-stream') return readEvents(response, reader);
   if (type === 'application/json') return readJson(response, reader);
-  letGo(response);
-  throw failure(reader.server, response);
+  discardResponse(response);
+  throw notMcpError(reader.server, response);
 }
 
 function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void> {
   return new Promise((resolve, reject) => {
-    const pieces = createPieces();
+    const pieces = createPieceBuffer();
     let size = 0;
     response.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > reader.maxBytes) {
-        // Destroying it is told as breaking off, so the reason comes first.
+        // `destroy` reports a broken answer, so the real reason is set first.
         reject(new AmbitError('UPSTREAM_TOO_LARGE'));
         response.destroy();
       } else pieces.add(chunk);
     });
     response.on('end', () => {
       const taken = pieces.take();
-      const message = read(taken.length === 1 ? (taken[0] as Buffer) : Buffer.concat(taken), reader.server);
-      if (message === undefined) reject(failure(reader.server, response));
+      const message = parseMessage(taken.length === 1 ? (taken[0] as Buffer) : Buffer.concat(taken), reader.server);
+      if (message === undefined) reject(notMcpError(reader.server, response));
       else if (message instanceof AmbitError) reject(message);
       else {
         reader.onMessage(message);
         resolve();
       }
     });
-    response.on('error', () => reject(brokenOff(reader.server)));
-    response.on('aborted', () => reject(brokenOff(reader.server)));
+    response.on('error', () => reject(brokenOffError(reader.server)));
+    response.on('aborted', () => reject(brokenOffError(reader.server)));
   });
 }
 
@@ -69,48 +69,48 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
       onEvent(event) {
         if (isCutOff) return;
         if (event.id !== undefined) reader.onEventId?.(event.id);
-        const message = read(event.data, reader.server);
+        const message = parseMessage(event.data, reader.server);
         if (message === undefined) {
-          if (!unreadable.admit()) cutOff(tooMuchUnreadable(reader.server));
+          if (!unreadable.admit()) cutOff(floodError(reader.server));
           return;
         }
         unreadable.refill();
         if (message instanceof AmbitError) cutOff(message);
         else if (reader.onMessage(message)) {
           resolve();
-          // Most servers end the stream now; the others are cut off.
-          letGo(response);
+          // Most servers end the stream now. The others are cut off.
+          discardResponse(response);
         }
       },
       onTooLong: () => cutOff(new AmbitError('UPSTREAM_TOO_LARGE')),
     });
     response.on('end', resolve);
-    response.on('error', () => reject(brokenOff(reader.server)));
-    response.on('close', () => reject(brokenOff(reader.server)));
+    response.on('error', () => reject(brokenOffError(reader.server)));
+    response.on('close', () => reject(brokenOffError(reader.server)));
   });
 }
 
-function read(bytes: Buffer, server: string): Message | AmbitError | undefined {
+function parseMessage(bytes: Buffer, server: string): Message | AmbitError | undefined {
   try {
     return readServerMessage(bytes);
   } catch (fault) {
-    if (!(fault instanceof MessageFault)) throw fault;
-    return fault.tooDense ? tooDense(server, fault) : undefined;
+    if (!(fault instanceof MessageError)) throw fault;
+    return fault.isTooDense ? tooDenseError(server, fault) : undefined;
   }
 }
 
-export function failure(server: string, response: IncomingMessage): AmbitError {
+export function notMcpError(server: string, response: IncomingMessage): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" answered with HTTP ${response.statusCode} and nothing that is MCP.`,
   });
 }
 
-function tooMuchUnreadable(server: string): AmbitError {
+function floodError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" was cut off: it sent a flood of events that are no MCP messages.`,
   });
 }
 
-export function brokenOff(server: string): AmbitError {
+export function brokenOffError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', { what: `The server "${server}" broke off in the middle of its answer.` });
 }

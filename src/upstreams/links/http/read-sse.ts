@@ -1,38 +1,38 @@
 import type { Readable } from 'node:stream';
-import { createPieces } from '../../../protocol/lines/line-pieces.ts';
-import { createTurns } from '../../../protocol/lines/turns.ts';
-import { holdStream, releaseStream } from './hold-stream.ts';
+import { createPieceBuffer } from '../../../protocol/lines/line-buffer.ts';
+import { createTurnBudget } from '../../../protocol/lines/read-lines.ts';
 
-export interface SseEvent {
+const holders = new WeakMap<Readable, Set<string>>();
+
+interface SseEvent {
   readonly data: Buffer;
   readonly id: string | undefined;
 }
 
 const newline = 0x0a;
 const space = 0x20;
-/** What a line takes beside its text: an event of a million empty lines is not a small one. */
+/** The cost of a line beside its text: an event of a million empty lines is not small. */
 const lineCost = 128;
 
 /**
- * Reads server-sent events as bytes (WHATWG HTML, "Server-sent events"), so that a large message inside one is not
- * decoded on the way. A flood of lines is looked at bit by bit, so that others are served in between. `onTooLong` ends
- * the reading, and so does tearing down the stream.
+ * Reads server-sent events as bytes (WHATWG HTML, "Server-sent events"), so that a large message is not decoded twice. A
+ * flood of lines is read in parts, so that other sessions are served in between. `onTooLong` ends the reading.
  */
 export function readSse(
   stream: Readable,
   options: { readonly maxBytes: number; onEvent(event: SseEvent): void; onTooLong(): void },
 ): void {
-  const opening = createPieces();
+  const opening = createPieceBuffer();
   let isOpen = false;
   let data: Buffer[] = [];
   let size = 0;
   let id: string | undefined;
-  let over = false;
-  let ended = false;
+  let isDone = false;
+  let hasEnded = false;
   const waiting: Buffer[] = [];
-  const turns = createTurns(work);
+  const turns = createTurnBudget(processChunks);
 
-  function line(text: Buffer): void {
+  function handleLine(text: Buffer): void {
     if (text.length === 0) {
       const lines = data;
       data = [];
@@ -51,11 +51,11 @@ export function readSse(
     } else if (name === 'id') id = text.toString('utf8', from);
   }
 
-  /** What is left of the chunk when one of its lines was the last of its turn. */
-  function split(chunk: Buffer): Buffer | undefined {
+  /** Splits a chunk into lines. Returns the rest when the time for one part is used up. */
+  function splitLines(chunk: Buffer): Buffer | undefined {
     let from = 0;
-    while (!over) {
-      if (!ended && turns.isOver()) return chunk.subarray(from);
+    while (!isDone) {
+      if (!hasEnded && turns.isSpent()) return chunk.subarray(from);
       const at = chunk.indexOf(newline, from);
       if (at === -1) break;
       const piece = chunk.subarray(from, at);
@@ -63,8 +63,8 @@ export function readSse(
       if (isOpen) {
         opening.add(piece);
         isOpen = false;
-        line(withoutReturn(Buffer.concat(opening.take())));
-      } else line(withoutReturn(piece));
+        handleLine(withoutReturn(Buffer.concat(opening.take())));
+      } else handleLine(withoutReturn(piece));
       from = at + 1;
     }
     if (from < chunk.length) {
@@ -74,9 +74,9 @@ export function readSse(
     return undefined;
   }
 
-  function work(): void {
-    while (waiting.length > 0 && !over) {
-      const rest = split(waiting.shift() as Buffer);
+  function processChunks(): void {
+    while (waiting.length > 0 && !isDone) {
+      const rest = splitLines(waiting.shift() as Buffer);
       if (rest === undefined) continue;
       waiting.unshift(rest);
       holdStream(stream, 'turn');
@@ -86,22 +86,22 @@ export function readSse(
   }
 
   stream.on('data', (chunk: Buffer) => {
-    if (over) return;
+    if (isDone) return;
     size += chunk.length;
     if (size > options.maxBytes + 65536) {
-      over = true;
+      isDone = true;
       options.onTooLong();
       return;
     }
     waiting.push(chunk);
-    if (waiting.length === 1) work();
+    if (waiting.length === 1) processChunks();
   });
   stream.on('end', () => {
-    ended = true;
-    work();
+    hasEnded = true;
+    processChunks();
   });
   stream.on('close', () => {
-    over = true;
+    isDone = true;
   });
 }
 
@@ -111,4 +111,22 @@ function withoutReturn(text: Buffer): Buffer {
 
 function joinLines(lines: Buffer[]): Buffer {
   return Buffer.concat(lines.flatMap((each, index) => (index === 0 ? [each] : [Buffer.from('\n'), each])));
+}
+
+/** Pauses a stream for one reason. It resumes when the last reason is released. */
+export function holdStream(stream: Readable, reason: string): void {
+  const reasons = holders.get(stream) ?? new Set();
+  holders.set(stream, reasons.add(reason));
+  stream.pause();
+}
+
+/** Releases one reason to pause a stream. */
+export function releaseStream(stream: Readable, reason: string): void {
+  const reasons = holders.get(stream);
+  if (reasons?.delete(reason) && reasons.size === 0) stream.resume();
+}
+
+/** True while a stream is paused for this reason. */
+export function isHeld(stream: Readable, reason: string): boolean {
+  return holders.get(stream)?.has(reason) ?? false;
 }

@@ -1,10 +1,10 @@
-export interface RateLimit {
+interface RateLimit {
   admit(): boolean;
-  /** A whole burst may come again. */
+  /** Allows a whole burst again. */
   refill(): void;
 }
 
-/** A bucket of tokens: what an upstream may say by itself in a second, with a burst of twice that. */
+/** Creates a token bucket for messages of an upstream, with a burst of two seconds. */
 export function createRateLimit(perSecond: number, now: () => number = Date.now): RateLimit {
   const burst = perSecond * 2;
   let tokens = burst;

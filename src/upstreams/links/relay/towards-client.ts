@@ -1,27 +1,35 @@
 import { applyEdits, type Edit, removeSpans, replaceValue } from '../../../protocol/json/edit.ts';
-import { elementsAt, type Member, memberOf, type Shape, shapeAt, stringAt } from '../../../protocol/json/scan.ts';
-import { idMember, type Message } from '../../../protocol/message.ts';
-import { stripOurKeys } from '../../../protocol/our-keys.ts';
-import { type Binding, relatedTask, stateBindings, taskBindings } from './towards-upstream.ts';
+import {
+  findMember,
+  type JsonMember,
+  type ObjectShape,
+  readElements,
+  readRawValue,
+  readShape,
+  readStringValue,
+} from '../../../protocol/json/scan.ts';
+import { findIdMember, type Message } from '../../../protocol/message.ts';
+import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
+import { type Binding, findRelatedTask, stateBindings, taskBindings } from './towards-upstream.ts';
 
 const stateLifeMs = 60 * 60 * 1000;
 
-/** What a response needs to find its way back. */
-export interface Origin {
-  /** The caller's id, as it was written. */
+/** The request that a response belongs to. */
+export interface RequestOrigin {
+  /** The text of the caller's id. */
   readonly clientId: string;
   readonly method: string;
   readonly name: string;
 }
 
-/** A response as the caller shall see it: its own id, our keys taken out, handles sealed, the rest as it came. */
-export function responseTowardsClient(message: Message, origin: Origin, binding: Binding): Buffer {
-  const edits = [replaceValue(idMember(message), origin.clientId), ...stripOurKeys(message, binding.keys?.())];
+/** Edits a response for the client: its own id, no reserved keys, sealed handles, the rest unchanged. */
+export function toClientResponse(message: Message, origin: RequestOrigin, binding: Binding): Buffer {
+  const edits = [replaceValue(findIdMember(message), origin.clientId), ...stripReservedMeta(message, binding.keys?.())];
   const { bytes } = message;
   const result = message.result?.shape;
   if (result !== undefined) {
-    const state = memberOf(result, 'requestState');
-    const upstreamState = stringAt(bytes, state);
+    const state = findMember(result, 'requestState');
+    const upstreamState = readStringValue(bytes, state);
     if (state !== undefined && upstreamState !== undefined) {
       const bindings = stateBindings(binding, origin.method, origin.name);
       const sealed = binding.seals.seal(upstreamState, bindings, Date.now() + stateLifeMs);
@@ -34,10 +42,10 @@ export function responseTowardsClient(message: Message, origin: Origin, binding:
 }
 
 /**
- * A notification or push as the caller shall see it. `subscriptionId` is the caller's id of the listen request,
- * `progressToken` the caller's own token, `uri` what the caller calls a resource, `id` what we call a push.
+ * Edits a notification or push for the client. `subscriptionId` is the client's id of the listen request,
+ * `progressToken` its own token, `uri` its address of a resource, and `id` Ambit's id of a push.
  */
-export function pushTowardsClient(
+export function toClientPush(
   message: Message,
   binding: Binding,
   names: {
@@ -48,12 +56,12 @@ export function pushTowardsClient(
     readonly id?: string;
   },
 ): Buffer {
-  const edits = stripOurKeys(message, binding.keys?.());
+  const edits = stripReservedMeta(message, binding.keys?.());
   const { bytes } = message;
   const params = message.params?.shape;
   if (names.id !== undefined) {
-    edits.push(replaceValue(idMember(message), names.id));
-    const token = memberOf(message.meta, 'progressToken');
+    edits.push(replaceValue(findIdMember(message), names.id));
+    const token = findMember(message.meta, 'progressToken');
     if (token !== undefined) edits.push(replaceValue(token, names.id));
   }
   if (names.subscriptionId !== undefined) sealSubscription(message.meta, names.subscriptionId, edits);
@@ -62,14 +70,14 @@ export function pushTowardsClient(
     ['requestId', names.requestId],
     ['uri', names.uri === undefined ? undefined : JSON.stringify(names.uri)],
   ] as const) {
-    const member = text === undefined ? undefined : memberOf(params, key);
+    const member = text === undefined ? undefined : findMember(params, key);
     if (member !== undefined && text !== undefined) edits.push(replaceValue(member, text));
   }
   const subject = taskOfNotification(message);
   if (subject !== undefined) sealTask(bytes, subject, edits, binding);
-  const related = memberOf(relatedTask(message.meta), 'taskId');
+  const related = findMember(findRelatedTask(message.meta), 'taskId');
   if (related !== undefined) {
-    // A question is for the one who is asked, who needs the id for the answer. A notification can be for everybody.
+    // The client needs the id to answer a question. A notification may go to clients that do not own the task.
     const opens = message.kind === 'request' || knowsTask(bytes, related, binding);
     if (opens) sealTask(bytes, related, edits, binding);
     else edits.push(replaceValue(related, '"unknown"'));
@@ -77,52 +85,52 @@ export function pushTowardsClient(
   return applyEdits(bytes, edits);
 }
 
-/** True for a notification about a task that the session of this binding has not made. */
-export function tellsOfForeignTask(message: Message, binding: Binding): boolean {
+/** True for a notification about a task that the session of this binding did not create. */
+export function isAboutForeignTask(message: Message, binding: Binding): boolean {
   const subject = taskOfNotification(message);
-  const taskId = stringAt(message.bytes, subject);
+  const taskId = readStringValue(message.bytes, subject);
   return taskId !== undefined && !binding.tasks.knows(binding.sessionId, binding.server, taskId);
 }
 
-function taskOfNotification(message: Message): Member | undefined {
+function taskOfNotification(message: Message): JsonMember | undefined {
   if (!message.method.startsWith('notifications/tasks')) return undefined;
-  return memberOf(message.params?.shape, 'taskId');
+  return findMember(message.params?.shape, 'taskId');
 }
 
 export const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 
-function sealSubscription(meta: Shape | undefined, clientId: string, edits: Edit[]): void {
-  const subscription = memberOf(meta, subscriptionKey);
+function sealSubscription(meta: ObjectShape | undefined, clientId: string, edits: Edit[]): void {
+  const subscription = findMember(meta, subscriptionKey);
   if (subscription !== undefined) edits.push(replaceValue(subscription, clientId));
 }
 
 function sealTasks(
   bytes: Buffer,
-  result: Shape,
-  meta: Shape | undefined,
+  result: ObjectShape,
+  meta: ObjectShape | undefined,
   method: string,
   edits: Edit[],
   binding: Binding,
 ): void {
   const asksForTask = method.startsWith('tasks/');
-  const isTask = asksForTask || stringAt(bytes, memberOf(result, 'resultType')) === 'task';
-  const own = isTask ? memberOf(result, 'taskId') : undefined;
-  const created = memberOf(memberOf(result, 'task')?.shape, 'taskId');
-  const related = memberOf(relatedTask(meta), 'taskId');
+  const isTask = asksForTask || readStringValue(bytes, findMember(result, 'resultType')) === 'task';
+  const own = isTask ? findMember(result, 'taskId') : undefined;
+  const created = findMember(findMember(result, 'task')?.shape, 'taskId');
+  const related = findMember(findRelatedTask(meta), 'taskId');
   for (const member of [own, created]) {
     if (member === undefined) continue;
     if (!asksForTask) rememberTask(bytes, member, binding);
     sealTask(bytes, member, edits, binding);
   }
   if (related !== undefined) sealTask(bytes, related, edits, binding);
-  const list = method === 'tasks/list' ? memberOf(result, 'tasks') : undefined;
+  const list = method === 'tasks/list' ? findMember(result, 'tasks') : undefined;
   if (list !== undefined) sealList(bytes, list, edits, binding);
 }
 
-/** Keeps the tasks of this session and takes all others out: an upstream lists those of all who come through Ambit. */
-function sealList(bytes: Buffer, list: Member, edits: Edit[], binding: Binding): void {
-  const spans = elementsAt(bytes, list).map((span) => {
-    const taskId = memberOf(shapeAt(bytes, { ...list, ...span, shape: undefined }), 'taskId');
+/** Keeps the tasks of this session and removes the others: an upstream lists those of all sessions. */
+function sealList(bytes: Buffer, list: JsonMember, edits: Edit[], binding: Binding): void {
+  const spans = readElements(bytes, list).map((span) => {
+    const taskId = findMember(readShape(bytes, { ...list, ...span, shape: undefined }), 'taskId');
     const known = taskId !== undefined && knowsTask(bytes, taskId, binding);
     if (known) sealTask(bytes, taskId, edits, binding);
     return { ...span, unwanted: !known };
@@ -130,18 +138,34 @@ function sealList(bytes: Buffer, list: Member, edits: Edit[], binding: Binding):
   edits.push(...removeSpans(spans));
 }
 
-function rememberTask(bytes: Buffer, member: Member, binding: Binding): void {
-  const taskId = stringAt(bytes, member);
+function rememberTask(bytes: Buffer, member: JsonMember, binding: Binding): void {
+  const taskId = readStringValue(bytes, member);
   if (taskId !== undefined) binding.tasks.remember(binding.sessionId, binding.server, taskId);
 }
 
-function knowsTask(bytes: Buffer, member: Member, binding: Binding): boolean {
-  const taskId = stringAt(bytes, member);
+function knowsTask(bytes: Buffer, member: JsonMember, binding: Binding): boolean {
+  const taskId = readStringValue(bytes, member);
   return taskId !== undefined && binding.tasks.knows(binding.sessionId, binding.server, taskId);
 }
 
-function sealTask(bytes: Buffer, member: Member, edits: Edit[], binding: Binding): void {
-  const taskId = stringAt(bytes, member);
+function sealTask(bytes: Buffer, member: JsonMember, edits: Edit[], binding: Binding): void {
+  const taskId = readStringValue(bytes, member);
   if (taskId === undefined) return;
   edits.push(replaceValue(member, JSON.stringify(binding.seals.seal(taskId, taskBindings(binding)))));
+}
+
+/** The HTTP status that MCP 2026-07-28 demands for an error that came over stdio. */
+export function httpStatusFor(message: Message): number {
+  if (message.error === undefined) return 200;
+  const code = findMember(message.error.shape, 'code');
+  switch (code === undefined ? '' : readRawValue(message.bytes, code)) {
+    case '-32601':
+      return 404;
+    case '-32020':
+    case '-32021':
+    case '-32022':
+      return 400;
+    default:
+      return 200;
+  }
 }

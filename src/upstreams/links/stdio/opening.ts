@@ -1,56 +1,56 @@
 import { AmbitError, isAmbitError } from '../../../errors.ts';
-import type { Reply } from '../../../protocol/channel.ts';
-import { resultMessage } from '../../../protocol/compose.ts';
-import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
+import type { FinalReply } from '../../../protocol/channel.ts';
+import { composeResult } from '../../../protocol/compose-message.ts';
+import { findMember, readRawValue, readStringValue } from '../../../protocol/json/scan.ts';
 import type { Message } from '../../../protocol/message.ts';
-import { EraFault } from '../../../protocol/protocol-fault.ts';
+import { EraError } from '../../../protocol/protocol-error.ts';
 import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
 import type { EraVerdicts } from '../era-verdicts.ts';
 import { repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 
-export type Ask = (method: string, params: string) => Promise<Message>;
+type AskProcess = (method: string, params: string) => Promise<Message>;
 
-/** What has to be said to a fresh process before calls may reach it, and what it has already answered. */
+/** The exchange with a fresh process before calls may reach it, and the answers that are known from it. */
 export interface Opening {
-  /** Throws when it is known beforehand that this process cannot serve this era. */
-  check(): void;
-  perform(ask: Ask, write: (bytes: Buffer) => void): Promise<void>;
+  /** Throws when the server is known not to speak this era. */
+  assertPossible(): void;
+  perform(ask: AskProcess, write: (bytes: Buffer) => void): Promise<void>;
   /** The answer to a further `initialize`, from the first handshake. */
-  answer(message: Message): Reply | undefined;
-  /** True for a notification this process has had already. */
-  swallows(message: Message): boolean;
+  answer(message: Message): FinalReply | undefined;
+  /** True for a notification that this process has had already. */
+  isRedundant(message: Message): boolean;
 }
 
 /**
- * Modern era: make sure that the process speaks it. Some servers of the handshake era would execute a call they do
- * not understand, so nothing but a probe reaches a process that has not answered one.
+ * Opens a modern process with a probe. Some handshake-era servers would execute a call that they do not understand, so no
+ * call reaches a process that has not answered a probe.
  */
 export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
   return {
-    check() {
-      if (verdicts.get(server) === 'handshake') throw unsupportedModern();
+    assertPossible() {
+      if (verdicts.get(server) === 'handshake') throw unsupportedModernError();
     },
     async perform(ask) {
       if (verdicts.get(server) === 'modern') return;
       const answer = await ask('server/discover', discoverParams).catch((error: unknown) => {
-        // That the session has ended says nothing about the server.
+        // The end of the session says nothing about the server.
         if (isAmbitError(error) && !error.code.startsWith('UPSTREAM_')) throw error;
         return undefined;
       });
       const modern = answer !== undefined && speaksModern(answer);
-      // Silence or an exit may have other reasons: such a verdict is not kept for long.
+      // Silence or an exit may have other reasons, so the verdict expires soon.
       verdicts.set(server, modern ? 'modern' : 'handshake', answer === undefined);
-      if (!modern) throw unsupportedModern();
+      if (!modern) throw unsupportedModernError();
     },
     answer: () => undefined,
-    swallows: () => false,
+    isRedundant: () => false,
   };
 }
 
-/** What a client of the modern era is told by a server that only knows the handshake. */
-export function unsupportedModern(): EraFault {
-  return new EraFault(-32022, 400, 'Unsupported protocol version', {
+/** The error for a modern client of a server that knows only the handshake. */
+export function unsupportedModernError(): EraError {
+  return new EraError(-32022, 400, 'Unsupported protocol version', {
     supported: handshakeVersions,
     requested: modernVersion,
   });
@@ -64,15 +64,15 @@ export const discoverParams = JSON.stringify({
   },
 });
 
-/** A discover result, or one of the errors that only a modern server knows. */
+/** True for a discover result, and for the errors that only a modern server knows. */
 export function speaksModern(answer: Message): boolean {
-  if (answer.result !== undefined) return memberOf(answer.result.shape, 'supportedVersions') !== undefined;
-  const code = memberOf(answer.error?.shape, 'code');
-  return code !== undefined && ['-32020', '-32021', '-32022'].includes(rawAt(answer.bytes, code));
+  if (answer.result !== undefined) return findMember(answer.result.shape, 'supportedVersions') !== undefined;
+  const code = findMember(answer.error?.shape, 'code');
+  return code !== undefined && ['-32020', '-32021', '-32022'].includes(readRawValue(answer.bytes, code));
 }
 
 export interface HandshakeOpening extends Opening {
-  /** Remembers the first handshake, so that it can be repeated to a new process and told to further clients. */
+  /** Remembers the first handshake, to repeat it to a new process and to answer further clients. */
   remember(request: Message, answer: Message): Handshake | undefined;
   readonly handshake: Handshake | undefined;
 }
@@ -85,7 +85,7 @@ export function handshakeOpening(): HandshakeOpening {
     get handshake() {
       return handshake;
     },
-    check() {},
+    assertPossible() {},
     async perform(ask, write) {
       initialized = false;
       if (handshake === undefined) return;
@@ -95,9 +95,9 @@ export function handshakeOpening(): HandshakeOpening {
     },
     answer(message) {
       if (message.method !== 'initialize' || handshake === undefined) return undefined;
-      return { kind: 'message', bytes: resultMessage(message.id as string, handshake.result), status: 200 };
+      return { kind: 'message', bytes: composeResult(message.id as string, handshake.result), status: 200 };
     },
-    swallows(message) {
+    isRedundant(message) {
       if (message.method !== 'notifications/initialized') return false;
       const seen = initialized;
       initialized = true;
@@ -106,32 +106,32 @@ export function handshakeOpening(): HandshakeOpening {
     remember(request, answer) {
       if (answer.result === undefined || request.params === undefined) return undefined;
       params = repeatableParams(request);
-      const version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
+      const version = readStringValue(answer.bytes, findMember(answer.result.shape, 'protocolVersion'));
       if (version === undefined) return undefined;
-      handshake = { version, result: rawAt(answer.bytes, answer.result) };
+      handshake = { version, result: readRawValue(answer.bytes, answer.result) };
       return handshake;
     },
   };
 }
 
-/** Handshake era, on behalf of a client that knows no handshake: Ambit shakes hands itself. */
-export function selfOpening(params: string): Opening & { readonly handshake: Handshake | undefined } {
+/** Opens a handshake-era process for a modern client: Ambit makes the handshake itself. */
+export function ownHandshakeOpening(params: string): Opening & { readonly handshake: Handshake | undefined } {
   let handshake: Handshake | undefined;
   return {
     get handshake() {
       return handshake;
     },
-    check() {},
+    assertPossible() {},
     async perform(ask, write) {
       const answer = await ask('initialize', params);
       if (answer.result === undefined) {
         throw new AmbitError('UPSTREAM_FAILED', { what: 'The server refused the handshake.' });
       }
-      const version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion')) ?? '';
-      handshake = { version, result: rawAt(answer.bytes, answer.result) };
+      const version = readStringValue(answer.bytes, findMember(answer.result.shape, 'protocolVersion')) ?? '';
+      handshake = { version, result: readRawValue(answer.bytes, answer.result) };
       write(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}\n'));
     },
     answer: () => undefined,
-    swallows: () => false,
+    isRedundant: () => false,
   };
 }

@@ -2,18 +2,32 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Journal } from '../../../observability/journal/journal.ts';
-import { scrubberFor, secretValues } from '../../../observability/log/scrub.ts';
-import { lineOf } from '../../../protocol/lines/one-line.ts';
+import { createScrubber, listSecretValues } from '../../../observability/log/scrub.ts';
 import { readLines } from '../../../protocol/lines/read-lines.ts';
+import { composeLine } from '../../../protocol/lines/single-line.ts';
+import { baseEnvironment } from '../../../sandbox/common/base-environment.ts';
 import type { Confinement } from '../../../sandbox/common/confinement.ts';
-import { baseEnvironment } from '../../../sandbox/common/environment.ts';
 import type { Exit, Runners } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
-import type { Endable, Place } from '../process-allowance.ts';
+import type { ProcessSlot, StoppableProcess } from '../process-slots.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import type { ProcessWatch } from './process-watch.ts';
-import { recordStderr } from './record-stderr.ts';
+import { recordStderr } from './record-output.ts';
 import { openServerEgress, type ServerEgress } from './server-egress.ts';
+
+/** Observes the processes of a server, beside the journal. */
+export interface ProcessWatch {
+  spawned(pid: number | undefined): void;
+  /** The process takes calls now. `again` is true when the last one had ended by itself. */
+  ready(pid: number | undefined, ms: number, again: boolean): void;
+  /** The start has failed. */
+  failed(error: unknown): void;
+  ended(pid: number | undefined, exit: Exit): void;
+  /** The process has ended by itself. */
+  lost(pid: number | undefined, exit: Exit): void;
+}
+
+/** A watch that does nothing. */
+export const noProcessWatch: ProcessWatch = { spawned() {}, ready() {}, failed() {}, ended() {}, lost() {} };
 
 export interface ServerProcess {
   readonly pid: number | undefined;
@@ -27,109 +41,120 @@ export interface ServerProcess {
   end(): Promise<void>;
 }
 
-/** What a process is started with, beside its command. */
+/** The environment and working directory that a process is started with. */
 export interface PreparedLaunch {
-  /** What is configured and what it is told about its session. */
+  /** The configured variables and those about the session. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Resolves when the folder is there, where it has to be made first. */
+  /** Makes the folder, where that is needed. */
   readonly ready?: (() => Promise<unknown>) | undefined;
-  /** Given where the session is sandboxed. */
+  /** Undefined where the session is not sandboxed. */
   readonly confinement: (() => Confinement) | undefined;
 }
 
-export interface ProcessPlace {
+export interface ProcessOptions {
   readonly runners: Runners;
   readonly tmpRoot: string;
-  /** Asked for each start: what a session may use, and where, may have changed since the last. */
+  /** Prepares each start: the session's access may have changed since the last one. */
   readonly prepare: () => PreparedLaunch;
   readonly journal: Journal;
   /** Undefined where several sessions share the process. */
   readonly sessionId: string | undefined;
   readonly messageBytes: number;
-  /** Throws when this server may not start as its files and its session are now. */
+  /** Throws when this server may not start with its files and its session as they are now. */
   readonly mayStart: (prepared: PreparedLaunch) => void;
-  /** The same for one that has started, before it gets a call: a start can take long. */
+  /** Throws when a started server may not get calls: a start can take long. */
   readonly mayServe?: () => void;
   readonly watch: ProcessWatch;
   /** Processes of one owner share the limits of their sandbox. */
   readonly owner: string;
-  /** A place among the processes there may be; rejects where there is none. */
-  readonly takePlace: (process: Endable) => Promise<Place>;
+  /** Takes a slot for the process; rejects when there is none. */
+  readonly takeSlot: (process: StoppableProcess) => Promise<ProcessSlot>;
 }
 
 export interface ProcessListener {
   /** False when the line is no message. */
   onLine(line: Buffer): boolean;
   onTooLong(head: Buffer, tail: Buffer): void;
-  /** Its output has ended; it may still be there. */
+  /** The output has ended; the process may still exist. */
   onSilence(): void;
   onExit(exit: Exit): void;
-  /** What others may do about the process when they need its place. */
-  readonly endable: Endable;
+  /** Lets others end the process when they need its slot. */
+  readonly stoppable: StoppableProcess;
 }
 
-/** Twice as many may come at once. A server that prints what it does is borne, a flood of it is not. */
+/** The number of unreadable lines per second; a burst may have twice as many. Some output of a server is tolerated. */
 const unreadablePerSecond = 500;
 let count = 0;
 
 /** Starts a stdio upstream with an environment made from nothing, and turns its output into lines. */
 export async function startServer(
   server: StdioServer,
-  place: ProcessPlace,
+  options: ProcessOptions,
   listener: ProcessListener,
 ): Promise<ServerProcess> {
-  // Before anything else: what the session may do can change while this waits.
-  const held = await place.takePlace(listener.endable);
+  // The slot comes first: the session's access may change while this waits.
+  const slot = await options.takeSlot(listener.stoppable);
   try {
-    return await startIn(held, server, place, listener);
+    return await startInSlot(slot, server, options, listener);
   } catch (error) {
-    held.release();
+    slot.release();
     throw error;
   }
 }
 
-async function startIn(
-  held: Place,
+async function startInSlot(
+  slot: ProcessSlot,
   server: StdioServer,
-  place: ProcessPlace,
+  options: ProcessOptions,
   listener: ProcessListener,
 ): Promise<ServerProcess> {
-  const prepared = place.prepare();
-  const { env: told, cwd } = prepared;
+  const prepared = options.prepare();
+  const { env: configuredEnv, cwd } = prepared;
   await prepared.ready?.();
-  const tmpDir = join(place.tmpRoot, `p${++count}`);
+  const tmpDir = join(options.tmpRoot, `p${++count}`);
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
   await mkdir(cwd, { recursive: true, mode: 0o700 });
-  const scrubbed = scrubberFor(secretValues(told));
+  const scrubbed = createScrubber(listSecretValues(configuredEnv));
   const started = performance.now();
-  const facts = {
+  const fields = {
     kind: 'process' as const,
-    sessionId: place.sessionId,
+    sessionId: options.sessionId,
     server: server.name,
-    runner: prepared.confinement === undefined ? place.runners.plain.name : 'sandbox',
+    runner: prepared.confinement === undefined ? options.runners.plain.name : 'sandbox',
   };
   let egress: ServerEgress | undefined;
   const start = async () => {
     const { image } = server.sandbox;
-    const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox(image);
-    facts.runner = runner.name;
+    const runner = prepared.confinement === undefined ? options.runners.plain : await options.runners.sandbox(image);
+    fields.runner = runner.name;
     const sandboxed = prepared.confinement !== undefined;
     // An image brings its own programs.
     const { command, args } =
-      sandboxed && image === undefined ? await place.runners.packages.ready(server.command, server.args) : server;
+      sandboxed && image === undefined ? await options.runners.packages.ready(server.command, server.args) : server;
     const confinement = prepared.confinement?.();
-    const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, told) : told;
-    const lastLook = () => place.mayStart(prepared);
-    if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, facts, place.journal);
-    const wayOut = egress?.wayOut;
-    const { sessionId, owner } = place;
-    return runner.start({ command, args, env, cwd, tmpDir, sessionId, owner, lastLook, confinement, wayOut });
+    const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, configuredEnv) : configuredEnv;
+    const lastLook = () => options.mayStart(prepared);
+    if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, fields, options.journal);
+    const egressProxy = egress?.egressProxy;
+    const { sessionId, owner } = options;
+    return runner.start({
+      command,
+      args,
+      env,
+      cwd,
+      tmpDir,
+      sessionId,
+      owner,
+      beforeSpawn: lastLook,
+      confinement,
+      egressProxy,
+    });
   };
   const running = await start().catch(async (error: unknown) => {
     await egress?.close();
     await rm(tmpDir, { recursive: true, force: true });
-    place.journal.record({ ...facts, event: 'start-failed', detail: scrubbed(reasonOf(error)) });
+    options.journal.record({ ...fields, event: 'start-failed', detail: scrubbed(describeCause(error)) });
     if (isAmbitError(error)) throw error;
     throw new AmbitError('UPSTREAM_FAILED', {
       what: `The server "${server.name}" could not be started.`,
@@ -138,51 +163,51 @@ async function startIn(
   });
   const { pid } = running;
   const end = () => {
-    held.leaving();
+    slot.markLeaving();
     return running.end();
   };
-  place.watch.spawned(pid);
-  place.journal.record({ ...facts, event: 'started', pid, ms: Math.round(performance.now() - started) });
+  options.watch.spawned(pid);
+  options.journal.record({ ...fields, event: 'started', pid, ms: Math.round(performance.now() - started) });
 
   const unreadable = createRateLimit(unreadablePerSecond);
-  /** Why it is ended, where it is ended for what it wrote. */
-  let fault: string | undefined;
+  /** The reason why the process is ended, where that is its output. */
+  let endReason: string | undefined;
   const lines = readLines(running.stdout, {
-    maxBytes: place.messageBytes,
+    maxBytes: options.messageBytes,
     onLine(line) {
-      if (fault !== undefined) return;
+      if (endReason !== undefined) return;
       if (listener.onLine(line)) unreadable.refill();
       else if (!unreadable.admit()) {
-        fault = tooMuchUnreadable;
-        place.journal.record({ ...facts, event: 'unreadable-lines', pid });
+        endReason = floodReason;
+        options.journal.record({ ...fields, event: 'unreadable-lines', pid });
         running.stdout.destroy();
         void end();
       }
     },
     onTooLong: listener.onTooLong,
     onRunaway() {
-      fault ??= endlessLine;
-      place.journal.record({ ...facts, event: 'endless-line', pid });
+      endReason ??= endlessLineReason;
+      options.journal.record({ ...fields, event: 'endless-line', pid });
       void end();
     },
     onEnd: listener.onSilence,
   });
   recordStderr(running.stderr, (line, dropped) =>
-    place.journal.record({ ...facts, event: 'stderr', pid, line: scrubbed(line), dropped }),
+    options.journal.record({ ...fields, event: 'stderr', pid, line: scrubbed(line), dropped }),
   );
   void running.exited.then((left) => {
-    const exit = fault === undefined ? left : { ...left, reason: fault };
-    held.release();
+    const exit = endReason === undefined ? left : { ...left, reason: endReason };
+    slot.release();
     void egress?.close();
-    place.journal.record({
-      ...facts,
+    options.journal.record({
+      ...fields,
       event: 'ended',
       pid,
       code: exit.code ?? undefined,
       signal: exit.signal ?? undefined,
       detail: exit.reason,
     });
-    place.watch.ended(pid, exit);
+    options.watch.ended(pid, exit);
     listener.onExit(exit);
   });
 
@@ -190,7 +215,7 @@ async function startIn(
     pid,
     startedAt: Date.now(),
     backlog: () => running.stdin.writableLength,
-    write: (message) => void running.stdin.write(lineOf(message)),
+    write: (message) => void running.stdin.write(composeLine(message)),
     pause: () => lines.pause(),
     resume: () => lines.resume(),
     async end() {
@@ -200,12 +225,12 @@ async function startIn(
   };
 }
 
-const tooMuchUnreadable =
+const floodReason =
   'it flooded its stdout with lines that are no MCP messages; what is not for the client belongs on stderr';
-const endlessLine = 'it wrote a line without an end on its stdout';
+const endlessLineReason = 'it wrote a line without an end on its stdout';
 
-/** With what lies behind it, which callers are not told. */
-function reasonOf(error: unknown): string {
+/** Describes an error with its cause, which callers do not see. */
+function describeCause(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   return cause === undefined ? String(error) : `${error} (${cause})`;
 }

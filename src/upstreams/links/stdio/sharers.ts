@@ -1,39 +1,39 @@
 import { AmbitError } from '../../../errors.ts';
 import type { Channel } from '../../../protocol/channel.ts';
-import type { Tenancy } from '../kept-links.ts';
-import type { Call } from '../link.ts';
-import type { PendingCalls } from '../relay/pending.ts';
+import type { UpstreamCall } from '../link.ts';
+import type { LinkUsers } from '../link-pool.ts';
+import type { PendingCalls } from '../relay/pending-calls.ts';
 
-/** The sessions that share one process, kept apart where the process itself says nothing. */
-export interface Sharers {
-  /** A fresh process knows nobody. */
+/** The sessions that share one process. */
+export interface ProcessSharers {
+  /** Called for a fresh process, which has served no session. */
   startOver(): void;
-  /** The session of a call that may be sent now; throws when that session is no longer served here. */
-  admit(call: Call, pending: PendingCalls): string;
-  sole(): string | null | undefined;
-  readonly clogged: WeakSet<Channel>;
-  passOver(full: Channel): void;
+  /** Returns the session of a call; throws when that session no longer uses the process, or has too many calls. */
+  assertAdmitted(call: UpstreamCall, pending: PendingCalls): string;
+  soleSessionId(): string | null | undefined;
+  readonly fullChannels: WeakSet<Channel>;
+  skipChannel(full: Channel): void;
 }
 
-/** One session can take this part of the room there is for calls. */
+/** The part of all pending calls that one session may have. */
 const fairPart = 4;
 
-export function createSharers({ users }: Tenancy, mostPending: number): Sharers {
+export function createSharers({ sessions: users }: LinkUsers, maxPending: number): ProcessSharers {
   let served: string | undefined;
   let mixed = false;
-  const clogged = new WeakSet<Channel>();
-  const fair = Math.max(1, Math.floor(mostPending / fairPart));
+  const fullChannels = new WeakSet<Channel>();
+  const fair = Math.max(1, Math.floor(maxPending / fairPart));
 
   return {
-    clogged,
+    fullChannels,
     startOver() {
       served = undefined;
       mixed = false;
     },
-    admit(call, pending) {
-      const sessionId = sessionOf(call);
+    assertAdmitted(call, pending) {
+      const sessionId = sessionIdOf(call);
       if (sessionId === '') return sessionId;
-      // A call may have waited for the process while its session ended or was narrowed.
+      // The session may have ended or been restricted while the call waited for the process.
       if (!users.has(sessionId)) {
         throw new AmbitError('SESSION_ENDED', { what: 'The session has ended, or may no longer use this server.' });
       }
@@ -42,17 +42,17 @@ export function createSharers({ users }: Tenancy, mostPending: number): Sharers 
       else if (served !== sessionId) mixed = true;
       return sessionId;
     },
-    sole: () => (mixed ? null : (served ?? null)),
-    passOver(full) {
-      clogged.add(full);
-      const forget = () => void clogged.delete(full);
+    soleSessionId: () => (mixed ? null : (served ?? null)),
+    skipChannel(full) {
+      fullChannels.add(full);
+      const forget = () => void fullChannels.delete(full);
       full.onDrain(forget);
       full.onGone(forget);
     },
   };
 }
 
-/** Whom a call is for; empty for what Ambit asks for itself. */
-export function sessionOf({ acting, caller }: Call): string {
+/** The session of a call; empty for requests of Ambit's own. */
+export function sessionIdOf({ acting, caller }: UpstreamCall): string {
   return acting?.session.id ?? caller?.sessionId ?? '';
 }

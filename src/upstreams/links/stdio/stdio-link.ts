@@ -1,154 +1,243 @@
 import { AmbitError, isAmbitError } from '../../../errors.ts';
-import type { Era, Reply } from '../../../protocol/channel.ts';
-import { errorMessage } from '../../../protocol/compose.ts';
-import { isUnreadable, readServerMessage } from '../../../protocol/envelope-keys.ts';
+import type { Channel, Era, FinalReply } from '../../../protocol/channel.ts';
+import { composeError } from '../../../protocol/compose-message.ts';
 import { replaceValue } from '../../../protocol/json/edit.ts';
-import { memberOf, rawAt } from '../../../protocol/json/scan.ts';
-import { oneLine, onOneLine } from '../../../protocol/lines/one-line.ts';
-import { type Message, MessageFault } from '../../../protocol/message.ts';
-import type { Exit } from '../../../sandbox/runner.ts';
-import { placeOf } from '../../../sessions/in-workspace.ts';
+import { findMember, readRawValue } from '../../../protocol/json/scan.ts';
+import { toSingleLine, toSingleLineMessage } from '../../../protocol/lines/single-line.ts';
+import type { Message } from '../../../protocol/message.ts';
+import { sessionScopeKey } from '../../../sessions/session-views.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
-import type { Tenancy } from '../kept-links.ts';
-import type { BaseLink, Call } from '../link.ts';
-import { createAsks } from '../relay/asks.ts';
-import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
-import { createRateLimit } from '../relay/rate-limit.ts';
-import { statusOfError } from '../relay/status-of-error.ts';
-import { responseTowardsClient } from '../relay/towards-client.ts';
-import { type Binding, boundTo, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
-import type { Outward } from '../sent.ts';
-import { settleCall } from '../settle-call.ts';
-import { tooDense } from '../too-dense.ts';
-import { createBackoff } from './backoff.ts';
-import { canAnswer } from './can-answer.ts';
-import { cancelled } from './cancelled.ts';
-import { bridgedEarlyMs, createEarlyPushes, earlyMs } from './early-pushes.ts';
-import { createHoldBack } from './hold-back.ts';
-import { howEnded, wasSilent, wasUnreadable } from './how-it-failed.ts';
-import { createNoise } from './noise.ts';
+import type { BaseLink, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
+import type { LinkUsers } from '../link-pool.ts';
+import { createPendingCalls, type PendingCalls } from '../relay/pending-calls.ts';
+import { type Binding, bindToSession, toUpstreamNotification, toUpstreamRequest } from '../relay/towards-upstream.ts';
+import { silenceError } from '../upstream-errors.ts';
+import { canAnswer, createEarlyPushes, createIncoming, type EarlyPushes } from './incoming.ts';
+import { createLinkProcess, createPauser, type LinkProcess } from './link-process.ts';
 import type { Opening } from './opening.ts';
-import { tellingFailure } from './process-watch.ts';
-import { type ProcessPlace, type ServerProcess, startServer } from './server-process.ts';
-import { createSharers, sessionOf } from './sharers.ts';
-import { idOfTooLong, isNoAnswer } from './too-long.ts';
+import { createCancelMessage, createOwnRequests } from './own-requests.ts';
+import { type DroppedMessageCounter, droppedMessageCounter } from './record-output.ts';
+import type { ProcessOptions, ServerProcess } from './server-process.ts';
+import { createSharers, type ProcessSharers, sessionIdOf } from './sharers.ts';
 
-export interface StdioLinkOptions {
+interface StdioLinkOptions {
   readonly server: StdioServer;
   readonly era: Era;
-  readonly place: ProcessPlace;
+  readonly processOptions: ProcessOptions;
   readonly binding: Binding;
-  readonly tenancy: Tenancy;
-  /** What has to be said to a fresh process before calls may reach it. */
+  readonly users: LinkUsers;
+  /** The exchange with a fresh process before calls may reach it. */
   readonly opening: Opening;
-  readonly outward: Outward;
+  readonly onServerMessage: OnServerMessage;
   readonly limits: { readonly notificationsPerSecond: number; readonly pendingPerUpstream: number };
   readonly lifetimes: { readonly startMs: number; readonly idleMs: number; readonly maxMs: number };
 }
 
+/** The parts of one link that its functions share. */
+interface LinkParts extends StdioLinkOptions {
+  readonly pending: PendingCalls;
+  readonly callers: Set<Caller>;
+  readonly linkProcess: LinkProcess;
+  readonly dropped: DroppedMessageCounter;
+  readonly earlyPushes: EarlyPushes;
+  /** Undefined where the process serves one session. */
+  readonly sharers: ProcessSharers | undefined;
+  readonly usage: {
+    lastUsedAt: number;
+    /** The number of calls that wait for the process to be ready. */
+    waitingForStart: number;
+  };
+}
+
 const stdinBacklogLimit = 32 << 20;
 const newline = '\n';
+const newlineBytes = Buffer.from(newline);
 
-/** The process of one server, a session's own or shared: started on first need, once, however many calls wait. */
+/** A link to the process of one server, which one session or several use. */
 export function createStdioLink(options: StdioLinkOptions): BaseLink {
-  const { server, era, place, binding, tenancy, opening, limits, lifetimes } = options;
-  const sharers = tenancy.wide ? createSharers(tenancy, limits.pendingPerUpstream) : undefined;
+  const { server, era, processOptions, users, limits } = options;
+  const { sessionId } = processOptions;
   const pending = createPendingCalls();
-  const asks = createAsks(pending.nextId);
+  const ownRequests = createOwnRequests(pending.nextId);
   const callers = new Set<Caller>();
-  const backoff = createBackoff();
-  const rate = createRateLimit(limits.notificationsPerSecond);
-  const noise = createNoise(place.journal, { sessionId: place.sessionId, server: server.name });
-  const early = createEarlyPushes((message) => say(message));
-  /** What is done about a caller that does not read fast enough. */
-  const slow = sharers?.passOver ?? createHoldBack(() => running);
-  let current: ServerProcess | undefined;
-  let running: ServerProcess | undefined;
-  let starting: Promise<ServerProcess> | undefined;
-  let leaving: Promise<void> | undefined;
-  let closing: AmbitError | undefined;
-  /** The process before ended by itself: the next is started in its place. */
-  let lost = false;
-  let lastUsedAt = Date.now();
-  /** Calls that wait for the process to be ready. */
-  let arriving = 0;
+  const dropped = droppedMessageCounter(processOptions.journal, { sessionId, server: server.name });
+  const sharers = users.isShared ? createSharers(users, limits.pendingPerUpstream) : undefined;
+  const usage = { lastUsedAt: Date.now(), waitingForStart: 0 };
+  const forward = (message: Message) => forwardMessage(message);
+  const earlyPushes = createEarlyPushes(forward);
+  const incoming = createIncoming({
+    server,
+    era,
+    pending,
+    ownRequests,
+    callers,
+    dropped,
+    earlyPushes,
+    notificationsPerSecond: limits.notificationsPerSecond,
+    onAnswer() {
+      usage.lastUsedAt = Date.now();
+      linkProcess.succeeded();
+    },
+    forward,
+  });
+  const linkProcess = createLinkProcess({
+    ...options,
+    ...incoming,
+    pending,
+    ownRequests,
+    startMs: options.lifetimes.startMs,
+    idleSince: () => (usage.waitingForStart + pending.size() === 0 ? usage.lastUsedAt : undefined),
+    hasClients: () => callers.size > 0,
+    onStart: () => sharers?.startOver(),
+    onExit() {
+      dropped.record();
+      earlyPushes.clear();
+      for (const caller of callers) {
+        for (const [id, push] of caller.pushes) if (push.link === link) caller.pushes.delete(id);
+      }
+    },
+  });
+  const parts: LinkParts = { ...options, pending, callers, linkProcess, dropped, earlyPushes, sharers, usage };
+  const link = createLinkMethods(parts);
+  const forwardMessage = createForwarder(parts, link);
+  return link;
+}
 
-  function ready(): Promise<ServerProcess> {
-    if (running !== undefined) return Promise.resolve(running);
-    starting ??= tellingFailure(start(), place.watch).finally(() => {
-      starting = undefined;
-    });
-    return starting;
+function createLinkMethods(parts: LinkParts): BaseLink {
+  const { server, era, binding, users, opening, pending, callers, linkProcess, dropped, earlyPushes, usage } = parts;
+  const send = createSender(parts);
+
+  function bindingOf(call: UpstreamCall): Binding {
+    return parts.sharers === undefined ? binding : bindToSession(binding, sessionIdOf(call));
   }
 
-  async function sendWhenReady(call: Call): Promise<Reply> {
-    arriving++;
-    const started = await ready().finally(() => {
-      arriving--;
+  async function sendWhenReady(call: UpstreamCall): Promise<FinalReply> {
+    usage.waitingForStart++;
+    const started = await linkProcess.ready().finally(() => {
+      usage.waitingForStart--;
     });
     return send(started, call);
   }
 
-  async function start(): Promise<ServerProcess> {
-    opening.check();
-    await leaving;
-    await backoff.wait();
-    if (closing !== undefined) throw closing;
-    let fresh: ServerProcess | undefined;
-    sharers?.startOver();
-    const began = performance.now();
-    fresh = await startServer(server, place, {
-      onLine: hear,
-      onTooLong: tooLong,
-      onSilence: () => fellSilent(fresh),
-      onExit: (exit) => exited(fresh, exit),
-      endable: {
-        idleSince: () =>
-          fresh !== undefined && fresh === running && arriving + pending.size() === 0 ? lastUsedAt : undefined,
-        isAwaited: () => callers.size > 0,
-        end: rest,
-      },
-    });
-    current = fresh;
-    if (closing !== undefined) {
-      await fresh.end();
-      throw closing;
-    }
-    try {
-      const write = (bytes: Buffer) => fresh?.write(bytes);
-      const ask = (method: string, params: string) =>
-        asks.ask(method, binding.teller.introduce(method, params).params, write, lifetimes.startMs);
-      await opening.perform(ask, write);
-      place.mayServe?.();
-    } catch (error) {
-      await fresh.end();
-      throw error;
-    }
-    running = fresh;
-    place.watch.ready(fresh.pid, performance.now() - began, lost);
-    lost = false;
-    return fresh;
+  const link: BaseLink = {
+    sessionId: parts.processOptions.sessionId,
+    scopeKey: users.isShared ? undefined : sessionScopeKey(users.latest),
+    server: server.name,
+    era,
+    isBusy: () =>
+      usage.waitingForStart > 0 || pending.findYoungest((call) => call.method !== 'subscriptions/listen') !== undefined,
+    isClosed: () => linkProcess.closedFor() !== undefined,
+    pending,
+    ready: async () => void (await linkProcess.ready()),
+
+    request(call) {
+      const closed = linkProcess.closedFor();
+      if (closed !== undefined) return Promise.reject(closed);
+      const known = opening.answer(call.message);
+      if (known !== undefined) return Promise.resolve(known);
+      const running = linkProcess.running();
+      return running === undefined ? sendWhenReady(call) : send(running, call);
+    },
+
+    notify(call) {
+      if (linkProcess.running() === undefined || opening.isRedundant(call.message)) return;
+      try {
+        writeOrDrop(
+          parts,
+          toUpstreamNotification(toSingleLineMessage(call.message), call.edits, bindingOf(call), newline),
+        );
+      } catch (error) {
+        if (!isAmbitError(error)) dropped.add('a notification about a foreign handle');
+      }
+    },
+
+    answer(upstreamId, message, pipelineEdits, sessionId) {
+      const id = findMember(message.shape, 'id');
+      if (linkProcess.running() === undefined || id === undefined) return;
+      const edits = [...pipelineEdits, replaceValue(id, upstreamId)];
+      const bytes = toUpstreamNotification(
+        toSingleLineMessage(message),
+        edits,
+        bindToSession(binding, sessionId),
+        newline,
+      );
+      writeOrDrop(parts, bytes);
+    },
+
+    cancel(from, requestId, message) {
+      const call = pending.find(from, requestId);
+      if (call === undefined || linkProcess.running() === undefined) return;
+      const reason = findMember(message.params?.shape, 'reason');
+      // A line break inside the reason would end the message and begin another, past every stage of the pipeline.
+      const rawReason = reason && readRawValue(toSingleLine(message.bytes), reason);
+      writeOrDrop(parts, createCancelMessage(call.upstreamId, undefined, rawReason));
+      // A client that cancels expects no answer. One that still comes is dropped.
+      pending.take(call.upstreamId);
+      call.settle({ kind: 'accepted' });
+    },
+
+    callerCount: () => callers.size,
+    attach: (caller) => void callers.add(caller),
+    detach(caller) {
+      callers.delete(caller);
+      for (const [id, push] of caller.pushes) {
+        if (push.link !== link) continue;
+        caller.pushes.delete(id);
+        writeOrDrop(parts, withNewline(composeError(push.upstreamId, -32603, 'The client is gone')));
+      }
+    },
+    dropSession(sessionId, reason) {
+      for (const call of pending.ofSession(sessionId)) {
+        pending.take(call.upstreamId);
+        writeOrDrop(parts, createCancelMessage(call.upstreamId, 'the session has ended'));
+        call.fail(reason);
+      }
+      for (const caller of callers) if (caller.sessionId === sessionId) link.detach(caller);
+    },
+    openStream() {},
+    listen() {
+      earlyPushes.releaseAll();
+    },
+
+    sweep(now) {
+      dropped.record();
+      for (const call of pending.findOverdue(now)) {
+        pending.take(call.upstreamId);
+        writeOrDrop(parts, createCancelMessage(call.upstreamId, 'timed out'));
+        call.fail(silenceError(server.name, call.timeoutMs));
+      }
+      const running = linkProcess.running();
+      if (running === undefined || pending.size() > 0) return;
+      const { idleMs, maxMs } = parts.lifetimes;
+      if (now - usage.lastUsedAt > idleMs || now - running.startedAt > maxMs) linkProcess.stop();
+    },
+
+    close: linkProcess.close,
+  };
+  return link;
+}
+
+/** Creates the function that writes a call to the process and resolves with its answer. */
+function createSender(parts: LinkParts): (to: ServerProcess, call: UpstreamCall) => Promise<FinalReply> {
+  const { server, binding, limits, pending, callers, earlyPushes, sharers, usage } = parts;
+
+  function cancelAbandoned(upstreamId: number): void {
+    const call = pending.take(upstreamId);
+    if (call === undefined) return;
+    writeOrDrop(parts, createCancelMessage(upstreamId, 'the caller is gone'));
+    call.settle({ kind: 'accepted' });
   }
 
-  /** The process ends; the next call starts another. */
-  function rest(): void {
-    const idle = running;
-    running = undefined;
-    current = undefined;
-    void idle?.end();
-  }
-
-  function send(to: ServerProcess, call: Call): Promise<Reply> {
-    return new Promise<Reply>((settle, fail) => {
+  return function send(to, call) {
+    return new Promise<FinalReply>((settle, fail) => {
       if (pending.size() >= limits.pendingPerUpstream || to.backlog() > stdinBacklogLimit) {
         throw new AmbitError('OVERLOADED');
       }
-      const owner = sharers === undefined ? binding : boundTo(binding, sharers.admit(call, pending));
+      const owner = sharers === undefined ? binding : bindToSession(binding, sharers.assertAdmitted(call, pending));
       const upstreamId = pending.nextId();
-      const message = onOneLine(call.message);
-      const outgoing = towardsUpstream(message, call.edits, upstreamId, owner, call.acting, newline);
-      const listening = message.method === 'subscriptions/listen';
+      const message = toSingleLineMessage(call.message);
+      const outgoing = toUpstreamRequest(message, call.edits, upstreamId, owner, call.acting, newline);
       const now = Date.now();
       pending.add({
         upstreamId,
@@ -156,99 +245,41 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         method: message.method,
         name: outgoing.name,
         progressToken: outgoing.progressToken,
-        wantsLogs: memberOf(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
+        wantsLogs: findMember(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
         channel: call.channel,
         caller: call.caller,
         binding: owner,
         namesAsker: call.namesAsker ?? false,
         settle,
         fail,
-        timeoutMs: listening ? Number.POSITIVE_INFINITY : server.timeoutMs,
+        timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : server.timeoutMs,
         lastHeardAt: now,
-        lost: false,
+        isLost: false,
       });
-      if (early.any() && canAnswer(callers, pending)) early.releaseAll();
-      lastUsedAt = now;
+      if (!earlyPushes.isEmpty() && canAnswer(callers, pending)) earlyPushes.releaseAll();
+      usage.lastUsedAt = now;
       if (call.acting?.entry !== undefined) call.acting.entry.pid = to.pid;
       to.write(outgoing.bytes);
-      // In the modern era a closed response stream is the cancellation; before, a client says so. The caller may
-      // have left while the process started: the call must stand before its cancellation.
-      if (call.cancelOnGone) call.channel.onGone(() => abandon(upstreamId));
+      // In the modern era a closed response stream is the cancellation; before, a client sends one. The caller may have
+      // left while the process started, so the call must be pending before it can be cancelled.
+      if (call.cancelOnGone) call.channel.onGone(() => cancelAbandoned(upstreamId));
     });
-  }
+  };
+}
 
-  function bindingOf(call: Call): Binding {
-    return sharers === undefined ? binding : boundTo(binding, sessionOf(call));
-  }
+/** Creates the function that passes a request or notification of the server on. */
+function createForwarder(parts: LinkParts, link: BaseLink): (message: Message) => void {
+  const { server, era, binding, onServerMessage, pending, callers, sharers, dropped } = parts;
+  /** Handles a caller that does not read fast enough: a shared process must not wait for one session. */
+  const onFullChannel: (full: Channel) => void = sharers?.skipChannel ?? createPauser(parts.linkProcess.running);
 
-  /** For what nobody waits for: a process that does not read must not make us keep it all. */
-  function tell(bytes: Buffer): void {
-    if ((running?.backlog() ?? 0) > stdinBacklogLimit) noise.note('it does not read what it is told');
-    else running?.write(bytes);
-  }
-
-  /** Whoever waits for what cannot be read need not wait for the time limit. */
-  function unreadable(line: Buffer): void {
-    const head = line.subarray(0, 1024);
-    const id = isNoAnswer(head) ? undefined : idOfTooLong(head, line.subarray(-1024));
-    if (id !== undefined) pending.take(id)?.fail(wasUnreadable(server.name));
-  }
-
-  function abandon(upstreamId: number): void {
-    const call = pending.take(upstreamId);
-    if (call === undefined) return;
-    tell(cancelled(upstreamId, 'the caller is gone'));
-    call.settle({ kind: 'accepted' });
-  }
-
-  function hear(line: Buffer): boolean {
-    try {
-      receive(readServerMessage(line));
-      return true;
-    } catch (fault) {
-      if (fault instanceof MessageFault && fault.tooDense) {
-        tooLong(line.subarray(0, 1024), line.subarray(-1024), tooDense(server.name, fault));
-      } else if (pending.size() > 0 && isUnreadable(fault)) unreadable(line);
-      noise.note('not a message');
-      return false;
-    }
-  }
-
-  function receive(message: Message): void {
-    if (message.kind === 'response') answered(message);
-    else if (!rate.admit()) noise.note('too many notifications');
-    else if (era === 'modern' || canAnswer(callers, pending)) say(message);
-    else if (!early.take(message, callers.size > 0 ? earlyMs : bridgedEarlyMs)) say(message);
-  }
-
-  function answered(message: Message): void {
-    const id = Number(message.id);
-    if (asks.answered(id, message)) return;
-    const call = pending.take(id);
-    if (call === undefined) {
-      noise.note('an answer nobody waits for');
-      return;
-    }
-    lastUsedAt = Date.now();
-    backoff.succeeded();
-    settleWith(call, message);
-  }
-
-  function settleWith(call: PendingCall, message: Message): void {
-    settleCall(server, call, message, () => ({
-      kind: 'message',
-      bytes: responseTowardsClient(message, call, call.binding),
-      status: era === 'modern' ? statusOfError(message) : 200,
-    }));
-  }
-
-  function say(message: Message): void {
-    const respond = (bytes: Buffer) => tell(Buffer.concat([bytes, Buffer.from(newline)]));
+  return function forward(message) {
+    const respond = (bytes: Buffer) => writeOrDrop(parts, withNewline(bytes));
     if (era === 'modern' && message.kind === 'request') {
-      respond(errorMessage(message.id as string, -32601, 'Servers cannot send requests in this protocol version'));
+      respond(composeError(message.id as string, -32601, 'Servers cannot send requests in this protocol version'));
       return;
     }
-    const sent = {
+    const sent: ServerMessage = {
       upstream: server,
       link,
       message,
@@ -257,144 +288,25 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       binding,
       call: undefined,
       respond,
-      sole: sharers?.sole(),
-      clogged: sharers?.clogged,
+      soleSessionId: sharers?.soleSessionId(),
+      fullChannels: sharers?.fullChannels,
     };
-    options.outward(sent).then(
+    onServerMessage(sent).then(
       ({ full }) => {
-        if (full !== undefined && !full.isGone()) slow(full);
+        if (full !== undefined && !full.isGone()) onFullChannel(full);
       },
-      () => noise.note('could not be passed on'),
+      () => dropped.add('could not be passed on'),
     );
-  }
-
-  function tooLong(head: Buffer, tail: Buffer, error = new AmbitError('UPSTREAM_TOO_LARGE')): void {
-    if (isNoAnswer(head)) {
-      noise.note('longer than the limit');
-      return;
-    }
-    const id = idOfTooLong(head, tail);
-    asks.fail(error, id);
-    if (id !== undefined) pending.take(id)?.fail(error);
-    else for (const each of pending.drain()) each.fail(error);
-  }
-
-  /** Its output has ended: it may live on, but it can answer nothing any more. */
-  function fellSilent(process: ServerProcess | undefined): void {
-    if (process === undefined || process !== current) return;
-    running = undefined;
-    leaving = process.end().finally(() => {
-      leaving = undefined;
-    });
-  }
-
-  function exited(process: ServerProcess | undefined, exit: Exit): void {
-    if (process !== current) return;
-    current = undefined;
-    running = undefined;
-    if (closing === undefined) {
-      lost = true;
-      place.watch.lost(process?.pid, exit);
-    }
-    noise.record();
-    early.drop();
-    for (const caller of callers) {
-      for (const [id, push] of caller.pushes) if (push.link === link) caller.pushes.delete(id);
-    }
-    const failure =
-      closing ?? new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" ${howEnded(exit)}.` });
-    asks.fail(failure);
-    const waiting = pending.drain();
-    if (waiting.length > 0 || process === undefined || Date.now() - process.startedAt < 10_000) backoff.failed();
-    for (const call of waiting) call.fail(failure);
-  }
-
-  const link: BaseLink = {
-    sessionId: place.sessionId,
-    place: tenancy.wide ? undefined : placeOf(tenancy.latest),
-    server: server.name,
-    era,
-    isBusy: () => arriving > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined,
-    isClosed: () => closing !== undefined,
-    pending,
-    ready: async () => void (await ready()),
-
-    request(call) {
-      if (closing !== undefined) return Promise.reject(closing);
-      const known = opening.answer(call.message);
-      if (known !== undefined) return Promise.resolve(known);
-      return running === undefined ? sendWhenReady(call) : send(running, call);
-    },
-
-    notify(call) {
-      if (running === undefined || opening.swallows(call.message)) return;
-      try {
-        tell(notificationTowardsUpstream(onOneLine(call.message), call.edits, bindingOf(call), newline));
-      } catch (error) {
-        if (!isAmbitError(error)) noise.note('a notification about a foreign handle');
-      }
-    },
-
-    answer(upstreamId, message, pipelineEdits, sessionId) {
-      const id = memberOf(message.shape, 'id');
-      if (running === undefined || id === undefined) return;
-      const edits = [...pipelineEdits, replaceValue(id, upstreamId)];
-      tell(notificationTowardsUpstream(onOneLine(message), edits, boundTo(binding, sessionId), newline));
-    },
-
-    cancel(from, requestId, message) {
-      const call = pending.find(from, requestId);
-      if (call === undefined || running === undefined) return;
-      const reason = memberOf(message.params?.shape, 'reason');
-      // A line break inside the reason would end the message and begin another, past every stage of the pipeline.
-      tell(cancelled(call.upstreamId, undefined, reason && rawAt(oneLine(message.bytes), reason)));
-      // Whoever cancels expects no answer; one that comes all the same is dropped.
-      pending.take(call.upstreamId);
-      call.settle({ kind: 'accepted' });
-    },
-
-    attached: () => callers.size,
-    attach: (caller) => void callers.add(caller),
-    detach(caller) {
-      callers.delete(caller);
-      for (const [id, push] of caller.pushes) {
-        if (push.link !== link) continue;
-        caller.pushes.delete(id);
-        tell(Buffer.concat([errorMessage(push.upstreamId, -32603, 'The client is gone'), Buffer.from(newline)]));
-      }
-    },
-    leave(sessionId, reason) {
-      for (const call of pending.ofSession(sessionId)) {
-        pending.take(call.upstreamId);
-        tell(cancelled(call.upstreamId, 'the session has ended'));
-        call.fail(reason);
-      }
-      for (const caller of callers) if (caller.sessionId === sessionId) link.detach(caller);
-    },
-    openStream() {},
-    listen() {
-      early.releaseAll();
-    },
-
-    tend(now) {
-      noise.record();
-      for (const call of pending.overdue(now)) {
-        pending.take(call.upstreamId);
-        tell(cancelled(call.upstreamId, 'timed out'));
-        call.fail(wasSilent(server.name, call.timeoutMs));
-      }
-      if (running === undefined || pending.size() > 0) return;
-      if (now - lastUsedAt > lifetimes.idleMs || now - running.startedAt > lifetimes.maxMs) rest();
-    },
-
-    async close(reason) {
-      closing ??= reason;
-      for (const call of pending.drain()) call.fail(closing);
-      asks.fail(closing);
-      const process = running ?? (await starting?.catch(() => undefined));
-      running = undefined;
-      await Promise.all([process?.end(), leaving]);
-    },
   };
-  return link;
+}
+
+/** Writes a message that nobody waits for. A process that does not read must not fill the memory. */
+function writeOrDrop({ linkProcess, dropped }: LinkParts, bytes: Buffer): void {
+  const running = linkProcess.running();
+  if ((running?.backlog() ?? 0) > stdinBacklogLimit) dropped.add('it does not read what it is told');
+  else running?.write(bytes);
+}
+
+function withNewline(bytes: Buffer): Buffer {
+  return Buffer.concat([bytes, newlineBytes]);
 }

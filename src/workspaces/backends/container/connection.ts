@@ -1,123 +1,128 @@
 import type { Readable, Writable } from 'node:stream';
 import { AmbitError } from '../../../errors.ts';
-import { refusalOf } from './answers.ts';
-import { createFrameReader, frameOf, type Head } from './frames.ts';
-import { createGate } from './gate.ts';
-import { changing, type FilesRequest } from './requests.ts';
+import { createFrameReader, encodeFrame, type FrameHead } from './frames.ts';
+import { changingRequests, type FilesRequest } from './requests.ts';
+import { parseRefusal } from './response-schemas.ts';
 
-export interface Question<T> {
-  readonly request: FilesRequest;
-  readonly body?: Uint8Array;
-  /** The most that the answer may have beside its head; none unless given. */
-  readonly answerBytes?: number;
-  /** Throws for what is no answer. */
-  read(ok: unknown, body: Buffer): T;
+/** Limits the number of calls at a time and their total weight, in order of arrival. */
+interface WeightLimit {
+  /** Resolves to the function that releases. */
+  acquire(weight: number): Promise<() => void>;
 }
 
-export interface Connection {
-  ask<T>(question: Question<T>): Promise<T>;
-  /** Whoever waits is told, and whoever comes: nobody answers any more. */
+export interface FilesCall<T> {
+  readonly request: FilesRequest;
+  readonly body?: Uint8Array;
+  /** The largest body of the response; 0 by default. */
+  readonly maxBodyBytes?: number;
+  /** Throws for an invalid response. */
+  parse(ok: unknown, body: Buffer): T;
+}
+
+export interface FilesConnection {
+  ask<T>(call: FilesCall<T>): Promise<T>;
+  /** Rejects all pending and later calls. */
   fail(): void;
 }
 
-export interface ConnectionOptions {
-  /** The most content that is on its way in at a time, unless a single one has more. */
-  readonly contentBytes: number;
-  /** Nobody answers any more. Called once, before those who wait are told. */
+export interface FilesConnectionOptions {
+  /** The total size of bodies sent at a time; a single larger one is sent alone. */
+  readonly maxContentBytes: number;
+  /** Called once when the connection has failed, before pending calls are rejected. */
   onFailed?(): void;
-  /** It said what it cannot have to say, or nothing for too long. Called once. */
+  /** Called once for an invalid response or a timeout. */
   onBroken(why: Error): void;
-  readonly answerMs?: number;
+  readonly timeoutMs?: number;
 }
 
-interface Waiting {
-  readonly question: Question<unknown>;
-  readonly late: NodeJS.Timeout;
+interface PendingCall {
+  readonly call: FilesCall<unknown>;
+  readonly timeout: NodeJS.Timeout;
   accept(value: unknown): void;
   reject(error: unknown): void;
 }
 
-const mostUnderWay = 64;
+const maxPending = 64;
 
-/** Asks the program at the other end of two streams, many questions at a time. */
-export function connect(stdin: Writable, stdout: Readable, options: ConnectionOptions): Connection {
-  const { contentBytes, onBroken, answerMs = 120_000 } = options;
-  const waiting = new Map<number, Waiting>();
-  const gate = createGate({ most: mostUnderWay, mostWeight: contentBytes });
+/** Sends calls to the program at the other end of two streams, many at a time. */
+export function connectToFiles(stdin: Writable, stdout: Readable, options: FilesConnectionOptions): FilesConnection {
+  const { maxContentBytes, onBroken, timeoutMs = 120_000 } = options;
+  const pending = new Map<number, PendingCall>();
+  const limit = createWeightLimit({ maxCount: maxPending, maxWeight: maxContentBytes });
   let lastId = 0;
-  let failed = false;
+  let hasFailed = false;
 
-  const reader = createFrameReader({ bodyBytes: (head) => waited(head).question.answerBytes ?? 0, onFrame });
+  const reader = createFrameReader({ maxBodyBytes: (head) => findPending(head).call.maxBodyBytes ?? 0, onFrame });
   stdout.on('data', (chunk: Buffer) => {
-    if (failed) return;
+    if (hasFailed) return;
     try {
       reader.push(chunk);
     } catch (error) {
-      breakOff(error as Error);
+      breakConnection(error as Error);
     }
   });
 
-  function waited({ id }: Head): Waiting {
-    const found = waiting.get(id as number);
+  function findPending({ id }: FrameHead): PendingCall {
+    const found = pending.get(id as number);
     if (found === undefined) throw new Error('An answer to nothing that was asked.');
     return found;
   }
 
-  function onFrame(head: Head, body: Buffer): void {
-    const { question, late, accept, reject } = waited(head);
-    const refusal = head['error'] === undefined ? undefined : refusalOf(head['error']);
-    const value = refusal === undefined ? question.read(head['ok'], body) : undefined;
-    waiting.delete(head['id'] as number);
-    clearTimeout(late);
+  function onFrame(head: FrameHead, body: Buffer): void {
+    const { call, timeout, accept, reject } = findPending(head);
+    const refusal = head['error'] === undefined ? undefined : parseRefusal(head['error']);
+    const value = refusal === undefined ? call.parse(head['ok'], body) : undefined;
+    pending.delete(head['id'] as number);
+    clearTimeout(timeout);
     if (refusal === undefined) accept(value);
     else reject(refusal);
   }
 
-  function breakOff(why: Error): void {
-    if (failed) return;
+  function breakConnection(why: Error): void {
+    if (hasFailed) return;
     fail();
     onBroken(why);
   }
 
   function fail(): void {
-    if (failed) return;
-    failed = true;
+    if (hasFailed) return;
+    hasFailed = true;
     options.onFailed?.();
-    for (const { question, late, reject } of waiting.values()) {
-      clearTimeout(late);
-      reject(unanswered(question.request));
+    for (const { call, timeout, reject } of pending.values()) {
+      clearTimeout(timeout);
+      reject(unansweredError(call.request));
     }
-    waiting.clear();
+    pending.clear();
   }
 
-  function send<T>(question: Question<T>): Promise<T> {
+  function send<T>(call: FilesCall<T>): Promise<T> {
     return new Promise<T>((accept, reject) => {
-      if (failed) {
+      if (hasFailed) {
         reject(new AmbitError('WORKSPACE_UNAVAILABLE'));
         return;
       }
       const id = ++lastId;
-      const late = setTimeout(() => breakOff(new Error('It did not answer in time.')), answerMs);
-      waiting.set(id, { question, late, accept: accept as (value: unknown) => void, reject });
-      for (const part of frameOf({ id, ...question.request }, question.body)) stdin.write(part);
+      const timeout = setTimeout(() => breakConnection(new Error('It did not answer in time.')), timeoutMs);
+      pending.set(id, { call, timeout, accept: accept as (value: unknown) => void, reject });
+      for (const part of encodeFrame({ id, ...call.request }, call.body)) stdin.write(part);
     });
   }
 
   return {
-    async ask(question) {
-      const leave = await gate.enter(question.body?.length ?? 0);
+    async ask(call) {
+      const release = await limit.acquire(call.body?.length ?? 0);
       try {
-        return await send(question);
+        return await send(call);
       } finally {
-        leave();
+        release();
       }
     },
     fail,
   };
 }
 
-function unanswered(request: FilesRequest): AmbitError {
-  if (!changing.has(request.do)) {
+function unansweredError(request: FilesRequest): AmbitError {
+  if (!changingRequests.has(request.do)) {
     return new AmbitError('WORKSPACE_UNAVAILABLE', {
       what: 'The container that keeps the files ended before it answered.',
       hint: 'Try again; it is started anew.',
@@ -127,4 +132,43 @@ function unanswered(request: FilesRequest): AmbitError {
     what: 'The container that keeps the files ended before it answered: what was asked for may have been done or not.',
     hint: 'Look with session_file_info or session_read_file what is there now, then decide.',
   });
+}
+
+function createWeightLimit({
+  maxCount,
+  maxWeight,
+}: {
+  readonly maxCount: number;
+  readonly maxWeight: number;
+}): WeightLimit {
+  const queue: { readonly weight: number; readonly go: () => void }[] = [];
+  let activeCount = 0;
+  let activeWeight = 0;
+
+  /** A call that is too heavy runs alone. */
+  const canStart = (weight: number) =>
+    activeCount === 0 || (activeCount < maxCount && activeWeight + weight <= maxWeight);
+
+  function startNext(): void {
+    for (let [next] = queue; next !== undefined && canStart(next.weight); [next] = queue) {
+      queue.shift();
+      activeCount++;
+      activeWeight += next.weight;
+      next.go();
+    }
+  }
+
+  return {
+    async acquire(weight) {
+      await new Promise<void>((go) => {
+        queue.push({ weight, go });
+        startNext();
+      });
+      return () => {
+        activeCount--;
+        activeWeight -= weight;
+        startNext();
+      };
+    },
+  };
 }

@@ -3,83 +3,87 @@ import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Log } from '../../../observability/log/log.ts';
-import { filesProgram } from '../../../own-files.ts';
+import { filesProgram } from '../../../package-paths.ts';
 import { volumeFolder } from '../../../sandbox/container/volume-folder.ts';
-import type { Limits } from '../../../sandbox/limits/limits.ts';
+import type { ResourceLimits } from '../../../sandbox/limits/limits.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
-import { type Connection, connect } from './connection.ts';
+import { connectToFiles, type FilesConnection } from './connection.ts';
+
+/** One container per volume: only there do dependent writes see each other. */
+export interface SharedContainer {
+  join(): void;
+  /** Ends the container with its last user. */
+  leave(): Promise<void>;
+  /** Returns the running container, or starts one. */
+  getRunning(): Promise<FilesContainer>;
+}
 
 export interface FilesContainerOptions {
-  /** The one that starts containers. */
   readonly runner: SandboxRunner;
-  /** The instance's folder, where the warden finds the folders of processes. */
+  /** The folder of the instance, where the reaper finds the folders of processes. */
   readonly tmpRoot: string;
-  /** What holds the files; made when there is none of that name. */
+  /** The volume of the files; made when it does not exist. */
   readonly volume: string;
-  /** The largest file that may be written. */
   readonly fileBytes: number;
   readonly log: Log;
-  /** What runs beside the files, in one file; Ambit's own unless given. */
+  /** The bundled program that serves the files; Ambit's own by default. */
   readonly program?: string;
 }
 
 export interface FilesContainer {
-  readonly connection: Connection;
-  /** Settles when it is gone, however that came about. */
-  readonly gone: Promise<unknown>;
+  readonly connection: FilesConnection;
+  /** Settles when the container is gone. */
+  readonly exited: Promise<unknown>;
   end(): Promise<void>;
 }
 
 const MiB = 1024 * 1024;
-const contentBytes = 32 * MiB;
-// By its ending it says which kind of module it is, wherever it lies.
-const programInside = '/run/ambit/files.mjs';
+const minContentBytes = 32 * MiB;
+// The ending makes it an ES module wherever it lies.
+const programPath = '/run/ambit/files.mjs';
 const nodeOptions = ['--v8-pool-size=0', '--max-semi-space-size=1', '--max-old-space-size=192'];
 
 /**
- * Starts the program beside the files. Rejects when it cannot be had, leaving nothing behind. `onFailed` is called as soon
- * as it is known that it answers nobody any more, and before anybody is told.
+ * Starts the container with the files program. Rejects when that fails, leaving nothing behind. `onFailed` is called as
+ * soon as the container answers no more, before pending calls are rejected.
  */
-export async function startFilesContainer(
-  options: FilesContainerOptions,
-  onFailed: () => void,
-): Promise<FilesContainer> {
+export async function startContainer(options: FilesContainerOptions, onFailed: () => void): Promise<FilesContainer> {
   const { runner, tmpRoot, volume, log, program = filesProgram, fileBytes } = options;
   const tmpDir = join(tmpRoot, `files-${randomBytes(8).toString('hex')}`);
   const running = await runner
     .start({
       command: process.execPath,
-      args: [...nodeOptions, programInside],
+      args: [...nodeOptions, programPath],
       env: {},
       cwd: tmpDir,
       tmpDir,
       confinement: {
-        home: { real: tmpDir, inside: volumeFolder },
+        home: { source: tmpDir, target: volumeFolder },
         volume,
-        readable: [{ real: realpathSync.native(program), inside: programInside }],
+        readable: [{ source: realpathSync.native(program), target: programPath }],
         writable: [],
         hidden: [],
-        limits: limitsFor(fileBytes),
+        limits: containerLimits(fileBytes),
       },
     })
     .catch((error: unknown) => {
       log.warn('files not reached', { volume, error: (error as Error).message });
-      throw unreachable(error);
+      throw unreachableError(error);
     });
   let isEnding = false;
-  const lastWords = tailOf(running);
-  const connection = connect(running.stdin, running.stdout, {
-    contentBytes: Math.max(contentBytes, fileBytes),
+  const readTail = collectTail(running);
+  const connection = connectToFiles(running.stdin, running.stdout, {
+    maxContentBytes: Math.max(minContentBytes, fileBytes),
     onFailed,
     onBroken(why) {
       log.warn('files lost', { volume, why: why.message });
       void end();
     },
   });
-  const gone = running.exited.then((exit) => {
+  const exited = running.exited.then((exit) => {
     connection.fail();
     if (isEnding) return;
-    const how = exit.reason ?? lastWords() ?? `it left with ${exit.code ?? exit.signal}`;
+    const how = exit.reason ?? readTail() ?? `it left with ${exit.code ?? exit.signal}`;
     log.warn('files lost', { volume, why: how });
   });
 
@@ -88,23 +92,23 @@ export async function startFilesContainer(
     await running.end();
   }
 
-  return { connection, gone, end };
+  return { connection, exited, end };
 }
 
-function limitsFor(fileBytes: number): Limits {
+function containerLimits(fileBytes: number): ResourceLimits {
   const fileMb = Math.ceil(fileBytes / MiB) + 1;
   return {
-    memoryMb: 320 + 2 * Math.max(fileMb, contentBytes / MiB),
+    memoryMb: 320 + 2 * Math.max(fileMb, minContentBytes / MiB),
     pids: 64,
     cpus: 2,
     fileMb,
     openFiles: 2048,
-    // As long as a timer can be set; it goes when nobody needs it.
+    // As long as a timer can be; the container ends when nobody needs it.
     wallSeconds: 2_000_000,
   };
 }
 
-function unreachable(error: unknown): AmbitError {
+function unreachableError(error: unknown): AmbitError {
   const why = isAmbitError(error) ? error.message.replace(/^.*no sandbox can be had here: /, '') : undefined;
   const what = 'The files of this workspace are kept in a container, and it cannot be started';
   return new AmbitError('WORKSPACE_UNAVAILABLE', {
@@ -114,10 +118,48 @@ function unreachable(error: unknown): AmbitError {
   });
 }
 
-function tailOf({ stderr }: RunningProcess): () => string | undefined {
+function collectTail({ stderr }: RunningProcess): () => string | undefined {
   let tail = '';
   stderr.setEncoding('utf8').on('data', (text: string) => {
     tail = (tail + text).slice(-500);
   });
   return () => (tail === '' ? undefined : tail.trim());
+}
+
+/** Calls `start` with a function to call as soon as the container answers no more. */
+export function createSharedContainer(start: (onFailed: () => void) => Promise<FilesContainer>): SharedContainer {
+  let users = 0;
+  let current: Promise<FilesContainer> | undefined;
+  const running = new Set<Promise<FilesContainer>>();
+
+  function startNew(): Promise<FilesContainer> {
+    const forget = () => {
+      if (current === started) current = undefined;
+    };
+    const started = start(forget);
+    running.add(started);
+    started.then(
+      ({ exited }) => exited.then(() => running.delete(started)),
+      () => {
+        forget();
+        running.delete(started);
+      },
+    );
+    return started;
+  }
+
+  return {
+    join() {
+      users++;
+    },
+    async leave() {
+      if (--users > 0) return;
+      current = undefined;
+      await Promise.allSettled([...running].map(async (each) => (await each).end()));
+    },
+    getRunning() {
+      current ??= startNew();
+      return current;
+    },
+  };
 }

@@ -1,80 +1,80 @@
 /**
- * What goes between Ambit and the program beside the files: the length of a head, the length of a body, the head as
- * JSON, the body as it is. Both lengths are four bytes, the larger ones first.
+ * The head of a frame between Ambit and the files program. A frame is the length of the head, the length of the body,
+ * the head as JSON and the body. Both lengths are four bytes, big-endian.
  */
-export type Head = Readonly<Record<string, unknown>>;
+export type FrameHead = Readonly<Record<string, unknown>>;
 
 export interface FrameReader {
-  /** Throws for what is no frame, or for more than was expected; nothing can be read after that. */
+  /** Throws for an invalid or too large frame; nothing can be read after that. */
   push(chunk: Buffer): void;
 }
 
 export interface FrameReaderOptions {
-  /** The most that the body of this one may have. Throws for a head nobody waits for. */
-  bodyBytes(head: Head): number;
-  /** The body is nobody else's memory. */
-  onFrame(head: Head, body: Buffer): void;
+  /** Returns the largest body for a head. Throws for an unexpected head. */
+  maxBodyBytes(head: FrameHead): number;
+  /** The body may be kept: its memory is not reused. */
+  onFrame(head: FrameHead, body: Buffer): void;
 }
 
 const prefixBytes = 8;
-const joinedBytes = 64 * 1024;
-export const headBytes = 256 * 1024;
+const maxJoinedBytes = 64 * 1024;
+export const maxHeadBytes = 256 * 1024;
 
-/** In few parts: each costs the pipes on the way a turn. */
-export function frameOf(head: Head, body: Uint8Array = new Uint8Array()): Uint8Array[] {
+/** Encodes a frame in few parts, since each part costs a write to the pipe. */
+export function encodeFrame(head: FrameHead, body: Uint8Array = new Uint8Array()): Uint8Array[] {
   const text = Buffer.from(JSON.stringify(head));
   const prefix = Buffer.allocUnsafe(prefixBytes);
   prefix.writeUInt32BE(text.length, 0);
   prefix.writeUInt32BE(body.length, 4);
-  return body.length <= joinedBytes ? [Buffer.concat([prefix, text, body])] : [Buffer.concat([prefix, text]), body];
+  return body.length <= maxJoinedBytes ? [Buffer.concat([prefix, text, body])] : [Buffer.concat([prefix, text]), body];
 }
 
-/** Holds no more than one frame, and no more memory than was allowed for it, whatever arrives. */
-export function createFrameReader({ bodyBytes, onFrame }: FrameReaderOptions): FrameReader {
-  let wanted = Buffer.allocUnsafe(prefixBytes);
+/** Holds at most one frame, and no more memory than was allowed for it. */
+export function createFrameReader({ maxBodyBytes, onFrame }: FrameReaderOptions): FrameReader {
+  let buffer = Buffer.allocUnsafe(prefixBytes);
   let filled = 0;
-  let part: 'prefix' | 'head' | 'body' = 'prefix';
-  let announced = 0;
-  let head: Head = {};
+  let section: 'prefix' | 'head' | 'body' = 'prefix';
+  let bodyLength = 0;
+  let head: FrameHead = {};
 
-  function expect(next: typeof part, bytes: number): void {
-    part = next;
-    wanted = Buffer.allocUnsafe(bytes);
+  function startSection(next: typeof section, bytes: number): void {
+    section = next;
+    buffer = Buffer.allocUnsafe(bytes);
     filled = 0;
   }
 
-  function take(): void {
-    if (part === 'prefix') {
-      const length = wanted.readUInt32BE(0);
-      announced = wanted.readUInt32BE(4);
-      if (length === 0 || length > headBytes) throw new Error(`A head of ${length} bytes.`);
-      expect('head', length);
-    } else if (part === 'head') {
-      head = asHead(wanted);
-      if (announced > bodyBytes(head)) throw new Error(`A body of ${announced} bytes.`);
-      expect('body', announced);
+  function finishSection(): void {
+    if (section === 'prefix') {
+      const length = buffer.readUInt32BE(0);
+      bodyLength = buffer.readUInt32BE(4);
+      if (length === 0 || length > maxHeadBytes) throw new Error(`A head of ${length} bytes.`);
+      startSection('head', length);
+    } else if (section === 'head') {
+      head = parseHead(buffer);
+      if (bodyLength > maxBodyBytes(head)) throw new Error(`A body of ${bodyLength} bytes.`);
+      startSection('body', bodyLength);
     } else {
-      const body = wanted;
-      expect('prefix', prefixBytes);
+      const body = buffer;
+      startSection('prefix', prefixBytes);
       onFrame(head, body);
     }
   }
 
   return {
     push(chunk) {
-      for (let at = 0; at < chunk.length || filled === wanted.length; ) {
-        const copied = chunk.copy(wanted, filled, at);
+      for (let at = 0; at < chunk.length || filled === buffer.length; ) {
+        const copied = chunk.copy(buffer, filled, at);
         filled += copied;
         at += copied;
-        if (filled < wanted.length) return;
-        take();
+        if (filled < buffer.length) return;
+        finishSection();
       }
     },
   };
 }
 
-function asHead(bytes: Buffer): Head {
+function parseHead(bytes: Buffer): FrameHead {
   const value: unknown = JSON.parse(bytes.toString('utf8'));
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('A head is an object.');
-  return value as Head;
+  return value as FrameHead;
 }

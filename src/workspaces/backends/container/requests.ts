@@ -1,38 +1,58 @@
+import type { ErrorCode } from '../../../errors.ts';
 import type { PathRules } from '../../path-rules.ts';
-import type { ListOptions, MoveOptions, RemoveOptions, StatOptions, WriteOptions } from '../backend.ts';
+import type { StatOptions } from '../../saferoot/file-info.ts';
+import type { FileListOptions, FileMoveOptions, FileRemoveOptions, FileWriteOptions } from '../backend.ts';
 
-/** A file no larger than this comes with the answer that opens it. */
-export const inlineBytes = 64 * 1024;
-/** The most that is read of a file at a time. */
-export const pieceBytes = 1024 * 1024;
-/** The most that a listing or the settings may have. */
-export const documentBytes = 32 * 1024 * 1024;
-/** Further on, no path says anything more. */
-export const pathLength = 8192;
+/** The error codes accepted from the files program. */
+export const fileCodes = [
+  'WORKSPACE_UNAVAILABLE',
+  'WORKSPACE_FULL',
+  'PATH_VIOLATION',
+  'PATH_INVALID',
+  'PATH_PROTECTED',
+  'FILE_NOT_FOUND',
+  'FILE_EXISTS',
+  'FILE_WRONG_KIND',
+  'FILE_TOO_LARGE',
+  'FILE_CHANGED',
+  'FILE_FAILED',
+  'FOLDER_NOT_EMPTY',
+] as const satisfies readonly ErrorCode[];
 
-/** How the files are kept; the body of the request that begins, since rules may be many. */
+export const isFileCode = (code: ErrorCode): boolean => (fileCodes as readonly ErrorCode[]).includes(code);
+
+/** The largest file that is sent with the response that opens it. */
+export const maxInlineBytes = 64 * 1024;
+/** The largest part of a file read at a time. */
+export const maxPieceBytes = 1024 * 1024;
+/** The largest listing or settings. */
+export const maxDocumentBytes = 32 * 1024 * 1024;
+/** The longest path that is sent. */
+export const maxPathLength = 8192;
+
+/** The settings of a workspace: the body of the `begin` request, since there may be many rules. */
 export interface FilesSettings {
   readonly rules: PathRules;
   readonly durable: boolean;
   readonly fileBytes: number;
 }
 
-/** What the program beside the files can be asked. The content of a file that is written is the body. */
-export type FilesRequest = { readonly do: 'begin' } | (FilesWork & { readonly root: number });
+/** A request to the files program. The body holds the content of a file to write. */
+export type FilesRequest = { readonly do: 'begin' } | (RootRequest & { readonly root: number });
 
-/** On the files as one of those who began is given them. */
-export type FilesWork =
+/** A request on a root that `begin` opened. */
+export type RootRequest =
   | { readonly do: 'finish' }
   | { readonly do: 'stat'; readonly path: string; readonly options: StatOptions }
   | { readonly do: 'open'; readonly path: string }
   | { readonly do: 'read'; readonly file: number; readonly offset: number; readonly length: number }
   | { readonly do: 'close'; readonly file: number }
-  | { readonly do: 'write'; readonly path: string; readonly options: WriteOptions }
-  | { readonly do: 'mayWrite'; readonly path: string; readonly options: WriteOptions }
+  | { readonly do: 'write'; readonly path: string; readonly options: FileWriteOptions }
+  | { readonly do: 'mayWrite'; readonly path: string; readonly options: FileWriteOptions }
   | { readonly do: 'makeFolder'; readonly path: string }
-  | { readonly do: 'remove'; readonly path: string; readonly options: RemoveOptions }
-  | { readonly do: 'move'; readonly from: string; readonly to: string; readonly options: MoveOptions }
-  | { readonly do: 'list'; readonly path: string; readonly options: ListOptions };
+  | { readonly do: 'remove'; readonly path: string; readonly options: FileRemoveOptions }
+  | { readonly do: 'move'; readonly from: string; readonly to: string; readonly options: FileMoveOptions }
+  | { readonly do: 'list'; readonly path: string; readonly options: FileListOptions };
 
-/** What may be half done when nobody answers any more. */
-export const changing: ReadonlySet<FilesRequest['do']> = new Set(['write', 'makeFolder', 'remove', 'move']);
+/** Requests that may be half done when the container ends. */
+export const changingRequests: ReadonlySet<FilesRequest['do']> = new Set(['write', 'makeFolder', 'remove', 'move']);

@@ -1,82 +1,114 @@
 import { createHash } from 'node:crypto';
 import { AmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
+import { assertWholeNumber } from '../../saferoot/read-file.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
+import type { FoundFile, OpenedFile } from '../backend.ts';
+import type { FileNode } from './tree-nodes.ts';
 
 /**
- * Bytes in the store: so many pieces of one operation, from the first on. Each operation has a name of its own, so no
- * two ever write the same piece, and none is ever changed: what is no longer referred to is garbage for good.
+ * Bytes in the store: a number of pieces of one operation. Operations have unique names and pieces are never changed,
+ * so a piece that nothing refers to is garbage for good.
  */
-export type Ref = readonly [operation: string, first: number, count: number];
+export type ContentRef = readonly [operation: string, first: number, count: number];
 
-/** In base64, as much as a document may hold. */
+/** Fills a document when encoded as base64. */
 const pieceBytes = 49_152;
-const shards = 256;
-const atOnce = 16;
+const shardCount = 256;
+const maxParallel = 16;
 
-export interface Objects {
-  /** Where the root and what is to be swept are kept. */
+export interface ObjectStore {
+  /** The collection of the root document. */
   readonly collection: string;
-  put(ref: Ref, content: Uint8Array): Promise<void>;
-  whole(ref: Ref): Promise<Buffer>;
-  /** One piece. */
-  piece(ref: Ref, index: number): Promise<Buffer>;
-  delete(ref: Ref): Promise<void>;
+  put(ref: ContentRef, content: Uint8Array): Promise<void>;
+  readAll(ref: ContentRef): Promise<Buffer>;
+  readPiece(ref: ContentRef, index: number): Promise<Buffer>;
+  delete(ref: ContentRef): Promise<void>;
 }
 
-export const piecesOf = (bytes: number): number => Math.ceil(bytes / pieceBytes);
-export const pieceAt = (offset: number): number => Math.floor(offset / pieceBytes);
-export const pieceStart = (index: number): number => index * pieceBytes;
+export const countPieces = (bytes: number): number => Math.ceil(bytes / pieceBytes);
+export const pieceIndexAt = (offset: number): number => Math.floor(offset / pieceBytes);
+export const pieceOffset = (index: number): number => index * pieceBytes;
 
-export function objectsOf(documents: Documents, workspaceId: string): Objects {
-  // Names of workspaces are freer than those of collections.
+export function createObjectStore(documents: Documents, workspaceId: string): ObjectStore {
+  // Workspace names may contain characters that collection names may not.
   const collection = `files-${createHash('sha256').update(workspaceId).digest('hex').slice(0, 24)}`;
 
-  function placeOf([operation, first]: Ref, index: number): readonly [collection: string, key: string] {
-    const shard = (Number.parseInt(operation.slice(0, 4), 16) + first + index) % shards;
+  function locatePiece([operation, first]: ContentRef, index: number): readonly [collection: string, key: string] {
+    const shard = (Number.parseInt(operation.slice(0, 4), 16) + first + index) % shardCount;
     return [`${collection}-${shard.toString(16).padStart(2, '0')}`, `${operation}-${first + index}`];
   }
 
-  async function piece(ref: Ref, index: number): Promise<Buffer> {
-    const found = await documents.get(...placeOf(ref, index));
+  async function readPiece(ref: ContentRef, index: number): Promise<Buffer> {
+    const found = await documents.get(...locatePiece(ref, index));
     if (found === undefined) throw new SafeRootError('CHANGED');
     return Buffer.from(found.text, 'base64');
   }
 
   return {
     collection,
-    piece,
+    readPiece,
 
     async put(ref, content) {
       const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
-      await each(ref[2], async (index) => {
-        const text = bytes.toString('base64', pieceStart(index), Math.min(bytes.length, pieceStart(index + 1)));
-        const { outcome } = await documents.put(...placeOf(ref, index), text);
+      await forEachPiece(ref[2], async (index) => {
+        const text = bytes.toString('base64', pieceOffset(index), Math.min(bytes.length, pieceOffset(index + 1)));
+        const { outcome } = await documents.put(...locatePiece(ref, index), text);
         if (outcome === 'full') {
           throw new AmbitError('WORKSPACE_FULL', { what: 'The store takes no more for this workspace.' });
         }
       });
     },
 
-    async whole(ref) {
+    async readAll(ref) {
       const pieces: Buffer[] = [];
-      await each(ref[2], async (index) => {
-        pieces[index] = await piece(ref, index);
+      await forEachPiece(ref[2], async (index) => {
+        pieces[index] = await readPiece(ref, index);
       });
       return Buffer.concat(pieces);
     },
 
     async delete(ref) {
-      await each(ref[2], async (index) => void (await documents.delete(...placeOf(ref, index))));
+      await forEachPiece(ref[2], async (index) => void (await documents.delete(...locatePiece(ref, index))));
     },
   };
 }
 
-/** Some at a time: a store across the network answers many as fast as one, and none should hold up others. */
-async function each(count: number, work: (index: number) => Promise<void>): Promise<void> {
-  for (let from = 0; from < count; from += atOnce) {
-    const batch = Array.from({ length: Math.min(atOnce, count - from) }, (_, index) => work(from + index));
-    // All are over before a failure is told, so that whoever tidies up meets no late one.
+/** Runs some at a time: a remote store answers many as fast as one, and none should hold up others. */
+async function forEachPiece(count: number, work: (index: number) => Promise<void>): Promise<void> {
+  for (let from = 0; from < count; from += maxParallel) {
+    const batch = Array.from({ length: Math.min(maxParallel, count - from) }, (_, index) => work(from + index));
+    // All finish before a failure is thrown, so that a cleanup meets no late write.
     for (const result of await Promise.allSettled(batch)) if (result.status === 'rejected') throw result.reason;
   }
+}
+
+/** Opens a stored file. Its pieces stay for a while after it was replaced. */
+export function openStoredFile(node: FileNode, facts: FoundFile, objects: ObjectStore): OpenedFile {
+  let last: { readonly index: number; readonly bytes: Buffer } | undefined;
+
+  /** Keeps the last piece, since small reads ask for it many times. */
+  async function loadPiece(index: number): Promise<Buffer> {
+    if (last?.index !== index) last = { index, bytes: await objects.readPiece(node.content ?? ['', 0, 0], index) };
+    return last.bytes;
+  }
+
+  return {
+    facts,
+    async read(offset, length) {
+      assertWholeNumber(offset, 'offset');
+      assertWholeNumber(length, 'length');
+      const end = Math.min(node.bytes, offset + length);
+      if (offset >= end) return new Uint8Array();
+      const parts: Buffer[] = [];
+      for (let index = pieceIndexAt(offset); pieceOffset(index) < end; index++) {
+        const piece = await loadPiece(index);
+        parts.push(piece.subarray(Math.max(0, offset - pieceOffset(index)), end - pieceOffset(index)));
+      }
+      return Buffer.concat(parts);
+    },
+    async close() {
+      last = undefined;
+    },
+  };
 }

@@ -1,89 +1,92 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
-import { createExplain } from '../../explain.ts';
+import { createErrorExplainer } from '../../explain-errors.ts';
+import { hideCredentials } from '../../hide-credentials.ts';
 import { createPathGuard } from '../../path-guard.ts';
 import type { PathRules } from '../../path-rules.ts';
-import { asPath } from '../../saferoot/admit.ts';
+import { joinNames } from '../../saferoot/check-access.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
-import { withoutCredentials } from '../../without-credentials.ts';
-import type { FoundFile, WorkspaceBackend, WriteOptions, Written } from '../backend.ts';
-import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
-import { createChanges } from './changes.ts';
-import { intentsOf } from './intents.ts';
-import { listTree } from './list-tree.ts';
-import { moveInTree } from './move-in-tree.ts';
-import { createChildrenOf, type FileNode, type FolderNode, type Node } from './nodes.ts';
-import { objectsOf, piecesOf } from './objects.ts';
-import { openFile } from './open-file.ts';
-import { sweepObjects } from './sweep-objects.ts';
-import { type PathWalk, surveyTree, walkPath } from './walk-path.ts';
+import type { FileWriteOptions, FoundFile, WorkspaceBackend, WriteResult } from '../backend.ts';
+import { endsLikeFolder, fileChangedError, notAFileNameError, tooLargeError } from '../refusals.ts';
+import { countPieces, createObjectStore, openStoredFile } from './objects.ts';
+import { createTreeChanges, type TreeChanges } from './tree-changes.ts';
+import { createChildrenReader, type FileNode, type FolderNode, type TreeNode } from './tree-nodes.ts';
+import {
+  listTreeFolder,
+  moveInTree,
+  type NodeWalkOptions,
+  removeFromTree,
+  type TreeWalkResult,
+  walkTreePath,
+} from './tree-paths.ts';
+import { createIntentLog, sweepGarbage } from './write-intents.ts';
 
 export interface DatabaseOptions {
   readonly rules: PathRules;
-  /** The largest file that may be written; 64 MiB unless given. */
+  /** The largest file that may be written; 64 MiB by default. */
   readonly fileBytes?: number;
-  /** All files together; 1 GiB unless given. */
+  /** The size of all files together; 1 GiB by default. */
   readonly maxBytes?: number;
-  /** Files and folders together; 100,000 unless given. */
+  /** The number of files and folders; 100,000 by default. */
   readonly maxEntries?: number;
-  /** How long replaced and removed content stays for those who are still reading it; ten minutes unless given. */
+  /** The time that replaced content stays for its readers; ten minutes by default. */
   readonly graceMs?: number;
 }
 
 export interface DatabaseBackend extends WorkspaceBackend {
-  /** Deletes what nobody can ask for any more, and answers how many documents that were. It is done by itself, too. */
+  /** Deletes unreachable documents and returns their number. This also happens by itself. */
   sweep(): Promise<number>;
 }
 
 const defaults = { fileBytes: 67_108_864, maxBytes: 1_073_741_824, maxEntries: 100_000, graceMs: 600_000 };
-/** More than so many pieces are written before anybody has to wait for them. */
-const fewPieces = 4;
+/** Larger files are uploaded ahead of the change, so that others need not wait. */
+const maxInlinePieces = 4;
 const writesPerSweep = 256;
-/** Nor more often than so many times in which content is kept. */
+/** The number of sweeps in the time that content is kept. */
 const sweepsPerGrace = 4;
 
 /**
- * A workspace without a folder: its files lie in the store. One document names the tree there is; every change writes
- * what is new beside it and then moves that document on, so whoever looks sees all of a change or nothing of it.
+ * Opens a workspace whose files lie in the store. One document names the current tree. A change writes new objects
+ * beside it and then updates that document, so readers see all of a change or nothing.
  */
 export function openDatabase(documents: Documents, workspaceId: string, options: DatabaseOptions): DatabaseBackend {
   const { fileBytes, maxBytes, maxEntries, graceMs } = { ...defaults, ...options };
   const guard = createPathGuard(options.rules);
-  const objects = objectsOf(documents, workspaceId);
-  const intents = intentsOf(documents, objects);
-  const childrenOf = createChildrenOf(objects);
-  const patienceMs = graceMs / 2;
-  const changes = createChanges({ documents, objects, intents, childrenOf, maxBytes, maxEntries, patienceMs });
-  let [closed, writes, sweptMs] = [false, 0, 0];
+  const objects = createObjectStore(documents, workspaceId);
+  const intents = createIntentLog(documents, objects);
+  const readChildren = createChildrenReader(objects);
+  const maxChangeMs = graceMs / 2;
+  const changes = createTreeChanges({ documents, objects, intents, readChildren, maxBytes, maxEntries, maxChangeMs });
+  let [isClosed, writeCount, sweptMs] = [false, 0, 0];
   let sweeping = Promise.resolve(0);
 
-  const walk = (root: FolderNode, path: string, how: PathWalk) => walkPath(root, path, how, childrenOf, guard.refusal);
+  const walk: Walk = (root, path, how) => walkTreePath(root, path, how, readChildren, guard.refusal);
 
-  async function lookAt(path: string): Promise<{ readonly inside: readonly string[]; readonly node: Node }> {
-    const { inside, node } = await walk(await changes.root(), path, { deed: 'read' });
+  async function findNode(path: string): Promise<{ readonly names: readonly string[]; readonly node: TreeNode }> {
+    const { names, node } = await walk(await changes.root(), path, { access: 'read' });
     if (node === undefined) throw new SafeRootError('FILE_NOT_FOUND');
-    return { inside, node };
+    return { names, node };
   }
 
-  const explain = createExplain({
-    async namesIn(folder) {
-      const { inside, node } = await lookAt(folder).catch(() => ({ inside: [], node: undefined }));
+  const explain = createErrorExplainer({
+    async readFolderNames(folder) {
+      const { names, node } = await findNode(folder).catch(() => ({ names: [], node: undefined }));
       if (node?.kind !== 'folder') return undefined;
-      const { entries } = await listTree(node, inside, { limit: 1000 }, childrenOf, guard.refusal);
+      const { entries } = await listTreeFolder(node, names, { limit: 1000 }, readChildren, guard.refusal);
       return entries.filter((entry) => !entry.hidden).map((entry) => entry.name);
     },
-    async relativeTo(absolute) {
+    async findRelativePath(absolute) {
       const meant = absolute.replace(/^\/+|(?<!\/)\/+$/g, '');
-      return lookAt(meant).then(
-        ({ inside }) => asPath(inside),
+      return findNode(meant).then(
+        ({ names }) => joinNames(names),
         () => undefined,
       );
     },
   });
 
-  async function doing<T>(asked: string, work: () => Promise<T>): Promise<T> {
-    if (closed) throw new AmbitError('WORKSPACE_UNAVAILABLE');
+  async function runOperation<T>(asked: string, work: () => Promise<T>): Promise<T> {
+    if (isClosed) throw new AmbitError('WORKSPACE_UNAVAILABLE');
     try {
       return await explain(asked, work);
     } catch (error) {
@@ -93,62 +96,23 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
   }
 
   function sweep(): Promise<number> {
-    const next = sweeping.catch(() => 0).then(() => sweepObjects(changes, intents, objects, childrenOf, graceMs));
+    const next = sweeping.catch(() => 0).then(() => sweepGarbage(changes, intents, objects, readChildren, graceMs));
     sweeping = next.catch(() => 0);
     return next;
   }
 
-  /** Now and then, while others work. */
-  function tidy(): void {
-    if (writes++ % writesPerSweep !== 0 || Date.now() - sweptMs < graceMs / sweepsPerGrace) return;
+  /** Sweeps now and then, in the background. */
+  function sweepWhenDue(): void {
+    if (writeCount++ % writesPerSweep !== 0 || Date.now() - sweptMs < graceMs / sweepsPerGrace) return;
     sweptMs = Date.now();
     void sweep().catch(() => {});
   }
 
-  /** Where a file would be written, and the one that is there. */
-  async function aim(root: FolderNode, asked: string, expected: WriteOptions['expected']) {
-    const anew = expected === undefined || expected === 'absent';
-    const how: PathWalk = anew ? { deed: 'write', make: 'parents' } : { deed: 'write' };
-    const { inside, node: old } = await walk(root, asked, how).catch((error: unknown) => {
-      const gone = !anew && error instanceof SafeRootError && error.code === 'FILE_NOT_FOUND';
-      throw gone ? changedMeanwhile(asked) : error;
-    });
-    if (expected === 'absent' && old !== undefined) throw new SafeRootError('EXISTS');
-    if (old?.kind === 'folder') throw new SafeRootError('IS_A_DIRECTORY');
-    if (!anew && old?.version !== expected.version) throw new SafeRootError('CHANGED');
-    return { inside, old };
-  }
-
   async function assertFileName(asked: string): Promise<void> {
-    if (typeof asked !== 'string' || !endsAsFolder(asked)) return;
-    // A path that leads out or is closed is refused as such.
-    await walk(await changes.root(), asked, { deed: 'write', make: 'all' });
-    throw notAFileName(asked);
-  }
-
-  async function write(asked: string, content: Uint8Array, { expected, mode = 0o644 }: WriteOptions): Promise<Written> {
-    const early = piecesOf(content.byteLength) > fewPieces ? await changes.upload(content) : undefined;
-    try {
-      return await changes.change(async (tree) => {
-        const { inside, old } = await aim(tree.root, asked, expected);
-        const node: FileNode = {
-          kind: 'file',
-          bytes: content.byteLength,
-          mode: old?.mode ?? mode & 0o777,
-          modifiedMs: Date.now(),
-          version: randomUUID(),
-          content: early === undefined ? tree.add(content) : early.content,
-        };
-        if (old !== undefined) tree.drop(old);
-        await tree.put(inside, node);
-        return { ...factsOf(inside, node), created: old === undefined, folders: tree.made() };
-      }, early);
-    } catch (error) {
-      // When the store did not answer, it may have been done all the same.
-      const decided = !isAmbitError(error) || error.code !== 'STORE_UNAVAILABLE';
-      if (early !== undefined && decided) await changes.discard(early).catch(() => {});
-      throw error;
-    }
+    if (typeof asked !== 'string' || !endsLikeFolder(asked)) return;
+    // A path that leads out or is protected is refused as such.
+    await walk(await changes.root(), asked, { access: 'write', make: 'all' });
+    throw notAFileNameError(asked);
   }
 
   return {
@@ -156,86 +120,122 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
     sweep,
 
     stat: (asked) =>
-      doing(asked, async () => {
-        const { inside, node } = await lookAt(asked);
-        return factsOf(inside, node);
+      runOperation(asked, async () => {
+        const { names, node } = await findNode(asked);
+        return describeNode(names, node);
       }),
 
     open: (asked) =>
-      doing(asked, async () => {
-        const { inside, node } = await lookAt(asked);
+      runOperation(asked, async () => {
+        const { names, node } = await findNode(asked);
         if (node.kind === 'folder') throw new SafeRootError('IS_A_DIRECTORY');
-        const file = openFile(node, factsOf(inside, node), objects);
+        const file = openStoredFile(node, describeNode(names, node), objects);
         const opened = {
           ...file,
-          read: (offset: number, length: number) => doing(asked, () => file.read(offset, length)),
+          read: (offset: number, length: number) => runOperation(asked, () => file.read(offset, length)),
         };
-        return withoutCredentials(opened, asked, guard);
+        return hideCredentials(opened, asked, guard);
       }),
 
     write: (asked, content, how = {}) =>
-      doing(asked, async () => {
-        if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
+      runOperation(asked, async () => {
+        if (content.byteLength > fileBytes) throw tooLargeError(content.byteLength, fileBytes);
         await assertFileName(asked);
-        tidy();
-        return write(asked, content, how);
+        sweepWhenDue();
+        return writeFile(changes, walk, asked, content, how);
       }),
 
     mayWrite: (asked, { expected } = {}) =>
-      doing(asked, async () => {
+      runOperation(asked, async () => {
         await assertFileName(asked);
-        const { inside } = await aim(await changes.root(), asked, expected);
-        return { path: asPath(inside) };
+        const { names } = await resolveWriteTarget(walk, await changes.root(), asked, expected);
+        return { path: joinNames(names) };
       }),
 
     makeFolder: (asked) =>
-      doing(asked, () =>
+      runOperation(asked, () =>
         changes.change(async (tree) => {
-          const { inside, node } = await walk(tree.root, asked, { deed: 'write', make: 'all' });
+          const { names, node } = await walk(tree.root, asked, { access: 'write', make: 'all' });
           if (node?.kind === 'file') throw new SafeRootError('EXISTS');
-          await tree.makeFolder(inside);
-          return { path: asPath(inside), folders: tree.made() };
+          await tree.makeFolder(names);
+          return { path: joinNames(names), folders: tree.foldersMade() };
         }),
       ),
 
     remove: (asked, how = {}) =>
-      doing(asked, () =>
-        changes.change(async (tree) => {
-          const { inside, node } = await walk(tree.root, asked, { deed: 'write' });
-          if (node === undefined) throw new SafeRootError('FILE_NOT_FOUND');
-          if (inside.length === 0) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself' });
-          const below = node.kind === 'folder' ? node.entries : 0;
-          if (below > 0 && !how.recursive) throw new SafeRootError('NOT_EMPTY');
-          if (below > (how.maxEntries ?? defaults.maxEntries)) throw new SafeRootError('TOO_MANY_ENTRIES');
-          if (node.kind === 'folder') await surveyTree(node, [inside], childrenOf, guard.refusal);
-          tree.drop(node);
-          await tree.take(inside);
-          return { path: asPath(inside), kind: node.kind, entries: below + 1 };
-        }),
+      runOperation(asked, () =>
+        changes.change((tree) => removeFromTree(tree, asked, how, readChildren, guard.refusal)),
       ),
 
     move: (from, to, how = {}) =>
-      doing(from, () => changes.change((tree) => moveInTree(tree, from, to, how, childrenOf, guard.refusal))),
+      runOperation(from, () => changes.change((tree) => moveInTree(tree, from, to, how, readChildren, guard.refusal))),
 
     list: (asked, how = {}) =>
-      doing(asked, async () => {
-        const { inside, node } = await lookAt(asked);
+      runOperation(asked, async () => {
+        const { names, node } = await findNode(asked);
         if (node.kind === 'file') throw new SafeRootError('NOT_A_DIRECTORY');
-        return listTree(node, inside, how, childrenOf, guard.refusal);
+        return listTreeFolder(node, names, how, readChildren, guard.refusal);
       }),
 
     async close() {
-      closed = true;
+      isClosed = true;
       await sweeping;
     },
   };
 }
 
+type Walk = (root: FolderNode, path: string, options: NodeWalkOptions) => Promise<TreeWalkResult>;
+
+/** Finds the names that a file would be written under, and the file that is there now. */
+async function resolveWriteTarget(walk: Walk, root: FolderNode, asked: string, expected: FileWriteOptions['expected']) {
+  const isUnversioned = expected === undefined || expected === 'absent';
+  const how: NodeWalkOptions = isUnversioned ? { access: 'write', make: 'parents' } : { access: 'write' };
+  const { names, node: old } = await walk(root, asked, how).catch((error: unknown) => {
+    const gone = !isUnversioned && error instanceof SafeRootError && error.code === 'FILE_NOT_FOUND';
+    throw gone ? fileChangedError(asked) : error;
+  });
+  if (expected === 'absent' && old !== undefined) throw new SafeRootError('EXISTS');
+  if (old?.kind === 'folder') throw new SafeRootError('IS_A_DIRECTORY');
+  if (!isUnversioned && old?.version !== expected.version) throw new SafeRootError('CHANGED');
+  return { names, old };
+}
+
+async function writeFile(
+  changes: TreeChanges,
+  walk: Walk,
+  asked: string,
+  content: Uint8Array,
+  { expected, mode = 0o644 }: FileWriteOptions,
+): Promise<WriteResult> {
+  const early = countPieces(content.byteLength) > maxInlinePieces ? await changes.upload(content) : undefined;
+  try {
+    return await changes.change(async (tree) => {
+      const { names, old } = await resolveWriteTarget(walk, tree.root, asked, expected);
+      const node: FileNode = {
+        kind: 'file',
+        bytes: content.byteLength,
+        mode: old?.mode ?? mode & 0o777,
+        modifiedMs: Date.now(),
+        version: randomUUID(),
+        content: early === undefined ? tree.add(content) : early.content,
+      };
+      if (old !== undefined) tree.drop(old);
+      await tree.put(names, node);
+      return { ...describeNode(names, node), created: old === undefined, folders: tree.foldersMade() };
+    }, early);
+  } catch (error) {
+    // If the store did not answer, the change may have been made.
+    const isDecided = !isAmbitError(error) || error.code !== 'STORE_UNAVAILABLE';
+    if (early !== undefined && isDecided) await changes.discard(early).catch(() => {});
+    throw error;
+  }
+}
+
 const folderMode = 0o755;
 
-function factsOf(inside: readonly string[], node: Node): FoundFile {
+function describeNode(names: readonly string[], node: TreeNode): FoundFile {
   const { kind, modifiedMs } = node;
-  const both = { path: asPath(inside), kind, modifiedMs };
-  if (node.kind === 'file') return { ...both, bytes: node.bytes, mode: node.mode, version: node.version };
-  return { ...both, bytes: 0, mode: folderMode, version: JSON.stringify([node.content, modifiedMs]) };
+  const common = { path: joinNames(names), kind, modifiedMs };
+  if (node.kind === 'file') return { ...common, bytes: node.bytes, mode: node.mode, version: node.version };
+  return { ...common, bytes: 0, mode: folderMode, version: JSON.stringify([node.content, modifiedMs]) };
 }

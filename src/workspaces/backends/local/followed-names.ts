@@ -1,143 +1,162 @@
-import { readEntries } from '../../../lib/fs/follow-links.ts';
-import { isFollowed, plainlyFollowedIn } from '../../../lib/fs/guarded-links.ts';
-import { createPace } from '../../saferoot/give-way.ts';
-import { contentOf } from './marks.ts';
+import { type Stats, statSync } from 'node:fs';
+import { iterateFolder } from '../../../lib/fs/follow-links.ts';
+import { isProtectedNonFile, listKnownProtectedNonFiles } from '../../../lib/fs/protected-paths.ts';
+import { createYielder } from '../../saferoot/time-slice.ts';
 
-/** Nobody knows which links lie in a folder. The message is why nothing is to be changed then. */
-export class NamesUnknown extends Error {
+/** The links in a folder are not known. The message is the reason why nothing may be changed. */
+export class NamesUnknownError extends Error {
   constructor(what: string) {
     super(what);
     this.name = 'NamesUnknown';
   }
 }
 
-/** Which names in folders are followed by others for what they are called. */
+/** Finds names in folders that other programs follow because of what they are called. */
 export interface FollowedNames {
-  /** Not known where a large folder is still being looked through, or holds too many of them. */
-  namesIn(folder: string): { readonly names: readonly string[] | NamesUnknown; stillHolds(): boolean };
-  /** The first look through large folders, where one is under way. */
-  underWay(): Promise<void> | undefined;
-  /** How many looks have come to their end. */
-  ended(): number;
+  /** The names are unknown while a large folder is being scanned, or when there are too many. */
+  findNames(folder: string): { readonly names: readonly string[] | NamesUnknownError; isCurrent(): boolean };
+  /** The first scan of a large folder, while one runs. */
+  pendingScan(): Promise<void> | undefined;
+  countFinishedScans(): number;
 }
 
 export interface FollowedNamesOptions {
-  /** Told when a large folder has been looked through. */
-  readonly onFound?: () => void;
-  /** The first look through a large folder is not left for later, for whoever cannot wait. */
+  readonly onScanned?: () => void;
+  /** Runs the first scan of a large folder at once, for callers that cannot wait. */
   readonly firstAtOnce?: boolean;
 }
 
-const stillLooking = new NamesUnknown('its folder has very many names, which are still looked through');
-const tooMany = new NamesUnknown('its folder has too many protected links to follow them all');
-/** Few enough to be read each time the folder has changed. */
-const mostAtOnce = 1000;
-const mostFollowed = 2000;
-const mostRemembered = 500;
-/** A large folder is looked through again after a pause, which is longer than the look takes. */
-const namesPerMsOfPause = 100;
+const stillScanning = new NamesUnknownError('its folder has very many names, which are still looked through');
+const tooManyNames = new NamesUnknownError('its folder has too many protected links to follow them all');
+/** Few enough to be read after every change of the folder. */
+const maxAtOnce = 1000;
+const maxFollowed = 2000;
+const maxRemembered = 500;
+/** A large folder is scanned again after a pause that is longer than the scan. */
+const namesPerPauseMs = 100;
 
-interface Found {
-  /** How the folder was before it was looked through. */
+interface FolderScan {
+  /** The mark of the folder before the scan. */
   readonly mark: string;
   readonly names: ReadonlySet<string>;
-  /** How many names there were in all. */
   readonly count: number;
   readonly pauseUntil: number;
 }
 
 /**
- * A folder with many names is not read for each change in it. Names that are known are looked for each time; those that
- * fit a pattern are as they were when the whole folder was last looked through, beside other work.
+ * Avoids reading a large folder for each change in it. Fixed names are looked up each time; names that match a pattern
+ * are those of the last scan, which runs in the background.
  */
-export function createFollowedNames({ onFound, firstAtOnce = false }: FollowedNamesOptions = {}): FollowedNames {
-  const large = new Map<string, Found>();
-  const running = new Set<string>();
-  const firstLooks = new Map<string, Promise<void>>();
-  let last: Promise<void> = Promise.resolve();
-  let ended = 0;
+export function createFollowedNames({ onScanned, firstAtOnce = false }: FollowedNamesOptions = {}): FollowedNames {
+  const scans = new Map<string, FolderScan>();
+  const runningScans = new Set<string>();
+  const firstScans = new Map<string, Promise<void>>();
+  let lastScan: Promise<void> = Promise.resolve();
+  let finishedScans = 0;
 
-  function keep(folder: string, found: Found): Found {
-    large.delete(folder);
-    large.set(folder, found);
-    if (large.size > mostRemembered) large.delete(large.keys().next().value as string);
-    return found;
+  function remember(folder: string, scan: FolderScan): FolderScan {
+    scans.delete(folder);
+    scans.set(folder, scan);
+    if (scans.size > maxRemembered) scans.delete(scans.keys().next().value as string);
+    return scan;
   }
 
-  function lookBeside(folder: string): void {
-    if (running.has(folder)) return;
-    last = last.then(async () => {
-      const look = lookThrough(folder);
-      const pace = createPace();
-      let step = look.next();
-      for (; !step.done; step = look.next()) await pace();
-      if (step.value.count > mostAtOnce) keep(folder, step.value);
-      else large.delete(folder);
-      running.delete(folder);
-      firstLooks.delete(folder);
-      ended++;
-      onFound?.();
+  function scanInBackground(folder: string): void {
+    if (runningScans.has(folder)) return;
+    lastScan = lastScan.then(async () => {
+      const scan = scanFolder(folder);
+      const yieldIfDue = createYielder();
+      let step = scan.next();
+      for (; !step.done; step = scan.next()) await yieldIfDue();
+      if (step.value.count > maxAtOnce) remember(folder, step.value);
+      else scans.delete(folder);
+      runningScans.delete(folder);
+      firstScans.delete(folder);
+      finishedScans++;
+      onScanned?.();
     });
-    running.add(folder);
-    if (!large.has(folder)) firstLooks.set(folder, last);
+    runningScans.add(folder);
+    if (!scans.has(folder)) firstScans.set(folder, lastScan);
   }
 
-  const isDue = (folder: string, { mark, pauseUntil }: Found): boolean =>
-    performance.now() >= pauseUntil && contentOf(folder) !== mark;
+  const isDue = (folder: string, { mark, pauseUntil }: FolderScan): boolean =>
+    performance.now() >= pauseUntil && contentMark(folder) !== mark;
 
-  function lastFound(folder: string): Found | undefined {
-    const found = large.get(folder);
-    if (found === undefined && firstAtOnce) return keep(folder, atOnce(lookThrough(folder)));
-    if (found === undefined || isDue(folder, found)) lookBeside(folder);
-    return found && keep(folder, found);
+  function findLastScan(folder: string): FolderScan | undefined {
+    const scan = scans.get(folder);
+    if (scan === undefined && firstAtOnce) return remember(folder, runToEnd(scanFolder(folder)));
+    if (scan === undefined || isDue(folder, scan)) scanInBackground(folder);
+    return scan && remember(folder, scan);
   }
 
   return {
-    namesIn(folder) {
-      const few = large.has(folder) ? undefined : fewNamesIn(folder);
-      if (few !== undefined) return { names: bounded(few), stillHolds: () => true };
-      const found = lastFound(folder);
-      if (found === undefined) return { names: stillLooking, stillHolds: () => firstLooks.has(folder) };
+    findNames(folder) {
+      const few = scans.has(folder) ? undefined : readFewNames(folder);
+      if (few !== undefined) return { names: limitNames(few), isCurrent: () => true };
+      const found = findLastScan(folder);
+      if (found === undefined) return { names: stillScanning, isCurrent: () => firstScans.has(folder) };
       return {
-        names: bounded([...new Set([...found.names, ...plainlyFollowedIn(folder)])]),
-        stillHolds: () => large.get(folder)?.names === found.names && (running.has(folder) || !isDue(folder, found)),
+        names: limitNames([...new Set([...found.names, ...listKnownProtectedNonFiles(folder)])]),
+        isCurrent: () =>
+          scans.get(folder)?.names === found.names && (runningScans.has(folder) || !isDue(folder, found)),
       };
     },
-    underWay: () => [...firstLooks.values()].at(-1),
-    ended: () => ended,
+    pendingScan: () => [...firstScans.values()].at(-1),
+    countFinishedScans: () => finishedScans,
   };
 }
 
-/** Undefined where there are more than can be read at once. */
-function fewNamesIn(folder: string): string[] | undefined {
+/** Returns undefined when there are too many to read at once. */
+function readFewNames(folder: string): string[] | undefined {
   const names: string[] = [];
   let count = 0;
-  for (const entry of readEntries(folder)) {
-    if (++count > mostAtOnce) return undefined;
-    if (isFollowed(entry)) names.push(entry.name);
+  for (const entry of iterateFolder(folder)) {
+    if (++count > maxAtOnce) return undefined;
+    if (isProtectedNonFile(entry)) names.push(entry.name);
   }
   return names;
 }
 
-/** A step for every few names, so that others can go on in between. */
-function* lookThrough(folder: string): Generator<void, Found> {
-  const mark = contentOf(folder);
+/** Yields after every few names, so that other work can go on. */
+function* scanFolder(folder: string): Generator<void, FolderScan> {
+  const mark = contentMark(folder);
   const names = new Set<string>();
   let count = 0;
-  for (const entry of readEntries(folder)) {
-    if (isFollowed(entry) && names.size <= mostFollowed) names.add(entry.name);
+  for (const entry of iterateFolder(folder)) {
+    if (isProtectedNonFile(entry) && names.size <= maxFollowed) names.add(entry.name);
     if (++count % 64 === 0) yield;
   }
-  return { mark, names, count, pauseUntil: performance.now() + count / namesPerMsOfPause };
+  return { mark, names, count, pauseUntil: performance.now() + count / namesPerPauseMs };
 }
 
-function atOnce<T>(work: Generator<void, T>): T {
+function runToEnd<T>(work: Generator<void, T>): T {
   for (;;) {
     const step = work.next();
     if (step.done) return step.value;
   }
 }
 
-function bounded(names: readonly string[]): readonly string[] | NamesUnknown {
-  return names.length > mostFollowed ? tooMany : names;
+function limitNames(names: readonly string[]): readonly string[] | NamesUnknownError {
+  return names.length > maxFollowed ? tooManyNames : names;
+}
+
+/** Identifies the file at a path. */
+export function fileIdentity(found: Stats | undefined): string {
+  return found === undefined ? '' : `${found.dev}:${found.ino}:${found.mode & 0o170000}`;
+}
+
+/** Returns a mark that differs when the content of a file or folder has changed. */
+export function contentMark(path: string): string {
+  const stats = statAt(path);
+  return stats === undefined
+    ? ''
+    : `${stats.dev}:${stats.ino}:${stats.mode}:${stats.size}:${stats.mtimeMs}:${stats.ctimeMs}`;
+}
+
+function statAt(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }

@@ -1,87 +1,94 @@
 import { realpathSync } from 'node:fs';
 import { posix } from 'node:path';
 import { AmbitError } from '../../../errors.ts';
-import { createExplain } from '../../explain.ts';
+import { createErrorExplainer } from '../../explain-errors.ts';
+import { hideCredentials } from '../../hide-credentials.ts';
 import { createPathGuard } from '../../path-guard.ts';
 import type { PathRules } from '../../path-rules.ts';
-import { plainNames } from '../../plain-names.ts';
-import type { Admit } from '../../saferoot/admit.ts';
-import type { Located } from '../../saferoot/facts.ts';
-import type { Entry } from '../../saferoot/list-folder.ts';
+import type { CheckAccess } from '../../saferoot/check-access.ts';
+import type { LocatedFile } from '../../saferoot/file-info.ts';
+import type { FolderEntry } from '../../saferoot/list-folder.ts';
 import { openRoot, type SafeRoot, type SafeRootOptions } from '../../saferoot/open-root.ts';
+import { splitIntoNames } from '../../saferoot/path-components.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
-import { isTemporaryName } from '../../saferoot/temporary-name.ts';
+import { isTemporaryName } from '../../saferoot/temporary-file.ts';
 import type { Ripgrep } from '../../search/ripgrep.ts';
-import { withoutCredentials } from '../../without-credentials.ts';
-import type { FoundFile, ListedEntry, OpenedFile, WorkspaceBackend, WriteOptions, Written } from '../backend.ts';
-import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
-import { guardLedPlaces } from './guard-led-places.ts';
+import type {
+  FileWriteOptions,
+  FoundFile,
+  ListedEntry,
+  OpenedFile,
+  WorkspaceBackend,
+  WriteResult,
+} from '../backend.ts';
+import { endsLikeFolder, fileChangedError, notAFileNameError, tooLargeError } from '../refusals.ts';
+import { guardProtectedTargets } from './guard-protected-targets.ts';
 
 export interface LocalOptions {
   readonly rules: PathRules;
-  /** What was written is on the disk when it is answered; only in the system's cache unless told. */
+  /** Written content is on the disk when the call returns; by default only in the cache of the system. */
   readonly durable?: boolean;
-  /** The largest file that may be written; 64 MiB unless given. */
+  /** The largest file that may be written; 64 MiB by default. */
   readonly fileBytes?: number;
-  /** Whether leftovers of writes that were killed are looked for; true unless told. */
+  /** Removes leftovers of killed writes; true by default. */
   readonly sweep?: boolean;
-  /** Tells which files a search has to read; it reads all of them unless given. */
+  /** Finds candidate files for a search; without it all files are read. */
   readonly ripgrep?: Ripgrep | undefined;
 }
 
 export interface LocalBackend extends WorkspaceBackend {
-  /** How many leftovers of killed writes were removed. It is looked for while others already work. */
+  /** The number of leftovers removed. The sweep runs in the background. */
   readonly swept: Promise<number>;
 }
 
 const defaultFileBytes = 64 * 1024 * 1024;
-/** Somebody else may make, move or remove what a write without conditions is about; it is tried again so often. */
-const attempts = 8;
+/** The number of attempts at an unconditional write while others change the file. */
+const maxAttempts = 8;
 
-/** A folder of the host as a workspace. */
+/** Opens a folder of the host as a workspace. */
 export function openLocal(path: string, options: LocalOptions): LocalBackend {
-  const guard = guardLedPlaces(() => real, createPathGuard(options.rules));
+  const guard = guardProtectedTargets(() => realPath, createPathGuard(options.rules));
   const fileBytes = options.fileBytes ?? defaultFileBytes;
   const sync = options.durable ?? false;
-  const admit: Admit = (deed, names) =>
-    names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(deed, names);
-  const root = rootAt(path, { admit, prepare: guard.prepare });
-  const real = realpathSync(path);
-  const homes = new Set([posix.normalize(path), real].map((home) => home.replace(/(?<!\/)\/+$/, '')));
-  const isPlain = homes.size === 1;
+  const checkAccess: CheckAccess = (access, names) =>
+    names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(access, names);
+  const root = openWorkspaceRoot(path, { checkAccess: checkAccess, prepare: guard.prepare });
+  const realPath = realpathSync(path);
+  const homes = new Set([posix.normalize(path), realPath].map((home) => home.replace(/(?<!\/)\/+$/, '')));
+  const isWithoutLinks = homes.size === 1;
   const { ripgrep } = options;
   const { descriptor } = root;
   const swept = options.sweep === false ? Promise.resolve(0) : root.sweep().catch(() => 0);
 
-  const looking = createExplain({ namesIn, relativeTo });
+  const explain = createErrorExplainer({ readFolderNames, findRelativePath });
 
-  function changing<T>(asked: string, work: () => Promise<T>): Promise<T> {
-    return looking(asked, () => untilKnown(work));
+  function runChange<T>(asked: string, work: () => Promise<T>): Promise<T> {
+    return explain(asked, () => retryWhileScanning(work));
   }
 
-  /** What is refused because a large folder is still looked through is tried again when that is done. */
-  async function untilKnown<T>(work: () => Promise<T>): Promise<T> {
-    for (let left = attempts; ; left--) {
-      guard.lookAgain();
-      const before = guard.looksEnded();
+  /** Repeats work that is refused only because a large folder is still being scanned. */
+  async function retryWhileScanning<T>(work: () => Promise<T>): Promise<T> {
+    for (let attemptsLeft = maxAttempts; ; attemptsLeft--) {
+      guard.refresh();
+      const finishedBefore = guard.countFinishedScans();
       try {
         return await work();
       } catch (error) {
-        const underWay = guard.underWay();
-        const mayBeKnown = underWay !== undefined || guard.looksEnded() !== before;
-        if (!mayBeKnown || left === 0 || codeOf(error) !== 'NOT_ADMITTED') throw error;
-        await underWay;
+        const pendingScan = guard.pendingScan();
+        const mayBeKnown = pendingScan !== undefined || guard.countFinishedScans() !== finishedBefore;
+        if (!mayBeKnown || attemptsLeft === 0 || safeRootCode(error) !== 'NOT_ADMITTED') throw error;
+        await pendingScan;
       }
     }
   }
 
-  async function namesIn(folder: string): Promise<readonly string[] | undefined> {
+  async function readFolderNames(folder: string): Promise<readonly string[] | undefined> {
     const listing = await root.list(folder, { limit: 1000, without: isTemporaryName }).catch(() => undefined);
-    return listing?.entries.filter((entry) => !entry.closed && !entry.unrepresentable).map((entry) => entry.name);
+    return listing?.entries.filter((entry) => !entry.unreadable && !entry.unrepresentable).map((entry) => entry.name);
   }
 
-  /** What an absolute path is called here: it lies in this folder, or was meant from the workspace on. */
-  async function relativeTo(absolute: string): Promise<string | undefined> {
+  /** Finds the relative path for an absolute one that lies in this folder or was meant from the workspace on. */
+  async function findRelativePath(absolute: string): Promise<string | undefined> {
     const plain = posix.normalize(absolute).replace(/(?<=[^/])\/+$/, '');
     if (homes.has(plain)) return '.';
     for (const home of homes) if (plain.startsWith(`${home}/`)) return plain.slice(home.length + 1);
@@ -95,101 +102,76 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     return there ? meant : undefined;
   }
 
-  /** The files of a repository under any name are known as those in `.git`. */
-  async function inRepository(led: string): Promise<readonly string[][]> {
-    const { dir, base } = posix.parse(led);
-    if (!/^(?:config|config\.worktree|credentials)$/i.test(base)) return [];
-    const has = (name: string) =>
-      root.stat(posix.join(dir, name)).then(
-        () => true,
-        () => false,
-      );
-    const [head, common, objects, refs] = await Promise.all(['HEAD', 'commondir', 'objects', 'refs'].map(has));
-    return head && (common || (objects && refs)) ? [[...posix.join(dir, '.git').split('/'), base]] : [];
-  }
-
-  /** Whoever works in a folder above could put a link in its place: it was the folder that was named, not the link. */
+  /** Tells whether a link took the place of the folder: the operator named the folder, not the link. */
   function hasBecomeLink(): boolean {
     try {
-      return isPlain && realpathSync(path) !== real;
+      return isWithoutLinks && realpathSync(path) !== realPath;
     } catch {
       return false;
     }
   }
 
-  async function write(asked: string, content: Uint8Array, { expected, mode }: WriteOptions): Promise<Written> {
-    const how = { sync, ...(mode === undefined ? {} : { mode }) };
-    if (expected === 'absent') return writtenOf(await root.create(asked, content, { ...how, parents: true }));
-    if (expected !== undefined) {
-      const replaced = root.replace(asked, content, { ...how, version: expected.version });
-      return writtenOf(await replaced.catch(unlessGone(asked)));
-    }
-    for (let left = attempts; ; left--) {
-      try {
-        return writtenOf(await root.replace(asked, content, { ...how, parents: true, create: true }));
-      } catch (error) {
-        if (left === 0 || !['EXISTS', 'CHANGED'].includes(codeOf(error) ?? '')) throw error;
-      }
-    }
-  }
-
   async function assertFileName(asked: string): Promise<void> {
-    if (typeof asked !== 'string' || !endsAsFolder(asked)) return;
-    // A path that leads out or is closed is refused as such.
+    if (typeof asked !== 'string' || !endsLikeFolder(asked)) return;
+    // A path that leads out or is protected is refused as such.
     await root.stat(asked).catch((error: unknown) => {
-      if (codeOf(error) !== 'FILE_NOT_FOUND') throw error;
+      if (safeRootCode(error) !== 'FILE_NOT_FOUND') throw error;
     });
-    throw notAFileName(asked);
+    throw notAFileNameError(asked);
   }
 
   return {
     kind: 'local',
     swept,
-    stat: (asked, how) => looking(asked, async () => factsOf(await root.stat(asked, how))),
+    stat: (asked, how) => explain(asked, async () => toFoundFile(await root.stat(asked, how))),
 
     open: (asked) =>
-      looking(asked, async () => {
+      explain(asked, async () => {
         const file = await root.open(asked);
         const opened: OpenedFile = {
-          facts: factsOf(file.facts),
-          read: (offset, length) => looking(asked, () => file.read(offset, length)),
+          facts: toFoundFile(file.facts),
+          read: (offset, length) => explain(asked, () => file.read(offset, length)),
           close: () => file.close(),
         };
-        const { path: led } = opened.facts;
-        // A link in a large folder may lead to it.
+        const { path: resolved } = opened.facts;
+        // A link in a large folder may lead to the file.
         await guard.prepare([]);
-        const known = [plainNames(asked), ...guard.otherNames(led.split('/')), ...(await inRepository(led))];
-        return withoutCredentials(opened, asked, guard, known);
+        const otherNames = [
+          splitIntoNames(asked),
+          ...guard.findOtherNames(resolved.split('/')),
+          ...(await findRepositoryNames(root, resolved)),
+        ];
+        return hideCredentials(opened, asked, guard, otherNames);
       }),
 
     write: (asked, content, how = {}) =>
-      changing(asked, async () => {
-        if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
+      runChange(asked, async () => {
+        if (content.byteLength > fileBytes) throw tooLargeError(content.byteLength, fileBytes);
         await assertFileName(asked);
-        return write(asked, content, how);
+        return writeFile(root, asked, content, { ...how, sync });
       }),
 
     mayWrite: (asked, { expected } = {}) =>
-      changing(asked, async () => {
+      runChange(asked, async () => {
         await assertFileName(asked);
         if (expected === undefined || expected === 'absent')
           return root.mayWrite(asked, { absent: expected === 'absent' });
-        return root.mayWrite(asked, expected).catch(unlessGone(asked));
+        return root.mayWrite(asked, expected).catch(throwChangedIfGone(asked));
       }),
 
-    makeFolder: (asked) => changing(asked, () => root.mkdir(asked, { parents: true })),
+    makeFolder: (asked) => runChange(asked, () => root.mkdir(asked, { parents: true })),
     remove: (asked, how = {}) =>
-      changing(asked, () => {
+      runChange(asked, () => {
         if (!how.recursive) return root.remove(asked);
         return root.removeTree(asked, how.maxEntries === undefined ? {} : { maxEntries: how.maxEntries });
       }),
     move: (from, to, how = {}) =>
-      changing(from, () => root.rename(from, to, { parents: true, overwrite: how.overwrite ?? false })),
+      runChange(from, () => root.rename(from, to, { parents: true, overwrite: how.overwrite ?? false })),
 
     list: (asked, how = {}) =>
-      looking(asked, async () => {
+      explain(asked, async () => {
         const { path: found, entries, more } = await root.list(asked, { ...how, without: isTemporaryName });
-        return { path: found, more, entries: entries.map(entryOf) };
+        return { path: found, more, entries: entries.map(toListedEntry) };
       }),
 
     candidates:
@@ -200,12 +182,12 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     async close() {
       root.close();
       await swept;
-      await guard.underWay();
+      await guard.pendingScan();
     },
   };
 }
 
-function rootAt(path: string, options: SafeRootOptions): SafeRoot {
+function openWorkspaceRoot(path: string, options: SafeRootOptions): SafeRoot {
   try {
     return openRoot(path, options);
   } catch (error) {
@@ -216,16 +198,54 @@ function rootAt(path: string, options: SafeRootOptions): SafeRoot {
   }
 }
 
-/** Whoever expects a version has seen the file. */
-function unlessGone(asked: string): (error: unknown) => never {
+/** Files of a repository under any name are known by their names in `.git`. */
+async function findRepositoryNames(root: SafeRoot, resolved: string): Promise<readonly string[][]> {
+  const { dir, base } = posix.parse(resolved);
+  if (!/^(?:config|config\.worktree|credentials)$/i.test(base)) return [];
+  const has = (name: string) =>
+    root.stat(posix.join(dir, name)).then(
+      () => true,
+      () => false,
+    );
+  const [head, common, objects, refs] = await Promise.all(['HEAD', 'commondir', 'objects', 'refs'].map(has));
+  return head && (common || (objects && refs)) ? [[...posix.join(dir, '.git').split('/'), base]] : [];
+}
+
+interface LocalWriteOptions extends FileWriteOptions {
+  readonly sync: boolean;
+}
+
+async function writeFile(
+  root: SafeRoot,
+  asked: string,
+  content: Uint8Array,
+  { expected, mode, sync }: LocalWriteOptions,
+): Promise<WriteResult> {
+  const attributes = { sync, ...(mode === undefined ? {} : { mode }) };
+  if (expected === 'absent') return toWriteResult(await root.create(asked, content, { ...attributes, parents: true }));
+  if (expected !== undefined) {
+    const replaced = root.replace(asked, content, { ...attributes, version: expected.version });
+    return toWriteResult(await replaced.catch(throwChangedIfGone(asked)));
+  }
+  for (let left = maxAttempts; ; left--) {
+    try {
+      return toWriteResult(await root.replace(asked, content, { ...attributes, parents: true, create: true }));
+    } catch (error) {
+      if (left === 0 || !['EXISTS', 'CHANGED'].includes(safeRootCode(error) ?? '')) throw error;
+    }
+  }
+}
+
+/** A caller that expects a version has seen the file. */
+function throwChangedIfGone(asked: string): (error: unknown) => never {
   return (error) => {
-    throw codeOf(error) === 'FILE_NOT_FOUND' ? changedMeanwhile(asked) : error;
+    throw safeRootCode(error) === 'FILE_NOT_FOUND' ? fileChangedError(asked) : error;
   };
 }
 
-const codeOf = (error: unknown): string | undefined => (error instanceof SafeRootError ? error.code : undefined);
+const safeRootCode = (error: unknown): string | undefined => (error instanceof SafeRootError ? error.code : undefined);
 
-const factsOf = ({ path, kind, size, mode, modifiedMs, version }: Located): FoundFile => ({
+const toFoundFile = ({ path, kind, size, mode, modifiedMs, version }: LocatedFile): FoundFile => ({
   path,
   kind,
   bytes: size,
@@ -234,16 +254,16 @@ const factsOf = ({ path, kind, size, mode, modifiedMs, version }: Located): Foun
   version,
 });
 
-const writtenOf = (file: Located & { readonly created: boolean; readonly folders: number }): Written => ({
-  ...factsOf(file),
+const toWriteResult = (file: LocatedFile & { readonly created: boolean; readonly folders: number }): WriteResult => ({
+  ...toFoundFile(file),
   created: file.created,
   folders: file.folders,
 });
 
-function entryOf({ name, kind, size, modifiedMs, unrepresentable, closed }: Entry): ListedEntry {
-  // Almost all are like these: no spreads for thousands of them.
-  if (!unrepresentable && !closed) {
+function toListedEntry({ name, kind, size, modifiedMs, unrepresentable, unreadable }: FolderEntry): ListedEntry {
+  // Almost all entries are like these, and spreads are slow for thousands of them.
+  if (!unrepresentable && !unreadable) {
     return size === undefined || modifiedMs === undefined ? { name, kind } : { name, kind, bytes: size, modifiedMs };
   }
-  return { name, kind, ...(unrepresentable ? { unrepresentable } : {}), ...(closed ? { hidden: closed } : {}) };
+  return { name, kind, ...(unrepresentable ? { unrepresentable } : {}), ...(unreadable ? { hidden: unreadable } : {}) };
 }

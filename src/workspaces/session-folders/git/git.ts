@@ -1,33 +1,86 @@
-import { realpathSync } from 'node:fs';
-import { join } from 'node:path';
+import { lstatSync, realpathSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { dirname, join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
-import { lookUpTool } from '../../../sandbox/common/look-up.ts';
-import { makePrivateFolder } from '../../../sandbox/common/private-folder.ts';
+import type { Confinement, Mount } from '../../../sandbox/common/confinement.ts';
+import { findTool } from '../../../sandbox/common/find-program.ts';
+import type { ResourceLimits } from '../../../sandbox/limits/limits.ts';
+import { ensurePrivateFolder } from '../../../sandbox/processes/supervise.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
 import { readBounded } from '../../read-bounded.ts';
-import { confinementFor, type GitPlace, type GitSight } from './git-confinement.ts';
-import { GitError } from './git-error.ts';
 
-export type { GitPlace };
+/** Git failed or is not installed. The message has paths of the host: it is for the log, not for agents. */
+export class GitError extends Error {
+  readonly missing: boolean;
+  /** The exit code; undefined where git did not exit by itself. */
+  readonly code: number | undefined;
 
-export interface GitOptions extends GitSight {
-  readonly input?: string;
-  /** Ten minutes unless given. Less where a session may have put something in the way, such as a pipe. */
-  readonly limitMs?: number;
+  constructor(
+    message: string,
+    more: { readonly missing?: boolean; readonly code?: number; readonly cause?: unknown } = {},
+  ) {
+    super(message, { cause: more.cause });
+    this.name = 'GitError';
+    this.missing = more.missing === true;
+    this.code = more.code;
+  }
 }
 
-/** Runs git in a sandbox, and gives what it printed. */
-export type RunGit = (place: GitPlace, args: readonly string[], options?: GitOptions) => Promise<Buffer>;
+/**
+ * The git folder to work with. It is given explicitly, since a session could have written a pointer to another one. Git
+ * sees these folders and no other files of the machine.
+ */
+interface GitPaths {
+  readonly gitDir: string;
+  /** The git folder of the repository, where `gitDir` is that of one of its worktrees. */
+  readonly commonDir?: string;
+  readonly workTree?: string;
+  /** The folder of the objects, if not in the git folder. */
+  readonly objects?: string;
+  readonly index?: string;
+}
+
+/** The files that git sees beside its own folders, and those it may write. */
+interface GitAccess {
+  /** Folders that git may write. */
+  readonly writes?: readonly string[] | undefined;
+  /** The only files and folders of the work tree that git sees; all unless given. */
+  readonly parts?: readonly string[] | undefined;
+}
+
+const limits: ResourceLimits = {
+  memoryMb: 4096,
+  pids: 256,
+  cpus: availableParallelism(),
+  fileMb: 65_536,
+  openFiles: 4096,
+  wallSeconds: 900,
+};
+
+/** Files by which a repository says what to run. Git has no reason to write them when Ambit runs it. */
+const protectedNames = ['config', 'config.worktree', 'hooks', 'info'];
+const mountAt = (path: string): Mount => ({ source: path, target: path });
+
+export type { GitPaths as GitPlace };
+
+export interface GitOptions extends GitAccess {
+  readonly input?: string;
+  /** Ten minutes unless given. Less where a session could block git, for instance with a pipe. */
+  readonly timeoutMs?: number;
+}
+
+/** Runs git in a sandbox and returns its output. */
+export type RunGit = (paths: GitPaths, args: readonly string[], options?: GitOptions) => Promise<Buffer>;
 
 export interface GitRunnerOptions {
-  /** The sandbox that this machine has; rejects where there is none. */
+  /** The sandbox of this machine; rejects where there is none. */
   readonly sandbox: () => Promise<SandboxRunner>;
-  /** The instance's folder, where the warden finds the folders of processes. */
+  /** The folder of this instance, where the reaper finds the folders of processes. */
   readonly tmpRoot: string;
 }
 
-/** Whatever of a repository's configuration would run a program, fetch something, or look further than it must. */
-const harmless = [
+/** Overrides every setting of a repository that would run a program, fetch something, or read more than needed. */
+const safeConfig = [
   ['core.hooksPath', '/dev/null'],
   ['core.fsmonitor', 'false'],
   ['core.untrackedCache', 'false'],
@@ -44,64 +97,64 @@ const harmless = [
   ['gc.auto', '0'],
   ['maintenance.auto', 'false'],
   ['worktree.guessRemote', 'false'],
-  // It would set permission bits that a sandbox refuses.
+  // It would set permission bits that the sandbox refuses.
   ['core.sharedRepository', 'umask'],
 ].flatMap(([key, value]) => ['-c', `${key}=${value}`]);
 
-const timeLimitMs = 600_000;
-const outputBytes = 256 * 1024 * 1024;
-const complaintBytes = 1024 * 1024;
-/** Folders in the instance's own, which several may share. */
-let made = 0;
+const defaultTimeoutMs = 600_000;
+const maxOutputBytes = 256 * 1024 * 1024;
+const maxErrorBytes = 1024 * 1024;
+/** Numbers the temporary folders of this process. */
+let folderCount = 0;
 
 /**
- * Runs git without anybody's configuration but the repository's own, and of that without what could run something. It
- * runs in a sandbox that holds the folders it is given: whatever a link, a pointer or a program in there leads to
- * outside is not there.
+ * Creates a function that runs git with no configuration but the repository's own, without the settings that could run
+ * programs. Git runs in a sandbox with the given folders: a link, a pointer or a program in there cannot reach anything
+ * outside.
  */
 export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit {
-  async function start(place: GitPlace, args: readonly string[], sight: GitSight): Promise<RunningProcess> {
-    const command = lookUpTool('git', process.env['PATH']);
+  async function start(paths: GitPaths, args: readonly string[], sight: GitAccess): Promise<RunningProcess> {
+    const command = findTool('git', process.env['PATH']);
     if (command === undefined) throw new GitError('git is not installed', { missing: true });
     const runner = await sandbox().catch((error: unknown) => {
-      throw noSandbox(error);
+      throw noSandboxError(error);
     });
-    const tmpDir = join(realpathSync.native(tmpRoot), `git-${process.pid}-${++made}`);
-    await makePrivateFolder(tmpDir);
+    const tmpDir = join(realpathSync.native(tmpRoot), `git-${process.pid}-${++folderCount}`);
+    await ensurePrivateFolder(tmpDir);
     const where = [
-      `--git-dir=${place.gitDir}`,
-      ...(place.workTree === undefined ? [] : [`--work-tree=${place.workTree}`]),
+      `--git-dir=${paths.gitDir}`,
+      ...(paths.workTree === undefined ? [] : [`--work-tree=${paths.workTree}`]),
     ];
     try {
       return await runner.start({
         command,
-        args: [...harmless, ...where, ...args],
-        env: environment({ GIT_OBJECT_DIRECTORY: place.objects, GIT_INDEX_FILE: place.index }),
+        args: [...safeConfig, ...where, ...args],
+        env: createEnvironment({ GIT_OBJECT_DIRECTORY: paths.objects, GIT_INDEX_FILE: paths.index }),
         cwd: tmpDir,
         tmpDir,
-        confinement: confinementFor(place, sight, tmpDir),
+        confinement: createConfinement(paths, sight, tmpDir),
       });
     } catch (error) {
-      throw isAmbitError(error) ? noSandbox(error) : new GitError(`git ${args[0]}: ${error}`, { cause: error });
+      throw isAmbitError(error) ? noSandboxError(error) : new GitError(`git ${args[0]}: ${error}`, { cause: error });
     }
   }
 
-  return async (place, args, options = {}) => {
-    const running = await start(place, args, options);
+  return async (paths, args, options = {}) => {
+    const running = await start(paths, args, options);
     let isStopped = false;
     const stop = () => {
       isStopped = true;
       running.stdout.destroy();
       void running.end();
     };
-    const limit = setTimeout(stop, options.limitMs ?? timeLimitMs);
-    // One that has ended without reading all is told about by its exit.
+    const limit = setTimeout(stop, options.timeoutMs ?? defaultTimeoutMs);
+    // A process that exits without reading its input is reported by its exit code.
     running.stdin.on('error', () => {});
     running.stdin.end(options.input ?? '');
     try {
       const [said, complaint, exit] = await Promise.all([
-        readBounded(running.stdout, outputBytes, stop),
-        readBounded(running.stderr, complaintBytes, stop),
+        readBounded(running.stdout, maxOutputBytes, stop),
+        readBounded(running.stderr, maxErrorBytes, stop),
         running.exited,
       ]);
       if (exit.code === 0 && said !== undefined) return said;
@@ -113,7 +166,7 @@ export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit 
   };
 }
 
-function noSandbox(error: unknown): unknown {
+function noSandboxError(error: unknown): unknown {
   if (!isAmbitError(error)) return error;
   const why = error.message.replace(/^.*no sandbox can be had here: /, '');
   return new AmbitError('WORKSPACE_UNAVAILABLE', {
@@ -123,7 +176,7 @@ function noSandbox(error: unknown): unknown {
   });
 }
 
-function environment(more: Readonly<Record<string, string | undefined>>): Record<string, string> {
+function createEnvironment(more: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const all = {
     HOME: '/nonexistent',
     LC_ALL: 'C',
@@ -137,11 +190,41 @@ function environment(more: Readonly<Record<string, string | undefined>>): Record
     GIT_NO_REPLACE_OBJECTS: '1',
     GIT_ALLOW_PROTOCOL: '',
     GIT_LITERAL_PATHSPECS: '1',
-    // Names in the reflog, for which git would look into the account.
+    // Names for the reflog. Without them, git would read the account.
     GIT_COMMITTER_NAME: 'ambit',
     GIT_COMMITTER_EMAIL: 'ambit@localhost',
     ...more,
   };
   const given = Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return Object.fromEntries(given);
+}
+
+/** The sandbox of git. Paths are the same inside, since git records the paths of worktrees and repositories. */
+function createConfinement(paths: GitPaths, { writes = [], parts }: GitAccess, tmpDir: string): Confinement {
+  const { gitDir, commonDir, workTree, objects, index } = paths;
+  const named = [
+    gitDir,
+    commonDir,
+    objects,
+    index === undefined ? undefined : dirname(index),
+    ...(parts ?? [workTree]),
+  ];
+  const seen = [...new Set(named.filter((path) => path !== undefined))];
+  return {
+    home: mountAt(tmpDir),
+    readable: seen.filter((path) => !writes.includes(path)).map(mountAt),
+    writable: writes.map(mountAt),
+    frozen: writes.flatMap((path) => (path === gitDir || path === commonDir ? findProtected(path) : [])).map(mountAt),
+    hidden: [],
+    limits,
+  };
+}
+
+function findProtected(folder: string): string[] {
+  return protectedNames
+    .map((name) => join(folder, name))
+    .filter((path) => {
+      const stats = lstatSync(path, { throwIfNoEntry: false });
+      return stats?.isFile() === true || stats?.isDirectory() === true;
+    });
 }

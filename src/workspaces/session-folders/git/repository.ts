@@ -13,36 +13,36 @@ import { dirname, join, relative, resolve } from 'node:path';
 
 /** The repository that a workspace lies in. */
 export interface Repository {
-  /** Of this checkout; where the workspace lies in a worktree already, not the repository's own. */
+  /** The git folder of this checkout. In a worktree, it is not the repository's own. */
   readonly gitDir: string;
-  /** Of the repository: objects, branches, worktrees. */
+  /** The git folder of the repository: objects, branches, worktrees. */
   readonly commonDir: string;
-  /** The folder of the checkout, and the way from there to the workspace. */
+  /** The folder of the checkout; `prefix` is the relative path from there to the workspace. */
   readonly top: string;
   readonly prefix: string;
 }
 
-export type FoundRepository = Repository | { readonly refused: string };
+export type RepositoryLookup = Repository | { readonly refused: string };
 
-/** A repository says by these what is in it. As links they could lead to another one, which nobody named. */
-const plain = ['HEAD', 'config', 'packed-refs', 'refs', 'objects', 'objects/info', 'objects/pack', 'worktrees'];
+/** The main parts of a repository. As links they could lead to another repository. */
+const checkedNames = ['HEAD', 'config', 'packed-refs', 'refs', 'objects', 'objects/info', 'objects/pack', 'worktrees'];
 
 /**
- * Found as git finds it, but without believing what a session may have written into the workspace: a pointer to a
+ * Finds the repository as git does, but without trusting files that a session may have written: a pointer to a
  * repository counts only where the repository points back.
  */
-export function findRepository(workspace: string): FoundRepository {
+export function findRepository(workspace: string): RepositoryLookup {
   const real = realpathSync.native(workspace);
   for (let top = real; ; top = dirname(top)) {
     const dot = join(top, '.git');
-    const stats = lookAt(dot);
+    const stats = statLink(dot);
     if (stats !== undefined) {
-      const found = stats.isDirectory() ? ownFolder(dot) : stats.isFile() ? pointedTo(dot) : undefined;
+      const found = stats.isDirectory() ? readOwnFolder(dot) : stats.isFile() ? followPointer(dot) : undefined;
       if (found === undefined)
         return { refused: 'its ".git" is a link or points to a repository that does not know it' };
       if (![stats, statSync(found.commonDir)].every((each) => isTrusted(each, real)))
         return { refused: 'its repository belongs to another account' };
-      const crooked = crookedness(found.commonDir);
+      const crooked = findUnsafePart(found.commonDir);
       if (crooked !== undefined) return { refused: crooked };
       return { ...found, top, prefix: relative(top, real) };
     }
@@ -50,64 +50,64 @@ export function findRepository(workspace: string): FoundRepository {
   }
 }
 
-function ownFolder(gitDir: string): Pick<Repository, 'gitDir' | 'commonDir'> | undefined {
-  return lookAt(join(gitDir, 'commondir')) === undefined ? { gitDir, commonDir: gitDir } : undefined;
+function readOwnFolder(gitDir: string): Pick<Repository, 'gitDir' | 'commonDir'> | undefined {
+  return statLink(join(gitDir, 'commondir')) === undefined ? { gitDir, commonDir: gitDir } : undefined;
 }
 
-/** A worktree's `.git` is a file that names its place in the repository, and that place names the file. */
-function pointedTo(file: string): Pick<Repository, 'gitDir' | 'commonDir'> | undefined {
+/** Follows the `.git` file of a worktree to its folder in the repository, which must name this file. */
+function followPointer(file: string): Pick<Repository, 'gitDir' | 'commonDir'> | undefined {
   try {
-    const target = /^gitdir: (.+?)\n?$/.exec(readNote(file))?.[1];
+    const target = /^gitdir: (.+?)\n?$/.exec(readSmallFile(file))?.[1];
     if (target === undefined) return undefined;
     const gitDir = realpathSync.native(resolve(dirname(file), target));
-    if (pointerIn(gitDir) !== file) return undefined;
-    const commonDir = realpathSync.native(resolve(gitDir, readNote(join(gitDir, 'commondir')).trim()));
+    if (readPointer(gitDir) !== file) return undefined;
+    const commonDir = realpathSync.native(resolve(gitDir, readSmallFile(join(gitDir, 'commondir')).trim()));
     return dirname(gitDir) === join(commonDir, 'worktrees') ? { gitDir, commonDir } : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** The `.git` file that a worktree's place in its repository is for. */
-export function pointerIn(adminDir: string): string {
-  const folder = dirname(resolve(adminDir, readNote(join(adminDir, 'gitdir')).trim()));
-  return join(lookAt(folder) === undefined ? folder : realpathSync.native(folder), '.git');
+/** Reads which `.git` file a worktree's folder in its repository belongs to. */
+export function readPointer(adminDir: string): string {
+  const folder = dirname(resolve(adminDir, readSmallFile(join(adminDir, 'gitdir')).trim()));
+  return join(statLink(folder) === undefined ? folder : realpathSync.native(folder), '.git');
 }
 
-/** What a small file of a repository says. A pipe in its place would be waited for, with all of the gateway. */
-export function readNote(path: string): string {
+/** Reads a small file of a repository without following links or blocking: a pipe would block the whole gateway. */
+export function readSmallFile(path: string): string {
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   try {
     const stats = fstatSync(descriptor);
-    if (!stats.isFile() || stats.size > mostNoted) throw new Error('not a small file');
+    if (!stats.isFile() || stats.size > maxSmallFileBytes) throw new Error('not a small file');
     return readFileSync(descriptor, 'utf8');
   } finally {
     closeSync(descriptor);
   }
 }
 
-const mostNoted = 65_536;
+const maxSmallFileBytes = 65_536;
 
 function isTrusted(stats: Stats, workspace: string): boolean {
   return [process.getuid?.(), 0, statSync(workspace).uid].includes(stats.uid);
 }
 
-function crookedness(commonDir: string): string | undefined {
-  for (const name of plain) {
-    const stats = lookAt(join(commonDir, name));
+function findUnsafePart(commonDir: string): string | undefined {
+  for (const name of checkedNames) {
+    const stats = statLink(join(commonDir, name));
     if (stats?.isSymbolicLink()) return `"${name}" of its repository is a link`;
-    // Git would wait for ever for what comes out of a pipe.
+    // Git would wait for a pipe without end.
     if (stats !== undefined && !stats.isFile() && !stats.isDirectory()) return `"${name}" of its repository is no file`;
   }
   const alternates = ['objects/info/alternates', 'objects/info/http-alternates'];
-  const borrows = alternates.some((name) => lookAt(join(commonDir, name)) !== undefined);
-  return borrows ? borrowing : undefined;
+  const borrows = alternates.some((name) => statLink(join(commonDir, name)) !== undefined);
+  return borrows ? borrowsObjects : undefined;
 }
 
-/** Whoever could write it could look into any repository by it. */
-const borrowing =
+/** Refused because such a file gives access to any other repository. */
+const borrowsObjects =
   'its repository borrows objects from another one, which git does not see there; "git repack -a -d" copies them, then "objects/info/alternates" can be removed';
 
-function lookAt(path: string): Stats | undefined {
+function statLink(path: string): Stats | undefined {
   return lstatSync(path, { throwIfNoEntry: false });
 }

@@ -9,7 +9,7 @@ const folder = import.meta.dirname;
 const pollMs = 200;
 
 /** The folder of the servers of other makers, with their packages in place. */
-export async function installedServers(): Promise<string> {
+export async function installServers(): Promise<string> {
   const lock = join(tmpdir(), `ambit-test-cells-${createHash('sha256').update(folder).digest('hex').slice(0, 16)}`);
   while (!isInstalled()) {
     if (!claim(lock)) {

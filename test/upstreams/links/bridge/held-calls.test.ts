@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import type { Channel, Reply } from '../../../../src/protocol/channel.ts';
+import type { Channel, FinalReply } from '../../../../src/protocol/channel.ts';
 import { createHeldCalls } from '../../../../src/upstreams/links/bridge/held-calls.ts';
-import type { Call } from '../../../../src/upstreams/links/link.ts';
-import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending.ts';
+import type { ServerMessage, UpstreamCall } from '../../../../src/upstreams/links/link.ts';
+import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending-calls.ts';
 import type { Binding } from '../../../../src/upstreams/links/relay/towards-upstream.ts';
-import type { Sent } from '../../../../src/upstreams/links/sent.ts';
 import { mine, otherServer, otherSession, parsed, request } from '../relay/handles.ts';
 
 interface Asked {
@@ -28,7 +27,7 @@ function bridge(binding: Binding = mine) {
 
   function call(name: string, more: Partial<PendingCall> = {}) {
     const upstreamId = pending.nextId();
-    const reply = new Promise<Reply>((settle, fail) =>
+    const reply = new Promise<FinalReply>((settle, fail) =>
       pending.add({
         upstreamId,
         clientId: `"${name}"`,
@@ -44,7 +43,7 @@ function bridge(binding: Binding = mine) {
         fail,
         timeoutMs: 60_000,
         lastHeardAt: Date.now(),
-        lost: false,
+        isLost: false,
         ...more,
       }),
     );
@@ -57,13 +56,13 @@ function bridge(binding: Binding = mine) {
       pending,
       respond: (bytes: Buffer) => void responses.push(parsed(bytes)),
       call: from === undefined ? undefined : pending.get(from),
-    } as unknown as Sent);
+    } as unknown as ServerMessage);
   }
 
   function retry(name: string, state: string, responses: Record<string, unknown>, method = 'tools/call') {
     const params = JSON.stringify({ name, requestState: state, inputResponses: responses });
     const again = request(method, params, '"again"');
-    return held.resume({ message: again, channel: openChannel() } as unknown as Call, pending);
+    return held.resume({ message: again, channel: openChannel() } as unknown as UpstreamCall, pending);
   }
 
   function finish(upstreamId: number, text: string): void {
@@ -74,7 +73,7 @@ function bridge(binding: Binding = mine) {
   return { pending, held, responses, call, ask, retry, finish };
 }
 
-function message(reply: Reply): Asked {
+function message(reply: FinalReply): Asked {
   if (reply.kind !== 'message') throw new Error('no message');
   return parsed<Asked>(reply.bytes);
 }
@@ -96,7 +95,7 @@ test('the caller is let go with the question, and its return with the answer wai
   expect(responses).toEqual([{ jsonrpc: '2.0', id: 'name', result: { action: 'accept' } }]);
   expect(pending.get(first.upstreamId)?.timeoutMs).toBe(60_000);
   finish(first.upstreamId, 'done');
-  expect(message((await returned) as Reply)).toMatchObject({ id: 'again', result: { text: 'done' } });
+  expect(message((await returned) as FinalReply)).toMatchObject({ id: 'again', result: { text: 'done' } });
 });
 
 test('a retry without the answer is asked again, and one of another shape is none of ours', async () => {
@@ -104,7 +103,7 @@ test('a retry without the answer is asked again, and one of another shape is non
   const first = call('tool');
   ask('name');
   const asked = await first.reply;
-  const again = message((await retry('tool', asked.result.requestState, { wrong: {} })) as Reply);
+  const again = message((await retry('tool', asked.result.requestState, { wrong: {} })) as FinalReply);
   expect(again.result.inputRequests).toEqual(asked.result.inputRequests);
   expect(responses).toEqual([]);
   expect(retry('tool', 'made up', {})).toBeUndefined();
@@ -144,12 +143,12 @@ test('questions asked one right after the other go together, and each answer is 
   const keys = Object.keys(asked.result.inputRequests);
   expect(keys.map((key) => asked.result.inputRequests[key]?.params?.message)).toEqual(['one?', 'two?', 'three?']);
   const [one = '', two = '', three = ''] = keys;
-  const rest = message((await retry('tool', asked.result.requestState, { [one]: {}, [three]: {} })) as Reply);
+  const rest = message((await retry('tool', asked.result.requestState, { [one]: {}, [three]: {} })) as FinalReply);
   expect(responses.map(({ id }) => id)).toEqual(['one', 'three']);
   expect(Object.keys(rest.result.inputRequests)).toEqual([two]);
   const last = retry('tool', rest.result.requestState, { [two]: {} });
   finish(first.upstreamId, 'all');
-  expect(message((await last) as Reply).result).toEqual({ text: 'all' });
+  expect(message((await last) as FinalReply).result).toEqual({ text: 'all' });
 });
 
 test('a server that answers before it is told is told all the same', async () => {
@@ -160,7 +159,7 @@ test('a server that answers before it is told is told all the same', async () =>
   const asked = await first.reply;
   const last = retry('tool', asked.result.requestState, { [only(asked)]: { n: 1 } });
   expect(responses.map(({ id }) => id)).toEqual(['name']);
-  expect(message((await last) as Reply).result).toEqual({ text: 'done' });
+  expect(message((await last) as FinalReply).result).toEqual({ text: 'done' });
 });
 
 test('a second question while the client is away waits for its return', async () => {
@@ -169,13 +168,13 @@ test('a second question while the client is away waits for its return', async ()
   ask('one');
   const asked = await first.reply;
   expect(ask('two')).toBe(true);
-  const next = message((await retry('tool', asked.result.requestState, { [only(asked)]: { n: 1 } })) as Reply);
+  const next = message((await retry('tool', asked.result.requestState, { [only(asked)]: { n: 1 } })) as FinalReply);
   expect(next.result.inputRequests[only(next)]?.params).toEqual({ message: 'two?' });
   expect(responses).toHaveLength(1);
   const last = retry('tool', next.result.requestState, { [only(next)]: { n: 2 } });
   expect(responses.map(({ id }) => id)).toEqual(['one', 'two']);
   finish(first.upstreamId, 'both');
-  expect(message((await last) as Reply).result).toEqual({ text: 'both' });
+  expect(message((await last) as FinalReply).result).toEqual({ text: 'both' });
 });
 
 test('an answer that came while the client was away is kept for it', async () => {
@@ -184,7 +183,7 @@ test('an answer that came while the client was away is kept for it', async () =>
   ask('name');
   const asked = await first.reply;
   finish(first.upstreamId, 'did without');
-  const returned = message((await retry('tool', asked.result.requestState, { [only(asked)]: {} })) as Reply);
+  const returned = message((await retry('tool', asked.result.requestState, { [only(asked)]: {} })) as FinalReply);
   expect(returned).toMatchObject({ id: 'again', result: { text: 'did without' } });
 });
 
@@ -229,9 +228,9 @@ test('no more than 32 are held; what has waited too long is answered and let go'
   call('one-more');
   expect(() => ask('q32')).toThrow(/Too much is under way/);
   const first = (await replies[0]) as Asked;
-  held.tend(Date.now() + 9 * 60_000, pending);
+  held.sweep(Date.now() + 9 * 60_000, pending);
   expect(responses).toEqual([]);
-  held.tend(Date.now() + 11 * 60_000, pending);
+  held.sweep(Date.now() + 11 * 60_000, pending);
   expect(responses).toHaveLength(32);
   expect(responses[0]).toMatchObject({ id: 'q0', error: { code: -32603 } });
   expect(pending.size()).toBe(1);

@@ -1,7 +1,12 @@
 import { afterEach, expect, test } from 'vitest';
-import { headerLine } from '../../../../src/context/for-models/block-text.ts';
-import { defusedMark } from '../../../../src/context/for-models/defuse.ts';
-import { type Behaviour, sendJson, startUpstream, type Upstream } from '../../../journeys/hostile/http-upstream.ts';
+import { headerLine } from '../../../../src/context/for-models/context-block.ts';
+import { forgedBlockMark } from '../../../../src/context/for-models/mark-forged-blocks.ts';
+import {
+  type Behaviour,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../../../journeys/hostile/upstreams/start-http-upstream.ts';
 import { freshGateway } from '../scoped-gateway.ts';
 
 const start = freshGateway();
@@ -56,7 +61,7 @@ test('G8: a question that a modern server asks a client of the handshake era goe
   const question = client.heard.find(({ method }) => method === 'sampling/createMessage');
   expect(JSON.stringify(question)).not.toContain('ambit/');
   expect(JSON.stringify(question)).not.toContain(headerLine);
-  expect(JSON.stringify(question).split(defusedMark)).toHaveLength(3);
+  expect(JSON.stringify(question).split(forgedBlockMark)).toHaveLength(3);
   expect(JSON.stringify(question)).toContain('"other":1');
   client.send({ id: question?.id, error: { code: -32603, message: 'no' } });
   expect(await answer).toContain('could not answer');

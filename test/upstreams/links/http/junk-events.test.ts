@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, get, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
-import { linesPerTurn } from '../../../../src/protocol/lines/turns.ts';
+import { linesPerTurn } from '../../../../src/protocol/lines/read-lines.ts';
 import { readAnswer } from '../../../../src/upstreams/links/http/read-answer.ts';
 
 /** The answer of a server that writes these bytes as long as they are read. */

@@ -2,10 +2,10 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { answerOf, shakeHands } from '../../../journeys/forgery/speaking.ts';
-import { type Served, serveHere } from '../../../journeys/serve-here.ts';
+import { connectHandshake, readAnswer } from '../../../journeys/raw-mcp-client.ts';
+import { type EmbeddedAmbit, startEmbeddedAmbit } from '../../../journeys/start-embedded-ambit.ts';
 
-let [upstream, served]: [Server?, Served?] = [];
+let [upstream, served]: [Server?, EmbeddedAmbit?] = [];
 const sessionLost = { code: -32001, message: 'Session not found' };
 
 /** A server that gives out sessions and forgets each at once; it has one prompt, asked for without a session too. */
@@ -27,7 +27,7 @@ beforeAll(async () => {
   await new Promise((resolve) => upstream?.once('listening', resolve));
   const origin = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
   const servers = { lost: { url: `${origin}/mcp` }, plain: { url: `${origin}/plain` } };
-  served = await serveHere({ servers });
+  served = await startEmbeddedAmbit({ servers });
 });
 afterAll(async () => {
   await served?.stop();
@@ -42,9 +42,9 @@ test.each(['lost', 'plain'])('a 404 of the server "%s" is no loss of the session
     [served.mcp(server), 'x'],
     [`${served.url}/mcp`, `${server}__x`],
   ] as const) {
-    const client = await shakeHands(url, token);
+    const client = await connectHandshake(url, token);
     const called = await client.call(name, '{}');
-    const said = JSON.stringify(await answerOf(called));
+    const said = JSON.stringify(await readAnswer(called));
     const got = await client.post(
       `{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":${JSON.stringify(name)}}}`,
     );

@@ -1,7 +1,6 @@
 import { type Message, readMessage } from '../../../../src/protocol/message.ts';
-import { createKnownTasks } from '../../../../src/upstreams/links/relay/known-tasks.ts';
-import { createSeals, type Seals } from '../../../../src/upstreams/links/relay/seals.ts';
-import { silentTeller } from '../../../../src/upstreams/links/relay/teller.ts';
+import { noContext } from '../../../../src/upstreams/links/relay/context-attacher.ts';
+import { createKnownTasks, createSeals, type Seals } from '../../../../src/upstreams/links/relay/seals.ts';
 import type { Binding } from '../../../../src/upstreams/links/relay/towards-upstream.ts';
 
 export const seals: Seals = createSeals(Buffer.alloc(32, 1));
@@ -10,7 +9,7 @@ export const mine: Binding = {
   tasks: createKnownTasks(),
   sessionId: 'session-a',
   server: 'notes',
-  teller: silentTeller,
+  attacher: noContext,
 };
 export const otherSession: Binding = { ...mine, sessionId: 'session-b' };
 export const otherServer: Binding = { ...mine, server: 'search' };

@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import {
-  pushTowardsClient,
-  responseTowardsClient,
-  tellsOfForeignTask,
+  isAboutForeignTask,
+  toClientPush,
+  toClientResponse,
 } from '../../../../src/upstreams/links/relay/towards-client.ts';
 import {
   stateBindings,
   taskBindings,
-  towardsUpstream,
+  toUpstreamRequest,
 } from '../../../../src/upstreams/links/relay/towards-upstream.ts';
 import { mine, otherSession, parsed, read, relatedTask, request, response, seals } from './handles.ts';
 
 const call = { clientId: '"client"', method: 'tools/call', name: 'echo' };
 
 function received(result: string, origin = call): string {
-  return responseTowardsClient(response(result), origin, mine).toString();
+  return toClientResponse(response(result), origin, mine).toString();
 }
 
 function openedTask(sealed: unknown): string | undefined {
@@ -39,7 +39,7 @@ describe('a response', () => {
 
   test('that is an error keeps its code and data, whatever they are', () => {
     const error = '{"code":-40404,"message":"no","data":{"requestState":"s","taskId":"t","n":1E400},"more":1}';
-    const bytes = responseTowardsClient(read(`{"jsonrpc":"2.0","id":41,"error":${error}}`), call, mine);
+    const bytes = toClientResponse(read(`{"jsonrpc":"2.0","id":41,"error":${error}}`), call, mine);
     expect(bytes.toString()).toBe(`{"jsonrpc":"2.0","id":"client","error":${error}}`);
   });
 
@@ -48,8 +48,8 @@ describe('a response', () => {
       Buffer.from(received('{"resultType":"input_required","requestState":"s\\ud800"}')),
     );
     const retry = request('tools/call', `{"name":"echo","requestState":${JSON.stringify(result.requestState)}}`);
-    expect(towardsUpstream(retry, [], 1, mine).bytes.toString()).toContain('"requestState":"s\\ud800"');
-    expect(() => towardsUpstream(retry, [], 1, otherSession)).toThrow(/requestState/);
+    expect(toUpstreamRequest(retry, [], 1, mine).bytes.toString()).toContain('"requestState":"s\\ud800"');
+    expect(() => toUpstreamRequest(retry, [], 1, otherSession)).toThrow(/requestState/);
     const never = Date.now() + 61 * 60 * 1000;
     expect(seals.open(result.requestState, stateBindings(mine, 'tools/call', 'echo'), never)).toBeUndefined();
   });
@@ -91,7 +91,7 @@ describe('task ids in a response', () => {
     const { result } = parsed<{ result: { tasks: { taskId: string }[] } }>(Buffer.from(many));
     expect(result.tasks.map((task) => openedTask(task.taskId))).toEqual(['a', 'b']);
     expect(result.tasks[1]).toMatchObject({ taskIds: ['c'] });
-    const strangers = responseTowardsClient(
+    const strangers = toClientResponse(
       response('{"tasks":[{"taskId":"a"} , {"taskId":"b"}]}'),
       { ...call, method: 'tasks/list' },
       otherSession,
@@ -116,14 +116,14 @@ describe('task ids in a response', () => {
       Buffer.from(received('{"resultType":"task","taskId":"t"}')),
     );
     const get = request('tasks/get', `{"taskId":${JSON.stringify(result.taskId)}}`);
-    expect(towardsUpstream(get, [], 1, mine).taskId).toBe('t');
-    expect(() => towardsUpstream(get, [], 1, otherSession)).toThrow('Task not found');
+    expect(toUpstreamRequest(get, [], 1, mine).taskId).toBe('t');
+    expect(() => toUpstreamRequest(get, [], 1, otherSession)).toThrow('Task not found');
   });
 });
 
 describe('what an upstream says by itself', () => {
-  const pushed = (text: string, names: Parameters<typeof pushTowardsClient>[2]) =>
-    pushTowardsClient(read(text), mine, names).toString();
+  const pushed = (text: string, names: Parameters<typeof toClientPush>[2]) =>
+    toClientPush(read(text), mine, names).toString();
 
   test('progress carries the token the caller gave', () => {
     const progress = (token: string) =>
@@ -158,9 +158,9 @@ describe('what an upstream says by itself', () => {
     received('{"task":{"taskId":"made here"}}');
     const status = (taskId: string) =>
       read(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"${taskId}"}}`);
-    expect(tellsOfForeignTask(status('made here'), mine)).toBe(false);
-    expect(tellsOfForeignTask(status('made here'), otherSession)).toBe(true);
-    expect(tellsOfForeignTask(status('elsewhere'), mine)).toBe(true);
+    expect(isAboutForeignTask(status('made here'), mine)).toBe(false);
+    expect(isAboutForeignTask(status('made here'), otherSession)).toBe(true);
+    expect(isAboutForeignTask(status('elsewhere'), mine)).toBe(true);
     const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"_meta":{"${relatedTask}":{"taskId":"elsewhere"}}}}`;
     expect(pushed(log, {})).toContain('{"taskId":"unknown"}');
   });

@@ -2,15 +2,15 @@ import { describe, expect, test } from 'vitest';
 import type { Message } from '../../../../src/protocol/message.ts';
 import {
   type Binding,
-  notificationTowardsUpstream,
   stateBindings,
   taskBindings,
-  towardsUpstream,
+  toUpstreamNotification,
+  toUpstreamRequest,
 } from '../../../../src/upstreams/links/relay/towards-upstream.ts';
 import { mine, otherServer, otherSession, read, relatedTask, request, seals } from './handles.ts';
 
 function sent(message: Message, binding: Binding = mine): string {
-  return towardsUpstream(message, [], 41, binding).bytes.toString();
+  return toUpstreamRequest(message, [], 41, binding).bytes.toString();
 }
 
 function taskOf(binding: Binding): string {
@@ -24,7 +24,7 @@ function stateFor(binding: Binding, method: string, name: string, life = 60_000)
 describe('ids and tokens', () => {
   test.each(['7', '"7"', '"\\u0061"', '-1', '9007199254740991', '""'])('%s becomes our own number', (id) => {
     const message = request('tools/call', `{"name":"echo","_meta":{"progressToken":${id},"x":1}}`, id);
-    const outgoing = towardsUpstream(message, [], 41, mine);
+    const outgoing = toUpstreamRequest(message, [], 41, mine);
     expect(outgoing.bytes.toString()).toBe(
       '{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"name":"echo","_meta":{"progressToken":41,"x":1}}}',
     );
@@ -51,7 +51,7 @@ test.each([
   ['resources/read', '{"name":"harmless"}', ''],
   ['tools/list', '{}', ''],
 ])('%s of %s is about %j', (method, params, name) => {
-  expect(towardsUpstream(request(method, params), [], 1, mine).name).toBe(name);
+  expect(toUpstreamRequest(request(method, params), [], 1, mine).name).toBe(name);
 });
 
 describe('requestState', () => {
@@ -112,7 +112,7 @@ describe('task ids', () => {
   });
 
   test('are handed to whoever writes the headers as the upstream knows them', () => {
-    expect(towardsUpstream(request('tasks/get', `{"taskId":${taskOf(mine)}}`), [], 1, mine).taskId).toBe('task 1');
+    expect(toUpstreamRequest(request('tasks/get', `{"taskId":${taskOf(mine)}}`), [], 1, mine).taskId).toBe('task 1');
   });
 
   test('that a tool takes as an argument are its own affair', () => {
@@ -126,7 +126,7 @@ describe('notifications and answers', () => {
     const message = read(
       `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{ "taskId":${taskOf(mine)},"x":1E5}}`,
     );
-    expect(notificationTowardsUpstream(message, [], mine).toString()).toBe(
+    expect(toUpstreamNotification(message, [], mine).toString()).toBe(
       '{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{ "taskId":"task 1","x":1E5}}',
     );
   });
@@ -138,7 +138,6 @@ describe('notifications and answers', () => {
       `{"jsonrpc":"2.0","method":"notifications/x","params":${about(taskOf(otherSession))}}`,
       `{"jsonrpc":"2.0","id":1,"result":${about(taskOf(otherSession))}}`,
     ];
-    for (const text of messages)
-      expect(() => notificationTowardsUpstream(read(text), [], mine)).toThrow('Task not found');
+    for (const text of messages) expect(() => toUpstreamNotification(read(text), [], mine)).toThrow('Task not found');
   });
 });

@@ -1,24 +1,27 @@
 import { expect, test } from 'vitest';
 import type { Channel } from '../../../../src/protocol/channel.ts';
 import type { Session } from '../../../../src/sessions/session.ts';
-import { ownCall } from '../../../../src/upstreams/links/bridge/ask-upstream.ts';
-import type { Tenancy } from '../../../../src/upstreams/links/kept-links.ts';
-import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending.ts';
+import { createOwnCall } from '../../../../src/upstreams/links/bridge/ask-upstream.ts';
+import type { LinkUsers } from '../../../../src/upstreams/links/link-pool.ts';
+import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending-calls.ts';
 import { createSharers } from '../../../../src/upstreams/links/stdio/sharers.ts';
 
 function sharing(...users: string[]) {
-  const tenancy: Tenancy = {
-    wide: true,
+  const tenancy: LinkUsers = {
+    isShared: true,
     key: 'k',
     trustLevel: 'direct',
     workspaceId: undefined,
-    users: new Map(users.map((id) => [id, { id } as Session])),
+    sessions: new Map(users.map((id) => [id, { id } as Session])),
     latest: { id: 'a' } as Session,
   };
   const pending = createPendingCalls();
   const sharers = createSharers(tenancy, 8);
   const admit = (id: string) =>
-    sharers.admit({ ...ownCall('ping', '{}'), acting: { session: { id } as Session, correlationId: 'c' } }, pending);
+    sharers.assertAdmitted(
+      { ...createOwnCall('ping', '{}'), acting: { session: { id } as Session, correlationId: 'c' } },
+      pending,
+    );
   const wait = (sessionId: string) =>
     pending.add({
       upstreamId: pending.nextId(),
@@ -30,27 +33,27 @@ function sharing(...users: string[]) {
 
 test('nobody is meant before anybody was served, one while it is alone, nobody ever after until it starts over', () => {
   const { sharers, admit, tenancy, pending } = sharing('a', 'b');
-  expect(sharers.sole()).toBeNull();
-  sharers.admit(ownCall('ping', '{}'), pending);
-  expect(sharers.sole()).toBeNull();
+  expect(sharers.soleSessionId()).toBeNull();
+  sharers.assertAdmitted(createOwnCall('ping', '{}'), pending);
+  expect(sharers.soleSessionId()).toBeNull();
   admit('a');
   admit('a');
-  expect(sharers.sole()).toBe('a');
+  expect(sharers.soleSessionId()).toBe('a');
   admit('b');
-  expect(sharers.sole()).toBeNull();
-  tenancy.users.delete('b');
+  expect(sharers.soleSessionId()).toBeNull();
+  tenancy.sessions.delete('b');
   admit('a');
-  expect(sharers.sole()).toBeNull();
+  expect(sharers.soleSessionId()).toBeNull();
   sharers.startOver();
   admit('a');
-  expect(sharers.sole()).toBe('a');
+  expect(sharers.soleSessionId()).toBe('a');
 });
 
 test('who has left is not served, and does not count as served', () => {
   const { sharers, admit } = sharing('a');
   expect(() => admit('b')).toThrow('may no longer use this server');
   admit('a');
-  expect(sharers.sole()).toBe('a');
+  expect(sharers.soleSessionId()).toBe('a');
 });
 
 test('one session takes a quarter of the room, and leaves the rest to the others', () => {
@@ -69,8 +72,8 @@ test('a channel that is full is passed over until it has room', () => {
     },
     onGone() {},
   } as unknown as Channel;
-  sharers.passOver(full);
-  expect(sharers.clogged.has(full)).toBe(true);
+  sharers.skipChannel(full);
+  expect(sharers.fullChannels.has(full)).toBe(true);
   drained();
-  expect(sharers.clogged.has(full)).toBe(false);
+  expect(sharers.fullChannels.has(full)).toBe(false);
 });

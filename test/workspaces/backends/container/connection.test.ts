@@ -1,42 +1,54 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, test } from 'vitest';
-import * as answers from '../../../../src/workspaces/backends/container/answers.ts';
-import { type Connection, connect, type Question } from '../../../../src/workspaces/backends/container/connection.ts';
-import { createFrameReader, frameOf, type Head } from '../../../../src/workspaces/backends/container/frames.ts';
-import { openedFileOf } from '../../../../src/workspaces/backends/container/opened-file.ts';
-import { ledTo } from '../../../../src/workspaces/resolutions.ts';
+import {
+  connectToFiles,
+  type FilesCall,
+  type FilesConnection,
+} from '../../../../src/workspaces/backends/container/connection.ts';
+import { createRemoteFile } from '../../../../src/workspaces/backends/container/container-backends.ts';
+import {
+  createFrameReader,
+  encodeFrame,
+  type FrameHead,
+} from '../../../../src/workspaces/backends/container/frames.ts';
+import * as answers from '../../../../src/workspaces/backends/container/response-schemas.ts';
+import { getResolution } from '../../../../src/workspaces/resolutions.ts';
 
 const facts = { path: 'a', kind: 'file', bytes: 1, mode: 0o644, modifiedMs: 1.5, version: '1:1' };
 
-interface Far {
-  readonly connection: Connection;
-  /** What was asked, as it arrives. */
-  readonly asked: Head[];
+interface FarEnd {
+  readonly connection: FilesConnection;
+  /** The requests as they arrive. */
+  readonly asked: FrameHead[];
   readonly broken: Error[];
   arrived(count: number): Promise<void>;
-  say(head: Head, body?: Uint8Array): void;
+  say(head: FrameHead, body?: Uint8Array): void;
   raw(bytes: Buffer): void;
 }
 
-const connections: Connection[] = [];
+const connections: FilesConnection[] = [];
 afterEach(() => {
   for (const connection of connections.splice(0)) connection.fail();
 });
 
 /** The other end is this test. */
-function far({ contentBytes = 1000, answerMs = 60_000 } = {}): Far {
+function createFarEnd({ contentBytes = 1000, answerMs = 60_000 } = {}): FarEnd {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
-  const [asked, broken]: [Head[], Error[]] = [[], []];
+  const [asked, broken]: [FrameHead[], Error[]] = [[], []];
   const reader = createFrameReader({
-    bodyBytes: () => 1e6,
+    maxBodyBytes: () => 1e6,
     onFrame(head) {
       asked.push(head);
       stdin.emit('asked');
     },
   });
   stdin.on('data', (chunk: Buffer) => reader.push(chunk));
-  const connection = connect(stdin, stdout, { contentBytes, answerMs, onBroken: (why) => broken.push(why) });
+  const connection = connectToFiles(stdin, stdout, {
+    maxContentBytes: contentBytes,
+    timeoutMs: answerMs,
+    onBroken: (why) => broken.push(why),
+  });
   connections.push(connection);
   return {
     connection,
@@ -46,33 +58,33 @@ function far({ contentBytes = 1000, answerMs = 60_000 } = {}): Far {
       while (asked.length < count) await once(stdin, 'asked');
     },
     say: (head, body) => {
-      for (const part of frameOf(head, body)) stdout.write(part);
+      for (const part of encodeFrame(head, body)) stdout.write(part);
     },
     raw: (bytes) => stdout.write(bytes),
   };
 }
 
-const stat: Question<unknown> = {
+const stat: FilesCall<unknown> = {
   request: { do: 'stat', root: 1, path: 'a', options: {} },
-  read: (ok) => answers.found.parse(ok),
+  parse: (ok) => answers.found.parse(ok),
 };
-const write = (bytes: number): Question<unknown> => ({
+const createWrite = (bytes: number): FilesCall<unknown> => ({
   request: { do: 'write', root: 1, path: 'a', options: {} },
   body: new Uint8Array(bytes),
-  read: (ok) => answers.written.parse(ok),
+  parse: (ok) => answers.written.parse(ok),
 });
-const caught = (work: Promise<unknown>): Promise<unknown> => work.catch((error: unknown) => error);
+const catchError = (work: Promise<unknown>): Promise<unknown> => work.catch((error: unknown) => error);
 
-describe('what comes back from beside the files', () => {
-  test('goes to whoever asked, in whatever order', async () => {
-    const { connection, asked, arrived, say } = far();
+describe('responses of the files program', () => {
+  test('go to their callers, in any order', async () => {
+    const { connection, asked, arrived, say } = createFarEnd();
     const all = Promise.all([connection.ask(stat), connection.ask(stat), connection.ask(stat)]);
     await arrived(3);
     for (const { id } of asked.toReversed()) say({ id, ok: { ...facts, path: `p${id}`, more: 'unasked' } });
     expect(await all).toEqual([1, 2, 3].map((id) => ({ ...facts, path: `p${id}` })));
   });
 
-  const wrong: [string, (far: Far) => void][] = [
+  const wrong: [string, (far: FarEnd) => void][] = [
     ['an answer to nothing', ({ say }) => say({ id: 7, ok: facts })],
     ['an answer to no number', ({ say }) => say({ id: '1', ok: facts })],
     ['an answer without content', ({ say }) => say({ id: 1 })],
@@ -99,37 +111,37 @@ describe('what comes back from beside the files', () => {
   test.each(wrong)(
     'ends the container when it is %s; whoever waits is told, and nothing more is read',
     async (_, say) => {
-      const other = far();
-      const [read, change] = [caught(other.connection.ask(stat)), caught(other.connection.ask(write(3)))];
+      const other = createFarEnd();
+      const [read, change] = [catchError(other.connection.ask(stat)), catchError(other.connection.ask(createWrite(3)))];
       await other.arrived(2);
       say(other);
       expect(await read).toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
       expect(await change).toMatchObject({ code: 'FILE_FAILED', message: expect.stringContaining('done or not') });
       other.say({ id: 2, ok: facts });
       other.say({ id: 9, ok: facts });
-      expect(await caught(other.connection.ask(stat))).toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+      expect(await catchError(other.connection.ask(stat))).toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
       expect(other.broken).toHaveLength(1);
       expect(other.asked).toHaveLength(2);
     },
   );
 
-  test('more of a file than was asked for is refused', async () => {
-    const other = far();
-    const file = openedFileOf(
+  test('too many bytes of a file are refused', async () => {
+    const other = createFarEnd();
+    const file = createRemoteFile(
       other.connection,
       { root: 1, facts: { ...facts, kind: 'file' }, file: 3 },
       Buffer.alloc(4),
     );
-    const reading = caught(file.read(100, 10));
+    const reading = catchError(file.read(100, 10));
     await other.arrived(1);
     other.say({ id: 1, ok: {} }, Buffer.alloc(11));
     expect(await reading).toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
     expect(other.broken).toHaveLength(1);
   });
 
-  test('a refusal is passed on, but can forge no lines of a terminal', async () => {
-    const { connection, arrived, say, broken } = far();
-    const refused = caught(connection.ask(stat));
+  test('a refusal is passed on, with control characters escaped', async () => {
+    const { connection, arrived, say, broken } = createFarEnd();
+    const refused = catchError(connection.ask(stat));
     await arrived(1);
     say({
       id: 1,
@@ -141,7 +153,7 @@ describe('what comes back from beside the files', () => {
         way: { asked: 'l', resolved: 'a/b' },
       },
     });
-    expect(ledTo(await refused)).toEqual({ asked: 'l', resolved: 'a/b' });
+    expect(getResolution(await refused)).toEqual({ asked: 'l', resolved: 'a/b' });
     expect(await refused).toMatchObject({
       code: 'FILE_NOT_FOUND',
       message: 'not \\u001b[2Jthere',
@@ -151,16 +163,16 @@ describe('what comes back from beside the files', () => {
     expect(broken).toEqual([]);
   });
 
-  test('is not waited for without end', async () => {
-    const { connection, broken } = far({ answerMs: 5 });
-    expect(await caught(connection.ask(stat))).toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+  test('time out', async () => {
+    const { connection, broken } = createFarEnd({ answerMs: 5 });
+    expect(await catchError(connection.ask(stat))).toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
     expect(broken.map(({ message }) => message)).toEqual(['It did not answer in time.']);
   });
 });
 
-describe('what goes in', () => {
-  test('is no more than 64 requests at a time, and none is lost', async () => {
-    const { connection, asked, arrived, say } = far();
+describe('requests to the files program', () => {
+  test('are limited to 64 at a time, and none is lost', async () => {
+    const { connection, asked, arrived, say } = createFarEnd();
     const all = Promise.all(Array.from({ length: 100 }, () => connection.ask(stat)));
     await arrived(64);
     expect(asked).toHaveLength(64);
@@ -172,11 +184,11 @@ describe('what goes in', () => {
     expect(await all).toHaveLength(100);
   });
 
-  test('is no more content at a time than there is room for, but a large one goes alone', async () => {
-    const { connection, asked, arrived, say } = far({ contentBytes: 1000 });
+  test('are limited by content size, and a large one is sent alone', async () => {
+    const { connection, asked, arrived, say } = createFarEnd({ contentBytes: 1000 });
     const order: number[] = [];
     const all = [600, 600, 300, 5000, 1].map((bytes) =>
-      connection.ask(write(bytes)).then(() => {
+      connection.ask(createWrite(bytes)).then(() => {
         order.push(bytes);
       }),
     );

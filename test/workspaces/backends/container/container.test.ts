@@ -2,7 +2,7 @@ import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { hasPodman } from '../../../needs/podman.ts';
 import { describeWorkspaceBackend } from '../backend-suite.ts';
-import { noRules } from '../suite/ground.ts';
+import { noRules } from '../suite/suite-workspace.ts';
 import { createVolumeHarness } from './volume-harness.ts';
 
 if (hasPodman()) {

@@ -2,13 +2,13 @@
 import { join } from 'node:path';
 import { createTmpRoot } from '../../../../build/sandbox/common/sweep-leftovers.js';
 import { createContainerRunner } from '../../../../build/sandbox/container/container.js';
-import { createWarden } from '../../../../build/sandbox/reaper/warden.js';
+import { createReaper } from '../../../../build/sandbox/reaper/reaper.js';
 import { createContainerBackends } from '../../../../build/workspaces/backends/container/container-backends.js';
 
 const [folder, volume, program] = process.argv.slice(2);
 const tmpRoot = await createTmpRoot(join(folder, 'tmp'));
-const warden = createWarden({ tmpRoot });
-const runner = createContainerRunner({ warden, tmpRoot });
+const reaper = createReaper({ tmpRoot });
+const runner = createContainerRunner({ reaper, tmpRoot });
 const rules = { hidden: [], kept: [], open: [] };
 const backends = createContainerBackends({ runner, tmpRoot, program, log: console });
 const files = backends.open(volume, { rules, durable: true, fileBytes: 1024 });

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { AmbitError } from '../../../../src/errors.ts';
-import { filesProgram } from '../../../../src/own-files.ts';
+import { filesProgram } from '../../../../src/package-paths.ts';
 import type { WorkspaceBackend } from '../../../../src/workspaces/backends/backend.ts';
 import { hasPodman } from '../../../needs/podman.ts';
 import { counts, proof } from '../../../proof.ts';
@@ -13,7 +13,7 @@ import { createVolumeHarness, podman, type VolumeHarness } from './volume-harnes
 
 let harness: VolumeHarness;
 
-const contentOf = async (files: WorkspaceBackend, path: string): Promise<string> => {
+const readContent = async (files: WorkspaceBackend, path: string): Promise<string> => {
   const file = await files.open(path);
   try {
     return Buffer.from(await file.read(0, file.facts.bytes)).toString();
@@ -22,14 +22,14 @@ const contentOf = async (files: WorkspaceBackend, path: string): Promise<string>
   }
 };
 /** To ask podman costs more than most of what is awaited takes: it is asked once in a while. */
-async function untilNot(isThere: () => boolean): Promise<void> {
+async function waitUntilNot(isThere: () => boolean): Promise<void> {
   while (isThere()) await delay(200);
 }
-const gone = (instance?: string) => untilNot(() => harness.containers(instance).length > 0);
-const firstProcessOf = (name: string) => Number(podman('container', 'inspect', '--format', '{{.State.Pid}}', name));
+const waitUntilGone = (instance?: string) => waitUntilNot(() => harness.containers(instance).length > 0);
+const readProcessId = (name: string) => Number(podman('container', 'inspect', '--format', '{{.State.Pid}}', name));
 
-/** What `podman start --attach` is to those who look at processes. */
-function clientOf(name: string): number {
+/** Finds the process of `podman start --attach`. */
+function findClient(name: string): number {
   const pid = readdirSync('/proc').find((entry) => {
     try {
       const words = readFileSync(`/proc/${entry}/cmdline`, 'latin1').split('\0');
@@ -48,7 +48,7 @@ describe.skipIf(!hasPodman())('files in a container', () => {
   afterEach(() => harness.closeAll());
   afterAll(() => harness.stop());
 
-  test('are kept by one container, started when first asked and ended with close; the volume stays', async () => {
+  test('are kept by one container, started on the first call and ended by close; the volume stays', async () => {
     const volume = harness.freshVolume();
     const files = harness.open(volume);
     expect(harness.containers()).toEqual([]);
@@ -68,15 +68,15 @@ describe.skipIf(!hasPodman())('files in a container', () => {
     expect(shown).toEqual([]);
 
     await files.close();
-    await gone();
+    await waitUntilGone();
     await expect(files.stat('.')).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
     const again = harness.open(volume);
-    expect(await Promise.all(names.map((name) => contentOf(again, name)))).toEqual(names);
+    expect(await Promise.all(names.map((name) => readContent(again, name)))).toEqual(names);
     await again.close();
-    await gone();
+    await waitUntilGone();
   });
 
-  test('lead nowhere outside the volume, whatever links are planted there', async () => {
+  test('never lead out of the volume, whatever links it holds', async () => {
     const volume = harness.freshVolume();
     const files = harness.open(volume);
     await files.write('inside/real.txt', Buffer.from('mine'));
@@ -108,18 +108,18 @@ describe.skipIf(!hasPodman())('files in a container', () => {
         expect(refusal, path).toMatchObject({ code: 'PATH_VIOLATION' });
       }
     }
-    expect(await contentOf(files, 'fine')).toBe('mine');
-    expect(await contentOf(files, 'inside/real.txt')).toBe('mine');
+    expect(await readContent(files, 'fine')).toBe('mine');
+    expect(await readContent(files, 'inside/real.txt')).toBe('mine');
   });
 
-  test('are whole when the container or its client is killed; whoever waits is told, the next call starts it anew', async () => {
+  test('are whole when the container or its client is killed; pending calls fail, the next call starts it again', async () => {
     const files = harness.open(harness.freshVolume());
     const bytes = counts(1 << 18, 1 << 20);
     const content = (letter: string) => Buffer.alloc(bytes, letter);
     const names = Array.from({ length: 30 }, (_, index) => `${index}.bin`);
     let letters = names.map(() => 'a');
     await Promise.all(names.map((name) => files.write(name, content('a'))));
-    for (const [letter, victimOf] of [['b', firstProcessOf] as const, ['c', clientOf] as const]) {
+    for (const [letter, victimOf] of [['b', readProcessId] as const, ['c', findClient] as const]) {
       const [container = ''] = harness.containers();
       const victim = victimOf(container);
       expect(victim).toBeGreaterThan(1);
@@ -134,7 +134,7 @@ describe.skipIf(!hasPodman())('files in a container', () => {
       await expect(held.read(bytes / 2, 10)).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
       await held.close();
 
-      const texts = await Promise.all(names.map((name) => contentOf(files, name)));
+      const texts = await Promise.all(names.map((name) => readContent(files, name)));
       for (const [index, text] of texts.entries()) {
         const before = letters[index] as string;
         expect(told[index] === 'done' ? [letter] : [letter, before]).toContain(text[0]);
@@ -142,13 +142,13 @@ describe.skipIf(!hasPodman())('files in a container', () => {
       }
       letters = texts.map((text) => text[0] as string);
       expect((await files.list('.')).entries.map(({ name }) => name).sort()).toEqual([...names].sort());
-      await untilNot(() => harness.containers().includes(container));
+      await waitUntilNot(() => harness.containers().includes(container));
     }
     await files.close();
-    await gone();
+    await waitUntilGone();
   });
 
-  test('stay when Ambit is killed, and nothing runs on', async () => {
+  test('stay when Ambit is killed, and no container keeps running', async () => {
     const volume = harness.freshVolume();
     const child = fork(join(import.meta.dirname, 'keeps-files-and-waits.js'), [harness.folder, volume, filesProgram]);
     const [{ tmpRoot }] = (await once(child, 'message')) as [{ tmpRoot: string }];
@@ -156,11 +156,11 @@ describe.skipIf(!hasPodman())('files in a container', () => {
     const left = once(child, 'exit');
     child.kill('SIGKILL');
     await left;
-    await gone(basename(tmpRoot));
+    await waitUntilGone(basename(tmpRoot));
     expect(readFileSync(join(harness.placeOf(volume), 'kept.txt'), 'utf8')).toBe('before the end');
   });
 
-  test('are said to be out of reach when what is beside them does not answer as it should, and it is ended', async () => {
+  test('are unavailable when the program gives invalid responses, and it is ended', async () => {
     const garbage = `process.stdout.write('Hello, this is not what you think it is.'); setInterval(() => {}, 1000)`;
     const programs = {
       ...(proof ? { garbage } : {}),
@@ -180,10 +180,10 @@ describe.skipIf(!hasPodman())('files in a container', () => {
     expect(await Promise.all(outcomes)).toEqual(
       Object.keys(programs).map((name) => [name, 'WORKSPACE_UNAVAILABLE', 1]),
     );
-    await gone();
+    await waitUntilGone();
   });
 
-  test('are said to be out of reach where there is no engine, with what to do', async () => {
+  test('are unavailable without a container engine, with a hint', async () => {
     const files = harness.openOtherwise(harness.freshVolume(), {}, () => '');
     await expect(files.stat('.')).rejects.toMatchObject({
       code: 'WORKSPACE_UNAVAILABLE',

@@ -8,20 +8,20 @@ import {
   createContainerBackends,
 } from '../../../../src/workspaces/backends/container/container-backends.ts';
 import type { FilesSettings } from '../../../../src/workspaces/backends/container/requests.ts';
-import { volumeNameOf } from '../../../../src/workspaces/backends/container/volume-name.ts';
-import { pathRules } from '../../../../src/workspaces/path-rules.ts';
+import { createVolumeName } from '../../../../src/workspaces/backends/open-backend.ts';
+import { createPathRules } from '../../../../src/workspaces/path-rules.ts';
 import { createSandboxHarness } from '../../../sandbox/bwrap/sandbox-harness.ts';
 
 export interface VolumeHarness {
   readonly folder: string;
-  /** Of this instance, or of the one named: asked of podman itself. */
+  /** The containers of this or the named instance, as podman lists them. */
   containers(instance?: string): string[];
   /** A workspace nobody has used before, in a volume that is removed with the harness. */
   freshVolume(): string;
   open(volume: string, options?: Partial<FilesSettings>): WorkspaceBackend;
   /** The same, of an Ambit that is another in some way. */
   openOtherwise(volume: string, options: Partial<ContainerBackendsOptions>, path?: () => string): WorkspaceBackend;
-  /** Where a volume lies on this machine, for planting what sessions cannot. */
+  /** The folder of a volume on this machine, for files that sessions cannot make. */
   placeOf(volume: string): string;
   closeAll(): Promise<void>;
   stop(): Promise<void>;
@@ -35,7 +35,7 @@ export async function createVolumeHarness(): Promise<VolumeHarness> {
   const volumes: string[] = [];
   const opened: WorkspaceBackend[] = [];
   const places = new Map<string, string>();
-  const settings = { rules: pathRules({ hide: [], keep: [], open: [] }), durable: false, fileBytes: 80 << 20 };
+  const settings = { rules: createPathRules({ hide: [], keep: [], open: [] }), durable: false, fileBytes: 80 << 20 };
   const log = { info() {}, warn() {} };
   const backends = createContainerBackends({ runner: harness.runner, tmpRoot, log });
   const kept = (backend: WorkspaceBackend) => {
@@ -48,14 +48,15 @@ export async function createVolumeHarness(): Promise<VolumeHarness> {
   return {
     folder: harness.folder,
     freshVolume() {
-      const volume = volumeNameOf(harness.folder, `w${randomBytes(4).toString('hex')}`);
+      const volume = createVolumeName(harness.folder, `w${randomBytes(4).toString('hex')}`);
       volumes.push(volume);
       return volume;
     },
     open: (volume, options = {}) => kept(backends.open(volume, { ...settings, ...options })),
     openOtherwise(volume, options, searchPath) {
-      const { warden } = harness;
-      const runner = searchPath === undefined ? harness.runner : createContainerRunner({ warden, tmpRoot, searchPath });
+      const { reaper: warden } = harness;
+      const runner =
+        searchPath === undefined ? harness.runner : createContainerRunner({ reaper: warden, tmpRoot, searchPath });
       return kept(createContainerBackends({ runner, tmpRoot, log, ...options }).open(volume, settings));
     },
     containers(instance = basename(tmpRoot)) {

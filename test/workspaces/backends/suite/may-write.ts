@@ -1,36 +1,37 @@
 import { describe, expect, test } from 'vitest';
-import type { WorkspaceBackend, WriteOptions } from '../../../../src/workspaces/backends/backend.ts';
-import { pathRules } from '../../../../src/workspaces/path-rules.ts';
-import { bytes, type Suite, treeOf } from './ground.ts';
+import type { FileWriteOptions, WorkspaceBackend } from '../../../../src/workspaces/backends/backend.ts';
+import { createPathRules } from '../../../../src/workspaces/path-rules.ts';
+import { listTree, type Suite, toBytes } from './suite-workspace.ts';
 
-export function describeMayWrite({ files, folder, open, ground, links }: Suite): void {
-  type Case = readonly [path: string, options?: WriteOptions];
+export function describeMayWrite({ files, folder, open, workspace, links }: Suite): void {
+  type Case = readonly [path: string, options?: FileWriteOptions];
 
   /** Whoever asks first and writes then is told the same twice, and asking leaves no trace. */
   async function agrees(session: WorkspaceBackend, at: string, cases: readonly Case[]): Promise<unknown[]> {
-    const before = await treeOf(files(), at);
+    const before = await listTree(files(), at);
     const asked = [];
-    for (const [path, options] of cases) asked.push([path, options, await outcome(session.mayWrite(path, options))]);
-    expect(await treeOf(files(), at)).toEqual(before);
+    for (const [path, options] of cases)
+      asked.push([path, options, await settleOutcome(session.mayWrite(path, options))]);
+    expect(await listTree(files(), at)).toEqual(before);
     const done = [];
     for (const [path, options] of cases) {
-      done.push([path, options, await outcome(session.write(path, bytes('written'), options))]);
+      done.push([path, options, await settleOutcome(session.write(path, toBytes('written'), options))]);
     }
     expect(asked).toEqual(done);
     return asked.map(([, , told]) => told);
   }
 
   describe('asking whether a file may be written', () => {
-    test('what would be made is told, and not made', async () => {
+    test('returns the path without making it', async () => {
       const at = await folder();
       const cases: Case[] = [[`${at}/f`], [`./${at}//n/e/./w/f`], [`${at}/n/../n/e/g`, { expected: 'absent' }]];
       const there = [{ path: `${at}/f` }, { path: `${at}/n/e/w/f` }, { path: `${at}/n/e/g` }];
       expect(await agrees(files(), at, cases)).toEqual(there);
     });
 
-    test('what is there, in the way or too deep is refused as by writing', async () => {
+    test('refuses what writing would refuse', async () => {
       const at = await folder();
-      const { version } = await files().write(`${at}/f`, bytes('old'));
+      const { version } = await files().write(`${at}/f`, toBytes('old'));
       await files().makeFolder(`${at}/d`);
       const paths = [
         at,
@@ -54,7 +55,7 @@ export function describeMayWrite({ files, folder, open, ground, links }: Suite):
         `${at}/f`,
         `${at}/${'e/'.repeat(125)}f`,
       ];
-      const conditions: WriteOptions[] = [{ expected: 'absent' }, { expected: { version: 'no such' } }, {}];
+      const conditions: FileWriteOptions[] = [{ expected: 'absent' }, { expected: { version: 'no such' } }, {}];
       await agrees(
         files(),
         at,
@@ -67,10 +68,10 @@ export function describeMayWrite({ files, folder, open, ground, links }: Suite):
       expect(fresh).toEqual([{ path: `${at}/f` }]);
     });
 
-    test('W7: so is what is closed', async () => {
+    test('W7: refuses protected paths', async () => {
       const at = await folder();
-      const session = await open({ rules: pathRules({ hide: [], keep: [], open: [] }) });
-      await files().write(`${at}/.git/config`, bytes('config'));
+      const session = await open({ rules: createPathRules({ hide: [], keep: [], open: [] }) });
+      await files().write(`${at}/.git/config`, toBytes('config'));
       const names = ['.env', 'n/.env', '.git', '.git/config', '.git/hooks/x', '.GIT/y'];
       const told = await agrees(
         session,
@@ -80,9 +81,9 @@ export function describeMayWrite({ files, folder, open, ground, links }: Suite):
       expect(told.map((each) => (each as Told).code)).toEqual(names.map(() => 'PATH_PROTECTED'));
     });
 
-    test.runIf(links)('W3: links lead there as they do by writing', async () => {
+    test.runIf(links)('W3: follows links as writing does', async () => {
       const at = await folder();
-      await files().write(`${at}/real/f`, bytes('old'));
+      await files().write(`${at}/real/f`, toBytes('old'));
       const targets = {
         link: 'real/f',
         dangling: 'real/new',
@@ -91,8 +92,8 @@ export function describeMayWrite({ files, folder, open, ground, links }: Suite):
         host: '/etc/x',
         self: 'self',
       };
-      for (const [name, target] of Object.entries(targets)) await ground().link?.(`${at}/${name}`, target);
-      await ground().link?.(`${at}/dir`, 'real');
+      for (const [name, target] of Object.entries(targets)) await workspace().link?.(`${at}/${name}`, target);
+      await workspace().link?.(`${at}/dir`, 'real');
       const paths = [...Object.keys(targets), 'dir', 'dir/g', 'out/g', 'host/g'].map((name) => `${at}/${name}`);
       await agrees(
         files(),
@@ -109,7 +110,7 @@ interface Told {
   readonly hint: unknown;
 }
 
-async function outcome(work: Promise<{ readonly path: string }>): Promise<{ readonly path: string } | Told> {
+async function settleOutcome(work: Promise<{ readonly path: string }>): Promise<{ readonly path: string } | Told> {
   return work.then(
     ({ path }) => ({ path }),
     ({ code, message, hint }: Told) => ({ code, message, hint }),

@@ -1,25 +1,25 @@
 import { describe, expect, test } from 'vitest';
-import { bytes, codeOf, contentOf, type Suite, treeOf } from './ground.ts';
+import { listTree, readContent, refusalCode, type Suite, toBytes } from './suite-workspace.ts';
 
 export function describeTrees({ files, folder }: Suite): void {
   async function plant(...paths: string[]): Promise<void> {
     for (const path of paths) {
       if (path.endsWith('/')) await files().makeFolder(path);
-      else await files().write(path, bytes(path));
+      else await files().write(path, toBytes(path));
     }
   }
 
   describe('folders', () => {
-    test('are made with those on the way, and again without a word', async () => {
+    test('are made with their parents, and again without an error', async () => {
       const at = await folder();
       expect(await files().makeFolder(`${at}/a/b/c/`)).toEqual({ path: `${at}/a/b/c`, folders: 3 });
       expect(await files().makeFolder(`${at}/a/b`)).toEqual({ path: `${at}/a/b`, folders: 0 });
       await plant(`${at}/f`);
-      expect(await codeOf(files().makeFolder(`${at}/f`))).toBe('FILE_EXISTS');
-      expect(await codeOf(files().makeFolder(`${at}/f/x`))).toBe('FILE_WRONG_KIND');
+      expect(await refusalCode(files().makeFolder(`${at}/f`))).toBe('FILE_EXISTS');
+      expect(await refusalCode(files().makeFolder(`${at}/f/x`))).toBe('FILE_WRONG_KIND');
     });
 
-    test('are listed by name, with what was asked for and no more', async () => {
+    test('are listed by name, with the requested facts', async () => {
       const at = await folder();
       await plant(`${at}/b`, `${at}/a/`, `${at}/B`, `${at}/a/inner`, `${at}/c`);
       const plain = await files().list(at);
@@ -50,33 +50,33 @@ export function describeTrees({ files, folder }: Suite): void {
   });
 
   describe('removing', () => {
-    test('takes a file or an empty folder, and more only when asked', async () => {
+    test('takes a file or an empty folder, and more only with recursive', async () => {
       const at = await folder();
       await plant(`${at}/a/b/f`, `${at}/a/g`, `${at}/empty/`);
       expect(await files().remove(`${at}/a/g`)).toEqual({ path: `${at}/a/g`, kind: 'file', entries: 1 });
       expect(await files().remove(`${at}/empty`)).toEqual({ path: `${at}/empty`, kind: 'folder', entries: 1 });
-      expect(await codeOf(files().remove(`${at}/a`))).toBe('FOLDER_NOT_EMPTY');
+      expect(await refusalCode(files().remove(`${at}/a`))).toBe('FOLDER_NOT_EMPTY');
       expect(await files().remove(`${at}/a`, { recursive: true })).toEqual({
         path: `${at}/a`,
         kind: 'folder',
         entries: 3,
       });
-      expect(await treeOf(files(), at)).toEqual([]);
+      expect(await listTree(files(), at)).toEqual([]);
     });
 
-    test('of more than allowed leaves the whole folder', async () => {
+    test('of too many entries leaves the whole folder', async () => {
       const at = await folder();
       await plant(...Array.from({ length: 6 }, (_, index) => `${at}/tree/${index}/f`));
-      const before = await treeOf(files(), at);
+      const before = await listTree(files(), at);
       const refused = files().remove(`${at}/tree`, { recursive: true, maxEntries: 11 });
-      expect(await codeOf(refused)).toBe('FILE_TOO_LARGE');
-      expect(await treeOf(files(), at)).toEqual(before);
+      expect(await refusalCode(refused)).toBe('FILE_TOO_LARGE');
+      expect(await listTree(files(), at)).toEqual(before);
       expect(await files().remove(`${at}/tree`, { recursive: true, maxEntries: 12 })).toMatchObject({ entries: 13 });
     });
   });
 
   describe('moving', () => {
-    test('gives a file or a folder another name, and makes the folders on the way', async () => {
+    test('renames a file or a folder, and makes missing parents', async () => {
       const at = await folder();
       await plant(`${at}/f`, `${at}/tree/a/g`);
       expect(await files().move(`${at}/f`, `${at}/x/y/f2`)).toEqual({
@@ -86,7 +86,7 @@ export function describeTrees({ files, folder }: Suite): void {
         folders: 2,
       });
       expect(await files().move(`${at}/tree/`, `${at}/x/tree2/`)).toMatchObject({ kind: 'folder', folders: 0 });
-      expect(await treeOf(files(), at)).toEqual([
+      expect(await listTree(files(), at)).toEqual([
         `${at}/x/`,
         `${at}/x/tree2/`,
         `${at}/x/tree2/a/`,
@@ -94,49 +94,49 @@ export function describeTrees({ files, folder }: Suite): void {
         `${at}/x/y/`,
         `${at}/x/y/f2`,
       ]);
-      expect(await contentOf(files(), `${at}/x/y/f2`)).toBe(`${at}/f`);
+      expect(await readContent(files(), `${at}/x/y/f2`)).toBe(`${at}/f`);
     });
 
-    test('keeps content, mode and what its version says of it', async () => {
+    test('keeps content, mode and version', async () => {
       const at = await folder();
-      await files().write(`${at}/f`, bytes('x'), { mode: 0o750 });
+      await files().write(`${at}/f`, toBytes('x'), { mode: 0o750 });
       await files().move(`${at}/f`, `${at}/g`);
       expect(await files().stat(`${at}/g`)).toMatchObject({ mode: 0o750, bytes: 1 });
     });
 
-    test('replaces nothing unless told to, and then only like by like', async () => {
+    test('replaces only with overwrite, and only the same kind', async () => {
       const at = await folder();
       await plant(`${at}/f`, `${at}/g`, `${at}/empty/`, `${at}/full/x`, `${at}/tree/y`);
       for (const to of ['g', 'empty', 'full', 'f']) {
-        expect(await codeOf(files().move(`${at}/f`, `${at}/${to}`)), to).toBe('FILE_EXISTS');
+        expect(await refusalCode(files().move(`${at}/f`, `${at}/${to}`)), to).toBe('FILE_EXISTS');
       }
-      expect(await codeOf(files().move(`${at}/tree`, `${at}/empty`))).toBe('FILE_EXISTS');
+      expect(await refusalCode(files().move(`${at}/tree`, `${at}/empty`))).toBe('FILE_EXISTS');
       const over = { overwrite: true };
-      expect(await codeOf(files().move(`${at}/f`, `${at}/empty`, over))).toBe('FILE_WRONG_KIND');
-      expect(await codeOf(files().move(`${at}/tree`, `${at}/g`, over))).toBe('FILE_WRONG_KIND');
-      expect(await codeOf(files().move(`${at}/tree`, `${at}/full`, over))).toBe('FOLDER_NOT_EMPTY');
+      expect(await refusalCode(files().move(`${at}/f`, `${at}/empty`, over))).toBe('FILE_WRONG_KIND');
+      expect(await refusalCode(files().move(`${at}/tree`, `${at}/g`, over))).toBe('FILE_WRONG_KIND');
+      expect(await refusalCode(files().move(`${at}/tree`, `${at}/full`, over))).toBe('FOLDER_NOT_EMPTY');
       await files().move(`${at}/f`, `${at}/f`, over);
       await files().move(`${at}/f`, `${at}/g`, over);
       await files().move(`${at}/tree`, `${at}/empty`, over);
-      expect(await treeOf(files(), at)).toEqual([
+      expect(await listTree(files(), at)).toEqual([
         `${at}/empty/`,
         `${at}/empty/y`,
         `${at}/full/`,
         `${at}/full/x`,
         `${at}/g`,
       ]);
-      expect(await contentOf(files(), `${at}/g`)).toBe(`${at}/f`);
+      expect(await readContent(files(), `${at}/g`)).toBe(`${at}/f`);
     });
 
-    test('a folder does not go into itself, nor a file where no folder can be', async () => {
+    test('refuses a folder into itself, and a file below a file', async () => {
       const at = await folder();
       await plant(`${at}/tree/y`, `${at}/f`);
-      const before = await treeOf(files(), at);
-      expect(await codeOf(files().move(`${at}/tree`, `${at}/tree/sub`))).toBe('PATH_INVALID');
-      expect(await codeOf(files().move(`${at}/tree`, `${at}/tree/sub`, { overwrite: true }))).toBe('PATH_INVALID');
-      expect(await codeOf(files().move(`${at}/tree`, `${at}/f/sub`))).toBe('FILE_WRONG_KIND');
-      expect(await codeOf(files().move(`${at}/f`, `${at}/new/`))).toBe('FILE_NOT_FOUND');
-      expect(await treeOf(files(), at)).toEqual(before);
+      const before = await listTree(files(), at);
+      expect(await refusalCode(files().move(`${at}/tree`, `${at}/tree/sub`))).toBe('PATH_INVALID');
+      expect(await refusalCode(files().move(`${at}/tree`, `${at}/tree/sub`, { overwrite: true }))).toBe('PATH_INVALID');
+      expect(await refusalCode(files().move(`${at}/tree`, `${at}/f/sub`))).toBe('FILE_WRONG_KIND');
+      expect(await refusalCode(files().move(`${at}/f`, `${at}/new/`))).toBe('FILE_NOT_FOUND');
+      expect(await listTree(files(), at)).toEqual(before);
     });
   });
 }

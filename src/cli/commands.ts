@@ -1,0 +1,55 @@
+import type { Command } from './command.ts';
+
+/** A command by its words. Its code is loaded when it is called, so that listing sessions does not load a gateway. */
+export interface CommandEntry {
+  readonly path: readonly string[];
+  readonly load: () => Promise<Command>;
+}
+
+/** A command with the words that call it. */
+export interface LoadedCommand extends Command, Pick<CommandEntry, 'path'> {}
+
+export async function loadCommand({ path, load }: CommandEntry): Promise<LoadedCommand> {
+  return { path, ...(await load()) };
+}
+
+export const commands: readonly CommandEntry[] = [
+  { path: ['serve'], load: async () => (await import('./commands/serve.ts')).serveCommand },
+  { path: ['stdio'], load: async () => (await import('./commands/stdio.ts')).stdioCommand },
+  { path: ['run'], load: async () => (await import('./commands/run.ts')).runCommand },
+  { path: ['session', 'create'], load: async () => (await import('./commands/session.ts')).sessionCreate },
+  { path: ['session', 'list'], load: async () => (await import('./commands/session.ts')).sessionList },
+  { path: ['session', 'show'], load: async () => (await import('./commands/session.ts')).sessionShow },
+  { path: ['session', 'end'], load: async () => (await import('./commands/session.ts')).sessionEnd },
+  { path: ['session', 'restrict'], load: async () => (await import('./commands/session-restrict.ts')).sessionRestrict },
+  { path: ['session', 'diff'], load: async () => (await import('./commands/session-folder.ts')).sessionDiff },
+  { path: ['session', 'merge'], load: async () => (await import('./commands/session-folder.ts')).sessionMerge },
+  { path: ['session', 'discard'], load: async () => (await import('./commands/session-folder.ts')).sessionDiscard },
+  { path: ['resolve'], load: async () => (await import('./commands/resolve.ts')).resolveCommand },
+  { path: ['explain'], load: async () => (await import('./commands/explain.ts')).explainCommand },
+  { path: ['server', 'list'], load: async () => (await import('./commands/server.ts')).serverList },
+  { path: ['server', 'check'], load: async () => (await import('./commands/server-approve.ts')).serverCheck },
+  { path: ['server', 'approve'], load: async () => (await import('./commands/server-approve.ts')).serverApprove },
+  { path: ['credential', 'set'], load: async () => (await import('./commands/credential.ts')).credentialSet },
+  { path: ['credential', 'list'], load: async () => (await import('./commands/credential.ts')).credentialList },
+  { path: ['credential', 'remove'], load: async () => (await import('./commands/credential.ts')).credentialRemove },
+  { path: ['user', 'add'], load: async () => (await import('./commands/user.ts')).userAdd },
+  { path: ['user', 'list'], load: async () => (await import('./commands/user.ts')).userList },
+  { path: ['user', 'remove'], load: async () => (await import('./commands/user.ts')).userRemove },
+  { path: ['team', 'list'], load: async () => (await import('./commands/team.ts')).teamList },
+  { path: ['key', 'create'], load: async () => (await import('./commands/key.ts')).keyCreate },
+  { path: ['key', 'list'], load: async () => (await import('./commands/key.ts')).keyList },
+  { path: ['key', 'revoke'], load: async () => (await import('./commands/key.ts')).keyRevoke },
+  { path: ['key', 'rotate'], load: async () => (await import('./commands/key.ts')).keyRotate },
+  { path: ['login'], load: async () => (await import('./commands/login.ts')).loginCommand },
+  { path: ['policy', 'add'], load: async () => (await import('./commands/policy.ts')).policyAdd },
+  { path: ['policy', 'list'], load: async () => (await import('./commands/policy.ts')).policyList },
+  { path: ['policy', 'remove'], load: async () => (await import('./commands/policy.ts')).policyRemove },
+  { path: ['objective', 'add'], load: async () => (await import('./commands/objective.ts')).objectiveAdd },
+  { path: ['objective', 'list'], load: async () => (await import('./commands/objective.ts')).objectiveList },
+  { path: ['objective', 'remove'], load: async () => (await import('./commands/objective.ts')).objectiveRemove },
+  { path: ['workspace', 'list'], load: async () => (await import('./commands/workspace.ts')).workspaceList },
+  { path: ['workspace', 'show'], load: async () => (await import('./commands/workspace.ts')).workspaceShow },
+  { path: ['doctor'], load: async () => (await import('./commands/doctor.ts')).doctorCommand },
+  { path: ['import'], load: async () => (await import('./commands/import.ts')).importCommand },
+];

@@ -1,0 +1,145 @@
+import type { AnswerOf } from '../../entrances/control/routes.ts';
+import { AmbitError } from '../../errors.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { type Command, type Flag, type Invocation, jsonFlag, readFlag, UsageError } from '../command.ts';
+import { controlRequest } from '../io/control-request.ts';
+import { printData, renderTable } from '../io/output.ts';
+
+export const scopeFlag: Flag = {
+  type: 'string',
+  value: 'S',
+  help: 'org, team:T, user:U or workspace:W',
+};
+
+export const orderFlags = {
+  order: { type: 'string', value: 'N', help: 'lower ones come first in their scope' },
+  disabled: { type: 'boolean', help: 'kept, and given to nobody' },
+} as const satisfies Readonly<Record<string, Flag>>;
+
+export const policyAdd: Command = {
+  operands: 'TEXT',
+  help: 'what the model must keep to; one of the same name there gives way',
+  flags: {
+    scope: scopeFlag,
+    name: { type: 'string', value: 'N', help: 'what it is called' },
+    mode: { type: 'string', value: 'M', help: 'prepend or append, around prompts' },
+    locked: { type: 'boolean', help: 'no nearer scope may replace it' },
+    ...orderFlags,
+    json: jsonFlag,
+  },
+  async run(invocation) {
+    const [name, mode = 'prepend'] = [readFlag(invocation, 'name'), readFlag(invocation, 'mode')];
+    if (name === undefined) throw new UsageError('--name N is missing');
+    if (mode !== 'prepend' && mode !== 'append') throw new UsageError('--mode is prepend or append');
+    const policy = await controlRequest(invocation, 'POST /api/v1/policies', {
+      body: {
+        scope: requireScope(invocation),
+        name,
+        mode,
+        text: requireText(invocation),
+        locked: invocation.flags['locked'] === true,
+        ...readOrder(invocation),
+      },
+    });
+    printData(invocation, policy, () =>
+      policy.enabled
+        ? `Policy ${policy.name} holds for ${policy.scope}.`
+        : `Policy ${policy.name} is kept for ${policy.scope}, and disabled.`,
+    );
+  },
+};
+
+type Policy = AnswerOf<'GET /api/v1/policies'>['policies'][number];
+type JudgedPolicy = AnswerOf<'GET /api/v1/policies/effective'>['policies'][number];
+
+export const policyList: Command = {
+  help: 'the policies there are; or what a user in a workspace gets, and why',
+  flags: {
+    effective: { type: 'boolean', help: 'what somebody gets' },
+    user: { type: 'string', value: 'U', help: 'for whom (with --effective)' },
+    workspace: { type: 'string', value: 'W', help: 'in which workspace' },
+    json: jsonFlag,
+  },
+  run: (invocation) =>
+    invocation.flags['effective'] === true ? listEffectivePolicies(invocation) : listPolicies(invocation),
+};
+
+export const policyRemove: Command = {
+  operands: '[NAME]',
+  help: 'give it to nobody any more',
+  flags: { scope: scopeFlag, name: { type: 'string', value: 'N', help: 'what it is called' }, json: jsonFlag },
+  async run(invocation) {
+    const name = readFlag(invocation, 'name') ?? invocation.positionals[0];
+    if (name === undefined) throw new UsageError('--name N is missing');
+    const which = { scope: requireScope(invocation), name };
+    const { removed } = await controlRequest(invocation, 'DELETE /api/v1/policies', { body: which });
+    if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such policy.' });
+    printData(invocation, { ...which, removed }, () => `Policy ${name} is gone from ${which.scope}.`);
+  },
+};
+
+async function listPolicies(invocation: Invocation): Promise<number> {
+  const found = await controlRequest(invocation, 'GET /api/v1/policies');
+  const { policies } = found;
+  printData(invocation, found, () =>
+    policies.length === 0 ? 'No policies. Add one with "ambit policy add".' : renderPolicies(policies, policyNotes),
+  );
+  return 0;
+}
+
+async function listEffectivePolicies(invocation: Invocation): Promise<number> {
+  const [user, workspace] = [readFlag(invocation, 'user'), readFlag(invocation, 'workspace')];
+  if (user === undefined) throw new UsageError('--user U is missing');
+  const found = await controlRequest(invocation, 'GET /api/v1/policies/effective', { query: { user, workspace } });
+  const { policies, objectives, block } = found;
+  printData(invocation, found, () => {
+    const plain = block.split('\n').map(escapeControls).join('\n');
+    const why = policies.length === 0 ? [] : [renderPolicies(policies, (each) => policyReason(each)), ''];
+    const from = objectives.map((each) => [each.scope, each.id, each.text]);
+    return [
+      ...why,
+      ...(from.length === 0
+        ? []
+        : [renderTable(['FROM', 'OBJECTIVE', 'TEXT'], from, { keepWidth: ['FROM', 'OBJECTIVE'] }), '']),
+      plain,
+    ].join('\n');
+  });
+  return 0;
+}
+
+function renderPolicies<P extends Policy>(policies: readonly P[], note: (policy: P) => string): string {
+  const rows = policies.map((each) => [each.scope, each.name, each.mode, note(each), each.text]);
+  return renderTable(['FROM', 'POLICY', 'MODE', 'NOTE', 'TEXT'], rows, { keepWidth: ['FROM', 'POLICY', 'NOTE'] });
+}
+
+function policyNotes({ declared, enabled, locked }: Policy): string {
+  const notes = [enabled ? '' : 'disabled', locked ? 'locked' : '', declared ? 'in the configuration' : ''];
+  return notes.filter((note) => note !== '').join(', ');
+}
+
+function policyReason({ outcome, by, locked }: JudgedPolicy): string {
+  if (outcome === 'given') return locked ? 'given, locked' : 'given';
+  return by === null ? outcome : `${outcome} by ${by}`;
+}
+
+export function requireScope(invocation: Invocation): string {
+  const scope = readFlag(invocation, 'scope');
+  if (scope === undefined) throw new UsageError('--scope S is missing: org, team:T, user:U or workspace:W');
+  return scope;
+}
+
+/** Reads the order among the others, and whether it is disabled, as far as the flags say so. */
+export function readOrder(invocation: Invocation): { readonly order?: number; readonly enabled?: boolean } {
+  const order = readFlag(invocation, 'order');
+  if (order !== undefined && !/^-?[0-9]{1,7}$/.test(order)) throw new UsageError('--order takes a whole number');
+  return {
+    ...(order === undefined ? {} : { order: Number(order) }),
+    ...(invocation.flags['disabled'] === true ? { enabled: false } : {}),
+  };
+}
+
+/** The text of a policy or objective; several positionals are one text. */
+export function requireText(invocation: Invocation): string {
+  if (invocation.positionals.length === 0) throw new UsageError('TEXT is missing');
+  return invocation.positionals.join(' ');
+}

@@ -1,0 +1,163 @@
+import { fetchPackage } from '../../gateway/inspect/fetch-package.ts';
+import { inspectServer } from '../../gateway/inspect/inspect-server.ts';
+import type { Log } from '../../observability/log/log.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+import type { Approvals } from '../../upstreams/pins/approvals.ts';
+import { assertApproved } from '../../upstreams/pins/approvals.ts';
+import { createToolPins } from '../../upstreams/pins/pinned-tools.ts';
+import { describeUnpinned } from '../../upstreams/pins/server-pins.ts';
+import { type Command, type Invocation, jsonFlag, requirePositional } from '../command.ts';
+import { askConfirmation, isTerminal, printLines, yesFlag } from '../io/ask.ts';
+import { printData, renderPairs } from '../io/output.ts';
+import { describeCommand, describeRewriters, serverOrigin } from '../io/show-server.ts';
+import { loadServers, requireServer, type ServerSetup } from './server.ts';
+
+export const serverCheck: Command = {
+  operands: 'NAME',
+  help: 'start it once and say what it offers; exit 1 when it does not start',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const name = requirePositional(invocation, 'the name of the server');
+    const { servers, approvals, config, paths } = await loadServers(invocation);
+    const server = requireServer(servers, name);
+    const verdict = approvals.check(server);
+    if (verdict.state !== 'approved') printLines(verdict.changes.map(({ line }) => `  ${line}`));
+    assertApproved(approvals, server);
+    const { era, tools, unsound, seconds } = await inspectServer({
+      config,
+      dataDir: paths.dataDir,
+      server,
+      approvals,
+    });
+    const changes = approvals
+      .toolsChanged(server, createToolPins(tools))
+      .flatMap((tool) => tool.changes.map(({ line }) => line));
+    const approval = server.source === 'operator' ? 'not needed' : 'approved';
+    const found = { name, transport: server.kind, era, tools: tools.length, seconds, approval, changes };
+    printData(invocation, found, () =>
+      renderPairs([
+        ['name', name],
+        ['transport', server.kind],
+        ['era', era],
+        ['tools', String(tools.length)],
+        ['answered in', `${seconds.toFixed(2)} s`],
+        ['approval', approval],
+        ...changes.map((line) => ['changed', line] as const),
+      ]),
+    );
+    if (changes.length > 0) {
+      printLines(['Tools that changed are withheld until they are approved:', `  ambit server approve ${name}`]);
+    }
+    if (unsound > 0) {
+      printLines([`Entries of its list that are withheld, since readers take them differently: ${unsound}.`]);
+      printLines(['  A tool needs one name, members spelled as in MCP, and no key twice.']);
+    }
+  },
+};
+
+export const serverApprove: Command = {
+  operands: 'NAME',
+  help: 'let a server of a project or imported file start, as it is now',
+  flags: { yes: yesFlag, json: jsonFlag },
+  async run(invocation) {
+    const name = requirePositional(invocation, 'the name of the server');
+    const declared = await loadServers(invocation);
+    const server = requireServer(declared.servers, name);
+    if (server.source === 'operator')
+      return reportApproval(invocation, name, 'not needed', 'It is your own: no approval needed.');
+    const verdict = declared.approvals.check(server);
+    if (verdict.state === 'approved') return approveTools(invocation, declared, server);
+    await fetchServerPackage(declared, server);
+    // The shown state is the one that is pinned, also when files change while the person reads.
+    const shown = declared.approvals.preview(server);
+    printLines([`${name}, from ${serverOrigin(server, declared.paths)}`, ...describeCommand(shown, server)]);
+    const exchangeable = describeRewriters(shown, declared.config);
+    const notes = [...describeUnpinned(shown, server).map((line) => `  ${line}`), ...exchangeable];
+    if (notes.length > 0) printLines(['Note:', ...notes]);
+    if (verdict.changes.length > 0) {
+      const [approval] = findApprovalTimes(declared.approvals, name);
+      printLines([
+        approval === undefined || verdict.state === 'exposed' ? 'Note:' : `Since it was approved (${approval}):`,
+      ]);
+      printLines(verdict.changes.map(({ line }) => `  ${line}`));
+    }
+    if (!(await askConfirmation(invocation, `May "${name}" start like this?`))) return reportRefusal(name);
+    await declared.approvals.approve(server, shown);
+    return reportApproval(invocation, name, 'approved', 'Approved. A running gateway knows within a second.');
+  },
+};
+
+/**
+ * Fetches the package, so that its present version is approved. If that fails, the first sandbox that needs it decides.
+ */
+async function fetchServerPackage({ paths }: ServerSetup, server: ServerDefinition): Promise<void> {
+  if (server.kind !== 'stdio' || !server.trust.includes('sandboxed')) return;
+  await fetchPackage(paths.dataDir, server).catch((error: unknown) => {
+    printLines([`Note: ${error instanceof Error ? error.message : error}`]);
+  });
+}
+
+/** Approves changed descriptions of tools. The server itself is approved already. */
+async function approveTools(invocation: Invocation, declared: ServerSetup, server: ServerDefinition): Promise<number> {
+  const { approvals, config, paths } = declared;
+  const { name } = server;
+  if (!approvals.hasPinnedTools(name))
+    return reportApproval(invocation, name, 'approved', 'It is approved as it stands.');
+  const { tools } = await inspectServer({ config, dataDir: paths.dataDir, server, approvals });
+  const pins = createToolPins(tools);
+  const changes = approvals.toolsChanged(server, pins);
+  if (changes.length === 0)
+    return reportApproval(invocation, name, 'approved', 'It is approved as it stands, with its tools.');
+  printLines([`${name} describes its tools otherwise than when they were approved:`]);
+  for (const change of changes) {
+    printLines(change.changes.map(({ line }) => `  ${line}`));
+    if (change.kind !== 'removed') printLines(findDescriptions(tools, change.tool).map((line) => `      ${line}`));
+  }
+  if (!(await askConfirmation(invocation, `May models see the tools of "${name}" like this?`)))
+    return reportRefusal(name);
+  await approvals.pinTools(server, pins, { replace: true });
+  return reportApproval(invocation, name, 'approved', 'Approved with these tools.');
+}
+
+function findDescriptions(tools: readonly unknown[], name: string): string[] {
+  return tools
+    .map((tool) => tool as { readonly name?: unknown; readonly description?: unknown })
+    .filter((tool) => tool.name === name && typeof tool.description === 'string')
+    .flatMap((tool) => (tool.description as string).split('\n'));
+}
+
+function findApprovalTimes(approvals: Approvals, name: string): string[] {
+  return approvals.list().flatMap((approval) => (approval.name === name ? [approval.approvedAt] : []));
+}
+
+function reportRefusal(name: string): number {
+  printLines([`Nothing was approved; "${name}" does not start.`]);
+  return 1;
+}
+
+function reportApproval(invocation: Invocation, name: string, approval: string, words: string): number {
+  printData(invocation, { name, approval }, () => `${name}: ${words}`);
+  return 0;
+}
+
+/**
+ * Asks the person at the terminal about unapproved servers before the gateway opens. Without a terminal they are
+ * logged.
+ */
+export async function askForApprovals(invocation: Invocation, log: Log): Promise<void> {
+  const { servers, approvals } = await loadServers(invocation);
+  try {
+    for (const server of servers.values()) {
+      if (approvals.check(server).state === 'approved') continue;
+      if (isTerminal())
+        await serverApprove.run({ ...invocation, positionals: [server.name], flags: pickCommonFlags(invocation) });
+      else log.warn('server not approved', { server: server.name, hint: `ambit server approve ${server.name}` });
+    }
+  } finally {
+    approvals.close();
+  }
+}
+
+function pickCommonFlags({ flags }: Invocation): Invocation['flags'] {
+  return { config: flags['config'], 'data-dir': flags['data-dir'] };
+}

@@ -1,0 +1,80 @@
+import { dirname } from 'node:path';
+import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
+import type { Config } from '../../config/schema/schema.ts';
+import { AmbitError } from '../../errors.ts';
+import { createFetchedPackage } from '../../gateway/inspect/fetch-package.ts';
+import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
+import { type Approvals, createApprovals } from '../../upstreams/pins/approvals.ts';
+import { type Command, type Invocation, jsonFlag } from '../command.ts';
+import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { printData, renderTable } from '../io/output.ts';
+import { serverOrigin } from '../io/show-server.ts';
+
+export interface ServerSetup {
+  readonly paths: ConfigPaths;
+  readonly config: Config;
+  readonly servers: ReadonlyMap<string, ServerDefinition>;
+  readonly approvals: Approvals;
+}
+
+export const serverList: Command = {
+  help: 'the servers there are, and whether they may start',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const { servers, approvals, paths } = await loadServers(invocation);
+    const rows = [...servers.values()].map((server) => {
+      const verdict = approvals.check(server);
+      return {
+        name: server.name,
+        source: server.source,
+        file: server.file ?? null,
+        origin: serverOrigin(server, paths),
+        transport: server.kind,
+        trust: server.trust,
+        era: server.era,
+        approval: server.source === 'operator' ? 'not needed' : verdict.state,
+        changes: verdict.state === 'approved' ? [] : verdict.changes.map(({ line }) => line),
+        definitionHash: server.definitionHash,
+      };
+    });
+    printData(invocation, { servers: rows.map(({ origin: _, ...row }) => row) }, () =>
+      rows.length === 0
+        ? 'No servers. Write them into the configuration, or take over those of others with "ambit import".'
+        : renderTable(
+            ['NAME', 'FROM', 'VIA', 'TRUST', 'ERA', 'APPROVAL'],
+            rows.map((row) => [
+              row.name,
+              row.origin,
+              row.transport,
+              row.trust.length === 2 ? 'both' : (row.trust[0] ?? 'none'),
+              row.era,
+              row.approval === 'not needed' ? '-' : row.approval,
+            ]),
+            { truncateStart: ['FROM'] },
+          ),
+    );
+    return 0;
+  },
+};
+
+/** Loads the servers of the configuration and its included files, with their approvals. Needs no gateway. */
+export async function loadServers(invocation: Invocation): Promise<ServerSetup> {
+  const paths = findConfigPaths(invocation);
+  const config = await loadConfiguration(paths);
+  // Approvals that an agent could write would be worthless.
+  assertOutOfReach({ ...paths, config });
+  const servers = defineServers(config, dirname(paths.configFile));
+  const { dataDir } = paths;
+  const searchPath = invocation.env['PATH'];
+  const approvals = createApprovals({ dataDir, searchPath, fetchedPackage: createFetchedPackage(dataDir) });
+  return { paths, config, servers, approvals };
+}
+
+export function requireServer(servers: ReadonlyMap<string, ServerDefinition>, name: string): ServerDefinition {
+  const server = servers.get(name);
+  if (server !== undefined) return server;
+  throw new AmbitError('SERVER_NOT_AVAILABLE', {
+    what: `The configuration has no server "${name}" that is in use.`,
+    hint: 'List them with "ambit server list".',
+  });
+}

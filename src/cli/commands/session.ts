@@ -1,0 +1,190 @@
+import type { AnswerOf } from '../../entrances/control/routes.ts';
+import {
+  type Command,
+  jsonFlag,
+  readFlag,
+  readListFlag,
+  readSecondsFlag,
+  requirePositional,
+  UsageError,
+} from '../command.ts';
+import { controlRequest } from '../io/control-request.ts';
+import { printData, relativeTime, renderDuration, renderPairs, renderTable } from '../io/output.ts';
+
+type SessionAnswer = AnswerOf<'PATCH /api/v1/sessions/{id}'>;
+type SessionDetails = AnswerOf<'GET /api/v1/sessions/{id}'>;
+type OpenedAnswer = AnswerOf<'POST /api/v1/sessions'>;
+
+/** Members that only some answers have. */
+type OptionalMembers = Partial<Pick<SessionDetails, 'usage' | 'sandbox'> & Pick<OpenedAnswer, 'token'>>;
+type Call = AnswerOf<'GET /api/v1/sessions/{id}/calls'>['calls'][number];
+type ShownCall = Pick<Call, 'at' | 'server' | 'method' | 'name' | 'outcome' | 'ms'>;
+
+export const sessionCreate: Command = {
+  help: 'open a session; prints its record and its token',
+  flags: {
+    workspace: { type: 'string', value: 'W', help: 'where it works' },
+    trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
+    user: { type: 'string', value: 'U', help: 'for whom' },
+    agent: { type: 'string', value: 'A', help: 'which agent' },
+    name: { type: 'string', value: 'N', help: 'a name, unique per user' },
+    ttl: { type: 'string', value: 'SECONDS', help: 'ends when idle for so long' },
+    parent: { type: 'string', value: 'ID', help: 'a session that bounds it, and ends it by ending' },
+    server: { type: 'string', value: 'S', help: 'may use only this server; repeatable', multiple: true },
+    permission: { type: 'string', value: 'P', help: 'may do this, as "notes:write"; repeatable', multiple: true },
+    meta: { type: 'string', value: 'K=V', help: 'keep this with it; repeatable', multiple: true },
+    json: jsonFlag,
+  },
+  async run(invocation) {
+    const view = await controlRequest(invocation, 'POST /api/v1/sessions', {
+      body: {
+        workspaceId: readFlag(invocation, 'workspace'),
+        trustLevel: readFlag(invocation, 'trust'),
+        userId: readFlag(invocation, 'user'),
+        agentId: readFlag(invocation, 'agent'),
+        name: readFlag(invocation, 'name'),
+        ttlSeconds: readSecondsFlag(invocation, 'ttl'),
+        parentId: readFlag(invocation, 'parent'),
+        servers: readListFlag(invocation, 'server'),
+        permissions: readListFlag(invocation, 'permission'),
+        metadata: readMetadata(readListFlag(invocation, 'meta')),
+      },
+    });
+    printData(invocation, view, () => renderSession(view));
+  },
+};
+
+type Page = AnswerOf<'GET /api/v1/sessions'>;
+
+export const sessionList: Command = {
+  help: 'the live sessions',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const sessions: Page['sessions'][number][] = [];
+    for (let after: string | null | undefined; after !== null; ) {
+      const page: Page = await controlRequest(invocation, 'GET /api/v1/sessions', { query: { after } });
+      sessions.push(...page.sessions);
+      after = page.next;
+    }
+    const isLimited = sessions.some(({ servers }) => servers !== null);
+    printData(invocation, { sessions }, () =>
+      sessions.length === 0
+        ? 'No live sessions. Open one with "ambit session create".'
+        : renderTable(
+            ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'SERVERS', 'IDLE', 'LEFT'],
+            sessions.map((view) => [
+              view.id.slice(0, 8),
+              view.name ?? '-',
+              view.userId,
+              view.workspaceId ?? '-',
+              view.trustLevel,
+              isLimited ? (view.servers === null ? 'all' : String(view.servers.length)) : '',
+              renderDuration(view.lastActiveAt),
+              renderDuration(view.expiresAt),
+            ]),
+          ),
+    );
+  },
+};
+
+const maxShownCalls = 5;
+
+export const sessionShow: Command = {
+  operands: 'ID',
+  help: 'one session, by id, name or unique prefix',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const view = await controlRequest(invocation, 'GET /api/v1/sessions/{id}', {
+      id: requirePositional(invocation, 'ID'),
+    });
+    const isForPeople = invocation.flags.json !== true;
+    const page = { id: view.id, query: { limit: maxShownCalls } };
+    const calls = isForPeople ? (await controlRequest(invocation, 'GET /api/v1/sessions/{id}/calls', page)).calls : [];
+    printData(invocation, view, () =>
+      [renderSession(view), ...(calls.length === 0 ? [] : ['', renderCalls(calls)])].join('\n'),
+    );
+  },
+};
+
+export const sessionEnd: Command = {
+  operands: 'ID',
+  help: 'end a session and everything that runs for it',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const view = await controlRequest(invocation, 'DELETE /api/v1/sessions/{id}', {
+      id: requirePositional(invocation, 'ID'),
+    });
+    printData(invocation, view, () => `Session ${view.id.slice(0, 8)} has ended.`);
+  },
+};
+
+function readMetadata(pairs: readonly string[] | undefined): Record<string, string> | undefined {
+  if (pairs === undefined) return undefined;
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const cut = pair.indexOf('=');
+      if (cut < 1) throw new UsageError('--meta takes KEY=VALUE');
+      return [pair.slice(0, cut), pair.slice(cut + 1)];
+    }),
+  );
+}
+
+export function renderCalls(calls: readonly ShownCall[]): string {
+  return renderTable(
+    ['CALLED', 'SERVER', 'METHOD', 'NAME', 'OUTCOME', 'MS'],
+    calls.map(({ at, server, method, name, outcome, ms }) => [
+      relativeTime(at),
+      server,
+      method,
+      name ?? '-',
+      outcome,
+      ms.toFixed(1),
+    ]),
+    { keepWidth: ['CALLED', 'NAME', 'OUTCOME'] },
+  );
+}
+
+export function renderSession(view: SessionAnswer & OptionalMembers): string {
+  const { usage } = view;
+  return renderPairs([
+    ['id', view.id],
+    ['name', view.name ?? '-'],
+    ['user', view.userId],
+    ['agent', view.agentId ?? '-'],
+    ['workspace', view.workspaceId ?? '-'],
+    ...(view.parentId === null ? [] : ([['parent', view.parentId]] as const)),
+    ['trust', view.trustLevel],
+    ['servers', view.servers === null ? 'all' : view.servers.join(', ') || 'none'],
+    ['permissions', view.permissions.join(', ') || 'none'],
+    ['created', formatInstant(view.createdAt)],
+    ['last active', formatInstant(view.lastActiveAt)],
+    ['expires', formatInstant(view.expiresAt)],
+    ['ends', formatInstant(view.endsAt)],
+    ...Object.entries(view.metadata).map(([key, value]) => [`meta ${key}`, renderMetadata(value)] as const),
+    ...(usage === undefined ? [] : ([['calls', `${usage.calls}, ${usage.underWay} under way`]] as const)),
+    ...(usage === undefined ? [] : ([['bytes', String(usage.bytes)]] as const)),
+    ...sandboxRows(view),
+    ...(view.token === undefined ? [] : ([['token', view.token]] as const)),
+  ]);
+}
+
+/** The sandbox, and what enforces which of its limits. */
+function sandboxRows({ sandbox, trustLevel }: SessionAnswer & OptionalMembers): (readonly [string, string])[] {
+  if (sandbox === undefined || trustLevel === 'direct') return [];
+  if (sandbox === null) return [['sandbox', 'not examined: no gateway is running']];
+  const keepers = new Map<string, string[]>();
+  for (const [limit, means] of Object.entries(sandbox.limits ?? {}))
+    keepers.set(means, [...(keepers.get(means) ?? []), limit]);
+  return [
+    ['sandbox', sandbox.runner ?? sandbox.refusal ?? '-'],
+    ...[...keepers].map(([means, limits]) => [`by ${means}`, limits.join(', ')] as const),
+  ];
+}
+
+function formatInstant(iso: string): string {
+  return `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC, ${relativeTime(iso)}`;
+}
+
+function renderMetadata(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

@@ -1,0 +1,163 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Config } from '../../config/schema/schema.ts';
+import { serveStdio } from '../../entrances/stdio/serve-stdio.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { openGateway } from '../../gateway/assembly/open-gateway.ts';
+import { allServers } from '../../gateway/exchange.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+import { normalizeTrust, type TrustLevel } from '../../rules/trust-level.ts';
+import { sessionGoneError } from '../../sessions/session.ts';
+import { readSessionVariables, type SessionEnvironment } from '../../sessions/session-environment.ts';
+import { type Command, type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
+import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { createLog, logFlags } from '../io/log-flags.ts';
+
+export const sessionFlags: Readonly<Record<string, Flag>> = {
+  workspace: { type: 'string', value: 'W', help: 'where it works' },
+  trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
+  session: { type: 'string', value: 'ID', help: 'a session there is, instead of a new one' },
+  ...logFlags,
+};
+
+const maxEndMs = 15_000;
+const endPauseMs = 50;
+
+export const stdioCommand: Command = {
+  help: 'all servers as one, on stdin and stdout, in one session',
+  flags: sessionFlags,
+  async run(invocation) {
+    const paths = findConfigPaths(invocation);
+    return serveSession(invocation, paths, await loadConfiguration(paths, createLog(invocation)), allServers);
+  },
+};
+
+/** Serves one session on stdin and stdout until the client leaves or a signal arrives. */
+export async function serveSession(
+  invocation: Invocation,
+  paths: ConfigPaths,
+  config: Config,
+  server: string,
+  credentials = true,
+): Promise<number> {
+  const log = createLog(invocation);
+  const trustLevel = readTrustFlag(invocation);
+  const workspaceId = readFlag(invocation, 'workspace');
+  const reference = readFlag(invocation, 'session');
+  if (reference !== undefined && (trustLevel ?? workspaceId) !== undefined) {
+    throw new UsageError('--session has its own workspace and trust; leave out --workspace and --trust');
+  }
+  const named = readSessionEnvironment(invocation.env);
+  // From here on there is something to clean up, so signals need a handler.
+  const stopSignal = waitForSignal();
+  const { storeDir } = named;
+  const gateway = await openGateway({
+    ...paths,
+    config: withEnvironment(config, named),
+    log,
+    environment: invocation.env,
+    credentials,
+    ...(storeDir === undefined ? {} : { storeDir }),
+  });
+  gateway.prepare();
+  let ownSessionId: string | undefined;
+  try {
+    const joinedSessionId = await findNamedSession(gateway, config, reference, named);
+    if (joinedSessionId === undefined) {
+      const { session } = await gateway.openSession({
+        ...named.draft,
+        ...(workspaceId === undefined ? {} : { workspaceId }),
+        ...(trustLevel === undefined ? {} : { trustLevel }),
+      });
+      ownSessionId = session.id;
+    }
+    const sessionId = joinedSessionId ?? (ownSessionId as string);
+    const ended = new Promise<void>((resolve) => {
+      gateway.sessions.onEnded(({ id }) => id === sessionId && resolve());
+    });
+    const { stdin: input, stdout: output } = process;
+    await Promise.race([serveStdio({ gateway, server, sessionId, input, output }), stopSignal, ended]);
+    return 0;
+  } finally {
+    // No other process has a token of this session.
+    if (ownSessionId !== undefined) await endSession(gateway, ownSessionId);
+    await gateway.close();
+    process.stdin.destroy();
+  }
+}
+
+/**
+ * Ends the session of this process. When many processes leave at once, the store may be locked for longer than a call
+ * waits, and a session that is not ended would keep its folder and its quota until it expires.
+ */
+async function endSession(gateway: Gateway, id: string): Promise<void> {
+  const until = Date.now() + maxEndMs;
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      await gateway.sessions.end(id, 'closed');
+      return;
+    } catch (error) {
+      const fields = { session: id, error: (error as Error).message };
+      if (!isAmbitError(error) || error.code !== 'STORE_UNAVAILABLE' || Date.now() >= until) {
+        gateway.log.warn('the session could not be ended', fields);
+        return;
+      }
+      if (isFirst) gateway.log.warn('the session is not ended yet', fields);
+    }
+    await delay(endPauseMs);
+  }
+}
+
+/** Reads `AMBIT_SESSION_ID` and its companions. An invalid value is wrong usage. */
+export function readSessionEnvironment(env: NodeJS.ProcessEnv): SessionEnvironment {
+  return readSessionVariables(env, (what) => new UsageError(what));
+}
+
+/** The id of the session named by flag or environment; undefined when a new one is to be opened. */
+async function findNamedSession(
+  gateway: Gateway,
+  config: Config,
+  reference: string | undefined,
+  named: SessionEnvironment,
+): Promise<string | undefined> {
+  if (reference === undefined && named.token !== undefined) {
+    const { id } = await gateway.sessions.verifyToken(named.token);
+    if (named.id !== undefined && named.id !== id) {
+      throw new AmbitError('UNAUTHENTICATED', { what: 'AMBIT_SESSION_TOKEN is not a token of AMBIT_SESSION_ID.' });
+    }
+    return id;
+  }
+  const wanted = reference ?? named.id;
+  if (wanted === undefined) return undefined;
+  const found = await gateway.sessions.find(wanted);
+  if (found !== undefined && (reference !== undefined || found.id === wanted)) return found.id;
+  if (reference !== undefined) throw sessionNotFound(config);
+  const reason = await gateway.sessions.whyGone(wanted);
+  if (reason !== undefined) throw sessionGoneError(reason);
+  return undefined;
+}
+
+function sessionNotFound(config: Config): AmbitError {
+  if (config.store.kind !== 'memory') return new AmbitError('SESSION_NOT_FOUND');
+  return new AmbitError('SESSION_NOT_FOUND', {
+    what: 'Sessions live in the memory of the process that opened them, as store.kind says.',
+    hint: 'Take store.kind "sqlite" or "redis" where processes are to share sessions.',
+  });
+}
+
+function withEnvironment(config: Config, { includeMeta = config.sessions.includeMeta }: SessionEnvironment): Config {
+  return { ...config, sessions: { ...config.sessions, includeMeta } };
+}
+
+function waitForSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => resolve());
+  });
+}
+
+function readTrustFlag(invocation: Invocation): TrustLevel | undefined {
+  const trust = readFlag(invocation, 'trust');
+  if (trust === undefined) return undefined;
+  const level = normalizeTrust(trust);
+  if (level === undefined) throw new UsageError('--trust is "direct" or "sandboxed"');
+  return level;
+}

@@ -1,4 +1,0 @@
-import { readFileSync } from 'node:fs';
-import { manifest } from '../../own-files.ts';
-
-export const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };

@@ -1,0 +1,53 @@
+import { existsSync } from 'node:fs';
+import { AmbitError } from '../../errors.ts';
+import { type Command, jsonFlag, requirePositional } from '../command.ts';
+import { findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { printData, renderPairs, renderTable } from '../io/output.ts';
+
+export const workspaceList: Command = {
+  help: 'the workspaces of the configuration',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const config = await loadConfiguration(findConfigPaths(invocation));
+    const workspaces = Object.entries(config.workspaces).map(([name, { path, trust, backend }]) => ({
+      name,
+      path,
+      trust,
+      backend,
+    }));
+    printData(invocation, { workspaces }, () =>
+      workspaces.length === 0
+        ? 'No workspaces. Write them into the configuration, under "workspaces".'
+        : renderTable(
+            ['NAME', 'TRUST', 'PATH'],
+            workspaces.map(({ name, trust, path, backend }) => [name, trust, path ?? `(${backend})`]),
+            { keepWidth: ['NAME'], truncateStart: ['PATH'] },
+          ),
+    );
+  },
+};
+
+export const workspaceShow: Command = {
+  operands: 'NAME',
+  help: 'one workspace',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const name = requirePositional(invocation, 'the name of the workspace');
+    const config = await loadConfiguration(findConfigPaths(invocation));
+    const workspace = config.workspaces[name];
+    if (workspace === undefined) throw new AmbitError('WORKSPACE_NOT_FOUND', { hint: 'See "ambit workspace list".' });
+    const { path, trust, isolation, backend, capabilities } = workspace;
+    const exists = path === undefined ? undefined : existsSync(path);
+    const { servers } = capabilities;
+    printData(invocation, { name, path, exists, trust, servers, isolation, backend }, () =>
+      renderPairs([
+        ['name', name],
+        ...(path === undefined ? [] : [['path', exists ? path : `${path} (not there)`] as const]),
+        ['trust', trust],
+        ['servers', typeof servers === 'string' ? servers : servers.join(', ')],
+        ['isolation', isolation],
+        ['backend', backend],
+      ]),
+    );
+  },
+};

@@ -1,0 +1,39 @@
+import { existsSync } from 'node:fs';
+import { AmbitError } from '../../errors.ts';
+import type { Invocation } from '../command.ts';
+import { findConfigPaths, loadConfiguration } from './config-paths.ts';
+import { createLog } from './log-flags.ts';
+
+interface RequestParts {
+  readonly method: string;
+  readonly path: string;
+  readonly body: string | undefined;
+}
+
+/** Answers a request as a running gateway would, from the store that it would use. */
+export async function offlineRequest(
+  invocation: Invocation,
+  { method, path, body }: RequestParts,
+): Promise<{ readonly status: number; readonly body: unknown }> {
+  // This process checks few values and exits: generating code for schemas would take longer than it saves.
+  (await import('zod')).config({ jitless: true });
+  const [{ loadConfig }, { handleControlRequest: handleAdmin }, { openOperator }] = await Promise.all([
+    import('../../config/load/load.ts'),
+    import('../../entrances/control/handle-request.ts'),
+    import('../../gateway/assembly/open-operator.ts'),
+  ]);
+  const paths = findConfigPaths(invocation);
+  const config = existsSync(paths.configFile)
+    ? await loadConfiguration(paths)
+    : (await loadConfig({ text: '{"version":1}', file: '(none)' })).config;
+  // A session opened in memory would be gone before anyone could use it.
+  if (config.store.kind === 'memory') throw new AmbitError('GATEWAY_UNREACHABLE');
+  const operator = await openOperator({ config, ...paths, log: createLog(invocation) });
+  try {
+    const given = body === undefined ? undefined : Buffer.from(body);
+    const { status, body: answer } = await handleAdmin(operator, { method, path, body: given });
+    return { status, body: answer ?? {} };
+  } finally {
+    await operator.close();
+  }
+}

@@ -1,0 +1,108 @@
+import { existsSync } from 'node:fs';
+import { relative } from 'node:path';
+import { findRewriters } from '../../config/load/out-of-reach.ts';
+import type { Config } from '../../config/schema/schema.ts';
+import { isSecretName, redactedMark, redactLine } from '../../lib/redact/redact-line.ts';
+import { redactedText, scrubSecrets } from '../../observability/log/scrub.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+import type { ServerPins } from '../../upstreams/pins/server-pins.ts';
+import type { ConfigPaths } from './config-paths.ts';
+
+const hiddenMark = '…';
+const maxLength = 500;
+
+/** Names of variables that hold credentials, beyond those of settings. */
+const secretEnd = /(?:key|pass|pat|auth|cookie|dsn|jwt|session|signature|salt|pin|otp)$/i;
+
+/** A long value with digits and without separators was not chosen by a person. */
+const randomValue = /^(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=-]{20,}$/;
+const addressPattern = /^[a-z][a-z0-9+.-]*:\/\//i;
+const optionPattern = /^(?:--[a-z][a-z-]*(?:[\s=]|$)|-[a-zA-Z](?:[\s./=]|$))/;
+const relativePath = /^(?:\.{1,2}|~|file:)\//i;
+
+/** The file that declares a server, in the shortest form. */
+export function serverOrigin(server: ServerDefinition, paths: ConfigPaths): string {
+  if (server.source === 'operator') return 'configuration';
+  if (server.source === 'imported') return `import ${server.file ?? ''}`.trim();
+  const file = server.file ?? '';
+  const shown = relative(`${paths.configFile}/..`, file);
+  return shown.length < file.length ? shown : file;
+}
+
+/** Describes the command or address that an approval allows, without credentials and header values. */
+export function describeCommand(pinned: ServerPins, server: ServerDefinition): string[] {
+  if (pinned.kind === 'http') {
+    return [`  calls    ${pinned.url}`, ...renderNames('headers', Object.keys(pinned.headers))];
+  }
+  const { program } = pinned;
+  const found = 'missing' in program ? program.missing : program.real;
+  return [
+    `  runs     ${[pinned.command, ...pinned.args].map(quoteWord).join(' ')}`,
+    `  program  ${found}`,
+    ...pinned.files.map(({ path, real, sha256 }) => {
+      const leads = path === real ? '' : ` → ${real}`;
+      return `  file     ${path}${leads} (sha256 ${sha256?.slice(0, 12)}…)`;
+    }),
+    ...(pinned.package === undefined
+      ? []
+      : [`  package  ${pinned.package.name} ${pinned.package.version} (${pinned.package.integrity})`]),
+    ...renderVariables(server),
+  ];
+}
+
+/** Names the files that a session could replace between the check and the start. */
+export function describeRewriters(pinned: ServerPins, config: Config): string[] {
+  if (pinned.kind === 'http') return [];
+  const { program, files } = pinned;
+  const paths = [...('sha256' in program ? [program.path] : []), ...files.map(({ path }) => path)];
+  return paths.flatMap((path) => {
+    const rewriters = findRewriters(config, path);
+    if (rewriters.length === 0) return [];
+    return [`  ${path} lies in ${rewriters.join(', ')}: a sandboxed session there could exchange it while it starts.`];
+  });
+}
+
+function renderVariables(server: ServerDefinition): string[] {
+  if (server.kind !== 'stdio') return [];
+  return Object.entries(server.env).map(([name, value]) => `  env      ${name}=${renderValue(name, value)}`);
+}
+
+function renderNames(what: string, names: readonly string[]): string[] {
+  return names.length === 0 ? [] : [`  ${what.padEnd(8)} ${names.join(', ')}`];
+}
+
+function quoteWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : JSON.stringify(word);
+}
+
+/**
+ * The value of a variable as the person who approves a server sees it. A credential is shown as `…`. A path, an option
+ * or an address is always shown, whatever its variable is called: it can decide what runs.
+ */
+export function renderValue(name: string, value: string): string {
+  const plain = scrubSecrets(redactLine(value))
+    .replaceAll(redactedMark, hiddenMark)
+    .replaceAll(redactedText, hiddenMark);
+  if (decidesWhatRuns(value)) return shortenValue(plain);
+  if (isSecretName(name) || secretEnd.test(name)) return hiddenMark;
+  // A path may look random. A path that does not exist cannot be told from a credential that begins with a slash.
+  if (value.startsWith('/')) return shortenValue(plain);
+  return plain !== value || randomValue.test(value) ? hiddenMark : shortenValue(plain);
+}
+
+function decidesWhatRuns(value: string): boolean {
+  return (
+    addressPattern.test(value) ||
+    optionPattern.test(value) ||
+    relativePath.test(value) ||
+    (value.startsWith('/') && pathExists(value))
+  );
+}
+
+function pathExists(path: string): boolean {
+  return !path.includes('\0') && existsSync(path);
+}
+
+function shortenValue(text: string): string {
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength)}… (${text.length - maxLength} characters more)`;
+}

@@ -1,0 +1,103 @@
+import { AmbitError } from '../../errors.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import type { Config } from '../schema/schema.ts';
+import { findConfiguredFiles } from './configured-paths.ts';
+import { isInside, resolveSymlinks } from './resolve-symlinks.ts';
+
+interface ReachablePath {
+  /** The description of the path in a message. */
+  readonly name: string;
+  readonly path: string;
+  /** The harm that an agent could do there. */
+  readonly harm: 'rewrite' | 'read';
+}
+
+interface OutOfReachOptions {
+  /** Absent when Ambit runs without a configuration file. */
+  readonly configFile?: string | undefined;
+  readonly dataDir: string;
+  readonly config: Config;
+}
+
+function listReachablePaths(config: Config): ReachablePath[] {
+  const workspaces = Object.entries(config.workspaces).flatMap(([slug, { path }]) =>
+    path === undefined ? [] : [{ name: `the workspace "${slug}"`, path, harm: 'rewrite' as const }],
+  );
+  const granted = Object.entries(config.servers).flatMap(([name, server]) => {
+    if (server.transport === 'http') return [];
+    const { writable, readable } = server.sandbox;
+    return [
+      ...writable.map((path) => ({ name: `a writable path of the server "${name}"`, path, harm: 'rewrite' as const })),
+      ...readable.map((path) => ({ name: `a readable path of the server "${name}"`, path, harm: 'read' as const })),
+    ];
+  });
+  return [...workspaces, ...granted];
+}
+
+/** Resolves the links of a path. One that cannot be resolved is reported as a problem. */
+function tryResolve(path: string, problems: string[]): string[] {
+  try {
+    return resolveSymlinks(path);
+  } catch (cause) {
+    problems.push(`${path}: this path cannot be followed (${(cause as NodeJS.ErrnoException).code ?? 'unknown'})`);
+    return [];
+  }
+}
+
+/** Lists the paths through which a session could rewrite a file or a link to it, as messages name them. */
+export function findRewriters(config: Config, path: string): string[] {
+  const locations = tryResolve(path, []);
+  return listReachablePaths(config)
+    .filter(({ harm }) => harm === 'rewrite')
+    .filter((reach) => {
+      const open = tryResolve(reach.path, []).at(-1);
+      return open !== undefined && locations.some((location) => isInside(location, open));
+    })
+    .map(({ name }) => name);
+}
+
+/** Throws if a session could rewrite or read the configuration, the data directory or a secret. */
+export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOptions): void {
+  const problems: string[] = [];
+  const data = tryResolve(dataDir, problems);
+  const own = [
+    { name: 'the data directory', path: dataDir, locations: data, flag: '--data-dir' },
+    ...(configFile === undefined
+      ? []
+      : [
+          {
+            name: 'the configuration file',
+            path: configFile,
+            locations: tryResolve(configFile, problems),
+            flag: '--config',
+          },
+        ]),
+    ...findConfiguredFiles(config, 'secret').map(({ key, path }) => ({
+      ...{ name: 'the secret', path, locations: tryResolve(path, problems), flag: key },
+    })),
+  ];
+  const settings = findConfiguredFiles(config, 'setting').map(({ key, path }) => ({
+    ...{ name: 'the file', path, locations: tryResolve(path, problems), flag: key },
+  }));
+  for (const reach of listReachablePaths(config)) {
+    const open = tryResolve(reach.path, problems).at(-1);
+    if (open === undefined) continue;
+    for (const { name, path, locations, flag } of reach.harm === 'rewrite' ? [...own, ...settings] : own) {
+      if (!locations.some((location) => isInside(location, open))) continue;
+      problems.push(
+        `${name} ${path} lies inside ${reach.name} (${reach.path}), where an agent could ${reach.harm} it; move it elsewhere and name it with ${flag}`,
+      );
+    }
+    const dataEnd = data.at(-1);
+    if (dataEnd !== undefined && open !== dataEnd && isInside(open, dataEnd)) {
+      problems.push(
+        `${reach.name} (${reach.path}) lies inside the data directory ${dataDir}; move it elsewhere, or name another data directory with --data-dir`,
+      );
+    }
+  }
+  if (problems.length === 0) return;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: problems.map(escapeControls).join('\n'),
+    hint: 'Keep the configuration and the data directory out of every workspace, and of every readable or writable path.',
+  });
+}

@@ -1,0 +1,169 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AmbitError } from '../../errors.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+import type { Lifecycle } from '../../sessions/events/lifecycle.ts';
+import { dropBody, readBody } from '../http/read-body.ts';
+import { handleControlRequest } from './handle-request.ts';
+import { type ControlAnswer, createProblem } from './route.ts';
+import { eventsPath } from './routes.ts';
+
+const retryMs = 2000;
+
+interface EventTimes {
+  readonly heartbeatMs: number;
+  /** The time a reader gets to make room in its buffer. */
+  readonly stuckMs: number;
+}
+
+const defaultEventTimes: EventTimes = { heartbeatMs: 15_000, stuckMs: 30_000 };
+const bodyLimit = 256 * 1024;
+const maxReaders = 64;
+
+export interface ControlApi {
+  /**
+   * Answers a request that may do everything. With `by`, the name of a credential, changes are recorded in the journal.
+   */
+  answer(request: IncomingMessage, response: ServerResponse, by?: string): Promise<void>;
+  /** Ends the open event streams. */
+  close(): void;
+}
+
+/**
+ * Serves the control API on the control socket or over HTTP. `address` is the address of the gateway, once it listens.
+ */
+export function createControlApi(gateway: Gateway, address: () => string | undefined): ControlApi {
+  const readers = new Set<ServerResponse>();
+
+  /** Records every request that changes something, however it ended, and every other request that was refused. */
+  function recordOutcome(request: IncomingMessage, status: number, by: string | undefined, code?: string): void {
+    const { method = 'GET', url = '/', socket } = request;
+    const [path = ''] = url.split('?', 1);
+    if (by !== undefined && method !== 'GET') gateway.recordControl({ by, method, path, status });
+    else if (status >= 400) {
+      const [entrance, who] = by === undefined ? (['control', 'control-socket'] as const) : (['http', by] as const);
+      const { remoteAddress: address } = socket;
+      gateway.recordRefusal({ event: 'control', entrance, status, code, method, path, by: who, address });
+    }
+  }
+
+  async function serveEventStream(
+    request: IncomingMessage,
+    response: ServerResponse,
+    by: string | undefined,
+  ): Promise<void> {
+    dropBody(request, response, false);
+    if (readers.size >= maxReaders) {
+      const { row, code, hint } = new AmbitError('OVERLOADED');
+      recordOutcome(request, row.http, by, code);
+      sendAnswer(response, createProblem(row.http, code, 'Too many are reading the events already.', hint));
+      return;
+    }
+    readers.add(response);
+    await serveEvents(gateway.lifecycle, request, response).finally(() => readers.delete(response));
+  }
+
+  return {
+    async answer(request, response, by) {
+      const { method = 'GET', url: path = '/' } = request;
+      if (method === 'GET' && path.split('?', 1)[0] === eventsPath) return serveEventStream(request, response, by);
+      const body = await readBody(request, response, {
+        maxBytes: bodyLimit,
+        onGone: (listener) => response.on('close', listener),
+      });
+      if (body === 'broken off') return;
+      if (typeof body === 'string') {
+        recordOutcome(request, 413, by);
+        dropBody(request, response, false);
+        const detail = `The body is longer than ${bodyLimit} bytes.`;
+        sendAnswer(response, createProblem(413, 'REQUEST_INVALID', detail, 'Send less.'));
+        return;
+      }
+      const answer = await handleControlRequest(gateway, { method, path, body }, address());
+      recordOutcome(request, answer.status, by, readProblemCode(answer));
+      sendAnswer(response, answer);
+    },
+    close() {
+      for (const response of readers) response.end();
+    },
+  };
+}
+
+function readProblemCode({ body, isProblem }: ControlAnswer): string | undefined {
+  return isProblem === true ? (body as { readonly code?: string }).code : undefined;
+}
+
+export function sendAnswer(
+  response: ServerResponse,
+  { status, body, isProblem }: ControlAnswer,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const bytes = body === undefined ? Buffer.alloc(0) : Buffer.from(JSON.stringify(body));
+  const type = isProblem ? 'application/problem+json' : 'application/json';
+  response.writeHead(status, { 'content-type': type, 'content-length': bytes.length, ...headers }).end(bytes);
+}
+
+/** Streams the events of sessions to one reader. Resolves when the reader has gone. */
+export function serveEvents(
+  lifecycle: Lifecycle,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { heartbeatMs, stuckMs } = defaultEventTimes,
+): Promise<void> {
+  const given = request.headers['last-event-id'];
+  let position = lifecycle.positionAfter(typeof given === 'string' && given !== '' ? given : undefined);
+  let pumping = false;
+  let gone = false;
+
+  response.writeHead(200, {
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-cache, no-transform',
+    'x-accel-buffering': 'no',
+  });
+  response.write(`retry: ${retryMs}\n\n`);
+
+  /** Waits until the reader has read. The stream of a reader that takes too long is closed. */
+  function waitForDrain(): Promise<void> {
+    return new Promise((resolve) => {
+      const stuck = setTimeout(() => response.destroy(), stuckMs).unref();
+      const resume = () => {
+        clearTimeout(stuck);
+        response.off('drain', resume);
+        response.off('close', resume);
+        resolve();
+      };
+      response.on('drain', resume);
+      response.on('close', resume);
+    });
+  }
+
+  async function pump(): Promise<void> {
+    for (let step = lifecycle.next(position); step !== undefined && !gone; step = lifecycle.next(position)) {
+      position = step.number;
+      const data = JSON.stringify(await lifecycle.describe(step));
+      const written = response.write(`id: ${lifecycle.idOf(step)}\nevent: ${step.type}\ndata: ${data}\n\n`);
+      if (!written && !gone) await waitForDrain();
+    }
+    // No await stands between the last look and this line, so that no event is missed.
+    pumping = false;
+  }
+
+  const startPump = () => {
+    if (gone || pumping) return;
+    pumping = true;
+    void pump();
+  };
+  const stop = lifecycle.onStep(startPump);
+  const heartbeat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(': still here\n\n');
+  }, heartbeatMs).unref();
+  response.on('error', () => {});
+  startPump();
+  return new Promise((resolve) => {
+    response.on('close', () => {
+      gone = true;
+      stop();
+      clearInterval(heartbeat);
+      resolve();
+    });
+  });
+}

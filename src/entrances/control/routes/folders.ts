@@ -1,0 +1,99 @@
+import { z } from 'zod';
+import { AmbitError, errorTable } from '../../../errors.ts';
+import type { Operator } from '../../../gateway/gateway.ts';
+import { DetailedProblemError, defineRoute, type RouteRequest } from '../route.ts';
+import { sessionNotFoundError } from './sessions.ts';
+
+type Folders = Operator['folders'];
+type FolderName = Parameters<Folders['diff']>[0];
+
+const folderParameter = 'The session: its id, a unique name or prefix; the whole id of one that has ended.';
+
+const folderQuery = z.object({
+  workspace: z.string().optional().describe('Which folder, where it has several.'),
+});
+
+const mergeRequest = z.strictObject({
+  workspace: z.string().optional().describe('Which folder, where it has several.'),
+  dryRun: z.boolean().optional().describe('Only say what would be done.'),
+  prefer: z.enum(['session', 'workspace']).optional().describe('Whose version counts where both changed the same.'),
+});
+
+/** The own folders of sessions. */
+export const folderRoutes = {
+  'GET /api/v1/sessions/{id}/diff': defineRoute({
+    summary: 'Shows what a session changed in the folder it has for itself, and was not merged',
+    parameter: folderParameter,
+    query: folderQuery,
+    returns: 'The files and a patch',
+    answer: 'folderDiff',
+    handle: async (gateway, { parameter, query }) =>
+      gateway.folders.diff(await findFolder(gateway, parameter, query.workspace)),
+  }),
+  'POST /api/v1/sessions/{id}/merge': defineRoute({
+    summary: 'Brings what a session changed into its workspace: all of it or, where anything conflicts, nothing',
+    parameter: folderParameter,
+    body: mergeRequest,
+    returns: 'What became of each file',
+    answer: 'merge',
+    refusals: { 409: { returns: 'Files conflict; nothing was changed', answer: 'mergeConflict' } },
+    handle: mergeFolder,
+  }),
+  'DELETE /api/v1/sessions/{id}/folder': defineRoute({
+    summary: 'Removes the folder of a session that has ended, with what was not merged',
+    parameter: folderParameter,
+    query: folderQuery,
+    returns: 'Which one is gone',
+    answer: 'discardedFolder',
+    handle: discardFolder,
+  }),
+};
+
+async function mergeFolder(gateway: Operator, { parameter, body }: RouteRequest<{ body: typeof mergeRequest }>) {
+  const { workspace, ...request } = body;
+  const merge = await gateway.folders.merge(await findFolder(gateway, parameter, workspace), request);
+  if (merge.fits || merge.dryRun) return merge;
+  const { files } = merge;
+  const inTheWay = files.filter(({ outcome }) => outcome === 'conflict');
+  const lines = inTheWay.map(({ path, reason }) => `  ${JSON.stringify(path)}: ${reason}`);
+  const what = [errorTable.WORKSPACE_CONFLICT.sentence, ...lines].join('\n');
+  throw new DetailedProblemError('WORKSPACE_CONFLICT', what, { files });
+}
+
+async function discardFolder(gateway: Operator, { parameter, query }: RouteRequest<{ query: typeof folderQuery }>) {
+  const which = await findFolder(gateway, parameter, query.workspace);
+  // The servers of the session would work in a folder that no longer exists.
+  if ((await gateway.sessions.find(which.sessionId)) !== undefined) {
+    throw new AmbitError('REQUEST_INVALID', {
+      what: 'The session still works in its folder.',
+      hint: 'End the session first.',
+    });
+  }
+  await gateway.folders.discard(which);
+  return { ...which, discarded: true as const };
+}
+
+/** Finds the folder of a live session, or one that was kept when its session ended. */
+async function findFolder(gateway: Operator, reference: string, workspace: string | undefined): Promise<FolderName> {
+  const { sessions, folders } = gateway;
+  const record = await sessions.find(reference);
+  const session = record === undefined ? undefined : sessions.get(record.id);
+  const workspaceId = workspace ?? session?.workspaceId;
+  if (session !== undefined && workspaceId !== undefined) {
+    if (workspaceId === session.workspaceId) await folders.folderFor(session);
+    return { sessionId: session.id, workspaceId };
+  }
+  const there = folders.find(record?.id ?? reference);
+  const fitting = workspace === undefined ? there : there.filter((each) => each.workspaceId === workspace);
+  const [only, ...others] = fitting;
+  if (only === undefined) {
+    if (record === undefined)
+      throw sessionNotFoundError('No session, live or ended, has a folder by that id, name or prefix.');
+    throw new AmbitError('WORKSPACE_REQUIRED', { what: 'The session has no folder of its own.' });
+  }
+  if (others.length === 0) return only;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The session has several folders: ${fitting.map((each) => each.workspaceId).join(', ')}.`,
+    hint: 'Say which with --workspace W.',
+  });
+}

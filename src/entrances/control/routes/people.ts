@@ -1,0 +1,131 @@
+import { z } from 'zod';
+import { AmbitError } from '../../../errors.ts';
+import { stringListSchema } from '../../../sessions/session-schema.ts';
+import { defineRoute } from '../route.ts';
+import { trustLevelInput } from './sessions.ts';
+
+const userParameter = 'The name of the user.';
+const keyParameter = 'The id, or a beginning of it that fits only one.';
+
+const newUser = z.strictObject({
+  name: z.string(),
+  teams: stringListSchema.optional().describe('The user joins these.'),
+});
+
+const teamsOfUser = z.strictObject({ teams: stringListSchema });
+
+const newKey = z.strictObject({
+  userId: z.string(),
+  trustLevel: trustLevelInput.optional(),
+  workspaces: stringListSchema.optional().describe('The only ones it may use; all unless said.'),
+  scopes: stringListSchema
+    .optional()
+    .describe('The permissions that its sessions hold; nothing that needs a permission unless said.'),
+  lifeSeconds: z.number().optional().describe('It expires after so long; never unless said.'),
+});
+
+const rotation = z.strictObject({
+  overlapSeconds: z.number().optional().describe('The secret before works for so long; 0 unless said.'),
+});
+
+const keysQuery = z.object({ user: z.string().optional().describe('Only those of this user.') });
+
+/** Users, teams and their keys. */
+export const peopleRoutes = {
+  'GET /api/v1/users': defineRoute({
+    summary: 'Lists the users there are, declared or added',
+    returns: 'The organisation and its users',
+    answer: 'users',
+    handle: async ({ people }) => ({ organisation: people.organisation() ?? null, users: await people.users.list() }),
+  }),
+  'POST /api/v1/users': defineRoute({
+    summary: 'Adds a user; one who is there joins the teams named',
+    body: newUser,
+    returns: 'The user',
+    answer: 'user',
+    handle: ({ people }, { body }) => people.users.add(body.name, body.teams),
+  }),
+  'GET /api/v1/users/{id}': defineRoute({
+    summary: 'Shows a user',
+    parameter: userParameter,
+    returns: 'The user',
+    answer: 'user',
+    async handle({ people }, { parameter }) {
+      const user = await people.users.get(parameter);
+      if (user === undefined) throw new AmbitError('USER_NOT_FOUND');
+      return user;
+    },
+  }),
+  'PATCH /api/v1/users/{id}': defineRoute({
+    summary: 'Puts a user into these teams and no others',
+    parameter: userParameter,
+    body: teamsOfUser,
+    returns: 'The user',
+    answer: 'user',
+    handle: ({ people }, { parameter, body }) => people.users.setTeams(parameter, body.teams),
+  }),
+  'DELETE /api/v1/users/{id}': defineRoute({
+    summary: 'Removes a user, revokes the keys, and ends the sessions opened with them',
+    parameter: userParameter,
+    returns: 'How many keys and sessions that were',
+    answer: 'removedUser',
+    async handle({ people }, { parameter }) {
+      const removed = await people.users.remove(parameter);
+      if (removed === undefined) throw new AmbitError('USER_NOT_FOUND');
+      return { name: parameter, removed: true as const, ...removed };
+    },
+  }),
+  'GET /api/v1/teams': defineRoute({
+    summary: 'Lists the teams there are, and who is in them',
+    returns: 'The teams',
+    answer: 'teams',
+    handle: async ({ people }) => ({ teams: await people.teams() }),
+  }),
+  'GET /api/v1/keys': defineRoute({
+    summary: 'Lists the keys there are; never what proves them',
+    query: keysQuery,
+    returns: 'The keys',
+    answer: 'keys',
+    handle: async ({ people }, { query }) => ({ keys: await people.keys.list({ userId: query.user }) }),
+  }),
+  'POST /api/v1/keys': defineRoute({
+    summary: 'Makes a key for a user; it is shown only here',
+    body: newKey,
+    status: 201,
+    returns: 'The key',
+    answer: 'mintedKey',
+    async handle({ people }, { body }) {
+      const { view, key } = await people.keys.create(body);
+      return { ...view, key };
+    },
+  }),
+  'GET /api/v1/keys/{id}': defineRoute({
+    summary: 'Shows a key',
+    parameter: keyParameter,
+    returns: 'The key',
+    answer: 'key',
+    handle: ({ people }, { parameter }) => people.keys.get(parameter),
+  }),
+  'DELETE /api/v1/keys/{id}': defineRoute({
+    summary: 'Revokes a key for good, and ends the sessions opened with it',
+    parameter: keyParameter,
+    returns: 'The key, and how many sessions that were',
+    answer: 'revokedKey',
+    async handle({ people }, { parameter }) {
+      const { view, sessions } = await people.keys.revoke(parameter);
+      return { ...view, sessions };
+    },
+  }),
+  'POST /api/v1/keys/{id}/rotate': defineRoute({
+    summary: 'Makes another secret for the same key; the one before is taken for as long as is said',
+    parameter: keyParameter,
+    body: rotation,
+    status: 201,
+    returns: 'The key',
+    answer: 'mintedKey',
+    async handle({ people }, { parameter, body }) {
+      const { view, key } = await people.keys.rotate(parameter, body.overlapSeconds);
+      return { ...view, key };
+    },
+  }),
+};

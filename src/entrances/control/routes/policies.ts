@@ -1,0 +1,99 @@
+import { z } from 'zod';
+import { AmbitError } from '../../../errors.ts';
+import type { Operator } from '../../../gateway/gateway.ts';
+import { defineRoute, type RouteRequest } from '../route.ts';
+
+export const scope = z.string().describe('org, team:T, user:U or workspace:W.');
+export const mode = z.enum(['prepend', 'append']).describe('Before or after the prompts of a server.');
+
+const placement = {
+  enabled: z.boolean().exactOptional().describe('One that is not is kept and counts for nothing; true unless said.'),
+  order: z.int().exactOptional().describe('The lower ones come first in their scope; 0 unless said.'),
+};
+
+const newPolicy = z.strictObject({
+  scope,
+  ...placement,
+  name: z.string(),
+  mode,
+  text: z.string(),
+  locked: z.boolean().exactOptional().describe('No nearer scope may have another one of this name; false unless said.'),
+});
+
+export const policyName = z.strictObject({ scope, name: z.string() });
+const newObjective = z.strictObject({ scope, ...placement, text: z.string() });
+export const objectiveId = z.strictObject({ id: z.string() });
+
+const userMissing = {
+  error: (): never => {
+    throw new AmbitError('REQUEST_INVALID', { what: 'Say for which user.', hint: 'Add ?user=NAME.' });
+  },
+};
+
+const effectiveQuery = z.object({
+  user: z.string(userMissing).min(1, userMissing).describe('For whom.'),
+  workspace: z.string().optional().describe('In which workspace.'),
+});
+
+/** The policies and objectives that models are given. */
+export const policyRoutes = {
+  'GET /api/v1/policies': defineRoute({
+    summary: 'Lists the policies there are; those declared in the configuration are changed only there',
+    returns: 'The policies',
+    answer: 'policies',
+    handle: async (gateway) => ({ policies: await gateway.policies.list() }),
+  }),
+  'POST /api/v1/policies': defineRoute({
+    summary: 'Sets a policy, in place of one of the same name in the same scope',
+    body: newPolicy,
+    returns: 'The policy',
+    answer: 'policy',
+    handle: (gateway, { body }) => gateway.policies.set(body),
+  }),
+  'DELETE /api/v1/policies': defineRoute({
+    summary: 'Removes a policy',
+    body: policyName,
+    returns: 'Whether there was one',
+    answer: 'removedPolicy',
+    async handle(gateway, { body }) {
+      const { scope, name } = body;
+      return { scope, name, removed: await gateway.policies.remove(scope, name) };
+    },
+  }),
+  'GET /api/v1/policies/effective': defineRoute({
+    summary: 'Shows what a user in a workspace gets, and why: every policy weighed, and the block',
+    query: effectiveQuery,
+    returns: 'Policies with what became of each, objectives, and the block',
+    answer: 'effectivePolicies',
+    handle: previewPolicies,
+  }),
+  'GET /api/v1/objectives': defineRoute({
+    summary: 'Lists the objectives there are',
+    returns: 'The objectives',
+    answer: 'objectives',
+    handle: async (gateway) => ({ objectives: await gateway.policies.objectives() }),
+  }),
+  'POST /api/v1/objectives': defineRoute({
+    summary: 'Adds an objective',
+    body: newObjective,
+    status: 201,
+    returns: 'The objective, with its id',
+    answer: 'objective',
+    handle: (gateway, { body }) => gateway.policies.addObjective(body),
+  }),
+  'DELETE /api/v1/objectives': defineRoute({
+    summary: 'Removes an objective',
+    body: objectiveId,
+    returns: 'Whether there was one',
+    answer: 'removedObjective',
+    handle: async (gateway, { body: { id } }) => ({ id, removed: await gateway.policies.removeObjective(id) }),
+  }),
+};
+
+/** Shows the policies that a user gets in a workspace, and why. */
+async function previewPolicies(gateway: Operator, { query }: RouteRequest<{ query: typeof effectiveQuery }>) {
+  const { user: userId, workspace: workspaceId } = query;
+  const { teams, policies, objectives, block } = await gateway.policies.preview({ userId, workspaceId });
+  const judged = policies.map(({ policy, outcome, by }) => ({ ...policy, outcome, by: by ?? null }));
+  return { userId, workspaceId: workspaceId ?? null, teams, policies: judged, objectives, block };
+}

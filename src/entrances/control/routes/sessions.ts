@@ -1,0 +1,248 @@
+import { z } from 'zod';
+import { AmbitError } from '../../../errors.ts';
+import type { Operator } from '../../../gateway/gateway.ts';
+import { createGatewayServers, createMcpServers, describeServer } from '../../../gateway/inspect/mcp-servers.ts';
+import { anonymousUser } from '../../../identity/principal.ts';
+import { normalizeTrust, type TrustLevel } from '../../../rules/trust-level.ts';
+import { isSuppliedId, type Session, sessionViewOf } from '../../../sessions/session.ts';
+import { jsonSchema, stringListSchema } from '../../../sessions/session-schema.ts';
+import type { SessionRecord } from '../../../stores/record.ts';
+import { defineRoute, type RouteRequest } from '../route.ts';
+
+const sessionParameter = 'The id, a unique name, or a unique prefix of the id.';
+
+/** A trust level in any accepted spelling, read as its normal form. */
+export const trustLevelInput = z.string().transform(readTrust).describe('"direct" or "sandboxed".');
+
+function readTrust(text: string): TrustLevel {
+  const trustLevel = normalizeTrust(text);
+  if (trustLevel !== undefined) return trustLevel;
+  throw new AmbitError('REQUEST_INVALID', { what: 'The trust level must be "direct" or "sandboxed".' });
+}
+
+const restriction = z.strictObject({
+  trustLevel: trustLevelInput.exactOptional(),
+  ttlSeconds: z.number().exactOptional().describe('It ends when it is idle for so long.'),
+  servers: stringListSchema.exactOptional().describe('The only servers it may use; an empty list means none.'),
+  permissions: stringListSchema.exactOptional().describe('What it may do, by name.'),
+});
+
+const draft = restriction.extend({
+  name: z.string().exactOptional().describe('Unique per user among live sessions.'),
+  userId: z.string().exactOptional(),
+  agentId: z.string().exactOptional(),
+  workspaceId: z.string().exactOptional(),
+  parentId: z
+    .string()
+    .exactOptional()
+    .describe('An id, a unique name or a prefix. The session is bounded by that one, and ends with it.'),
+  metadata: z.record(z.string(), jsonSchema).exactOptional().describe('Notes of the orchestrator; tools are not told.'),
+});
+
+const sessionsQuery = z.object({
+  user: z.string().exactOptional().describe('Only those of this user.'),
+  workspace: z.string().exactOptional().describe('Only those in this workspace.'),
+  parent: z.string().exactOptional().describe('Only those that this session opened.'),
+  after: z.string().exactOptional().describe('"next" of the page before.'),
+  // The store refuses other numbers.
+  limit: z
+    .string()
+    .transform(Number)
+    .default(1000)
+    .meta({ type: 'integer', minimum: 1, maximum: 1000, description: 'At most this many; 1000 unless said.' }),
+});
+
+const maxCalls = 200;
+const callsLimit = { error: `a whole number from 1 to ${maxCalls}` };
+
+const callsQuery = z.object({
+  before: z
+    .string()
+    .regex(/^\d{1,15}$/, '"next" of the page before, as it was')
+    .optional()
+    .describe('"next" of the page before.'),
+  limit: z.coerce
+    .number(callsLimit)
+    .int(callsLimit)
+    .min(1, callsLimit)
+    .max(maxCalls, callsLimit)
+    .default(50)
+    .describe('At most this many.'),
+});
+
+const via = z.strictObject({ via: z.literal('gateway') });
+
+const callToExplain = z.strictObject({
+  tool: z.string().describe('As server__tool; one of Ambit\u2019s own by its bare name.'),
+  // Rules judge the text as it was sent, so it is not parsed here.
+  args: z.string().optional().describe('The arguments, as JSON text.'),
+});
+
+/** Sessions, their servers and their calls. */
+export const sessionRoutes = {
+  'GET /api/v1/sessions': defineRoute({
+    summary: 'Lists the live sessions, the oldest first',
+    query: sessionsQuery,
+    returns: 'A page of sessions',
+    answer: 'sessionsPage',
+    handle: listSessions,
+  }),
+  'POST /api/v1/sessions': defineRoute({
+    summary: 'Opens a session; its token is shown only here',
+    description: 'More trust than the bounds allow is refused, not lowered.',
+    body: draft,
+    status: 201,
+    returns: 'The session and its token',
+    answer: 'openedSession',
+    handle: createSession,
+  }),
+  'GET /api/v1/sessions/{id}': defineRoute({
+    summary: 'Shows a session, with what it has used and what it runs in',
+    parameter: sessionParameter,
+    returns: 'The session',
+    answer: 'sessionDetails',
+    async handle(gateway, { parameter }) {
+      const record = await findRecord(gateway, parameter);
+      const usage = await gateway.usage(record.id);
+      const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
+      return { ...sessionViewOf(record), ...(usage === undefined ? {} : { usage }), sandbox };
+    },
+  }),
+  'PATCH /api/v1/sessions/{id}': defineRoute({
+    summary: 'Narrows a session, and ends what no longer fits',
+    description: 'Whatever would widen it is refused, and then nothing of the request holds.',
+    parameter: sessionParameter,
+    body: restriction,
+    returns: 'The session as it is now',
+    answer: 'session',
+    async handle(gateway, { parameter, body }) {
+      const { id } = await findRecord(gateway, parameter);
+      await gateway.restrictSession(id, body);
+      return sessionViewOf(await findRecord(gateway, id));
+    },
+  }),
+  'DELETE /api/v1/sessions/{id}': defineRoute({
+    summary: 'Ends a session, and those it opened',
+    parameter: sessionParameter,
+    returns: 'The session as it was',
+    answer: 'endedSession',
+    async handle(gateway, { parameter }) {
+      const record = await findRecord(gateway, parameter);
+      if (!(await gateway.sessions.end(record.id))) throw sessionNotFoundError();
+      return { ...sessionViewOf(record), ended: true as const };
+    },
+  }),
+  'GET /api/v1/sessions/{id}/servers': defineRoute({
+    summary: 'Lists the servers a session may use, for an agent SDK, and why others are out',
+    parameter: sessionParameter,
+    returns: 'mcpServers, and how the session finds each server',
+    answer: 'sessionServers',
+    handle: listSessionServers,
+  }),
+  'POST /api/v1/sessions/{id}/servers': defineRoute({
+    summary: 'Lists those servers with addresses of the gateway and a further token',
+    description: 'Ambit\u2019s own tools are among them where rules leave any. The token is another one each time.',
+    parameter: sessionParameter,
+    body: via,
+    status: 201,
+    returns: 'mcpServers, and how the session finds each server',
+    answer: 'sessionServers',
+    handle: listGatewayServers,
+  }),
+  'GET /api/v1/sessions/{id}/calls': defineRoute({
+    summary: 'Lists the calls of a session, the newest first, from the journal of this gateway',
+    description:
+      'One page looks through 16 MB of the journal. A session that is gone has its calls here too, by its whole id.',
+    parameter: sessionParameter,
+    query: callsQuery,
+    returns: 'A page of calls; it may be empty and not the last',
+    answer: 'callsPage',
+    async handle(gateway, { parameter, query }) {
+      const isGone = isSuppliedId(parameter) && (await gateway.sessions.whyGone(parameter)) !== undefined;
+      const id = isGone ? parameter : (await findRecord(gateway, parameter)).id;
+      return gateway.calls(id, query);
+    },
+  }),
+  'POST /api/v1/sessions/{id}/explain': defineRoute({
+    summary: 'Says what a call would get, by which rule, from which claims',
+    parameter: sessionParameter,
+    body: callToExplain,
+    returns: 'The decision',
+    answer: 'callExplanation',
+    async handle(gateway, { parameter, body }) {
+      const session = await findLoadedSession(gateway, parameter);
+      return (await gateway.openAccess()).explainCall(session, body.tool, body.args);
+    },
+  }),
+};
+
+async function createSession(gateway: Operator, { body }: RouteRequest<{ body: typeof draft }>) {
+  if (body.userId === anonymousUser) {
+    throw new AmbitError('REQUEST_INVALID', { what: `No session can be opened for a user named "${anonymousUser}".` });
+  }
+  const { parentId, ...rest } = body;
+  const parent = parentId === undefined ? {} : { parentId: (await findRecord(gateway, parentId)).id };
+  const { record, token } = await gateway.openSession({ ...rest, ...parent });
+  return { ...sessionViewOf(record), token };
+}
+
+/** Lists the oldest sessions first. `next` is the value of `after` for the next page. */
+async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: typeof sessionsQuery }>) {
+  const { user, workspace, parent, ...page } = query;
+  const filter = {
+    ...(user === undefined ? {} : { userId: user }),
+    ...(workspace === undefined ? {} : { workspaceId: workspace }),
+    ...(parent === undefined ? {} : { parentId: parent }),
+  };
+  const { sessions, next } = await gateway.sessions.list(filter, page);
+  return { sessions: sessions.map(sessionViewOf), next };
+}
+
+/** Lists the newest calls first. The calls of an ended session are found by its whole id. */
+
+async function findRecord(gateway: Operator, reference: string): Promise<SessionRecord> {
+  const record = await gateway.sessions.find(reference);
+  if (record === undefined) throw sessionNotFoundError();
+  return record;
+}
+
+/** Finds a session as it is loaded in this process. */
+async function findLoadedSession(gateway: Operator, reference: string): Promise<Session> {
+  const session = gateway.sessions.get((await findRecord(gateway, reference)).id);
+  if (session === undefined) throw sessionNotFoundError();
+  return session;
+}
+
+export function sessionNotFoundError(what = 'No live session has that id, name or unique prefix.'): AmbitError {
+  return new AmbitError('SESSION_NOT_FOUND', { what });
+}
+
+async function listSessionServers(gateway: Operator, { parameter }: RouteRequest) {
+  const session = await findLoadedSession(gateway, parameter);
+  // The servers will be started in the folder of the session.
+  await gateway.folders.folderFor(session);
+  const { explain, narrowsTools } = await gateway.openAccess();
+  const resolved = explain(session);
+  return {
+    mcpServers: createMcpServers(session, resolved, gateway.paths, narrowsTools),
+    servers: resolved.map((each) => describeServer(each, narrowsTools)),
+  };
+}
+
+/**
+ * Lists gateway addresses with a new token of the session. This is a POST because every request makes another token.
+ */
+async function listGatewayServers(gateway: Operator, { parameter, address }: RouteRequest<{ body: typeof via }>) {
+  const { id } = await findLoadedSession(gateway, parameter);
+  if (address === undefined) {
+    throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not listen on any address.' });
+  }
+  const token = await gateway.issueToken(id);
+  const session = await findLoadedSession(gateway, id);
+  const { explain, hasOwnTools } = await gateway.openAccess();
+  const resolved = explain(session);
+  return {
+    mcpServers: createGatewayServers(resolved, address, token, hasOwnTools(session)),
+    servers: resolved.map((each) => describeServer(each)),
+  };
+}

@@ -1,0 +1,248 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AmbitError } from '../../errors.ts';
+import { createExchange, type Exchange } from '../../gateway/exchange.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+import { refuseAmbiguousKeys } from '../../protocol/ambiguous-keys.ts';
+import type { Era, FinalReply } from '../../protocol/channel.ts';
+import { composeError, composeRequestRefusal } from '../../protocol/compose-message.ts';
+import { type Message, MessageError, readClientMessage } from '../../protocol/message.ts';
+import { type EnvelopeError, findEnvelopeError, readClaimedVersion } from '../../protocol/modern-envelope.ts';
+import type { TraceHeaders } from '../../protocol/trace.ts';
+import { handshakeVersions } from '../../protocol/versions.ts';
+import { type AdmittedCaller, getCredential } from './admit-caller.ts';
+import { type Answer, createAnswer } from './answer.ts';
+import { isJson } from './guards.ts';
+import { type HttpParts, recordRefusal } from './http-parts.ts';
+import { type BodyFailure, dropBody, readBody } from './read-body.ts';
+import { createChallenge } from './resource-metadata.ts';
+import { serveBatch } from './serve-batch.ts';
+
+const openBracket = 0x5b;
+
+/** One POST of a caller who may send a body. */
+export interface PostRequest {
+  readonly gateway: Gateway;
+  readonly server: string;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly caller: AdmittedCaller;
+  readonly answer: Answer;
+}
+
+/** Serves POST /mcp/{server}: one message per body. The body is read only when the sender is known. */
+export async function servePost(
+  { gateway, admitCaller, answers, bodies }: HttpParts,
+  server: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const answer = createAnswer(request, response, gateway.metrics.httpRefused);
+  const caller = await admitCaller(request, response);
+  if (caller instanceof AmbitError) {
+    refuseCaller(gateway, server, request, response, answer, caller);
+    return;
+  }
+  answer.limitUnread(answers.open(caller.key));
+  const post: PostRequest = { gateway, server, request, response, caller, answer };
+  if (!isJson(request)) {
+    refusePost(post, {
+      event: 'type',
+      status: 415,
+      rpc: -32600,
+      message: 'The Content-Type must be application/json',
+    });
+    return;
+  }
+  const reserved = bodies.open(caller.key);
+  try {
+    const body = await readBody(request, response, {
+      maxBytes: gateway.config.limits.bodyBytes,
+      reserved,
+      onGone: (listener) => answer.channel.onGone(listener),
+    });
+    if (typeof body === 'string') refuseBody(post, body);
+    else await serveBody(post, body);
+  } finally {
+    reserved.release();
+  }
+}
+
+/** Refuses an unproven caller without reading the body. */
+export function refuseCaller(
+  gateway: Gateway,
+  server: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  answer: Answer,
+  refusal: AmbitError,
+): void {
+  const { code, row, rule } = refusal;
+  const event = code === 'OVERLOADED' ? 'connection' : 'credential';
+  recordRefusal(gateway, request, { event, status: row.http, code, detail: rule });
+  dropBody(request, response, true);
+  const headers = row.http === 401 ? createChallenge(gateway, server, request, undefined) : undefined;
+  answer.finish(composeRequestRefusal('null', refusal), row.http, headers);
+}
+
+function refuseBody(post: PostRequest, why: BodyFailure): void {
+  if (why === 'too long') {
+    const message = 'The body is longer than limits.bodyBytes allows';
+    refusePost(post, { event: 'length', status: 413, rpc: -32600, message });
+  } else if (why === 'no room') {
+    const { answer, request, response, caller, gateway } = post;
+    const refusal = new AmbitError('OVERLOADED', { what: 'Too many bytes of requests are kept at once.' });
+    recordRefusal(gateway, request, { event: 'overload', status: 503, code: refusal.code, ...caller.names });
+    dropBody(request, response, caller.isStranger);
+    answer.finish(composeRequestRefusal('null', refusal), refusal.row.http, { 'retry-after': '1' });
+  }
+}
+
+async function serveBody(post: PostRequest, body: Buffer): Promise<void> {
+  const { gateway, server, request, answer } = post;
+  const base = readRequestBase(server, request);
+  if (body[findFirstByte(body)] === openBracket) {
+    await serveBatch(post, base, body);
+    return;
+  }
+  let message: Message;
+  try {
+    message = readClientMessage(body);
+    refuseAmbiguousKeys(message);
+  } catch (error) {
+    if (!(error instanceof MessageError)) throw error;
+    const rpc = error.isNotJson ? -32700 : -32600;
+    refusePost(post, { event: 'message', status: 400, rpc, message: error.message, id: error.id });
+    return;
+  }
+  const era = findEra(message, request);
+  const wrong = era === 'modern' ? findModernFault(message, request) : findHandshakeFault(message, request);
+  if (wrong !== undefined) {
+    refusePost(post, { ...wrong, event: 'envelope', status: 400, id: message.id ?? 'null' });
+    return;
+  }
+  const reply = await gateway.serve(createHttpExchange(base, era, message, answer));
+  sendReply(gateway, server, request, answer, reply);
+}
+
+function findModernFault(message: Message, { headers }: IncomingMessage): EnvelopeError | undefined {
+  return findEnvelopeError(message, {
+    version: joinHeader(headers['mcp-protocol-version']),
+    method: joinHeader(headers['mcp-method']),
+    name: joinHeader(headers['mcp-name']),
+  });
+}
+
+function findHandshakeFault(message: Message, { headers }: IncomingMessage): EnvelopeError | undefined {
+  const version = joinHeader(headers['mcp-protocol-version']);
+  if (version === undefined || message.method === 'initialize' || isHandshakeVersion(version)) return undefined;
+  return { rpc: -32000, message: 'Bad Request: Unsupported protocol version' };
+}
+
+export type HttpRequestBase = Omit<Exchange, 'message' | 'channel' | 'era' | 'entry' | 'correlationId' | 'trace'> & {
+  readonly traceHeaders: TraceHeaders | undefined;
+};
+
+export function createHttpExchange(
+  base: HttpRequestBase,
+  era: Era,
+  message: Message,
+  answer: Pick<Answer, 'channel'>,
+): Exchange {
+  return createExchange({
+    entrance: 'http',
+    era,
+    server: base.server,
+    credential: base.credential,
+    // Modern requests have no transport session, so the header is ignored.
+    transportId: era === 'modern' ? undefined : base.transportId,
+    headers: base.headers,
+    traceHeaders: base.traceHeaders,
+    message,
+    channel: answer.channel,
+  });
+}
+
+export function sendReply(
+  gateway: Gateway,
+  server: string,
+  request: IncomingMessage,
+  answer: Answer,
+  reply: FinalReply,
+): void {
+  if (reply.kind === 'accepted') {
+    answer.finishEmpty(202);
+    return;
+  }
+  const status = reply.status ?? 200;
+  const { transportId, scopes } = reply;
+  const transport = transportId === undefined ? undefined : { 'mcp-session-id': transportId };
+  const asks = status === 401 || scopes !== undefined;
+  if (reply.delivery !== undefined) answer.reportDelivery([reply.delivery]);
+  answer.finish(reply.bytes, status, asks ? createChallenge(gateway, server, request, scopes) : transport);
+}
+
+interface PostRefusal extends EnvelopeError {
+  readonly event: 'type' | 'length' | 'message' | 'envelope' | 'batch';
+  readonly status: number;
+  /** The text of the message id, if known. */
+  readonly id?: string;
+}
+
+/** Refuses a request that is not a valid message, and records it. */
+export function refusePost(post: PostRequest, { event, status, rpc, message, data, id = 'null' }: PostRefusal): void {
+  const { gateway, request, response, caller, answer } = post;
+  recordRefusal(gateway, request, { event, status, code: String(rpc), detail: message, ...caller.names });
+  if (!request.complete) dropBody(request, response, caller.isStranger);
+  answer.finish(composeError(id, rpc, message, data), status);
+}
+
+function readRequestBase(server: string, request: IncomingMessage): HttpRequestBase {
+  const transportId = joinHeader(request.headers['mcp-session-id']);
+  return {
+    entrance: 'http',
+    server,
+    credential: getCredential(request),
+    transportId,
+    headers: () => readParamHeaders(request),
+    traceHeaders: readTraceHeaders(request),
+  };
+}
+
+function readTraceHeaders({ headers }: IncomingMessage): TraceHeaders | undefined {
+  const parent = joinHeader(headers['traceparent']);
+  return parent === undefined ? undefined : { parent, state: joinHeader(headers['tracestate']) };
+}
+
+/** Finds the era of a message. Without a revision it belongs to the handshake era, unless its header says otherwise. */
+function findEra(message: Message, request: IncomingMessage): Era {
+  if (readClaimedVersion(message) !== undefined) return 'modern';
+  const version = joinHeader(request.headers['mcp-protocol-version']);
+  if (message.method === 'initialize' || version === undefined || isHandshakeVersion(version)) return 'handshake';
+  return version >= '2026' && message.kind === 'request' ? 'modern' : 'handshake';
+}
+
+function isHandshakeVersion(version: string): boolean {
+  return handshakeVersions.includes(version) || version === '2024-11-05';
+}
+
+function readParamHeaders(request: IncomingMessage): Record<string, string> {
+  let found: Record<string, string> | undefined;
+  for (const name in request.headers) {
+    if (!name.startsWith('mcp-param-')) continue;
+    found ??= {};
+    found[name] = joinHeader(request.headers[name]) ?? '';
+  }
+  return found ?? noHeaders;
+}
+
+const noHeaders: Record<string, string> = Object.freeze({});
+
+function joinHeader(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value.join(', ') : value;
+}
+
+function findFirstByte(body: Buffer): number {
+  let at = 0;
+  while (body[at] === 0x20 || body[at] === 0x0a || body[at] === 0x0d || body[at] === 0x09) at++;
+  return at;
+}

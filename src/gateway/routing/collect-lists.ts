@@ -1,0 +1,149 @@
+import { withTimeout } from '../../lib/async/timeout.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
+import { composeResult } from '../../protocol/compose-message.ts';
+import { findMember, readStringValue } from '../../protocol/json/scan.ts';
+import type { Message } from '../../protocol/message.ts';
+import type { ServerListing } from '../../upstreams/catalog/catalog.ts';
+import {
+  readTemplate,
+  readUri,
+  replaceTemplate,
+  replaceUri,
+  toCatalogEntries,
+} from '../../upstreams/catalog/list-entries.ts';
+import { type AskServer, describeFailure, fetchList } from '../../upstreams/catalog/offer.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+import type { PreparedExchange } from '../exchange.ts';
+import type { ResourceRoutes } from './find-resource.ts';
+import {
+  collectClaims,
+  createPublicUri,
+  mergeClaims,
+  readOrigin,
+  readTemplateOrigin,
+  type UriClaims,
+  type UriOrigin,
+} from './resource-addresses.ts';
+
+const pageSize = 500;
+const ttlMs = 60_000;
+
+interface UnavailableServer {
+  readonly server: string;
+  readonly reason: string;
+}
+
+interface CollectedList {
+  readonly texts: readonly string[];
+  readonly unavailable: readonly UnavailableServer[];
+}
+
+export function collectEntries(listed: readonly ServerListing[], what: 'tools' | 'prompts'): CollectedList {
+  const texts = listed.flatMap(({ server, offer }) => {
+    if (offer === undefined) return [];
+    return toCatalogEntries(server.name, offer[what]).map((entry) => entry.text);
+  });
+  return { texts, unavailable: listUnavailable(listed) };
+}
+
+function listUnavailable(listed: readonly ServerListing[]): UnavailableServer[] {
+  return listed.flatMap(({ server, reason }) => (reason === undefined ? [] : [{ server: server.name, reason }]));
+}
+
+/** Collects templates as clients see them, with the name of the server where it is needed. */
+export function collectTemplates(listed: readonly ServerListing[], { claims }: ResourceRoutes): CollectedList {
+  const all = mergeClaims(listed, claims);
+  const texts = listed.flatMap(({ server, offer }) =>
+    (offer?.templates ?? []).map((text) => {
+      const template = readTemplate(text);
+      if (template === undefined) return text;
+      const shown = createPublicUri(server.name, template, readTemplateOrigin(template), all);
+      return shown === template ? text : replaceTemplate(text, shown);
+    }),
+  );
+  return { texts, unavailable: listUnavailable(listed) };
+}
+
+const resourcesDeadlineMs = 5000;
+
+export interface ResourceList extends CollectedList {
+  readonly routes: ResourceRoutes;
+}
+
+interface ServerResources {
+  readonly server: ServerDefinition;
+  readonly entries: readonly { readonly text: string; readonly uri: string; readonly origin: UriOrigin }[];
+  /** Undefined if the server did not answer. */
+  readonly claims: UriClaims | undefined;
+}
+
+/**
+ * Collects the resources of all servers. They belong to the session and are fetched each time. `before` is the last
+ * result: a server that does not answer now still uses the same addresses.
+ */
+export async function collectResources(
+  listed: readonly ServerListing[],
+  askOf: (server: ServerDefinition) => AskServer,
+  before: ResourceRoutes,
+): Promise<ResourceList> {
+  const unavailable = listUnavailable(listed);
+  const lists = await Promise.all(
+    listed
+      .filter(({ offer }) => offer?.hasResources)
+      .map(async ({ server }) => {
+        try {
+          return await fetchResources(server, askOf(server));
+        } catch (error) {
+          unavailable.push({ server: server.name, reason: describeFailure(error) });
+          return { server, entries: [], claims: undefined };
+        }
+      }),
+  );
+  const claims = new Map<string, UriClaims>();
+  for (const { server, claims: now = before.claims.get(server.name) } of lists) {
+    if (now !== undefined) claims.set(server.name, now);
+  }
+  const all = mergeClaims(listed, claims);
+  const plain = new Map<string, string>();
+  const texts: string[] = [];
+  for (const { server, entries } of lists) {
+    for (const { text, uri, origin } of entries) {
+      const shown = createPublicUri(server.name, uri, origin, all);
+      if (shown === uri) plain.set(uri, server.name);
+      texts.push(shown === uri ? text : replaceUri(text, shown));
+    }
+  }
+  return { texts, unavailable, routes: { plain, claims } };
+}
+
+async function fetchResources(server: ServerDefinition, ask: AskServer): Promise<ServerResources> {
+  const texts = (await withTimeout(fetchList(ask, 'resources/list', 'resources'), resourcesDeadlineMs)) ?? [];
+  const entries = texts.flatMap((text) => {
+    const uri = readUri(text);
+    return uri === undefined ? [] : [{ text, uri, origin: readOrigin(uri) }];
+  });
+  return { server, entries, claims: collectClaims(entries.map(({ origin }) => origin)) };
+}
+
+/** Creates one page of a list, with the servers that are missing and why. */
+export function createListReply(
+  exchange: Pick<PreparedExchange, 'message' | 'era'>,
+  member: string,
+  { texts, unavailable }: CollectedList,
+): FinalReply {
+  const { message } = exchange;
+  const cursor = readStringValue(message.bytes, findMember(message.params?.shape, 'cursor'));
+  const from = cursor === undefined ? 0 : Number(Buffer.from(cursor, 'base64url').toString()) || 0;
+  const page = texts.slice(from, from + pageSize);
+  const next = from + pageSize < texts.length ? Buffer.from(String(from + pageSize)).toString('base64url') : undefined;
+  const parts = [`${JSON.stringify(member)}:[${page.join(',')}]`];
+  if (next !== undefined) parts.push(`"nextCursor":${JSON.stringify(next)}`);
+  if (exchange.era === 'modern') parts.push(`"resultType":"complete","ttlMs":${ttlMs},"cacheScope":"private"`);
+  if (unavailable.length > 0) parts.push(`"_meta":${JSON.stringify({ 'ambit/unavailable': unavailable })}`);
+  return createResultReply(message, `{${parts.join(',')}}`);
+}
+
+/** Creates the reply with a result, given as JSON text. */
+export function createResultReply(message: Message, result: string): Extract<FinalReply, { kind: 'message' }> {
+  return { kind: 'message', bytes: composeResult(message.id as string, result), status: 200 };
+}

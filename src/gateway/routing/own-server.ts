@@ -1,0 +1,161 @@
+import { AmbitError } from '../../errors.ts';
+import { acceptedReply, type Era, type FinalReply } from '../../protocol/channel.ts';
+import { composeNotification } from '../../protocol/compose-message.ts';
+import { findMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
+import type { Message } from '../../protocol/message.ts';
+import { ProtocolError } from '../../protocol/protocol-error.ts';
+import { readRuleArguments } from '../../protocol/rule-arguments.ts';
+import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
+import type { Toolset } from '../../sessions/tools/toolset.ts';
+import { readToolName } from '../../upstreams/access/tool-access.ts';
+import type { InProcessServer } from '../../upstreams/definition.ts';
+import type { Link, UpstreamCall } from '../../upstreams/links/link.ts';
+import { asksForToolChanges, subscriptionKey } from '../lists/announce-lists.ts';
+import { createListReply, createResultReply } from './collect-lists.ts';
+import { nullLink } from './composite-link.ts';
+import { ownServer } from './own-tools.ts';
+
+const capabilities = {
+  tools: { listChanged: true },
+  prompts: { listChanged: true },
+  resources: { listChanged: true, subscribe: true },
+  completions: {},
+  logging: {},
+};
+
+const serverInfo = { name: 'ambit', title: 'Ambit', version: '0.1.0' };
+
+const instructions =
+  'Several servers as one. Tools and prompts are named server__name. A server that cannot be reached is left out of the lists.';
+
+const ownToolsNote = 'Tools named session_… are Ambit’s own.';
+
+const ownInstructions =
+  'Ambit’s own tools. Every one takes "session": the id of a session, a unique name or prefix of it, or "current", the default.';
+
+interface SelfDescription {
+  readonly capabilities: object;
+  readonly instructions: string;
+}
+
+const aggregateDescription: SelfDescription = { capabilities, instructions: `${instructions} ${ownToolsNote}` };
+
+const ownDescription: SelfDescription = {
+  capabilities: { tools: { listChanged: true } },
+  instructions: ownInstructions,
+};
+
+/** The description of Ambit at the address of all servers. */
+export const discoverAll = () => createDiscoverResult(aggregateDescription);
+export const initializeAll = (requested: string | undefined) => createInitializeResult(aggregateDescription, requested);
+
+/** The description of the server of Ambit's own tools. */
+const discoverOwn = () => createDiscoverResult(ownDescription);
+const initializeOwn = (requested: string | undefined) => createInitializeResult(ownDescription, requested);
+
+interface ListenStream {
+  readonly owner: object;
+  readonly id: string;
+  readonly sessionId: string | undefined;
+  end(): void;
+  fail(reason: AmbitError): void;
+}
+
+/** The server of Ambit's own tools. It runs in this process; the pipeline treats it like any other server. */
+export function createOwnServer(tools: Toolset): InProcessServer {
+  const links = { modern: createOwnLink(tools, 'modern'), handshake: createOwnLink(tools, 'handshake') };
+  return { kind: 'in-process', name: ownServer, source: 'operator', links };
+}
+
+/** A link to Ambit's own tools, for clients of one era. All sessions share it. */
+function createOwnLink(tools: Toolset, era: Era): Link {
+  /** The open listen streams. On stdio they end by being cancelled. */
+  const listening = new Set<ListenStream>();
+  const listed = tools.list().map((definition) => JSON.stringify(definition));
+
+  async function callTool({ message, acting }: UpstreamCall): Promise<FinalReply> {
+    if (acting?.principal === undefined) throw new AmbitError('INTERNAL');
+    const { session, principal, correlationId } = acting;
+    const caller = { session, principal, correlationId };
+    const result = await tools.run(readToolName(message) ?? '', readArguments(message), caller);
+    return createResultReply(
+      message,
+      JSON.stringify(era === 'modern' ? { resultType: 'complete', ...result } : result),
+    );
+  }
+
+  /**
+   * Acknowledges a listen stream. The tools never change; `enforceToolRules` announces when the session may use others.
+   */
+  function openListenStream({ message, channel, acting }: UpstreamCall): Promise<FinalReply> {
+    const id = message.id as string;
+    const notifications = asksForToolChanges({ era, message }) ? { toolsListChanged: true } : {};
+    const _meta = { [subscriptionKey]: JSON.parse(id) as unknown };
+    channel.emit(composeNotification('notifications/subscriptions/acknowledged', { notifications, _meta }));
+    let stream: ListenStream | undefined;
+    return new Promise<FinalReply>((resolve, fail) => {
+      stream = { owner: channel.owner, id, sessionId: acting?.session.id, end: () => resolve(acceptedReply), fail };
+      listening.add(stream);
+      channel.onGone(stream.end);
+    }).finally(() => stream && listening.delete(stream));
+  }
+
+  return {
+    ...nullLink({ sessionId: undefined, scopeKey: undefined, server: ownServer, era }),
+    async request(call) {
+      const { message } = call;
+      const { method } = message;
+      if (method === 'tools/call') return callTool(call);
+      if (method === 'tools/list')
+        return createListReply({ message, era }, 'tools', { texts: listed, unavailable: [] });
+      if (era === 'modern' && method === 'server/discover') return createResultReply(message, discoverOwn());
+      if (era === 'modern' && method === 'subscriptions/listen') return openListenStream(call);
+      if (era === 'handshake' && method === 'initialize') {
+        const requested = readStringValue(message.bytes, findMember(message.params?.shape, 'protocolVersion'));
+        return createResultReply(message, initializeOwn(requested).result);
+      }
+      if (era === 'handshake' && method === 'ping') return createResultReply(message, '{}');
+      throw new ProtocolError(-32601, era === 'modern' ? 404 : 200, 'Method not found');
+    },
+    cancel(from, requestId) {
+      for (const stream of listening) if (stream.owner === from && stream.id === requestId) stream.end();
+    },
+    dropSession(sessionId, reason) {
+      for (const stream of listening) if (stream.sessionId === sessionId) stream.fail(reason);
+    },
+    // All sessions share the link, so it stays open when a client leaves.
+    detach() {},
+    isClosed: () => false,
+  };
+}
+
+/** Reads arguments and refuses those that would change: numbers beyond a double, names that occur twice. */
+function readArguments({ bytes, params }: Message): unknown {
+  const member = findMember(params?.shape, 'arguments');
+  if (member === undefined) return {};
+  const text = readRawValue(bytes, member);
+  const judged = readRuleArguments(text, new Set());
+  if (judged.kind === 'read') return JSON.parse(text) as unknown;
+  throw new AmbitError('REQUEST_INVALID', { what: `The arguments cannot be taken: ${judged.reason}.` });
+}
+
+function createDiscoverResult(said: SelfDescription): string {
+  return JSON.stringify({
+    resultType: 'complete',
+    supportedVersions: [modernVersion],
+    ...said,
+    ttlMs: 60_000,
+    cacheScope: 'private',
+    _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo },
+  });
+}
+
+function createInitializeResult(
+  { capabilities: offered, instructions: words }: SelfDescription,
+  requested: string | undefined,
+): { readonly version: string; readonly result: string } {
+  const known = requested !== undefined && handshakeVersions.includes(requested);
+  const version = known ? requested : (handshakeVersions[0] as string);
+  const result = { protocolVersion: version, capabilities: offered, serverInfo, instructions: words };
+  return { version, result: JSON.stringify(result) };
+}

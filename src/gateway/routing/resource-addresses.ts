@@ -1,0 +1,192 @@
+import type { ServerListing } from '../../upstreams/catalog/catalog.ts';
+import { readTemplate } from '../../upstreams/catalog/list-entries.ts';
+import { readUriTemplate, type UriTemplate } from '../../upstreams/catalog/uri-template.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+
+/** The parsed resource templates of a server. */
+interface ResourceTemplates {
+  /** The templates that contain a scheme. */
+  readonly withScheme: readonly UriTemplate[];
+  /** The templates without a scheme. */
+  readonly withoutScheme: readonly UriTemplate[];
+  readonly claims: UriClaims;
+}
+
+const noTemplates: ResourceTemplates = { withScheme: [], withoutScheme: [], claims: collectClaims([]) };
+
+/** The templates of each cached list, so that each list is parsed once. */
+const templatesByList = new WeakMap<readonly string[], ResourceTemplates>();
+
+/** The scheme and the authority of an address. */
+export interface UriOrigin {
+  /** Empty if the address has none. */
+  readonly scheme: string;
+  /** Undefined for a template with a variable authority. */
+  readonly authority: string | undefined;
+}
+
+/** The origins of the addresses that a server uses. */
+export interface UriClaims {
+  readonly schemes: ReadonlySet<string>;
+  /** The schemes of templates with a variable authority. */
+  readonly wideSchemes: ReadonlySet<string>;
+  readonly origins: ReadonlySet<string>;
+}
+
+/** The claims of each server: by its list, and by its templates. */
+export type ClaimsByServer = ReadonlyMap<string, readonly UriClaims[]>;
+
+/** Longer addresses are cut before they are read, because servers write addresses of any length. */
+const maxOriginLength = 1024;
+
+/** Reads the origin of an address. Spellings that a server may treat as equal have the same origin. */
+export function readOrigin(uri: string): UriOrigin {
+  const text = cleanUri(uri);
+  const scheme = readScheme(text);
+  if (scheme === undefined) return { scheme: '', authority: '' };
+  const authority = /^\/\/([^/?#]*)/.exec(text.slice(scheme.length + 1))?.[1] ?? '';
+  return { scheme, authority: normalizeAuthority(scheme, authority) };
+}
+
+/** Reads the origin of all addresses of a template; undefined if it has no scheme. */
+export function readTemplateOrigin(template: string): UriOrigin | undefined {
+  const prefix = cleanUri(template.split('{', 1)[0] ?? '');
+  const scheme = readScheme(prefix);
+  if (scheme === undefined) return undefined;
+  const rest = prefix.slice(scheme.length + 1);
+  const isOpen = template.includes('{') && /^(?:\/?|\/\/[^/?#]*)$/.test(rest);
+  return isOpen ? { scheme, authority: undefined } : readOrigin(prefix);
+}
+
+/** Collects the claims of these origins. */
+export function collectClaims(origins: Iterable<UriOrigin>): UriClaims {
+  const claims = { schemes: new Set<string>(), wideSchemes: new Set<string>(), origins: new Set<string>() };
+  for (const origin of origins) {
+    claims.schemes.add(origin.scheme);
+    if (origin.authority === undefined) claims.wideSchemes.add(origin.scheme);
+    else claims.origins.add(originKey(origin));
+  }
+  return claims;
+}
+
+/** Finds the servers that use an origin, or a part of it. */
+export function findClaimants(all: ClaimsByServer, origin: UriOrigin): string[] {
+  return [...all].filter(([, claims]) => claims.some((each) => claimsOrigin(each, origin))).map(([server]) => server);
+}
+
+/** Tells whether another server uses the origin, or a part of it. */
+function isClaimedByOther(all: ClaimsByServer, origin: UriOrigin, server: string): boolean {
+  for (const [name, claims] of all)
+    if (name !== server && claims.some((each) => claimsOrigin(each, origin))) return true;
+  return false;
+}
+
+/** Finds the servers that use a scheme. */
+export function findSchemeUsers(all: ClaimsByServer, scheme: string): string[] {
+  return findClaimants(all, { scheme, authority: undefined });
+}
+
+function claimsOrigin({ schemes, wideSchemes, origins }: UriClaims, origin: UriOrigin): boolean {
+  if (origin.authority === undefined) return schemes.has(origin.scheme);
+  return wideSchemes.has(origin.scheme) || origins.has(originKey(origin));
+}
+
+function originKey({ scheme, authority }: UriOrigin): string {
+  return `${scheme}://${authority}`;
+}
+
+/** Cleans an address as lenient parsers do: no blanks, only slashes. */
+function cleanUri(uri: string): string {
+  return uri
+    .slice(0, maxOriginLength)
+    .replace(/[\u0000-\u0020]+/g, '')
+    .replaceAll('\\', '/');
+}
+
+function readScheme(text: string): string | undefined {
+  return /^([a-z][a-z0-9+.-]*):/i.exec(text)?.[1]?.toLowerCase();
+}
+
+/** Removes the user and default ports, decodes, and lowers the case. */
+function normalizeAuthority(scheme: string, authority: string): string {
+  const host = decodePart(authority.slice(authority.lastIndexOf('@') + 1))
+    .toLowerCase()
+    .replace(/:(?:80|443)?$/, '')
+    .replace(/\.$/, '');
+  return scheme === 'file' && host === 'localhost' ? '' : host;
+}
+
+function decodePart(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function readTemplates(entries: readonly string[]): ResourceTemplates {
+  const before = templatesByList.get(entries);
+  if (before !== undefined) return before;
+  const withScheme: UriTemplate[] = [];
+  const withoutScheme: UriTemplate[] = [];
+  const origins: UriOrigin[] = [];
+  for (const text of entries.flatMap((entry) => readTemplate(entry) ?? [])) {
+    const origin = readTemplateOrigin(text);
+    if (origin !== undefined) origins.push(origin);
+    (origin === undefined ? withoutScheme : withScheme).push(readUriTemplate(text));
+  }
+  const read = { withScheme, withoutScheme, claims: collectClaims(origins) };
+  templatesByList.set(entries, read);
+  return read;
+}
+
+/** Returns the templates of a server. */
+export function findTemplates({ offer }: ServerListing): ResourceTemplates {
+  return offer === undefined ? noTemplates : readTemplates(offer.templates);
+}
+
+/** Merges the claims of each server with resources: by its templates, and by its list. */
+export function mergeClaims(offers: readonly ServerListing[], lists: ReadonlyMap<string, UriClaims>): ClaimsByServer {
+  const all = new Map<string, UriClaims[]>();
+  for (const { server, offer } of offers) {
+    const listed = lists.get(server.name);
+    if (offer?.hasResources !== true && listed === undefined && (offer?.templates.length ?? 0) === 0) continue;
+    const byTemplates = offer === undefined ? noTemplates.claims : readTemplates(offer.templates).claims;
+    all.set(server.name, listed === undefined ? [byTemplates] : [listed, byTemplates]);
+  }
+  return all;
+}
+
+/** Puts the name of the server in front of an address or a template. */
+export function addServerName(server: string, uri: string): string {
+  return `ambit+${server}:${uri}`;
+}
+
+/**
+ * Reads an address that begins with `ambit+NAME:`: the server, if available, and its own address. Undefined for any
+ * other address. No server can have such an address itself.
+ */
+export function readNamedUri(
+  available: readonly ServerDefinition[],
+  uri: string,
+): { readonly server: ServerDefinition | undefined; readonly uri: string } | undefined {
+  const named = /^\s*ambit\+([^:]*):(.*)$/is.exec(uri);
+  if (named === null) return undefined;
+  const name = named[1]?.toLowerCase();
+  return { server: available.find((each) => each.name === name), uri: named[2] ?? '' };
+}
+
+/**
+ * Creates the address or template that clients see. It names the server if another server uses the same origin. A
+ * template without an origin could match addresses of any server.
+ */
+export function createPublicUri(
+  server: string,
+  uri: string,
+  origin: UriOrigin | undefined,
+  all: ClaimsByServer,
+): string {
+  const isShared =
+    origin === undefined ? [...all.keys()].some((name) => name !== server) : isClaimedByOther(all, origin, server);
+  return isShared || readNamedUri([], uri) !== undefined ? addServerName(server, uri) : uri;
+}

@@ -1,0 +1,157 @@
+import { createHash } from 'node:crypto';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import type { Keys } from '../../identity/keys.ts';
+import type { AccessCeiling, Principal, UserPrincipal } from '../../identity/principal.ts';
+import type { Log } from '../../observability/log/log.ts';
+import type { OpenedSession, OpeningBounds } from '../../sessions/open-session.ts';
+import type { Session, SessionDraft } from '../../sessions/session.ts';
+import type { Sessions } from '../../sessions/sessions.ts';
+import { isWithinCeiling } from '../../sessions/trust-bounds.ts';
+
+/**
+ * Finds and opens sessions for callers whose credential is not bound to one session. `workspaceId` is the chosen
+ * workspace, if the credential is limited to some.
+ */
+export interface UserSessions {
+  openFor(principal: Principal, workspaceId?: string): Promise<Session>;
+  /** Finds or opens the default session of a user. It has a name, so all processes find it, also after a restart. */
+  defaultFor(principal: Principal, workspaceId?: string): Promise<Session>;
+  /** Finds or opens the session for one conversation of a host. */
+  hintedFor(principal: UserPrincipal, hint: string, workspaceId?: string): Promise<Session>;
+  /** Finds a session of the user by its id. Sessions of others look as if they did not exist. */
+  chosenBy(principal: UserPrincipal, id: string): Promise<Session>;
+}
+
+interface UserSessionsOptions {
+  readonly sessions: Sessions;
+  readonly keys: Pick<Keys, 'isGood'>;
+  open(draft: SessionDraft, bounds?: OpeningBounds): Promise<OpenedSession>;
+  readonly log: Log;
+}
+
+/** A session is not searched by name again for this long. It is in use, so it cannot expire. */
+const recentMs = 750;
+const maxRecent = 10_000;
+const maxTries = 16;
+
+export function createUserSessions({ sessions, keys, open, log }: UserSessionsOptions): UserSessions {
+  const found = new Map<string, { readonly id: string; readonly at: number }>();
+
+  async function openSession(principal: Principal, name?: string, workspaceId?: string): Promise<Session> {
+    const named = name === undefined ? {} : { name };
+    const { userId } = principal;
+    if (principal.kind !== 'user') {
+      log.warn('session opened for nobody in particular', { user: userId });
+      return (await open({ userId, trustLevel: 'sandboxed', ...named })).session;
+    }
+    const { keyId, ceiling } = principal;
+    const draft = {
+      userId,
+      permissions: ceiling.scopes ?? [],
+      ...named,
+      ...(workspaceId === undefined ? {} : { workspaceId }),
+      ...(keyId === undefined ? {} : { keyId }),
+    };
+    const { session } = await open(draft, { ceiling });
+    // If the key was revoked meanwhile, its sessions may have been ended just before this one was opened.
+    if (keyId !== undefined && !(await keys.isGood(keyId))) {
+      await sessions.end(session.id, 'revoked');
+      throw new AmbitError('UNAUTHENTICATED');
+    }
+    return session;
+  }
+
+  function findRecent(key: string): Session | undefined {
+    const known = found.get(key);
+    if (known === undefined || performance.now() - known.at >= recentMs) return undefined;
+    return sessions.get(known.id);
+  }
+
+  function rememberSession(key: string, session: Session, at: number): Session {
+    found.delete(key);
+    if (found.size >= maxRecent) found.delete(found.keys().next().value as string);
+    found.set(key, { id: session.id, at });
+    return session;
+  }
+
+  async function findOrOpen(principal: Principal, name: string, workspaceId?: string): Promise<Session> {
+    const { userId } = principal;
+    const key = `${userId} ${name}`;
+    const known = findRecent(key);
+    if (known !== undefined && mayUseSession(known, principal)) return known;
+    for (let tries = 0; tries < maxTries; tries++) {
+      const at = performance.now();
+      const record = await sessions.find(name, { userId });
+      const session = record?.name === name ? sessions.get(record.id) : undefined;
+      if (session !== undefined && !mayUseSession(session, principal)) throw sessionNotFoundError();
+      if (session !== undefined) return rememberSession(key, session, at);
+      try {
+        return rememberSession(key, await openSession(principal, name, workspaceId), at);
+      } catch (error) {
+        // Another request was faster: the next round finds its session.
+        if (!isAmbitError(error) || error.code !== 'SESSION_EXISTS') throw error;
+      }
+    }
+    throw new AmbitError('OVERLOADED');
+  }
+
+  return {
+    openFor: (principal, workspaceId) => openSession(principal, undefined, workspaceId),
+    defaultFor: (principal, workspaceId) =>
+      findOrOpen(principal, defaultSessionName(principal, workspaceId), workspaceId),
+    hintedFor: (principal, hint, workspaceId) =>
+      findOrOpen(
+        principal,
+        `hint:${digestParts([principal.userId, hint, ceilingKey(principal, workspaceId)])}`,
+        workspaceId,
+      ),
+    async chosenBy(principal, id) {
+      const held = sessions.get(id);
+      const session = held ?? (isSessionId(id) ? await sessions.load(id) : undefined);
+      if (session === undefined || !mayUseSession(session, principal)) throw sessionNotFoundError();
+      return session;
+    },
+  };
+}
+
+/** Tells whether a principal may use a session. */
+export function mayUseSession(session: Session, principal: Principal): boolean {
+  if (session.userId !== principal.userId) return false;
+  // Anonymous callers get nothing more, whoever opened the session.
+  if (principal.kind === 'anonymous') return session.trustLevel === 'sandboxed' && session.permissions.length === 0;
+  return principal.kind !== 'user' || isWithinCeiling(session, principal.ceiling);
+}
+
+/** Returns the name of the default session. Credentials with the same limits share one; others must not use it. */
+function defaultSessionName(principal: Principal, workspaceId: string | undefined): string {
+  const bounds = principal.kind === 'user' ? ceilingKey(principal, workspaceId) : '';
+  return bounds === '' ? 'default' : `default:${digestParts([bounds])}`;
+}
+
+/** Returns an empty key for a credential without limits. */
+function ceilingKey({ ceiling }: UserPrincipal, workspaceId: string | undefined): string {
+  if (isUnbounded(ceiling)) return '';
+  const { trustLevel, directIn, workspaces, scopes } = ceiling;
+  const lists = [workspaces, scopes].map((names) => names && [...names].sort());
+  const where = directIn === undefined ? [] : [[...directIn].sort()];
+  return JSON.stringify([trustLevel, ...lists, workspaceId, ...where]);
+}
+
+function isUnbounded({ trustLevel, directIn, workspaces, scopes }: AccessCeiling): boolean {
+  return trustLevel === 'direct' && directIn === undefined && workspaces === null && scopes === null;
+}
+
+function digestParts(parts: readonly string[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
+}
+
+function isSessionId(id: string): boolean {
+  return /^[a-z0-9-]{1,64}$/.test(id);
+}
+
+function sessionNotFoundError(): AmbitError {
+  return new AmbitError('SESSION_NOT_FOUND', {
+    what: 'You have no session of that id that this credential may use.',
+    hint: 'Name one of your own in _meta["ambit/use-session"], or leave it out.',
+  });
+}

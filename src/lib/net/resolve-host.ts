@@ -1,0 +1,7 @@
+import { lookup } from 'node:dns/promises';
+
+/** Resolves a host name to all its addresses. */
+export type ResolveHost = (host: string) => Promise<readonly string[]>;
+
+export const resolveHost: ResolveHost = async (host) =>
+  (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);

@@ -1,0 +1,210 @@
+import { findRedaction, redactBytes } from '../../../lib/redact/redact-settings.ts';
+import { escapeControls } from '../../../lib/text/escape-controls.ts';
+import { sandboxUnavailable } from '../../common/sandbox-errors.ts';
+import { type PinnedPath, pinChild, readPinnedFile, releasePins, statChild } from '../pinned-path.ts';
+import { createPlaceholder, type Placeholder, releasePlaceholders } from './placeholders.ts';
+import type { WriteCopy } from './protect-config-files.ts';
+import { type MountMark, markMountPoint } from './watch-mount-points.ts';
+
+export interface ProtectedPaths {
+  /** Writable mounts that stay in place, so that they cannot be moved away with the read-only ones in them. */
+  readonly kept: readonly PinnedPath[];
+  readonly readOnly: readonly PinnedPath[];
+}
+
+export interface CollectedMounts extends ProtectedPaths {
+  /** The mount points of all of them. */
+  readonly mountPoints: readonly MountMark[];
+  readonly placeholders: readonly Placeholder[];
+}
+
+export interface Collector {
+  /**
+   * Makes a file or folder read-only, and hides the credentials in it. Undefined when there is none. `known` gives
+   * other names by which a settings file is recognised.
+   */
+  addReadOnly(folder: PinnedPath, name: string, known?: readonly string[]): PinnedPath | undefined;
+  /** Hides the credentials in a settings file. A file without any is left alone. */
+  hideCredentials(folder: PinnedPath, name: string, known?: readonly string[]): void;
+  /** Whether hiding credentials would change the file. */
+  hasCredentials(folder: PinnedPath, name: string): boolean;
+  /** Keeps a file or folder from being moved. */
+  keepInPlace(folder: PinnedPath, name: string): PinnedPath | undefined;
+  /** Makes a name read-only, even if nothing has it. */
+  reserveName(folder: PinnedPath, name: string, content?: string): PinnedPath | undefined;
+  /** Shows an empty file in place of a socket: the process that listens there is outside of any sandbox. */
+  coverSocket(folder: PinnedPath, path: string): void;
+  /** Watches a link: nothing can be mounted on it, so a replaced link is detected instead. */
+  watchPath(folder: PinnedPath, name: string): void;
+  /** Counts each visited entry. Throws when there are too many. */
+  countVisit(): void;
+  collect(): CollectedMounts;
+  release(): void;
+}
+
+/** A larger file is no settings file, and searching it would take long. */
+const maxSettingsBytes = 256 * 1024;
+/** The budget for one folder: each mount takes descriptors and arguments, and each search takes time. */
+const budgets = { mounts: 2000, placeholders: 500, looks: 20_000, searched: 16 * 1024 * 1024 };
+
+/** Collects the mounts of a folder, each once. */
+export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collector {
+  const kept = new Map<string, PinnedPath>();
+  const shown = new Map<string, PinnedPath>();
+  const placeholders: Placeholder[] = [];
+  const mountPoints: MountMark[] = [];
+  const left = { ...budgets };
+
+  function spendBudget(what: keyof typeof budgets, count: number, inside: string): void {
+    left[what] -= count;
+    if (left[what] < 0) throw budgetExceeded(what, inside === '' ? '' : inside.slice(top.target.length + 1));
+  }
+
+  /** The content to show in place of a file; undefined to show the file itself. */
+  function redactedContent(file: PinnedPath, known?: readonly string[]): Buffer | undefined {
+    if (!file.stats.isFile()) return undefined;
+    const own = findRedaction(file.target.slice(top.target.length + 1).split('/'));
+    const redact = own ?? (known && findRedaction(known));
+    if (redact === undefined) return undefined;
+    // A file that is too large to be settings is shown empty. A file that cannot be read here cannot be read inside
+    // either.
+    if (file.stats.size > maxSettingsBytes) return Buffer.alloc(0);
+    spendBudget('searched', file.stats.size, file.target);
+    try {
+      const content = readPinnedFile(file);
+      const plain = redactBytes(content, redact);
+      return plain.equals(content) ? undefined : plain;
+    } catch (error) {
+      // A file that another program holds may have credentials. A file that Ambit may not read, nobody inside may.
+      const isHeld = (error as NodeJS.ErrnoException).code === 'EAGAIN';
+      return isHeld ? Buffer.alloc(0) : undefined;
+    }
+  }
+
+  function copyRedacted(file: PinnedPath, known?: readonly string[]): PinnedPath | undefined {
+    const content = redactedContent(file, known);
+    return content && writeCopy(content, file.target);
+  }
+
+  function addMount(
+    folder: PinnedPath,
+    name: string,
+    isShownAnyway: boolean,
+    settings?: readonly string[],
+  ): PinnedPath | undefined {
+    const known = shown.get(`${folder.target}/${name}`);
+    if (known !== undefined) return known;
+    const found = pinChild(folder, name);
+    if (found === undefined) return undefined;
+    let seen: PinnedPath | undefined;
+    try {
+      seen = copyRedacted(found, settings) ?? (isShownAnyway ? found : undefined);
+      if (seen === undefined) return undefined;
+      shown.set(seen.target, seen);
+      mountPoints.push(markMountPoint(found.source, found.stats));
+      spendBudget('mounts', 1, seen.target);
+      return seen;
+    } finally {
+      if (seen !== found) releasePins([found]);
+    }
+  }
+
+  return {
+    addReadOnly: (folder, name, known) => addMount(folder, name, true, known),
+    hideCredentials: (folder, name, known) => void addMount(folder, name, false, known),
+    hasCredentials(folder, name) {
+      const found = pinChild(folder, name);
+      if (found === undefined) return false;
+      try {
+        return redactedContent(found) !== undefined;
+      } finally {
+        releasePins([found]);
+      }
+    },
+    keepInPlace(folder, name) {
+      const known = kept.get(`${folder.target}/${name}`);
+      if (known !== undefined) return known;
+      const found = pinChild(folder, name);
+      if (found === undefined) return undefined;
+      kept.set(found.target, found);
+      mountPoints.push(markMountPoint(found.source, found.stats));
+      spendBudget('mounts', 1, found.target);
+      return found;
+    },
+    reserveName(folder, name, content) {
+      const placeholder = createPlaceholder(folder, name, content);
+      if (placeholder !== undefined) placeholders.push(placeholder);
+      spendBudget('placeholders', 1, `${folder.target}/${name}`);
+      return addMount(folder, name, true);
+    },
+    coverSocket(folder, path) {
+      const stats = statChild(folder, path);
+      const inside = `${folder.target}/${path}`;
+      if (!stats?.isSocket() || shown.has(inside)) return;
+      shown.set(inside, writeCopy(Buffer.alloc(0), inside));
+      spendBudget('mounts', 1, inside);
+      mountPoints.push(markMountPoint(`${folder.source}/${path}`, stats));
+    },
+    watchPath(folder, name) {
+      const stats = statChild(folder, name);
+      if (stats !== undefined) mountPoints.push(markMountPoint(`${folder.source}/${name}`, stats));
+    },
+    countVisit: () => spendBudget('looks', 1, ''),
+    collect() {
+      // Writable mounts inside a read-only folder are not needed: nothing can move there.
+      const needless = [...kept.values()].filter(({ target }) => isBelowAny(target, shown));
+      for (const { target } of needless) kept.delete(target);
+      releasePins(needless);
+      return { kept: [...kept.values()], readOnly: [...shown.values()], mountPoints, placeholders };
+    },
+    release() {
+      releasePins([...kept.values(), ...shown.values()]);
+      releasePlaceholders(placeholders);
+    },
+  };
+}
+
+const budgetReasons: Readonly<Record<keyof typeof budgets, string>> = {
+  mounts: `more than ${budgets.mounts} files and folders are guarded in it`,
+  placeholders: `more than ${budgets.placeholders} names are guarded in it that nothing has`,
+  looks: `its repositories hold more than ${budgets.looks} folders of submodules and worktrees`,
+  searched: 'its files of settings are larger than 16 MiB in all',
+};
+
+function budgetExceeded(what: keyof typeof budgets, path: string) {
+  const where = path === '' ? '' : `, up to "${escapeControls(path.slice(0, 200))}"`;
+  return sandboxUnavailable(
+    `a folder that may be written cannot be guarded: ${budgetReasons[what]}${where}`,
+    'Look who made them, and at "git config --list --show-origin" in the repositories there. Remove what is not needed.',
+  );
+}
+
+function isBelowAny(inside: string, folders: ReadonlyMap<string, PinnedPath>): boolean {
+  const names = inside.split('/');
+  return names.some((_, count) => folders.has(names.slice(0, count + 1).join('/')));
+}
+
+/** Keeps each folder on a path in place. Undefined where one is missing or is no folder. */
+export function keepFolders(top: PinnedPath, names: readonly string[], collector: Collector): PinnedPath | undefined {
+  let here: PinnedPath | undefined = top;
+  for (const name of names) here = here && collector.keepInPlace(here, name);
+  return here;
+}
+
+/** Makes something read-only as a whole, and keeps the folders above it in place. */
+export function lockPath(top: PinnedPath, names: readonly string[], collector: Collector): PinnedPath | undefined {
+  const above = keepFolders(top, names.slice(0, -1), collector);
+  return above === undefined || names.length === 0 ? undefined : collector.addReadOnly(above, names.at(-1) as string);
+}
+
+/** Makes the folder around a link read-only as a whole: nothing can be mounted on the link itself. */
+export function lockParent(top: PinnedPath, names: readonly string[], collector: Collector): void {
+  if (names.length > 1) {
+    lockPath(top, names.slice(0, -1), collector);
+    return;
+  }
+  throw sandboxUnavailable(
+    'a link at the top of a folder that may be written has the place of a repository, and cannot be guarded',
+    'Look at "git submodule status" and "git status" there, and put a folder in the place of the link.',
+  );
+}

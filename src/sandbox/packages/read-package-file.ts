@@ -1,0 +1,64 @@
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import { AmbitError } from '../../errors.ts';
+import { showWord } from './registry-check.ts';
+
+const mebibyte = 1 << 20;
+
+/** The size limit of a manifest, which is read at each start. */
+export const maxManifestBytes = 1 * mebibyte;
+/** The size limit of a lock file, which is read at a fetch. */
+export const maxLockBytes = 16 * mebibyte;
+
+/**
+ * Reads a file of a fetched package, by its path in the folder. Strangers choose its content and size: a larger file, a
+ * link or anything else that is no plain file is refused by its name.
+ */
+export function readPackageFile(folder: string, path: string, maxBytes: number): string {
+  const descriptor = openPlainFile(folder, path);
+  try {
+    const facts = fstatSync(descriptor);
+    if (!facts.isFile()) throw refuseFile(path, 'is no plain file');
+    const content = readUpTo(descriptor, Math.min(facts.size, maxBytes) + 1);
+    if (content.length > maxBytes)
+      throw refuseFile(path, `is larger than ${maxBytes / mebibyte} MiB, which is the most that is read`);
+    return content.toString('utf8');
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Returns the first bytes of a file of any size; none of anything but a plain file. */
+export function readFileStart(path: string, maxBytes: number): Buffer {
+  const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  try {
+    return fstatSync(descriptor).isFile() ? readUpTo(descriptor, maxBytes) : Buffer.alloc(0);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function openPlainFile(folder: string, path: string): number {
+  try {
+    return openSync(join(folder, path), constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ELOOP') throw refuseFile(path, 'is no plain file');
+    throw cause;
+  }
+}
+
+function readUpTo(descriptor: number, maxBytes: number): Buffer {
+  const content = Buffer.allocUnsafe(maxBytes);
+  let length = 0;
+  for (let got = -1; got !== 0 && length < maxBytes; length += got) {
+    got = readSync(descriptor, content, length, maxBytes - length, length);
+  }
+  return content.subarray(0, length);
+}
+
+function refuseFile(path: string, why: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The file "${showWord(path)}" of the package ${why}.`,
+    hint: 'If you trust the package, install it yourself and name its program as the command.',
+  });
+}

@@ -1,0 +1,56 @@
+import { AmbitError } from '../errors.ts';
+import { isTrustAtMost } from '../rules/trust-level.ts';
+import type { Restriction, Session, SessionDraft } from './session.ts';
+
+/**
+ * Bounds a draft by its parent. A request beyond the parent is refused; missing members are taken from the parent, but
+ * permissions are not.
+ */
+export function boundDraft(parent: Session, draft: SessionDraft): SessionDraft {
+  const { userId = parent.userId, workspaceId = parent.workspaceId, servers = parent.servers } = draft;
+  if (userId !== parent.userId) throw parentNotFound();
+  if (parent.workspaceId !== undefined && workspaceId !== parent.workspaceId) {
+    throw beyondParent(`works in the workspace "${parent.workspaceId}"`, 'workspaceId');
+  }
+  const other = servers?.find((name) => parent.servers !== undefined && !parent.servers.includes(name));
+  if (other !== undefined) throw beyondParent(`may not use the server "${other.slice(0, 60)}"`, 'servers');
+  const gained = draft.permissions?.find((name) => !parent.permissions.includes(name));
+  if (gained !== undefined) throw beyondParent(`does not hold the permission "${gained.slice(0, 60)}"`, 'permissions');
+  if (draft.trustLevel !== undefined && !isTrustAtMost(draft.trustLevel, parent.trustLevel)) {
+    throw new AmbitError('TRUST_REQUIRED', {
+      what: `The trust level "${draft.trustLevel}" was asked for, but the parent is "${parent.trustLevel}".`,
+      rule: 'parent.trustLevel',
+    });
+  }
+  return {
+    ...draft,
+    userId,
+    ...(workspaceId === undefined ? {} : { workspaceId }),
+    ...(servers === undefined ? {} : { servers }),
+  };
+}
+
+/** The restriction of a child that its restricted parent requires; undefined when the child fits already. */
+export function restrictionForChild(parent: Session, child: Session): Restriction | undefined {
+  const trustLevel = isTrustAtMost(child.trustLevel, parent.trustLevel) ? {} : { trustLevel: parent.trustLevel };
+  const permissions = child.permissions.filter((name) => parent.permissions.includes(name));
+  const servers = parent.servers && (child.servers ?? parent.servers).filter((name) => parent.servers?.includes(name));
+  const change: Restriction = {
+    ...trustLevel,
+    ...(permissions.length === child.permissions.length ? {} : { permissions }),
+    ...(servers === undefined || servers.length === child.servers?.length ? {} : { servers }),
+  };
+  return Object.keys(change).length === 0 ? undefined : change;
+}
+
+export function parentNotFound(): AmbitError {
+  return new AmbitError('SESSION_NOT_FOUND', { what: 'This user has no live session to be the parent.' });
+}
+
+function beyondParent(what: string, rule: string): AmbitError {
+  return new AmbitError('REQUEST_INVALID', {
+    what: `The parent ${what}, so no session that it opens can be otherwise.`,
+    hint: 'Ask for less, or leave out the parent.',
+    rule: `parent.${rule}`,
+  });
+}

@@ -1,0 +1,66 @@
+import type { Config } from '../config/schema/schema.ts';
+import { AmbitError } from '../errors.ts';
+import type { Admission, Limits, QuotaRefusal } from '../stores/admission.ts';
+
+const limitNames: Readonly<Record<QuotaRefusal['limit'], string>> = {
+  callsPerMinute: 'calls a minute',
+  concurrentCalls: 'calls at a time',
+  totalCalls: 'calls in all',
+  totalBytes: 'bytes in all',
+};
+
+export type Quotas = NonNullable<Admission['limits']>;
+
+export interface GrantSize {
+  readonly calls: number;
+  readonly places: number;
+}
+
+export const noCalls: GrantSize = { calls: 0, places: 0 };
+export const oneCall: GrantSize = { calls: 1, places: 1 };
+
+/** A grant takes at most 1/64 of a limit, so small limits are counted call by call. */
+const maxShare = 64;
+export const maxGrantSize = 64;
+
+export function maxGrantFor(limits: Quotas): GrantSize {
+  let [calls, places] = [maxGrantSize, maxGrantSize];
+  for (const scope of Object.values(limits) as (Limits | undefined)[]) {
+    if (scope === undefined) continue;
+    // The bytes of an answer are known only afterwards. With several calls at a time they would exceed the limit
+    // together.
+    if (scope.totalBytes !== undefined) calls = 1;
+    const { callsPerMinute, burst = callsPerMinute, totalCalls, concurrentCalls } = scope;
+    for (const limit of [burst, totalCalls])
+      if (limit !== undefined) calls = Math.min(calls, Math.floor(limit / maxShare));
+    if (concurrentCalls !== undefined) places = Math.min(places, Math.floor((concurrentCalls * 4) / maxShare));
+  }
+  // A grant with calls left keeps its slot between them. Where slots are few, no grant may keep one unused.
+  if (places <= 1) calls = 1;
+  return { calls: Math.max(calls, 1), places: Math.max(places, 1) };
+}
+
+/** The quotas of a configuration in the form of the store, without scopes that have no limit. */
+export function quotasFromConfig({ quotas: { session, user, workspace } }: Config): Quotas {
+  return { session, ...(isBounded(user) ? { user } : {}), ...(isBounded(workspace) ? { workspace } : {}) } as Quotas;
+}
+
+function isBounded(limits: object): boolean {
+  return Object.values(limits).some((limit) => limit !== undefined);
+}
+
+export function quotaExceededError({ scope, limit, allowed, retryAfterMs }: QuotaRefusal): AmbitError {
+  // The end of a running call is not known, so the caller may retry after a second.
+  const wait = limit === 'concurrentCalls' ? 1000 : retryAfterMs;
+  return new AmbitError('QUOTA_EXCEEDED', {
+    what: `The ${scope} may make ${allowed} ${limitNames[limit]}, and has.`,
+    hint:
+      limit === 'concurrentCalls'
+        ? 'Wait until a call under way has ended, then call again.'
+        : wait === null
+          ? 'No further call is possible; ask the orchestrator for a new session, or the operator for a larger quota.'
+          : `Call again in ${Math.ceil(wait / 1000)} s.`,
+    rule: `quotas.${scope}.${limit}`,
+    ...(wait === null ? {} : { retryAfterMs: wait }),
+  });
+}

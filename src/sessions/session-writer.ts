@@ -1,0 +1,94 @@
+import { AmbitError, isAmbitError } from '../errors.ts';
+import type { SessionChange, SessionRecord } from '../stores/record.ts';
+import type { SessionStore, Updated } from '../stores/store.ts';
+import { findDescendants } from './descendants.ts';
+import type { LoadedSessions } from './loaded-sessions.ts';
+import { restrictionForChild } from './parent-bounds.ts';
+import { restrictRecord } from './restrict.ts';
+import type { Restriction, Session, SessionEndReason } from './session.ts';
+
+type EndCause = Exclude<SessionEndReason, 'expired'>;
+
+/** Changes and ends sessions in the store, together with their descendants. */
+export interface SessionWriter {
+  /** Reads, decides and writes until nobody else was faster. */
+  change(id: string, decide: (session: Session) => SessionChange | undefined): Promise<Session>;
+  restrictOne(id: string, wanted: (session: Session) => Restriction | undefined): Promise<Session>;
+  /** Restricts a session and its descendants: a child never has more than its parent. */
+  restrict(id: string, restriction: Restriction): Promise<Session>;
+  end(id: string, reason: EndCause): Promise<boolean>;
+}
+
+const maxAttempts = 16;
+
+export function createSessionWriter(store: SessionStore, loaded: LoadedSessions): SessionWriter {
+  async function change(id: string, decide: (session: Session) => SessionChange | undefined): Promise<Session> {
+    const record = await store.get(id);
+    let session = record === undefined ? undefined : loaded.loadForRequest(record);
+    for (let tries = 0; tries < maxAttempts; tries++) {
+      if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+      const wanted = decide(session);
+      if (wanted === undefined) return session;
+      const updated: Updated = await store.update(id, session.version, wanted);
+      if (updated.outcome === 'updated') return loaded.load(updated.record);
+      session = updated.outcome === 'stale' ? loaded.load(updated.record) : undefined;
+    }
+    throw new AmbitError('SESSION_STALE');
+  }
+
+  function restrictOne(id: string, wanted: (session: Session) => Restriction | undefined): Promise<Session> {
+    return change(id, (session) => {
+      const after = restrictRecord(session, wanted(session) ?? {});
+      if (after === session) return undefined;
+      const { trustLevel, ttlSeconds, servers = null, permissions } = after;
+      return { trustLevel, ttlSeconds, servers, permissions };
+    });
+  }
+
+  async function restrictDescendants(session: Session): Promise<void> {
+    const within = new Map([[session.id, session]]);
+    for (const { id, parentId } of await findDescendants(store, session)) {
+      const parent = within.get(parentId ?? '');
+      if (parent === undefined) continue;
+      const child = await restrictOne(id, (each) => restrictionForChild(parent, each)).catch((error: unknown) => {
+        // Gone meanwhile: then there is nothing to restrict.
+        if (isAmbitError(error) && error.code === 'SESSION_NOT_FOUND') return undefined;
+        throw error;
+      });
+      if (child !== undefined) within.set(id, child);
+    }
+  }
+
+  /** Ends the youngest generation first. If this is interrupted, no session is left whose parent is gone. */
+  async function endDescendants(record: SessionRecord, reason: EndCause): Promise<void> {
+    const descendants = await findDescendants(store, record);
+    for (const { id } of descendants.reverse()) if (await store.end(id, reason)) loaded.unload(id, reason);
+  }
+
+  return {
+    change,
+    restrictOne,
+
+    async restrict(id, restriction) {
+      const session = await restrictOne(id, () => restriction);
+      await restrictDescendants(session);
+      return session;
+    },
+
+    async end(id, reason) {
+      const record = await store.get(id);
+      if (record === undefined) return false;
+      await endDescendants(record, reason);
+      const ended = await store.end(id, reason);
+      try {
+        // Opened while the others were ended; from here on nobody can open more.
+        await endDescendants(record, reason);
+      } finally {
+        if (ended) loaded.unload(id, reason);
+        // Another process ended it, and the feed has not said so yet.
+        else if (loaded.get(id) !== undefined) loaded.unload(id, (await store.remains(id))?.reason ?? 'unloaded');
+      }
+      return ended;
+    },
+  };
+}

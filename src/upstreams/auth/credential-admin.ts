@@ -1,0 +1,105 @@
+import type { Config } from '../../config/schema/schema.ts';
+import { AmbitError } from '../../errors.ts';
+import { anonymousUser } from '../../identity/principal.ts';
+import type { Journal } from '../../observability/journal/journal.ts';
+import type { SessionStore } from '../../stores/store.ts';
+import type { ServerDefinition } from '../definition.ts';
+import type { Links } from '../links/links.ts';
+import { assertTarget, type CredentialTarget, createTarget, isForOneUser } from './credential-target.ts';
+import { type Credentials, type CredentialView, openCredentials } from './credentials.ts';
+import { openSealingKeys } from './sealing-key.ts';
+
+/** The name of a credential: either a variable or a header. */
+export interface CredentialName {
+  readonly userId: string;
+  readonly server: string;
+  readonly env?: string | undefined;
+  readonly header?: string | undefined;
+}
+
+/** The credentials for an operator, who can write values but never read them. */
+export interface CredentialAdmin {
+  set(which: CredentialName, value: string): Promise<void>;
+  /** False when there was none. */
+  remove(which: CredentialName): Promise<boolean>;
+  list(): CredentialView[];
+}
+
+interface CredentialAdminOptions {
+  readonly credentials: Credentials | undefined;
+  readonly servers: () => ReadonlyMap<string, ServerDefinition>;
+  readonly prefixes: () => readonly string[];
+  readonly journal?: Journal;
+}
+
+/** Opens the credentials with the key that the configuration names. */
+export function openConfiguredCredentials(store: SessionStore, config: Config, dataDir: string): Promise<Credentials> {
+  const { keyFile } = config.credentials;
+  return openCredentials(store, openSealingKeys({ dataDir, keyFile, env: process.env }));
+}
+
+export function createCredentialAdmin({
+  credentials,
+  servers,
+  prefixes,
+  journal,
+}: CredentialAdminOptions): CredentialAdmin {
+  function requireCredentials(): Credentials {
+    if (credentials === undefined)
+      throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'No credentials are kept here.' });
+    return credentials;
+  }
+
+  function note(event: 'credential-set' | 'credential-removed', { userId, server, name }: CredentialTarget): void {
+    journal?.record({ kind: 'gateway', event, userId, server, name });
+  }
+
+  return {
+    async set(which, value) {
+      const target = readTarget(which);
+      const server = servers().get(target.server);
+      if (server === undefined) {
+        throw new AmbitError('SERVER_NOT_AVAILABLE', {
+          what: `The configuration has no server "${target.server}" that is in use.`,
+          hint: 'List them with "ambit server list".',
+        });
+      }
+      if (target.userId === anonymousUser) {
+        throw new AmbitError('REQUEST_INVALID', { what: 'Whoever is anonymous is given no credential.' });
+      }
+      assertTarget(target, server, prefixes());
+      await requireCredentials().set(target, value);
+      note('credential-set', target);
+    },
+    async remove(which) {
+      const target = readTarget(which);
+      const removed = await requireCredentials().remove(target);
+      if (removed) note('credential-removed', target);
+      return removed;
+    },
+    list: () => requireCredentials().list(),
+  };
+}
+
+/** Closes the links that use a credential or login that was replaced or removed. */
+export async function closeLinksUsing(
+  links: Pick<Links, 'end'>,
+  servers: ReadonlyMap<string, ServerDefinition>,
+  name: string,
+  concerns: (userId: string, server: string) => boolean,
+): Promise<void> {
+  const server = servers.get(name);
+  if (server !== undefined && !isForOneUser(server)) return;
+  const reason = new AmbitError('UPSTREAM_FAILED', {
+    what: `A credential for the server "${name}" has changed while it was at work; what carried the old one has ended.`,
+    hint: 'Try again: what starts now is given the new one.',
+  });
+  await links.end(name, reason, ({ userId }) => concerns(userId, name));
+}
+
+function readTarget({ userId, server, env, header }: CredentialName): CredentialTarget {
+  if ((env === undefined) === (header === undefined)) {
+    throw new AmbitError('REQUEST_INVALID', { what: 'Name either a variable or a header.' });
+  }
+  return createTarget(userId, server, env === undefined ? 'header' : 'env', (env ?? header) as string);
+}

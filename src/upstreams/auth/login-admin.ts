@@ -1,0 +1,109 @@
+import type { Config } from '../../config/schema/schema.ts';
+import { AmbitError } from '../../errors.ts';
+import { anonymousUser } from '../../identity/principal.ts';
+import type { Journal } from '../../observability/journal/journal.ts';
+import type { SessionStore } from '../../stores/store.ts';
+import type { HttpServer, ServerDefinition } from '../definition.ts';
+import { createClientDocument } from './choose-client.ts';
+import type { LoginView } from './login.ts';
+import { type LoginRedirect, type Logins, openLogins, type PendingLogin } from './logins.ts';
+import { openSealingKeys } from './sealing-key.ts';
+
+interface LoginOwner {
+  readonly userId: string;
+  readonly server: string;
+}
+
+/** The logins for an operator, who never sees a token. */
+export interface LoginAdmin {
+  /** Starts a login. `port` is where a command on this machine waits for the browser; without it the gateway does. */
+  start(which: LoginOwner, port?: number, browser?: string): Promise<LoginRedirect>;
+  /** Shows the login that `complete` would end, so that a person can be asked first. */
+  preview(callback: string, browser?: string): Promise<PendingLogin>;
+  /** Completes a login. `callback` is the address that the browser was sent back to. */
+  complete(callback: string, which?: LoginOwner, browser?: string): Promise<LoginView>;
+  /** False when there was none. */
+  remove(which: LoginOwner): Promise<boolean>;
+  list(): LoginView[];
+  /** Reads the ticket of a login link; undefined when it has expired or is not ours. */
+  readTicket(ticket: string): LoginOwner | undefined;
+  /** The client metadata for the authorization server with that tag; undefined without a public address. */
+  clientDocument(tag: string): Record<string, unknown> | undefined;
+}
+
+interface LoginAdminOptions {
+  readonly logins: Logins | undefined;
+  readonly servers: () => ReadonlyMap<string, ServerDefinition>;
+  readonly publicUrl: () => string | undefined;
+  readonly isApproved: (server: ServerDefinition) => boolean;
+}
+
+/** Opens the logins with the key that the configuration names. */
+export function openConfiguredLogins(
+  store: SessionStore,
+  config: Config,
+  dataDir: string,
+  { journal, servers }: { readonly journal: Journal; readonly servers: LoginAdminOptions['servers'] },
+): Promise<Logins> {
+  const { keyFile } = config.credentials;
+  return openLogins({
+    store,
+    keys: openSealingKeys({ dataDir, keyFile, env: process.env }),
+    findServer(name) {
+      const server = servers().get(name);
+      return server?.kind === 'http' ? server : undefined;
+    },
+    onEvent: (event, { userId, server, issuer, why }) =>
+      journal.record({ kind: 'gateway', event, userId, server, issuer, ...(why === undefined ? {} : { why }) }),
+  });
+}
+
+export function createLoginAdmin({ logins, servers, publicUrl, isApproved }: LoginAdminOptions): LoginAdmin {
+  function requireLogins(): Logins {
+    if (logins === undefined) throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'No logins are kept here.' });
+    return logins;
+  }
+
+  function requireLoginServer({ userId, server: name }: LoginOwner): HttpServer {
+    const server = servers().get(name);
+    if (server === undefined) {
+      throw new AmbitError('SERVER_NOT_AVAILABLE', {
+        what: `The configuration has no server "${name}" that is in use.`,
+        hint: 'List them with "ambit server list".',
+      });
+    }
+    if (server.kind !== 'http')
+      throwInvalid(`The server "${name}" is a process; users log in to servers over HTTP only.`);
+    if (!isApproved(server)) throw new AmbitError('SERVER_NOT_APPROVED');
+    if (userId === anonymousUser) throwInvalid('Whoever is anonymous cannot log in anywhere.');
+    if (userId === '' || Buffer.byteLength(userId) > 512 || /\p{Surrogate}|\p{Cc}/u.test(userId)) {
+      throwInvalid('That is no name of a user.');
+    }
+    return server;
+  }
+
+  return {
+    async start(which, port, browser) {
+      const server = requireLoginServer(which);
+      const url = publicUrl();
+      if (port !== undefined) return requireLogins().start(which.userId, server, { loopbackPort: port }, browser);
+      if (url === undefined)
+        throwInvalid('There is no address to come back to: set listen.publicUrl, or use "ambit login".');
+      return requireLogins().start(which.userId, server, { publicUrl: url }, browser);
+    },
+    preview: (callback, browser) => requireLogins().preview(callback, browser === undefined ? {} : { browser }),
+    complete: (callback, which, browser) =>
+      requireLogins().complete(callback, { ...which, ...(browser === undefined ? {} : { browser }) }),
+    remove: ({ userId, server }) => requireLogins().remove(userId, server),
+    list: () => requireLogins().list(),
+    readTicket: (ticket) => logins?.tickets.read(ticket),
+    clientDocument(tag) {
+      const url = publicUrl();
+      return url === undefined ? undefined : createClientDocument(url, tag);
+    },
+  };
+}
+
+function throwInvalid(what: string): never {
+  throw new AmbitError('REQUEST_INVALID', { what });
+}

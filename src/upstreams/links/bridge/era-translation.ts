@@ -1,0 +1,113 @@
+import { insertMeta } from '../../../protocol/insert-meta.ts';
+import { applyEdits, type Edit, removeMembers, replaceValue } from '../../../protocol/json/edit.ts';
+import { findMember, readRawValue } from '../../../protocol/json/scan.ts';
+import { findIdMember, type Message } from '../../../protocol/message.ts';
+import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
+
+const envelopeKeys = new Set([
+  'io.modelcontextprotocol/protocolVersion',
+  'io.modelcontextprotocol/clientCapabilities',
+  'io.modelcontextprotocol/clientInfo',
+  'io.modelcontextprotocol/logLevel',
+]);
+
+interface RequestEnvelope {
+  /** JSON texts, as the client wrote them in `initialize`. */
+  readonly capabilities: string;
+  readonly clientInfo: string | undefined;
+  readonly logLevel: string | undefined;
+}
+
+type JsonObject = Record<string, unknown>;
+
+const cacheableMethods = new Set([
+  'server/discover',
+  'tools/list',
+  'prompts/list',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+]);
+
+/** Turns a handshake-era answer into a modern one: marked as complete, with cache hints where needed. */
+export function toModernAnswer(answer: Message, method: string): Buffer {
+  const edits: Edit[] = [];
+  const result = answer.result?.shape;
+  if (result !== undefined) {
+    const additions: string[] = [];
+    if (findMember(result, 'resultType') === undefined) additions.push('"resultType":"complete"');
+    if (cacheableMethods.has(method)) {
+      if (findMember(result, 'ttlMs') === undefined) additions.push('"ttlMs":0');
+      if (findMember(result, 'cacheScope') === undefined) additions.push('"cacheScope":"private"');
+    }
+    const tail = result.members.length > 0 && additions.length > 0 ? ',' : '';
+    edits.push({ start: result.start + 1, end: result.start + 1, text: additions.join(',') + tail });
+  }
+  // −32002 was "resource not found"; the modern era says −32602.
+  const code = findMember(answer.error?.shape, 'code');
+  if (code !== undefined && readRawValue(answer.bytes, code) === '-32002') edits.push(replaceValue(code, '-32602'));
+  return applyEdits(answer.bytes, edits);
+}
+
+const modernOnlyKeys = new Set(['resultType', 'ttlMs', 'cacheScope']);
+
+/** Turns a modern answer into a handshake-era one. */
+export function toHandshakeAnswer(answer: Message): Buffer {
+  const result = answer.result?.shape;
+  if (result === undefined) return answer.bytes;
+  return applyEdits(
+    answer.bytes,
+    removeMembers(result, (member) => modernOnlyKeys.has(member.key)),
+  );
+}
+
+export function replaceId(answer: Message, id: string): Buffer {
+  return applyEdits(answer.bytes, [replaceValue(findIdMember(answer), id)]);
+}
+
+/** Turns the result of `initialize` into an answer to `server/discover`. */
+export function toDiscoverResult(initializeResult: string): string {
+  const { capabilities, serverInfo, instructions } = JSON.parse(initializeResult) as JsonObject;
+  const { tasks: _tasks, experimental: _experimental, ...offered } = (capabilities ?? {}) as JsonObject;
+  return JSON.stringify({
+    resultType: 'complete',
+    supportedVersions: [modernVersion],
+    capabilities: offered,
+    ...(instructions === undefined ? {} : { instructions }),
+    ttlMs: 0,
+    cacheScope: 'private',
+    ...(serverInfo === undefined ? {} : { _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo } }),
+  });
+}
+
+/** Turns the result of `server/discover` into an answer to `initialize`. */
+export function toInitializeResult(discoverAnswer: string, requested: string | undefined): string {
+  const { capabilities, instructions, _meta } = JSON.parse(discoverAnswer) as JsonObject;
+  const { extensions: _extensions, ...offered } = (capabilities ?? {}) as JsonObject;
+  const serverInfo = ((_meta ?? {}) as JsonObject)['io.modelcontextprotocol/serverInfo'];
+  const known = requested !== undefined && handshakeVersions.includes(requested);
+  return JSON.stringify({
+    protocolVersion: known ? requested : handshakeVersions[0],
+    capabilities: { ...offered, logging: {} },
+    serverInfo: serverInfo ?? { name: 'unknown', version: '0' },
+    ...(instructions === undefined ? {} : { instructions }),
+  });
+}
+
+/** Removes the envelope of a modern request: a handshake-era server has got its content in `initialize`. */
+export function removeEnvelope(message: Message): Edit[] {
+  return message.meta === undefined ? [] : removeMembers(message.meta, (member) => envelopeKeys.has(member.key));
+}
+
+/** Adds the envelope that a modern server expects in each request. */
+export function addEnvelope(message: Message, envelope: RequestEnvelope): Edit[] {
+  const members = [
+    `"io.modelcontextprotocol/protocolVersion":"${modernVersion}"`,
+    `"io.modelcontextprotocol/clientCapabilities":${envelope.capabilities}`,
+    ...(envelope.clientInfo === undefined ? [] : [`"io.modelcontextprotocol/clientInfo":${envelope.clientInfo}`]),
+    ...(envelope.logLevel === undefined
+      ? []
+      : [`"io.modelcontextprotocol/logLevel":${JSON.stringify(envelope.logLevel)}`]),
+  ].join(',');
+  return [insertMeta(message, members)];
+}

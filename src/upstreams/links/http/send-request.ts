@@ -1,0 +1,225 @@
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { AmbitError, isAmbitError } from '../../../errors.ts';
+import type { Message } from '../../../protocol/message.ts';
+import { encodeHeaderValue } from '../../../protocol/modern-envelope.ts';
+import { modernVersion } from '../../../protocol/versions.ts';
+import type { HttpServer } from '../../definition.ts';
+import type { ContextAttacher } from '../relay/context-attacher.ts';
+import type { OutgoingRequest } from '../relay/towards-upstream.ts';
+
+const accept = 'application/json, text/event-stream';
+
+const methodsWithName = new Set(['tools/call', 'prompts/get', 'resources/read']);
+
+/** Common servers accept 8 KiB in one header and 16 KiB in all, of which the name of the target may be half. */
+const maxTokenLength = 6144;
+
+const agentOptions = { keepAlive: true, maxSockets: 256, maxFreeSockets: 16, timeout: 60_000 };
+
+/** An upstream over HTTP, with the connections of one link. */
+export interface Remote extends HttpServer {
+  readonly agent: HttpAgent;
+  readonly attacher: ContextAttacher;
+  /** Reads the auth headers of the user; throws when there are none to be had, and then nothing is sent. */
+  readonly authHeaders: () => AuthHeaders | Promise<AuthHeaders>;
+  /** Handles refused auth: true when there are other headers now. Throws when the user has to act first. */
+  readonly onRefused: (refusal: AuthRefusal) => Promise<boolean>;
+}
+
+type AuthHeaders = Readonly<Record<string, string>>;
+
+/** An upstream's 401 or 403. */
+export interface AuthRefusal {
+  readonly status: number;
+  /** Its `WWW-Authenticate`. */
+  readonly challenge: string | undefined;
+  readonly authHeaders: AuthHeaders;
+}
+
+/**
+ * Creates a remote with its own connections. Links never share them: surplus bytes of an upstream would be read as the
+ * answer to the next request, which may be another session's.
+ */
+export function createRemote(
+  server: HttpServer,
+  attacher: ContextAttacher,
+  authHeaders: Remote['authHeaders'] = () => ({}),
+  onRefused: Remote['onRefused'] = async () => false,
+): Remote {
+  const agent = server.url.protocol === 'https:' ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
+  return { ...server, agent, attacher, authHeaders, onRefused };
+}
+
+export interface PendingResponse {
+  readonly response: Promise<IncomingMessage>;
+  abort(): void;
+}
+
+/**
+ * Sends one HTTP request to an upstream, with the given headers, the operator's, and the auth headers of the user, which
+ * override both. No header of the caller is forwarded, and redirects are not followed. `timeoutMs` limits the whole
+ * request. `beforeSend` runs before each transmission, and throws to stop it.
+ */
+export function sendRequest(
+  server: Remote,
+  method: HttpMethod,
+  headers: Readonly<Record<string, string>>,
+  body?: Buffer,
+  timeoutMs?: number,
+  beforeSend: () => void = () => {},
+): PendingResponse {
+  let sending: PendingResponse | undefined;
+  let aborted = false;
+
+  function transmitOnce(authHeaders: AuthHeaders): Promise<IncomingMessage> {
+    if (aborted) throw new AmbitError('UPSTREAM_FAILED', { what: 'The request was given up.' });
+    beforeSend();
+    sending = sendOnce(server, { method, headers, authHeaders, body, timeoutMs });
+    return sending.response;
+  }
+
+  async function retryIfRefused(response: IncomingMessage, authHeaders: AuthHeaders): Promise<IncomingMessage> {
+    if (!isRefusal(response)) return response;
+    const again = await reportRefusal(server, response, authHeaders);
+    if (!again) return response;
+    discardResponse(response);
+    const other = await server.authHeaders();
+    const last = await transmitOnce(other);
+    // A second refusal is reported, and not tried again.
+    if (isRefusal(last)) await reportRefusal(server, last, other);
+    return last;
+  }
+
+  async function start(): Promise<IncomingMessage> {
+    const known = server.authHeaders();
+    // Known headers are sent without waiting.
+    const authHeaders = known instanceof Promise ? await known : known;
+    return retryIfRefused(await transmitOnce(authHeaders), authHeaders);
+  }
+
+  const response = start();
+  // An abort after the answer began must not become an unhandled rejection.
+  response.catch(() => {});
+  return {
+    response,
+    abort() {
+      aborted = true;
+      sending?.abort();
+    },
+  };
+}
+
+type HttpMethod = 'POST' | 'GET' | 'DELETE';
+
+const isRefusal = ({ statusCode }: IncomingMessage) => statusCode === 401 || statusCode === 403;
+
+async function reportRefusal(server: Remote, response: IncomingMessage, authHeaders: AuthHeaders): Promise<boolean> {
+  const { statusCode: status = 0, headers } = response;
+  try {
+    return await server.onRefused({ status, challenge: headers['www-authenticate'], authHeaders });
+  } catch (error) {
+    discardResponse(response);
+    throw error;
+  }
+}
+
+interface RequestParts {
+  readonly method: HttpMethod;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly authHeaders: AuthHeaders;
+  readonly body: Buffer | undefined;
+  readonly timeoutMs: number | undefined;
+}
+
+function sendOnce(
+  server: Remote,
+  { method, headers, authHeaders, body, timeoutMs: limitMs }: RequestParts,
+): PendingResponse {
+  const secure = server.url.protocol === 'https:';
+  const request = (secure ? httpsRequest : httpRequest)(server.url, {
+    method,
+    agent: server.agent,
+    headers: {
+      ...omitHeaders(headers, authHeaders),
+      ...omitHeaders(server.headers, authHeaders),
+      ...authHeaders,
+      ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length }),
+    },
+  });
+  const response = new Promise<IncomingMessage>((resolve, reject) => {
+    const fail = (cause?: Error) => {
+      const what = `The server "${server.name}" cannot be reached.`;
+      reject(isAmbitError(cause) ? cause : new AmbitError('UPSTREAM_FAILED', { what, cause }));
+    };
+    request.once('response', resolve);
+    request.once('error', fail);
+    // A switch to another protocol ends a request with neither a response nor an error.
+    request.once('close', fail);
+  });
+  if (limitMs !== undefined) {
+    const limit = setTimeout(() => request.destroy(new AmbitError('UPSTREAM_TIMEOUT')), limitMs).unref();
+    request.once('close', () => clearTimeout(limit));
+  }
+  response.catch(() => {});
+  request.on('error', () => {});
+  request.end(body);
+  return { response, abort: () => request.destroy() };
+}
+
+/** Removes the headers that the auth headers replace, in any spelling. */
+function omitHeaders(
+  headers: Readonly<Record<string, string>>,
+  authHeaders: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  const names = Object.keys(authHeaders);
+  if (names.length === 0) return headers;
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name.toLowerCase())));
+}
+
+const discardMs = 1000;
+
+/** Discards the rest of a response: a short one is read, which keeps the connection open; a long one is cut off. */
+export function discardResponse(response: IncomingMessage): void {
+  response.resume();
+  const cut = setTimeout(() => response.destroy(), discardMs).unref();
+  response.once('close', () => clearTimeout(cut));
+}
+
+/** The MCP headers of a modern request, made from the message. Of the caller's headers only `Mcp-Param-*` is kept. */
+export function modernHeaders(
+  message: Message,
+  outgoing: Pick<OutgoingRequest, 'name' | 'taskId'>,
+  params: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const headers: Record<string, string> = {
+    ...params,
+    accept,
+    'mcp-protocol-version': modernVersion,
+    'mcp-method': message.method,
+  };
+  if (methodsWithName.has(message.method)) headers['mcp-name'] = encodeHeaderValue(outgoing.name);
+  else if (outgoing.taskId !== undefined) headers['mcp-name'] = encodeHeaderValue(outgoing.taskId);
+  return headers;
+}
+
+export function handshakeHeaders(
+  upstreamSession: string | undefined,
+  version: string | undefined,
+): Record<string, string> {
+  return {
+    accept,
+    ...(upstreamSession === undefined ? {} : { 'mcp-session-id': upstreamSession }),
+    // Revisions before 2025-06-18 do not know this header.
+    ...(version === undefined || version < '2025-06-18' ? {} : { 'mcp-protocol-version': version }),
+  };
+}
+
+/**
+ * Adds the context token of `_meta` as a header, for upstreams that check a request before they read it. A token for a
+ * very long name is left out: as a header it would cause the whole request to be refused.
+ */
+export function addToken(headers: Record<string, string>, token: string | undefined): Record<string, string> {
+  if (token !== undefined && token.length <= maxTokenLength) headers['txn-token'] = token;
+  return headers;
+}

@@ -1,0 +1,230 @@
+import { AmbitError } from '../../errors.ts';
+import type { TrustLevel } from '../../rules/trust-level.ts';
+import type { Session } from '../../sessions/session.ts';
+import type { Link } from './link.ts';
+import { isShared, type ProcessScope, processKey } from './process-key.ts';
+import type { HandshakeOpening } from './stdio/opening.ts';
+
+/** The sessions that use one link, and what they have in common. */
+export interface LinkUsers {
+  /** True where several sessions may use the link. */
+  readonly isShared: boolean;
+  readonly key: string;
+  /** The trust level of all its sessions, now and later. */
+  readonly trustLevel: TrustLevel;
+  /** The workspace of all its sessions; undefined where they may work in several. */
+  readonly workspaceId: string | undefined;
+  /** The sessions by id, each as it was when it last called. */
+  readonly sessions: Map<string, Session>;
+  /** The session whose call came last. A process starts on its behalf. */
+  latest: Session;
+}
+
+export interface PooledLink {
+  readonly name: string;
+  readonly users: LinkUsers;
+  readonly link: Link;
+  readonly opening: HandshakeOpening | undefined;
+  pendingHandshake: Promise<unknown> | undefined;
+}
+
+/** The open links by the key of the sessions that share them. */
+export interface LinkPool {
+  /** Finds a link that is still open and counts the session among its users. */
+  find(session: Session, scope: ProcessScope, name: string): PooledLink | undefined;
+  add<L extends Link>(
+    session: Session,
+    scope: ProcessScope,
+    name: string,
+    make: (users: LinkUsers) => L,
+    opening?: HandshakeOpening,
+  ): PooledLink & { readonly link: L };
+  ofSession(sessionId: string): PooledLink[];
+  discard(pooled: PooledLink): void;
+  /** Retires the links that fit: they take no new clients, finish their calls, and end. */
+  retire(fits: (pooled: PooledLink) => boolean): void;
+  isRetired(link: Link): boolean;
+  /** Ends the links that fit at once, with their open calls. Their clients get a new link with the next call. */
+  end(reason: AmbitError, fits: (pooled: PooledLink) => boolean): Promise<void>;
+  /** False for a shared link that this session no longer uses. */
+  serves(link: Link, sessionId: string): boolean;
+  /** The sessions that use a link, or the bridge on top of it. */
+  sessionsOf(link: Link): Session[];
+  /** Removes the session from the links that fit and closes those that nobody else uses. */
+  removeSession(sessionId: string, reason: AmbitError, fits: (link: Link) => boolean): Promise<void>;
+  sweep(now: number): void;
+  close(reason: AmbitError): Promise<void>;
+  size(): number;
+}
+
+const drainMs = 60_000;
+
+export function createLinkPool(): LinkPool {
+  const byKey = new Map<string, Map<string, PooledLink>>();
+  const bySession = new Map<string, Set<PooledLink>>();
+  const retired = new Map<Link, { readonly pooled: PooledLink; readonly until: number }>();
+  const usersByLink = new WeakMap<Link, LinkUsers>();
+  const keyOf = createKeyCache();
+
+  function addUser(pooled: PooledLink, session: Session): void {
+    const { sessions } = pooled.users;
+    pooled.users.latest = session;
+    const known = sessions.get(session.id);
+    if (known === session) return;
+    sessions.set(session.id, session);
+    if (known === undefined) addToSession(pooled, session.id);
+  }
+
+  function addToSession(pooled: PooledLink, sessionId: string): void {
+    const own = bySession.get(sessionId);
+    if (own === undefined) bySession.set(sessionId, new Set([pooled]));
+    else own.add(pooled);
+  }
+
+  function removeFromSession(pooled: PooledLink, sessionId: string): void {
+    const own = bySession.get(sessionId);
+    own?.delete(pooled);
+    if (own?.size === 0) bySession.delete(sessionId);
+  }
+
+  function removeLink(pooled: PooledLink): void {
+    const siblings = byKey.get(pooled.users.key);
+    if (siblings?.get(pooled.name) === pooled) siblings.delete(pooled.name);
+    if (siblings?.size === 0) byKey.delete(pooled.users.key);
+    for (const sessionId of pooled.users.sessions.keys()) removeFromSession(pooled, sessionId);
+  }
+
+  function listAll(): PooledLink[] {
+    return [...byKey.values()].flatMap((siblings) => [...siblings.values()]);
+  }
+
+  return {
+    find(session, scope, name) {
+      const pooled = byKey.get(keyOf(session, scope))?.get(name);
+      if (pooled === undefined || pooled.link.isClosed()) return undefined;
+      addUser(pooled, session);
+      return pooled;
+    },
+
+    add(session, scope, name, make, opening) {
+      const key = keyOf(session, scope);
+      const users: LinkUsers = {
+        isShared: isShared(scope),
+        key,
+        trustLevel: session.trustLevel,
+        workspaceId: scope === 'shared' ? undefined : session.workspaceId,
+        sessions: new Map([[session.id, session]]),
+        latest: session,
+      };
+      const pooled = { name, users, link: make(users), opening, pendingHandshake: undefined };
+      const before = byKey.get(key)?.get(name);
+      if (before !== undefined) removeLink(before);
+      usersByLink.set(pooled.link, users);
+      const { base } = pooled.link;
+      if (base !== undefined && !usersByLink.has(base)) usersByLink.set(base, users);
+      const siblings = byKey.get(key) ?? new Map<string, PooledLink>();
+      byKey.set(key, siblings.set(name, pooled));
+      addToSession(pooled, session.id);
+      return pooled;
+    },
+
+    ofSession: (sessionId) => [...(bySession.get(sessionId) ?? [])],
+
+    discard(pooled) {
+      removeLink(pooled);
+      void pooled.link.close(new AmbitError('UPSTREAM_FAILED'));
+    },
+
+    retire(fits) {
+      for (const pooled of listAll().filter(fits)) {
+        removeLink(pooled);
+        retired.set(pooled.link, { pooled, until: Date.now() + drainMs });
+      }
+    },
+
+    isRetired: (link) => retired.has(link) || link.isClosed(),
+
+    async end(reason, fits) {
+      const ending = [...listAll(), ...[...retired.values()].map(({ pooled }) => pooled)].filter(fits);
+      for (const pooled of ending) {
+        removeLink(pooled);
+        retired.delete(pooled.link);
+      }
+      await Promise.all(ending.map(({ link }) => link.close(reason)));
+    },
+
+    serves(link, sessionId) {
+      const users = usersByLink.get(link);
+      return users === undefined || users.sessions.has(sessionId);
+    },
+
+    sessionsOf: (link) => [...(usersByLink.get(link)?.sessions.values() ?? [])],
+
+    async removeSession(sessionId, reason, fits) {
+      const old = [...retired.values()]
+        .map(({ pooled }) => pooled)
+        .filter(({ users }) => users.sessions.has(sessionId));
+      const closing: Promise<void>[] = [];
+      for (const pooled of [...(bySession.get(sessionId) ?? []), ...old]) {
+        if (!fits(pooled.link)) continue;
+        const { sessions } = pooled.users;
+        if (sessions.size > 1) {
+          sessions.delete(sessionId);
+          // A process that is still starting goes on for the remaining sessions.
+          if (pooled.users.latest.id === sessionId) pooled.users.latest = [...sessions.values()].at(-1) as Session;
+          removeFromSession(pooled, sessionId);
+          pooled.link.dropSession(sessionId, reason);
+          continue;
+        }
+        removeLink(pooled);
+        retired.delete(pooled.link);
+        sessions.delete(sessionId);
+        closing.push(pooled.link.close(reason));
+      }
+      await Promise.all(closing);
+    },
+
+    sweep(now) {
+      for (const pooled of listAll()) {
+        if (pooled.link.isClosed()) removeLink(pooled);
+        else pooled.link.sweep(now);
+      }
+      // The base of a busy bridge is needed even while it has no call of its own.
+      const needed = new Set([...retired.keys()].flatMap((link) => (link.isBusy() ? [link, link.base] : [])));
+      for (const [link, { until }] of retired) {
+        link.sweep(now);
+        if (needed.has(link) && now < until) continue;
+        retired.delete(link);
+        void link.close(new AmbitError('SERVER_NOT_AVAILABLE'));
+      }
+    },
+
+    async close(reason) {
+      const links = [...listAll().map(({ link }) => link), ...retired.keys()];
+      await Promise.all(links.map((link) => link.close(reason)));
+      byKey.clear();
+      bySession.clear();
+      retired.clear();
+    },
+
+    size: () => listAll().length,
+  };
+}
+
+/** Makes each key once: a session record asks for its own with every call. */
+function createKeyCache(): (session: Session, scope: ProcessScope) => string {
+  const keys = new WeakMap<Session, Map<ProcessScope, string>>();
+  return function keyOf(session, scope) {
+    let known = keys.get(session);
+    if (known === undefined) {
+      known = new Map();
+      keys.set(session, known);
+    }
+    let key = known.get(scope);
+    if (key === undefined) {
+      key = processKey(scope, session);
+      known.set(scope, key);
+    }
+    return key;
+  };
+}

@@ -1,0 +1,116 @@
+import { AmbitError } from '../../../errors.ts';
+import type { Channel, FinalReply } from '../../../protocol/channel.ts';
+import type { Message } from '../../../protocol/message.ts';
+import type { ServerDefinition } from '../../definition.ts';
+import type { Caller } from '../caller.ts';
+import { findQuestionRefusalIn } from './questions.ts';
+import type { RequestOrigin } from './towards-client.ts';
+import type { Binding } from './towards-upstream.ts';
+
+/** The methods whose answer may be a question. */
+export const questionCarriers: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
+
+/** One call that an upstream has not answered yet. */
+export interface PendingCall extends RequestOrigin {
+  readonly upstreamId: number;
+  readonly progressToken: string | undefined;
+  readonly wantsLogs: boolean;
+  readonly channel: Channel;
+  readonly caller: Caller | undefined;
+  /** The binding of the session that made the call. */
+  readonly binding: Binding;
+  readonly namesAsker: boolean;
+  readonly settle: (reply: FinalReply) => void;
+  readonly fail: (error: Error) => void;
+  /** The time that the upstream may stay silent. A listen stream has no limit. */
+  readonly timeoutMs: number;
+  lastHeardAt: number;
+  /** True when the connection of the call is gone. In the handshake era that does not cancel the call. */
+  isLost: boolean;
+}
+
+export interface PendingCalls {
+  size(): number;
+  nextId(): number;
+  add(call: PendingCall): void;
+  get(upstreamId: number): PendingCall | undefined;
+  /** Removes the call. The code that takes it settles it, once. */
+  take(upstreamId: number): PendingCall | undefined;
+  /** Changes a call: a bridge lets its client go and come back. */
+  replace(upstreamId: number, changes: Partial<PendingCall>): void;
+  find(from: object, clientId: string): PendingCall | undefined;
+  findYoungest(fits: (call: PendingCall) => boolean): PendingCall | undefined;
+  ofSession(sessionId: string): PendingCall[];
+  findOverdue(now: number): PendingCall[];
+  drain(): PendingCall[];
+}
+
+export function createPendingCalls(): PendingCalls {
+  const calls = new Map<number, PendingCall>();
+  let last = 0;
+  return {
+    size: () => calls.size,
+    nextId: () => ++last,
+    add(call) {
+      calls.set(call.upstreamId, call);
+      call.caller?.openChannels.add(call.channel);
+      call.channel.onGone(() => {
+        call.isLost = true;
+      });
+    },
+    get: (upstreamId) => calls.get(upstreamId),
+    take(upstreamId) {
+      const call = calls.get(upstreamId);
+      if (call === undefined) return undefined;
+      calls.delete(upstreamId);
+      call.caller?.openChannels.delete(call.channel);
+      return call;
+    },
+    replace(upstreamId, changes) {
+      const call = calls.get(upstreamId);
+      if (call !== undefined) calls.set(upstreamId, { ...call, ...changes, lastHeardAt: Date.now() });
+    },
+    find(from, clientId) {
+      for (const call of calls.values()) {
+        if ((call.channel.owner === from || call.caller === from) && call.clientId === clientId) return call;
+      }
+      return undefined;
+    },
+    findYoungest(fits) {
+      let found: PendingCall | undefined;
+      for (const call of calls.values()) if (fits(call)) found = call;
+      return found;
+    },
+    ofSession: (sessionId) => [...calls.values()].filter(({ binding }) => binding.sessionId === sessionId),
+    findOverdue(now) {
+      const late: PendingCall[] = [];
+      for (const call of calls.values()) {
+        if (now - call.lastHeardAt > call.timeoutMs) late.push(call);
+      }
+      return late;
+    },
+    drain() {
+      const all = [...calls.values()];
+      calls.clear();
+      for (const call of all) call.caller?.openChannels.delete(call.channel);
+      return all;
+    },
+  };
+}
+
+/** Settles a call with the answer of its server, or with a refusal. A faulty answer fails only this call. */
+export function settleCall(
+  server: ServerDefinition,
+  call: PendingCall,
+  message: Message,
+  prepare: () => FinalReply,
+): void {
+  try {
+    const refusal = findQuestionRefusalIn(server, message);
+    if (refusal === undefined) call.settle(prepare());
+    else call.fail(refusal);
+  } catch (cause) {
+    const what = `The answer of the server "${server.name}" cannot be used.`;
+    call.fail(new AmbitError('UPSTREAM_FAILED', { what, cause }));
+  }
+}

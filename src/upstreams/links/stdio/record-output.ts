@@ -1,0 +1,96 @@
+import type { Readable } from 'node:stream';
+import type { Journal } from '../../../observability/journal/journal.ts';
+
+const lineBytes = 4096;
+const linesPerWindow = 50;
+const windowMs = 1000;
+const newline = 10;
+const carriageReturn = 13;
+const noBytes = Buffer.alloc(0);
+
+/**
+ * Records the stderr of a server in the journal, as much as a person could read. The rest is counted and dropped without
+ * being split into lines: a flood of short lines would delay all other sessions.
+ */
+export function recordStderr(stderr: Readable, record: (line: string, dropped?: number) => void): void {
+  let windowStart = 0;
+  let seen = 0;
+  let dropped = 0;
+  /** The start of an unfinished line. */
+  let open = noBytes;
+  /** True while the rest of a dropped line is skipped. */
+  let skipping = false;
+
+  function isFull(): boolean {
+    const now = Date.now();
+    if (now - windowStart > windowMs) {
+      windowStart = now;
+      seen = 0;
+    }
+    return seen >= linesPerWindow;
+  }
+
+  function appendToLine(piece: Buffer): void {
+    const room = lineBytes - open.length;
+    // The copy frees the chunk, which may be long.
+    if (!skipping && room > 0) open = Buffer.concat([open, piece.subarray(0, room)]);
+  }
+
+  function finishLine(): void {
+    const line = open[open.length - 1] === carriageReturn ? open.subarray(0, -1) : open;
+    open = noBytes;
+    if (skipping) {
+      skipping = false;
+      dropped++;
+    } else if (line.length > 0) {
+      record(line.toString('utf8'), dropped || undefined);
+      dropped = 0;
+    }
+  }
+
+  function dropLines(rest: Buffer): void {
+    for (const byte of rest) if (byte === newline) dropped++;
+    open = noBytes;
+    skipping = rest[rest.length - 1] !== newline;
+  }
+
+  stderr.on('data', (chunk: Buffer) => {
+    let from = 0;
+    while (from < chunk.length) {
+      if (isFull()) {
+        dropLines(chunk.subarray(from));
+        return;
+      }
+      const at = chunk.indexOf(newline, from);
+      appendToLine(chunk.subarray(from, at === -1 ? chunk.length : at));
+      if (at === -1) return;
+      finishLine();
+      // Empty lines count too: reading them takes time.
+      seen++;
+      from = at + 1;
+    }
+  });
+  stderr.on('end', finishLine);
+}
+
+/** Counts the messages of a server that are dropped, by reason. `record` writes the counts to the journal. */
+export interface DroppedMessageCounter {
+  add(what: string): void;
+  record(): void;
+}
+
+export function droppedMessageCounter(
+  journal: Journal,
+  source: { readonly sessionId: string | undefined; readonly server: string },
+): DroppedMessageCounter {
+  const counts = new Map<string, number>();
+  return {
+    add(what) {
+      counts.set(what, (counts.get(what) ?? 0) + 1);
+    },
+    record() {
+      for (const [what, count] of counts) journal.record({ kind: 'process', ...source, event: 'noise', what, count });
+      counts.clear();
+    },
+  };
+}

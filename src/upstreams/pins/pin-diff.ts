@@ -1,0 +1,166 @@
+import { basename, relative } from 'node:path';
+import { findExposure } from '../../lib/fs/find-exposure.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import type { ToolPins } from './pinned-tools.ts';
+import type { FilePin, ServerPins } from './server-pins.ts';
+
+/** One difference between the approved and the current state. */
+export interface PinChange {
+  /** The subject, safe for everybody: no value, and no path outside the project. */
+  readonly place: string;
+  /** The whole difference in one line, for the operator. */
+  readonly line: string;
+}
+
+export interface ToolChange {
+  readonly tool: string;
+  readonly kind: 'added' | 'changed' | 'removed';
+  readonly changes: readonly PinChange[];
+}
+
+const createChange = (place: string, what: string): PinChange => ({
+  place: escapeControls(place),
+  line: escapeControls(`${place}: ${what}`),
+});
+
+/** A change of a file that the command line names. */
+function fileChange(what: 'program' | 'script', path: string, folder: string, how: string): PinChange {
+  return createChange(`${what} ${publicPath(path, folder)}`, how);
+}
+
+/** Lists the differences between an approved server and the current one. */
+export function diffServerPins(approved: ServerPins, now: ServerPins): PinChange[] {
+  if (approved.kind !== now.kind) return [createChange('transport', `${approved.kind} → ${now.kind}`)];
+  if (approved.kind === 'http' || now.kind === 'http') {
+    if (approved.kind !== 'http' || now.kind !== 'http') return [];
+    return [
+      ...(approved.url === now.url ? [] : [createChange('url', `${approved.url} → ${now.url}`)]),
+      ...diffValues('header', lowercaseNames(approved.headers), lowercaseNames(now.headers)),
+    ];
+  }
+  const shown = (path: string, { folder }: ServerPins): string => relativeInside(path, folder) ?? path;
+  const changes: PinChange[] = [];
+  if (approved.command !== now.command) {
+    changes.push(createChange('command', `${shown(approved.command, approved)} → ${shown(now.command, now)}`));
+  }
+  changes.push(...diffProgram(approved, now));
+  for (let i = 0; i < Math.max(approved.args.length, now.args.length); i++) {
+    const [before, after] = [approved.args[i], now.args[i]];
+    if (before === after) continue;
+    if (before === undefined) changes.push(createChange(`args[${i}]`, `added: ${shown(after as string, now)}`));
+    else if (after === undefined) changes.push(createChange(`args[${i}]`, `removed: ${shown(before, approved)}`));
+    else changes.push(createChange(`args[${i}]`, `${shown(before, approved)} → ${shown(after, now)}`));
+  }
+  changes.push(...diffValues('env', approved.env, now.env));
+  changes.push(...diffFiles(approved, now), ...diffPackage(approved, now));
+  return changes;
+}
+
+type Stdio = Extract<ServerPins, { kind: 'stdio' }>;
+
+function diffProgram(approved: Stdio, now: Stdio): PinChange[] {
+  const [before, after] = [approved.program, now.program];
+  if ('missing' in after) return [createChange('command', after.missing)];
+  if ('missing' in before)
+    return approved.command === now.command ? [createChange('command', `now is ${after.real}`)] : [];
+  if (before.real !== after.real) return [createChange('command', `leads to ${after.real}, was ${before.real}`)];
+  return before.sha256 === after.sha256
+    ? []
+    : [createChange(`program ${publicPath(after.path, now.folder)}`, 'content changed')];
+}
+
+function diffPackage({ package: before }: Stdio, { package: after }: Stdio): PinChange[] {
+  if (before === undefined) return [];
+  const shown = (pin: typeof before) => `${pin.name} ${pin.version} (${pin.integrity.slice(0, 20)}…)`;
+  if (after === undefined) return [createChange('package', `${shown(before)} is no longer there as it was fetched`)];
+  const same = before.name === after.name && before.version === after.version && before.integrity === after.integrity;
+  return same ? [] : [createChange('package', `${shown(before)} → ${shown(after)}`)];
+}
+
+function diffFiles(approved: Stdio, now: Stdio): PinChange[] {
+  const before = new Map(approved.files.map((file) => [file.path, file]));
+  const after = new Map(now.files.map((file) => [file.path, file]));
+  const about = (file: FilePin): string => `script ${publicPath(file.path, now.folder)}`;
+  const changed = now.files.flatMap((file) => {
+    const known = before.get(file.path);
+    // A new argument is a change of its own, so its file is not listed.
+    if (known === undefined) {
+      return approved.args.join('\0') === now.args.join('\0')
+        ? [createChange(about(file), 'was not there when approved, or an earlier version did not pin it')]
+        : [];
+    }
+    if (known.real !== file.real) return [createChange(about(file), `leads to ${file.real}, was ${known.real}`)];
+    return known.sha256 === file.sha256 ? [] : [createChange(about(file), 'content changed')];
+  });
+  const gone = approved.files
+    .filter((file) => !after.has(file.path) && approved.args.join('\0') === now.args.join('\0'))
+    .map((file) => createChange(about(file), 'is gone or cannot be read'));
+  return [...changed, ...gone];
+}
+
+function diffValues(
+  what: string,
+  approved: Readonly<Record<string, string>>,
+  now: Readonly<Record<string, string>>,
+): PinChange[] {
+  const names = [...new Set([...Object.keys(approved), ...Object.keys(now)])].sort();
+  return names.flatMap((name) => {
+    const before = Object.hasOwn(approved, name) ? approved[name] : undefined;
+    const after = Object.hasOwn(now, name) ? now[name] : undefined;
+    if (before === after) return [];
+    const how = before === undefined ? 'added' : after === undefined ? 'removed' : 'value changed';
+    return [createChange(`${what} ${name}`, how)];
+  });
+}
+
+/** Lists the tools that differ from their pins. */
+export function diffToolPins(pinned: ToolPins, now: ToolPins): ToolChange[] {
+  const names = [...new Set([...Object.keys(pinned), ...Object.keys(now)])].sort();
+  return names.flatMap((tool): ToolChange[] => {
+    const before = Object.hasOwn(pinned, tool) ? pinned[tool] : undefined;
+    const after = Object.hasOwn(now, tool) ? now[tool] : undefined;
+    const place = `tool ${tool}`;
+    if (before === undefined)
+      return [{ tool, kind: 'added', changes: [createChange(place, 'was not there when approved')] }];
+    if (after === undefined) return [{ tool, kind: 'removed', changes: [createChange(place, 'is gone')] }];
+    const members = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
+    const changes = members
+      .filter((member) => before[member] !== after[member])
+      .map((member) => createChange(place, `${member} changed`));
+    return changes.length === 0 ? [] : [{ tool, kind: 'changed', changes }];
+  });
+}
+
+function lowercaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, hash]) => [name.toLowerCase(), hash]));
+}
+
+function relativeInside(path: string, folder: string): string | undefined {
+  if (!path.startsWith('/')) return undefined;
+  const inside = relative(folder, path);
+  return inside === '' || inside.startsWith('..') ? undefined : inside;
+}
+
+/** The path relative to the project, or only the last name of a path outside it. */
+function publicPath(path: string, folder: string): string {
+  return relativeInside(path, folder) ?? basename(path);
+}
+
+/**
+ * Finds the pinned files that another account could replace between the check and the start. Programs on PATH belong to
+ * the system: an account that may write there needs no such trick.
+ */
+export function findExposedPins(pinned: ServerPins): PinChange[] {
+  if (pinned.kind === 'http') return [];
+  const { program, files, folder, command } = pinned;
+  const isOwn = 'sha256' in program && (command.includes('/') || program.path.startsWith(`${folder}/`));
+  return [
+    ...(isOwn ? findFileExposure('program', program, folder) : []),
+    ...files.flatMap((file) => findFileExposure('script', file, folder)),
+  ];
+}
+
+function findFileExposure(what: 'program' | 'script', { path }: FilePin, folder: string): PinChange[] {
+  const exposed = findExposure(path);
+  return exposed === undefined ? [] : [fileChange(what, path, folder, exposed)];
+}

@@ -1,0 +1,52 @@
+import type { Sessions } from '../../sessions/sessions.ts';
+import { createSessionReach } from '../../sessions/tools/reach.ts';
+import { type ReadPolicyContext, sessionTools } from '../../sessions/tools/session-tools.ts';
+import { stateTools } from '../../sessions/tools/state-tools.ts';
+import type { Tool } from '../../sessions/tools/tool.ts';
+import { createToolset, type Toolset } from '../../sessions/tools/toolset.ts';
+import type { SessionStore } from '../../stores/store.ts';
+import { createFileAccess, type FileAccess, type FileAccessParts } from './file-access.ts';
+import { sessionDeleteFile } from './session-delete-file.ts';
+import { sessionEditFile } from './session-edit-file.ts';
+import { sessionFileInfo } from './session-file-info.ts';
+import { sessionFileSearch } from './session-file-search.ts';
+import { sessionGrepSearch } from './session-grep-search.ts';
+import { sessionListDir } from './session-list-dir.ts';
+import { sessionMoveFile } from './session-move-file.ts';
+import { sessionReadFile } from './session-read-file.ts';
+
+export interface SessionToolsOptions {
+  readonly sessions: Pick<Sessions, 'end'>;
+  readonly store: SessionStore;
+  /** Absent where sessions have no files. */
+  readonly files?: FileAccessParts | undefined;
+  /** Absent where there are no policies. */
+  readonly contextOf?: ReadPolicyContext | undefined;
+}
+
+/** Creates the tools by which an agent looks after its sessions, their state and their files. */
+export function createSessionTools({ sessions, store, files, contextOf }: SessionToolsOptions): Toolset {
+  const reach = createSessionReach(store);
+  const access = files === undefined ? undefined : createFileAccess(reach, files);
+  return createToolset([
+    ...sessionTools({ reach, sessions, store, contextOf }),
+    ...stateTools(reach, store.state),
+    ...(access === undefined ? [] : [...fileTools(access), ...searchTools(access)]),
+  ]);
+}
+
+/** The tools that work on single files of a session's workspace. */
+export function fileTools(access: FileAccess): readonly Tool[] {
+  return [
+    sessionReadFile(access),
+    sessionEditFile(access),
+    sessionDeleteFile(access),
+    sessionMoveFile(access),
+    sessionFileInfo(access),
+  ];
+}
+
+/** The tools that list folders and search files of a session's workspace. */
+export function searchTools(access: FileAccess): readonly Tool[] {
+  return [sessionListDir(access), sessionFileSearch(access), sessionGrepSearch(access)];
+}

@@ -1,0 +1,71 @@
+import * as z from 'zod';
+import type { StopReason } from '../search/search-budget.ts';
+import type { WalkedEntry } from '../search/walk-files.ts';
+
+/** No system has longer paths. */
+export const pathArgument = z.string().min(1).max(4096);
+
+export const sha256Schema = z.string().nullable().describe('Of the whole file; null above 16 MiB.');
+
+/** An entry of a workspace, as lists and searches show it. */
+export const entrySchema = z.strictObject({
+  path: z.string().describe('Relative to the workspace.'),
+  kind: z.enum(['file', 'folder', 'link', 'special']),
+  bytes: z.number().int().nullable().describe('Of a file.'),
+  modified: z.string().nullable().describe('ISO 8601'),
+  ignored: z.literal(true).optional().describe('Ignored by .gitignore, or the repository itself.'),
+  closed: z.literal(true).optional().describe('May not be read in a session.'),
+  unrepresentable: z.literal(true).optional().describe('Its name is not UTF-8: no path can say it.'),
+});
+
+export function describeEntry(entry: WalkedEntry): z.input<typeof entrySchema> {
+  const { path, kind, bytes, modifiedMs, ignored, closed, unrepresentable } = entry;
+  const shown = {
+    path,
+    kind,
+    bytes: kind === 'file' ? (bytes ?? null) : null,
+    modified: modifiedMs === undefined ? null : formatTime(modifiedMs),
+  };
+  if (!ignored && !closed && !unrepresentable) return shown;
+  return {
+    ...shown,
+    ...(ignored ? { ignored } : {}),
+    ...(closed ? { closed } : {}),
+    ...(unrepresentable ? { unrepresentable } : {}),
+  };
+}
+
+/** The latest time that a Date can hold. */
+const maxDateMs = 8.64e15;
+
+/** Formats a file time. Some file systems and owners of files set times that no Date can hold. */
+export function formatTime(ms: number): string {
+  return new Date(Math.max(-maxDateMs, Math.min(ms, maxDateMs))).toISOString();
+}
+
+/** The reason why there may be more results. */
+export const truncatedSchema = z
+  .enum(['limit', 'entries', 'time', 'depth'])
+  .nullable()
+  .describe(
+    'Why there may be more: the limit, too many files, too little time, folders too deep. Null when this is all.',
+  );
+
+const truncationReasons: Readonly<Record<StopReason | 'limit', string>> = {
+  limit: 'The limit is reached; there are more.',
+  entries: 'There are more files than one search looks at.',
+  time: 'The time of one search is over.',
+  depth: 'Some folders lie too deep to be looked into.',
+};
+
+/** Explains in a line why results are missing, with advice; no line when they are complete. */
+export function explainTruncation(why: StopReason | 'limit' | null, advice: string): string[] {
+  return why === null ? [] : [`[${truncationReasons[why]} ${advice}]`];
+}
+
+/** The whole workspace unless given. */
+export const folderArgument = z.string().min(1).max(4096).optional();
+
+/** The limit of results of one search. */
+export const limitArgument = z.number().int().min(1).max(1000).optional();
+export const defaultLimit = 100;

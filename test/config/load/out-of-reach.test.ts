@@ -1,0 +1,180 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { copyFrozen } from '../../../src/config/load/load.ts';
+import { assertOutOfReach } from '../../../src/config/load/out-of-reach.ts';
+import { resolveSymlinks } from '../../../src/config/load/resolve-symlinks.ts';
+import { type Config, configSchema } from '../../../src/config/schema/schema.ts';
+
+let root: string;
+const at = (...names: string[]): string => join(root, ...names);
+
+beforeEach(() => {
+  root = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-reach-')));
+  for (const folder of ['config', 'data', 'work', 'work/inner']) mkdirSync(at(folder));
+  writeFileSync(at('config/ambit.yaml'), 'version: 1\n');
+  writeFileSync(at('work/ambit.yaml'), 'version: 1\n');
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+function configWith(workspace?: string, writable: string[] = [], readable: string[] = []): Config {
+  return copyFrozen(
+    configSchema.parse({
+      version: 1,
+      ...(workspace === undefined ? {} : { workspaces: { work: { path: workspace } } }),
+      servers: { a: { command: 'x', sandbox: { writable, readable } }, b: { url: 'http://h/' } },
+    }),
+  );
+}
+
+interface Choice {
+  configFile?: string;
+  dataDir?: string;
+  workspace?: string;
+  writable?: string[];
+  readable?: string[];
+}
+function check(choice: Choice): void {
+  const {
+    configFile = at('config/ambit.yaml'),
+    dataDir = at('data'),
+    workspace = at('work'),
+    writable,
+    readable,
+  } = choice;
+  assertOutOfReach({ configFile, dataDir, config: configWith(workspace, writable, readable) });
+}
+
+describe('accepted', () => {
+  test('is what lies apart', () => {
+    expect(() => check({})).not.toThrow();
+    expect(() => check({ dataDir: at('not', 'there', 'yet'), writable: [at('neither')] })).not.toThrow();
+  });
+
+  test('is a workspace inside the folder of the configuration, or a name that only begins the same', () => {
+    expect(() => check({ configFile: at('ambit.yaml') })).not.toThrow();
+    expect(() => check({ dataDir: at('work-data') })).not.toThrow();
+    expect(() => check({ dataDir: at('work'), workspace: at('work-2') })).not.toThrow();
+  });
+
+  test('is no configuration file at all', () => {
+    expect(() => assertOutOfReach({ dataDir: at('data'), config: configWith(at('work')) })).not.toThrow();
+  });
+});
+
+describe('refused', () => {
+  test.each<[string, () => Choice, RegExp]>([
+    [
+      'a configuration in a workspace',
+      () => ({ configFile: at('work/ambit.yaml') }),
+      /configuration file .* lies inside the workspace "work" .*--config/,
+    ],
+    [
+      'a configuration that a sandbox could read',
+      () => ({ readable: [at('config')] }),
+      /configuration file .* lies inside a readable path of the server "a" .*could read it/,
+    ],
+    ['a data directory that a sandbox could read', () => ({ readable: [root] }), /data directory/],
+    ['a part of the data directory', () => ({ readable: [at('data/keys')] }), /lies inside the data directory/],
+    ['a configuration deeper in it', () => ({ configFile: at('work/inner/x/ambit.yaml') }), /configuration file/],
+    [
+      'a data directory in a workspace',
+      () => ({ dataDir: at('work/inner') }),
+      /data directory .* lies inside the workspace "work" .*--data-dir/,
+    ],
+    ['a data directory there that does not exist yet', () => ({ dataDir: at('work/a/b/c') }), /data directory/],
+    ['a data directory that is the workspace', () => ({ dataDir: at('work') }), /data directory/],
+    ['a workspace that is the root', () => ({ workspace: '/' }), /configuration file/],
+    ['dots that lead into the workspace', () => ({ dataDir: `${at('data')}/../work/x` }), /data directory/],
+    [
+      'a configuration in a writable path',
+      () => ({ writable: [at('config')] }),
+      /configuration file .* a writable path of the server "a"/,
+    ],
+    ['a configuration that is a writable path', () => ({ writable: [at('config/ambit.yaml')] }), /configuration file/],
+    ['a data directory in a writable path', () => ({ writable: [root] }), /data directory .* a writable path/],
+    [
+      'a workspace in the data directory',
+      () => ({ workspace: at('data/work') }),
+      /the workspace "work" .* lies inside the data directory/,
+    ],
+    [
+      'a writable path in the data directory',
+      () => ({ writable: [at('data/run')] }),
+      /a writable path .* lies inside the data directory/,
+    ],
+  ])('%s', (_, choice, message) => {
+    expect(() => check(choice())).toThrow(
+      expect.objectContaining({ code: 'CONFIG_INVALID', message: expect.stringMatching(message) }),
+    );
+  });
+
+  test('through links, whichever end is one', () => {
+    symlinkSync(at('work'), at('alias'));
+    expect(() => check({ configFile: at('alias/ambit.yaml') })).toThrow('lies inside the workspace');
+    expect(() => check({ dataDir: at('alias/new') })).toThrow('lies inside the workspace');
+    expect(() => check({ workspace: at('alias'), dataDir: at('work/data') })).toThrow('lies inside the workspace');
+    symlinkSync('work/inner', at('relative'));
+    expect(() => check({ dataDir: at('relative/x') })).toThrow('lies inside the workspace');
+    expect(() => check({ dataDir: `${at('relative')}/../x` })).toThrow('lies inside the workspace');
+  });
+
+  test('a link that points to a place in the workspace where nothing is yet', () => {
+    symlinkSync(at('work/later'), at('dangling'));
+    expect(() => check({ dataDir: at('dangling') })).toThrow('lies inside the workspace');
+    expect(() => check({ dataDir: at('dangling/x') })).toThrow('lies inside the workspace');
+  });
+
+  test('a link that lies in the workspace and points out of it: the agent could turn it', () => {
+    symlinkSync(at('config'), at('work/out'));
+    expect(() => check({ configFile: at('work/out/ambit.yaml') })).toThrow('lies inside the workspace');
+    symlinkSync(at('work/out'), at('detour'));
+    expect(() => check({ configFile: at('detour/ambit.yaml') })).toThrow('lies inside the workspace');
+  });
+
+  test('links that go round in a circle, and paths through a file', () => {
+    symlinkSync(at('b'), at('a'));
+    symlinkSync(at('a'), at('b'));
+    expect(() => check({ dataDir: at('a/x') })).toThrow(/cannot be followed \(ELOOP\)/);
+    expect(() => check({ dataDir: at('config/ambit.yaml/x') })).toThrow(/cannot be followed \(ENOTDIR\)/);
+  });
+
+  test('the secret that webhooks are signed with', () => {
+    const config = (secretFile: string) =>
+      copyFrozen({ ...configWith(at('work')), events: { webhook: { url: 'http://h/', secretFile } } });
+    const places = { configFile: at('config/ambit.yaml'), dataDir: at('data') };
+    expect(() => assertOutOfReach({ ...places, config: config(at('work/secret')) })).toThrow(
+      'events.webhook.secretFile',
+    );
+    expect(() => assertOutOfReach({ ...places, config: config(at('config/secret')) })).not.toThrow();
+  });
+
+  test('all of it at once, a line each, without control characters', () => {
+    const error = (() => {
+      try {
+        check({ configFile: at('work/a\u001b.yaml'), dataDir: at('work/data') });
+      } catch (cause) {
+        return String((cause as Error).message);
+      }
+    })();
+    expect(error?.split('\n')).toHaveLength(2);
+    expect(error).toContain('a\\u001b.yaml');
+  });
+});
+
+test('the stations of a path are its links and its end', () => {
+  symlinkSync('config', at('one'));
+  symlinkSync(at('one'), at('two'));
+  expect(resolveSymlinks(at('two/ambit.yaml'))).toEqual([at('two'), at('one'), at('config/ambit.yaml')]);
+  expect(resolveSymlinks(at('two/new/file'))).toEqual([at('two'), at('one'), at('config/new/file')]);
+});
+
+test('the key of credentials lies out of reach too', () => {
+  const config = (keyFile: string) => copyFrozen({ ...configWith(at('work')), credentials: { keyFile } }) as Config;
+  const places = { configFile: at('config/ambit.yaml'), dataDir: at('data') };
+  expect(() => assertOutOfReach({ ...places, config: config(at('config/key')) })).not.toThrow();
+  expect(() => assertOutOfReach({ ...places, config: config(at('work/inner/key')) })).toThrow(
+    'name it with credentials.keyFile',
+  );
+});

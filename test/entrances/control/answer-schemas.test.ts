@@ -1,0 +1,147 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { event } from '../../../src/entrances/control/answer-schemas.ts';
+import type { AnswerOf, RequestOf, RouteName } from '../../../src/entrances/control/routes.ts';
+import { routes } from '../../../src/entrances/control/routes.ts';
+import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
+import { callModern, readToolText } from '../../journeys/raw-mcp-client.ts';
+import { authorizationServer, browse } from '../../upstreams/auth/authorization-server.ts';
+import { guardedUpstream } from '../../upstreams/auth/guarded-upstream.ts';
+import { readEvents } from '../http/event-reader.ts';
+import { checkAnswer } from './check-answer.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'ambit-answers-'));
+const [dataDir, workspace] = [join(folder, 'data'), join(folder, 'garden')];
+const closing: { close(): Promise<unknown> }[] = [];
+let gateway: EmbeddedGateway;
+let url: string;
+let headers: Record<string, string>;
+
+beforeAll(async () => {
+  mkdirSync(workspace);
+  writeFileSync(join(workspace, 'plan.txt'), 'beans\n');
+  const provider = await authorizationServer();
+  const notes = await guardedUpstream(provider.issuer, provider.jwksUri);
+  closing.push(provider, notes);
+  gateway = await createGateway({
+    dataDir,
+    log: { info() {}, warn() {} },
+    config: {
+      version: 1,
+      servers: {
+        notes: { url: notes.url, era: 'modern', trust: ['sandboxed'] },
+        local: { command: 'x', trust: ['direct'] },
+      },
+      workspaces: { garden: { path: workspace, isolation: 'copy' } },
+      rules: [{ id: 'no-weeds', deny: 'notes__*', when: "args.plant == 'weed'" }],
+      governance: {
+        organisation: 'acme',
+        users: [{ name: 'root' }],
+        policies: [{ name: 'tone', scope: 'org', mode: 'prepend', text: 'Be kind.' }],
+        objectives: [{ scope: 'org', text: 'Grow.' }],
+      },
+    },
+  });
+  closing.push(gateway);
+  url = (await gateway.listen({ port: 0 })).url;
+  const token = readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();
+  headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+});
+afterAll(async () => {
+  for (const each of closing.reverse()) await each.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const answered = new Set<string | undefined>();
+
+async function ask<Name extends RouteName>(
+  name: Name,
+  { id = '', query, body }: RequestOf<Name> = {},
+): Promise<AnswerOf<Name>> {
+  const [method = '', template = ''] = name.split(' ');
+  const search = new URLSearchParams(query as Record<string, string> | undefined);
+  const path = `${template.replace('{id}', encodeURIComponent(id))}?${search}`;
+  const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+  const response = await fetch(url + path, { method, headers, ...sent });
+  const answer = (await response.json()) as AnswerOf<Name>;
+  expect(checkAnswer(method, path, response.status, answer)).toBe(name);
+  if (response.ok) answered.add(name);
+  return answer;
+}
+
+test('every address answers as its row says', async () => {
+  const heard = await readEvents(`${url}/api/v1/events`, headers);
+  const opened = await ask('POST /api/v1/sessions', {
+    body: { name: 'task#1', workspaceId: 'garden', agentId: 'a', permissions: ['x:y'], metadata: { deep: [null, 1] } },
+  });
+  const { id } = opened;
+  await ask('POST /api/v1/sessions', { body: { parentId: 'task#1', trustLevel: 'sandbox', servers: ['local'] } });
+  await ask('GET /api/v1/sessions', { query: { limit: '1' } });
+  const { sandbox } = await ask('GET /api/v1/sessions/{id}', { id });
+  expect(sandbox).not.toBeNull();
+  await ask('PATCH /api/v1/sessions/{id}', { id, body: { ttlSeconds: 600 } });
+  await ask('GET /api/v1/sessions/{id}/servers', { id });
+  await ask('POST /api/v1/sessions/{id}/servers', { id, body: { via: 'gateway' } });
+  const explained = { tool: 'notes__add', args: '{"plant":"weed"}' };
+  const { rules } = await ask('POST /api/v1/sessions/{id}/explain', { id, body: explained });
+  expect(rules).toHaveLength(1);
+  await readToolText(callModern(`${url}/mcp/ambit`, opened.token, 'session_info', '{"session":"current"}'));
+  const { calls } = await ask('GET /api/v1/sessions/{id}/calls', { id, query: { limit: 1 } });
+  expect(calls).toHaveLength(1);
+  await folders(id);
+
+  await ask('POST /api/v1/users', { body: { name: 'ada', teams: ['t'] } });
+  await ask('GET /api/v1/users');
+  await ask('GET /api/v1/users/{id}', { id: 'ada' });
+  await ask('PATCH /api/v1/users/{id}', { id: 'ada', body: { teams: ['u'] } });
+  await ask('GET /api/v1/teams');
+  const key = await ask('POST /api/v1/keys', { body: { userId: 'ada', trustLevel: 'direct', workspaces: ['garden'] } });
+  await ask('POST /api/v1/keys/{id}/rotate', { id: key.id, body: { overlapSeconds: 60 } });
+  await ask('GET /api/v1/keys', { query: { user: 'ada' } });
+  await ask('GET /api/v1/keys/{id}', { id: key.id });
+  await ask('DELETE /api/v1/keys/{id}', { id: key.id });
+
+  const credential = { userId: 'ada', server: 'notes', header: 'x-key' };
+  await ask('POST /api/v1/credentials', { body: { ...credential, value: 'v' } });
+  await ask('GET /api/v1/credentials');
+  await ask('DELETE /api/v1/credentials', { body: credential });
+  const login = { userId: 'ada', server: 'notes' };
+  const { authorizationUrl } = await ask('POST /api/v1/logins', { body: { ...login, port: 9 } });
+  const callback = await browse(authorizationUrl, (back) => back.startsWith('http://127.0.0.1:9/callback'));
+  await ask('POST /api/v1/logins/complete', { body: { ...login, callback } });
+  await ask('GET /api/v1/logins');
+  await ask('DELETE /api/v1/logins', { body: login });
+
+  const policy = { scope: 'user:ada', name: 'tone' };
+  await ask('POST /api/v1/policies', { body: { ...policy, mode: 'append', text: 'Be brief.', order: 1 } });
+  await ask('GET /api/v1/policies');
+  const objective = await ask('POST /api/v1/objectives', { body: { scope: 'workspace:garden', text: 'Weed.' } });
+  await ask('GET /api/v1/objectives');
+  const { policies } = await ask('GET /api/v1/policies/effective', { query: { user: 'ada', workspace: 'garden' } });
+  expect(policies.map(({ outcome }) => outcome)).toContain('replaced');
+  await ask('DELETE /api/v1/policies', { body: policy });
+  await ask('DELETE /api/v1/objectives', { body: { id: objective.id } });
+  await ask('DELETE /api/v1/users/{id}', { id: 'ada' });
+  await ask('GET /api/v1/openapi.json');
+
+  expect([...answered].sort()).toEqual(Object.keys(routes).sort());
+  await heard.hears(({ event: type }) => type === 'ended');
+  for (const { data } of heard.heard) expect(event.parse(data)).toEqual(data);
+  heard.close();
+});
+
+/** What a session did in its own folder: shown, in conflict, merged; then the session ends and the folder goes. */
+async function folders(id: string): Promise<void> {
+  const { path } = await ask('GET /api/v1/sessions/{id}/diff', { id });
+  writeFileSync(join(path, 'plan.txt'), 'peas\n');
+  writeFileSync(join(workspace, 'plan.txt'), 'corn\n');
+  const { files } = await ask('GET /api/v1/sessions/{id}/diff', { id, query: { workspace: 'garden' } });
+  expect(files).toHaveLength(1);
+  const refused = await ask('POST /api/v1/sessions/{id}/merge', { id, body: {} });
+  expect(refused).toMatchObject({ status: 409, code: 'WORKSPACE_CONFLICT', files: [{ outcome: 'conflict' }] });
+  await ask('POST /api/v1/sessions/{id}/merge', { id, body: { dryRun: true, prefer: 'workspace' } });
+  await ask('DELETE /api/v1/sessions/{id}', { id });
+  await ask('DELETE /api/v1/sessions/{id}/folder', { id });
+}

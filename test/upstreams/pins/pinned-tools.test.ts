@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Journal, JournalEntry } from '../../../src/observability/journal/journal.ts';
+import type { Log } from '../../../src/observability/log/log.ts';
+import type { Offer } from '../../../src/upstreams/catalog/offer.ts';
+import { createPinnedTools } from '../../../src/upstreams/pins/pinned-tools.ts';
+import { createProject, type Project } from './project.ts';
+
+let project: Project;
+beforeEach(() => {
+  project = createProject();
+});
+afterEach(() => project.remove());
+
+function offerOf(count: number): Offer {
+  const tools = Array.from({ length: count }, (_, at) => JSON.stringify({ name: `t${at}${'x'.repeat(200)}` }));
+  return { tools, prompts: [], templates: [], hasResources: false, at: 0 };
+}
+
+const unsound = [
+  '{"Name":"add2","Description":"EVIL"}',
+  '{"name":7,"description":"EVIL"}',
+  '{"description":"EVIL"}',
+  '{"name":"b","description":"fine","Description":"EVIL"}',
+  '{"name":"c","description\\u0000":"EVIL"}',
+  '{"name":"add","inputSchema":{"properties":{"a":{"description":"EVIL","description":"a number"}}}}',
+  '{"name":"e","inputSchema":{"enum":[{"x":"EVIL","\\u0078":1}]}}',
+  '["name"]',
+];
+
+test('S2: of an approved server an entry that has no name, or is not the same to all readers, is withheld', async () => {
+  const declared = (await project.declare({ nice: { command: 'node', args: ['-v'] } })).get('nice');
+  if (declared === undefined) throw new Error('not declared');
+  await project.approvals.approve(declared);
+  const entries: JournalEntry[] = [];
+  const journal = { record: (entry: JournalEntry) => void entries.push(entry) } as Journal;
+  const log = { warn: () => {} } as unknown as Log;
+  const { filter: vet } = createPinnedTools(project.approvals, journal, log);
+  const sound = '{"name":"add","inputSchema":{"properties":{"a":{"description":"a number"},"A":{},"__proto__":{}}}}';
+  const offer: Offer = { ...offerOf(0), tools: [sound] };
+  expect((await vet(declared, offer)).tools).toEqual([sound]);
+  for (const entry of unsound) {
+    const turned = { ...offer, tools: [sound, entry] };
+    for (const _ of [1, 2]) expect((await vet(declared, turned)).tools, entry).toEqual([sound]);
+    expect(entries.splice(0), entry).toEqual([
+      { kind: 'gateway', event: 'tools-withheld', server: 'nice', tools: expect.any(String) },
+    ]);
+  }
+  expect((await vet(declared, { ...offer, unclearTools: 2 })).tools).toEqual([sound]);
+  expect(entries).toEqual([{ kind: 'gateway', event: 'tools-withheld', server: 'nice', tools: expect.any(String) }]);
+  expect((await vet({ ...declared, source: 'operator' }, { ...offer, tools: unsound })).tools).toEqual(unsound);
+});
+
+test('more tools than can be approved are withheld, and leave the approvals of others alone', async () => {
+  const declared = await project.declare({
+    nice: { command: 'node', args: ['-v'] },
+    bloat: { command: 'node', args: ['-v'] },
+  });
+  const [nice, bloat] = ['nice', 'bloat'].map((name) => declared.get(name));
+  if (nice === undefined || bloat === undefined) throw new Error('not declared');
+  await project.approvals.approve(nice);
+  await project.approvals.approve(bloat);
+  const entries: JournalEntry[] = [];
+  const warnings: string[] = [];
+  const journal = { record: (entry: JournalEntry) => void entries.push(entry) } as Journal;
+  const log = { warn: (event: string) => void warnings.push(event) } as unknown as Log;
+  const { filter: vet, wasPinnedHere: pinnedJustNow } = createPinnedTools(project.approvals, journal, log);
+  const offer = offerOf(2001);
+  for (const _ of [1, 2]) {
+    const { tools, withheld } = await vet(bloat, offer);
+    expect([tools.length, withheld.length]).toEqual([0, 2001]);
+  }
+  expect(pinnedJustNow('bloat')).toBe(false);
+  expect(warnings).toEqual(['tools cannot be pinned and are withheld']);
+  expect(entries).toEqual([
+    { kind: 'gateway', event: 'tools-withheld', server: 'bloat', tools: expect.stringMatching(/ and 1981 more$/) },
+  ]);
+  expect(String(entries[0]?.['tools']).length).toBeLessThan(2500);
+  // What a server says again and again is told once.
+  for (const _ of [1, 2]) await vet(nice, { ...offerOf(3), leftOutTemplates: true });
+  expect(warnings.slice(1)).toEqual(['resource templates are left out']);
+  expect((await vet(nice, offerOf(3))).tools).toHaveLength(3);
+  expect(project.approvals.check(nice)).toEqual({ state: 'approved' });
+  expect((await vet(bloat, offerOf(3))).tools).toHaveLength(3);
+});

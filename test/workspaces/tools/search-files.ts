@@ -1,0 +1,29 @@
+import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
+import { createToolset, type ToolResult } from '../../../src/sessions/tools/toolset.ts';
+import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
+import { searchTools } from '../../../src/workspaces/tools/create-session-tools.ts';
+
+export interface SearchTools {
+  call(name: string, args?: Record<string, unknown>): Promise<ToolResult>;
+  /** What is told as data; fails when it is refused. */
+  data<T>(name: string, args?: Record<string, unknown>): Promise<T>;
+}
+
+/** The tools on given files; who calls is decided elsewhere. */
+export function createSearchTools(files: SessionFiles): SearchTools {
+  const tools = createToolset(searchTools({ withFiles: (_reference, _caller, _tool, work) => work(files) }));
+  const call = (name: string, args = {}) =>
+    tools.call(`session_${name}`, { session: 'current', ...args }, undefined as unknown as ToolCaller);
+  return {
+    call,
+    async data<T>(name: string, args?: Record<string, unknown>) {
+      const result = await call(name, args);
+      if (result.isError) throw new Error(textOf(result));
+      return result.structuredContent as T;
+    },
+  };
+}
+
+export function textOf({ content }: ToolResult): string {
+  return content.map((block) => (block.type === 'text' ? block.text : '')).join('\n');
+}
