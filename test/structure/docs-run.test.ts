@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load/load.ts';
 import { ambitInProcess } from '../cli/in-process.ts';
 import { hasBwrap } from '../needs/bwrap.ts';
+import { layerNames } from './layers.ts';
 import { readSourceFiles, repository } from './source-files.ts';
 
 /** What the pages show is run here, so that it stays true. */
@@ -206,7 +207,7 @@ test('every JSON block parses', () => {
 
 test('every page is in the index', () => {
   const index = pages.find(({ path }) => path === 'docs/README.md')?.text ?? '';
-  const shelves = /^docs\/(?:tutorial|how-to|reference|explanation)\//;
+  const shelves = /^docs\/(?:tutorial|how-to|reference|explanation|contributing)\//;
   const missing = pages.filter(({ path }) => shelves.test(path) && !index.includes(`](${path.slice('docs/'.length)})`));
   expect(missing.map(({ path }) => path)).toEqual([]);
 });
@@ -220,4 +221,15 @@ test('every link to a page or file of the repository leads somewhere', () => {
       expect(existsSync(join(repository, path)), `${page.path} → ${target}`).toBe(true);
     }
   }
+});
+
+test('every path of the source that a page for contributors names exists', () => {
+  const architecture = { path: 'ARCHITECTURE.md', text: readFileSync(join(repository, 'ARCHITECTURE.md'), 'utf8') };
+  const path = new RegExp(`\`((?:src|test|scripts|${layerNames.join('|')})/[a-z0-9./-]+)\``, 'g');
+  const named = [architecture, ...pages.filter((page) => page.path.startsWith('docs/contributing/'))].flatMap((page) =>
+    [...page.text.matchAll(path)].map(([, found = '']) => `${page.path}: ${found}`),
+  );
+  expect(named.length).toBeGreaterThan(30);
+  const exists = (found: string) => ['', 'src'].some((folder) => existsSync(join(repository, folder, found)));
+  expect(named.filter((each) => !exists(each.replace(/^.*: /, '')))).toEqual([]);
 });
