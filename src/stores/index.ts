@@ -11,7 +11,6 @@ export type {
 } from './documents.ts';
 export type { Change } from './feed.ts';
 export { openMemoryStore } from './memory/memory-store.ts';
-export { openStore, type StoreSettings } from './open-store.ts';
 export type { EndReason, JsonValue, NewSession, SessionChange, SessionRecord, Tombstone as Remains } from './record.ts';
 export { openRedisStore, type RedisStoreOptions } from './redis/redis-store.ts';
 export { openSqliteStore, type SqliteOptions } from './sqlite/sqlite-store.ts';
@@ -40,3 +39,4 @@ export type {
   StoreOptions,
   Updated,
 } from './store.ts';
+export { openStore, type StoreSettings } from './store-kinds.ts';

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { storeKinds } from '../../src/stores/store-kinds.ts';
 import { repository } from '../structure/source-files.ts';
 
 const stores = readdirSync(join(repository, 'src/stores'), { withFileTypes: true })
@@ -8,8 +9,8 @@ const stores = readdirSync(join(repository, 'src/stores'), { withFileTypes: true
   .map(({ name }) => name);
 const text = (path: string) => readFileSync(join(repository, path), 'utf8');
 
-test('there are three', () => {
-  expect(stores.sort()).toEqual(['memory', 'redis', 'sqlite']);
+test('every folder is a store that the configuration can name', () => {
+  expect(stores.sort()).toEqual(Object.keys(storeKinds).sort());
 });
 
 test.each(stores)('%s is held against the suite, exported, and on the page', (name) => {

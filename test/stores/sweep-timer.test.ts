@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createDraft } from '../../src/public/testing/store-suite/harness.ts';
-import { openStore } from '../../src/stores/open-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
+import { openStore } from '../../src/stores/store-kinds.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
 
 const program = findRedis();

@@ -8,6 +8,7 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import { normalizeTrust, type TrustLevel } from '../../rules/trust-level.ts';
 import { sessionGoneError } from '../../sessions/session.ts';
 import { readSessionVariables, type SessionEnvironment } from '../../sessions/session-environment.ts';
+import { storeKinds } from '../../stores/store-kinds.ts';
 import { type Command, type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { createLog, logFlags } from '../io/log-flags.ts';
@@ -137,7 +138,7 @@ async function findNamedSession(
 }
 
 function sessionNotFound(config: Config): AmbitError {
-  if (config.store.kind !== 'memory') return new AmbitError('SESSION_NOT_FOUND');
+  if (storeKinds[config.store.kind].isDurable) return new AmbitError('SESSION_NOT_FOUND');
   return new AmbitError('SESSION_NOT_FOUND', {
     what: 'Sessions live in the memory of the process that opened them, as store.kind says.',
     hint: 'Take store.kind "sqlite" or "redis" where processes are to share sessions.',

@@ -11,7 +11,7 @@ import { suggestLimitRemedy } from '../../sandbox/limits/limits.ts';
 import { createReaper } from '../../sandbox/reaper/reaper.ts';
 import type { ProbeResult, SandboxRunner } from '../../sandbox/runner.ts';
 import { createRunners } from '../../sandbox/runners.ts';
-import { openStore, type StoreSettings } from '../../stores/open-store.ts';
+import { openStore, type StoreSettings, storeKinds } from '../../stores/store-kinds.ts';
 import { selectPlatformFs } from '../../workspaces/saferoot/platform/select-platform-fs.ts';
 
 /** One ability of this machine, present or not. */
@@ -82,8 +82,9 @@ async function examineStore(settings: StoreSettings): Promise<Finding> {
     } finally {
       await store.close();
     }
-    const detail = settings.kind === 'memory' ? 'records end with the gateway' : 'can be asked';
-    return { ...about, state: settings.kind === 'memory' ? 'weak' : 'ok', detail, remedy: null };
+    const { isDurable } = storeKinds[settings.kind];
+    const detail = isDurable ? 'can be asked' : 'records end with the gateway';
+    return { ...about, state: isDurable ? 'ok' : 'weak', detail, remedy: null };
   } catch (error) {
     const remedy = isAmbitError(error) ? error.hint : null;
     return { ...about, state: 'missing', detail: (error as Error).message, remedy };

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { AmbitError } from '../../errors.ts';
+import { storeKinds } from '../../stores/store-kinds.ts';
 import type { Invocation } from '../command.ts';
 import { findConfigPaths, loadConfiguration } from './config-paths.ts';
 import { createLog } from './log-flags.ts';
@@ -27,7 +28,7 @@ export async function offlineRequest(
     ? await loadConfiguration(paths)
     : (await loadConfig({ text: '{"version":1}', file: '(none)' })).config;
   // A session opened in memory would be gone before anyone could use it.
-  if (config.store.kind === 'memory') throw new AmbitError('GATEWAY_UNREACHABLE');
+  if (!storeKinds[config.store.kind].isDurable) throw new AmbitError('GATEWAY_UNREACHABLE');
   const operator = await openOperator({ config, ...paths, log: createLog(invocation) });
   try {
     const given = body === undefined ? undefined : Buffer.from(body);

@@ -48,7 +48,7 @@ export function isSecret(path: KeyPath): boolean {
   if (section === 'workspaces') return key === 'env';
   if (section === 'events') return key === 'url';
   if (section === 'telemetry') return path[1] === 'otlpUrl' || path[1] === 'headers';
-  return section === 'store' && path[1] === 'redis';
+  return section === 'store' && path[1] !== undefined && path[1] !== 'kind';
 }
 
 /** Cuts a path before a variable or header whose name looks like more than a name, since such names are free text. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type StoreKind, type StoreKindName, type StoreSettings, storeKinds } from '../../stores/store-kinds.ts';
 import { jwtSchema } from './schema-jwt.ts';
 import { byteCount, filePath, httpUrl, lifeSeconds, positiveCount, timerSeconds, trustLevel } from './schema-parts.ts';
 import { headerMap } from './schema-server.ts';
@@ -50,33 +51,35 @@ export const authSchema = z.strictObject({
   jwt: jwtSchema.prefault([]).describe('Identity providers whose access tokens prove a user.'),
 });
 
+const kindNames = Object.keys(storeKinds) as StoreKindName[];
+/** The settings of each kind of store, by its name. */
+const storeSettings = Object.fromEntries(
+  Object.entries<StoreKind>(storeKinds).flatMap(([kind, { settings }]) =>
+    settings === undefined ? [] : [[kind, settings.optional().describe(`The connection, for kind "${kind}".`)]],
+  ),
+);
+
 export const storeSchema = z
   .strictObject({
-    kind: z.enum(['memory', 'sqlite', 'redis']).optional().meta({ default: 'sqlite' }).describe('Where records live.'),
-    redis: z
-      .strictObject({
-        url: z
-          .string()
-          .regex(/^(?:rediss?|unix):\/\/[^\s\u0000-\u001f]+$/, {
-            error: 'expected an address that starts with redis://, rediss:// or unix://',
-          })
-          .describe('Address of the Redis or Valkey server.'),
-      })
-      .optional()
-      .describe('The connection, for kind "redis".'),
+    kind: z.enum(kindNames).optional().meta({ default: 'sqlite' }).describe('Where records live.'),
+    ...storeSettings,
   })
-  .superRefine(({ kind, redis }, context) => {
-    if (kind === 'redis' && redis === undefined) {
-      context.addIssue({ code: 'custom', path: ['redis'], message: 'missing; kind "redis" needs redis.url' });
-    }
-    if (redis !== undefined && kind !== undefined && kind !== 'redis') {
-      context.addIssue({ code: 'custom', path: ['redis'], message: 'goes with kind "redis" only' });
+  .superRefine((store, context) => {
+    for (const [name, schema] of Object.entries(storeSettings)) {
+      const isGiven = Object.hasOwn(store, name);
+      const needed = Object.keys(schema.unwrap().shape).map((key) => `${name}.${key}`);
+      if (store.kind === name && !isGiven) {
+        const message = `missing; kind "${name}" needs ${needed.join(', ')}`;
+        context.addIssue({ code: 'custom', path: [name], message });
+      } else if (isGiven && store.kind !== undefined && store.kind !== name) {
+        context.addIssue({ code: 'custom', path: [name], message: `goes with kind "${name}" only` });
+      }
     }
   })
-  .transform(({ kind, redis }) => ({
-    kind: kind ?? (redis === undefined ? 'sqlite' : 'redis'),
-    ...(redis === undefined ? {} : { redis }),
-  }));
+  .transform((store) => {
+    const given = kindNames.find((name) => Object.hasOwn(store, name));
+    return { ...store, kind: store.kind ?? given ?? 'sqlite' } as StoreSettings;
+  });
 
 export const sessionsSchema = z.strictObject({
   ttlSeconds: lifeSeconds.default(3600).describe('A session ends after this long without a call.'),

@@ -7,8 +7,8 @@ import { type Journal, openJournal } from '../../observability/journal/journal.t
 import type { Log } from '../../observability/log/log.ts';
 import { createSafeLog } from '../../observability/log/safe-log.ts';
 import { feedFlushed } from '../../sessions/events/lifecycle.ts';
-import { openStore } from '../../stores/open-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { openStore } from '../../stores/store-kinds.ts';
 import { createLiveConfig, type LiveConfig } from '../../upstreams/access/live-config.ts';
 import type { GatewayOptions } from '../gateway.ts';
 import type { ClosingStack } from './closing-stack.ts';

@@ -108,7 +108,7 @@ async function openLayerStore(options: ServerSessionsOptions, settings: ServerSe
 async function openOwnStore(directory: string | undefined): Promise<SessionStore> {
   if (directory === undefined) return openMemoryStore();
   // The drivers are loaded only where they are used: most servers need no other store.
-  const { openStore } = await import('../../stores/open-store.ts');
+  const { openStore } = await import('../../stores/store-kinds.ts');
   return openStore({ kind: 'sqlite' }, directory);
 }
 
