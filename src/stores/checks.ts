@@ -1,7 +1,7 @@
 import { AmbitError } from '../errors.ts';
 import type { Admission, Limits, Spent } from './admission.ts';
 import type { AtVersion, DocumentLimits, DocumentListOptions } from './documents.ts';
-import type { JsonValue, NewSession, SessionChange } from './record.ts';
+import { type JsonValue, type NewSession, type SessionChange, toBody } from './record.ts';
 import type { SetOptions, StateListOptions } from './state.ts';
 import type { Caps, PageRequest, SessionFilter, StateLimits } from './store.ts';
 
@@ -27,9 +27,8 @@ export function checkId(id: string): void {
 export function checkNew(session: NewSession, caps: Caps): void {
   checkId(session.id);
   if (session.parentId !== null) checkId(session.parentId);
-  checkText('user', session.userId);
-  for (const field of ['name', 'agentId', 'workspaceId', 'keyId'] as const) {
-    if (session[field] !== null) checkText(field, session[field]);
+  for (const [field, value] of Object.entries(toBody(session))) {
+    if (typeof value === 'string') checkText(field === 'userId' ? 'user' : field, value);
   }
   checkCount('ttlSeconds', session.ttlSeconds, 1, max.ttlSeconds);
   checkCount('lifetimeSeconds', session.lifetimeSeconds, 1, max.ttlSeconds);

@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { findPrivacyObstacle, makePrivateFolder } from '../../src/lib/fs/private-files.ts';
 import { createGateway } from '../../src/public/create-gateway.ts';
-import { openStore } from '../../src/stores/open-store.ts';
+import { openStore } from '../../src/stores/store-kinds.ts';
 import { createApprovals } from '../../src/upstreams/pins/approvals.ts';
 
 const somebodyElse = 65_534;

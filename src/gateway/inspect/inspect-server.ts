@@ -5,7 +5,7 @@ import { claimDataDir } from '../../lib/fs/private-files.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import { readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
-import type { Session } from '../../sessions/session.ts';
+import { newSessionOf, type Session, sessionOf } from '../../sessions/session.ts';
 import { prepareLaunch } from '../../upstreams/access/launch.ts';
 import { fetchList, isUnambiguousTool } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
@@ -100,25 +100,10 @@ async function listTools(links: Links, server: ServerDefinition): Promise<Pick<S
 }
 
 function createInspectionSession(): Session {
+  const defaults = { id: 'check', tokenDigests: [], ttlSeconds: 3600, lifetimeSeconds: 3600 };
   const now = Date.now();
-  return {
-    id: 'check',
-    version: 1,
-    name: undefined,
-    userId: 'local',
-    agentId: undefined,
-    workspaceId: undefined,
-    parentId: undefined,
-    keyId: undefined,
-    trustLevel: 'direct',
-    servers: undefined,
-    permissions: [],
-    metadata: {},
-    createdAt: now,
-    ttlSeconds: 3600,
-    endsAt: now + 3_600_000,
-    tokenDigests: [],
-  };
+  const times = { createdAt: now, lastActiveAt: now, expiresAt: now + 3_600_000, endsAt: now + 3_600_000 };
+  return sessionOf({ ...newSessionOf({ userId: 'local', trustLevel: 'direct' }, defaults), ...times, version: 1 });
 }
 
 /** Keeps the last lines of stderr to explain a failure. */

@@ -28,9 +28,25 @@ export type ReadPolicyContext = (person: {
 
 const scopeSchema = z.string().describe('Where it comes from: org, team:T, user:U or workspace:W.');
 
-const sessionOutput = sessionSchema
-  .omit({ metadata: true })
-  .extend({ current: z.boolean().describe('Whether this call belongs to it.') });
+/** The fields that agents see. A new field of a session is hidden from them unless it is listed here. */
+const shownSession = sessionSchema.pick({
+  id: true,
+  name: true,
+  userId: true,
+  agentId: true,
+  workspaceId: true,
+  parentId: true,
+  trustLevel: true,
+  servers: true,
+  permissions: true,
+  createdAt: true,
+  lastActiveAt: true,
+  expiresAt: true,
+  endsAt: true,
+  ttlSeconds: true,
+});
+
+const sessionOutput = shownSession.extend({ current: z.boolean().describe('Whether this call belongs to it.') });
 
 export interface SessionToolsParts {
   readonly reach: SessionReach;
@@ -142,9 +158,8 @@ function sessionContext(reach: SessionReach, contextOf: ReadPolicyContext): Tool
   });
 }
 
-/** Describes a session without its metadata, which is for the orchestrator only. */
 function describeSession(record: SessionRecord, current: Session): z.input<typeof sessionOutput> {
-  const { metadata: _, permissions, ...rest } = sessionViewOf(record);
+  const { permissions, ...rest } = shownSession.parse(sessionViewOf(record));
   return {
     ...rest,
     permissions: applyTokenPermissions(permissions, current.tokenPermissions),
