@@ -8,11 +8,12 @@ import { createPlainRunner } from '../build/sandbox/plain/plain.js';
 const unbounded = {
   inForce: async () => ({ memoryMb: 'none' }),
   bound: async () => ({
-    inside: (program) => [...program],
-    outside: (command, args) => ({ command, args, env: {} }),
+    wrapInside: (program) => [...program],
+    wrapOutside: (command, args) => ({ command, args, env: {} }),
     admit: async () => {},
     check: () => undefined,
     refusals: () => undefined,
+    release: () => {},
   }),
 };
 

@@ -2,6 +2,7 @@
 // stdin, prints one JSON line on stdout. A wrong answer ends it with exit 1.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { createDraft } from '../build/public/testing/store-suite/harness.js';
 import { openMemoryStore, openRedisStore, openSqliteStore } from '../dist/stores/index.js';
 
 const { kind, place, sizes, times, atOnce } = JSON.parse(readFileSync(0, 'utf8'));
@@ -14,23 +15,18 @@ const open = {
 // As long as a real one, and made from its number, so that nobody has to remember a hundred thousand of them.
 const idOf = (number) => createHash('sha256').update(String(number)).digest('hex').slice(0, 32);
 
-function sessionOf(number) {
-  return {
+function createNewSession(number) {
+  return createDraft({
     id: idOf(number),
-    name: null,
     userId: `user-${number % 1000}`,
-    agentId: 'coder',
     workspaceId: `project-${number % 50}`,
-    parentId: null,
     keyId: null,
-    trustLevel: 'sandboxed',
     permissions: ['notes:read', 'notes:write'],
-    servers: null,
     metadata: { client: 'bench' },
     tokenDigests: ['0'.repeat(64)],
     ttlSeconds: 86_400,
     lifetimeSeconds: 604_800,
-  };
+  });
 }
 
 // Keeps so many under way until all are done; rates are per second, `p50Us` is what one of them waits.
@@ -68,7 +64,7 @@ async function refresh(id) {
 async function fill(from, to) {
   for (let first = from; first < to; first += 256) {
     const numbers = Array.from({ length: Math.min(256, to - first) }, (_, index) => first + index);
-    const created = await Promise.all(numbers.map((number) => store.create(sessionOf(number))));
+    const created = await Promise.all(numbers.map((number) => store.create(createNewSession(number))));
     if (created.some(({ outcome }) => outcome !== 'created')) throw new Error(`${kind} did not take a session`);
   }
 }

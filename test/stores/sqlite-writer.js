@@ -1,5 +1,6 @@
 // Writes to the store in the file it is given, from the build, and says what was acknowledged, until it is killed.
 import { writeSync } from 'node:fs';
+import { createDraft } from '../../build/public/testing/store-suite/harness.js';
 import { openSqliteStore } from '../../dist/stores/index.js';
 
 const [file, name] = process.argv.slice(2);
@@ -9,23 +10,8 @@ const say = (line) => writeSync(1, `${JSON.stringify(line)}\n`);
 async function work(lane) {
   for (let number = 0; ; number++) {
     const id = `${name}-${lane}-${number}`;
-    const session = {
-      id,
-      name: id,
-      userId: name,
-      agentId: null,
-      workspaceId: null,
-      parentId: null,
-      keyId: null,
-      trustLevel: 'sandboxed',
-      permissions: ['a', 'b'],
-      servers: null,
-      metadata: { number },
-      tokenDigests: ['d'],
-      ttlSeconds: 3600,
-      lifetimeSeconds: 3600,
-    };
-    const created = await store.create(session);
+    const draft = createDraft({ id, name: id, userId: name, keyId: null, permissions: ['a', 'b'], metadata: { number } });
+    const created = await store.create({ ...draft, ttlSeconds: 3600, lifetimeSeconds: 3600 });
     say({ id, did: created.outcome });
     await store.state.set(id, 'k', number);
     say({ id, did: 'state' });
