@@ -59,6 +59,7 @@ export interface StdioServer extends ServerBase {
 }
 
 interface OauthSettings {
+  /** The only authorization server that its users may log in at. */
   readonly issuer?: string | undefined;
   readonly clientId?: string | undefined;
   readonly clientSecretFile?: string | undefined;

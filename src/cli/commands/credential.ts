@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { AmbitError } from '../../errors.ts';
-import type { CredentialName } from '../../upstreams/auth/credential-admin.ts';
+import type { CredentialName } from '../../upstreams/auth/credentials.ts';
 import { type Command, type Flag, type Invocation, jsonFlag, readFlag, UsageError } from '../command.ts';
 import { isTerminal } from '../io/ask.ts';
 import { controlRequest } from '../io/control-request.ts';

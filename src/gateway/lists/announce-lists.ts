@@ -58,7 +58,10 @@ export function markListsChanged(sent: ServerMessage, links: Links, { catalog, r
   if (!/^notifications\/\w+\/list_changed$/.test(sent.message.method)) return;
   const { upstream, link } = sent;
   const ownersOf = () => new Set(links.sessionsOf(link).map((user) => resolution.listOwnerFor(user, upstream).key));
-  catalog.markChanged(upstream.name, link.scopeKey === undefined ? { owners: ownersOf() } : { place: link.scopeKey });
+  catalog.markChanged(
+    upstream.name,
+    link.scopeKey === undefined ? { owners: ownersOf() } : { scopeKey: link.scopeKey },
+  );
 }
 
 /**

@@ -9,11 +9,6 @@ import { loadOauth, requestOptions } from './token-requests.ts';
 /** The target that the authorization server sends the user back to: the gateway, or a port of the command. */
 export type ReturnTarget = { readonly publicUrl: string } | { readonly loopbackPort: number };
 
-interface ChosenClient {
-  readonly client: LoginClient;
-  readonly redirectUri: string;
-}
-
 /**
  * The part of the redirect address that tells authorization servers apart (RFC 9700, 4.4.2), for those that do not name
  * themselves in their answer.
@@ -28,7 +23,7 @@ export async function chooseClient(
   as: AuthorizationServer,
   returnTarget: ReturnTarget,
   fetch: GuardedFetch,
-): Promise<ChosenClient> {
+): Promise<{ readonly client: LoginClient; readonly redirectUri: string }> {
   const { clientId, clientSecretFile } = server.oauth ?? {};
   const tag = issuerTag(as.issuer);
   if (clientId !== undefined) {

@@ -5,17 +5,10 @@ import type { Journal } from '../../observability/journal/journal.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { Links } from '../links/links.ts';
-import { assertTarget, type CredentialTarget, createTarget, isForOneUser } from './credential-target.ts';
-import { type Credentials, type CredentialView, openCredentials } from './credentials.ts';
+import { assertTarget, type CredentialTarget, createTarget, isForOneUser, throwInvalid } from './credential-target.ts';
+import { type CredentialName, type Credentials, type CredentialView, openCredentials } from './credentials.ts';
+import type { MatchesUser } from './document-cache.ts';
 import { openSealingKeys } from './sealing-key.ts';
-
-/** The name of a credential: either a variable or a header. */
-export interface CredentialName {
-  readonly userId: string;
-  readonly server: string;
-  readonly env?: string | undefined;
-  readonly header?: string | undefined;
-}
 
 /** The credentials for an operator, who can write values but never read them. */
 export interface CredentialAdmin {
@@ -57,16 +50,8 @@ export function createCredentialAdmin({
   return {
     async set(which, value) {
       const target = readTarget(which);
-      const server = servers().get(target.server);
-      if (server === undefined) {
-        throw new AmbitError('SERVER_NOT_AVAILABLE', {
-          what: `The configuration has no server "${target.server}" that is in use.`,
-          hint: 'List them with "ambit server list".',
-        });
-      }
-      if (target.userId === anonymousUser) {
-        throw new AmbitError('REQUEST_INVALID', { what: 'Whoever is anonymous is given no credential.' });
-      }
+      const server = requireServer(servers(), target.server);
+      if (target.userId === anonymousUser) throwInvalid('Whoever is anonymous is given no credential.');
       assertTarget(target, server, prefixes());
       await requireCredentials().set(target, value);
       note('credential-set', target);
@@ -86,7 +71,7 @@ export async function closeLinksUsing(
   links: Pick<Links, 'end'>,
   servers: ReadonlyMap<string, ServerDefinition>,
   name: string,
-  concerns: (userId: string, server: string) => boolean,
+  concerns: MatchesUser,
 ): Promise<void> {
   const server = servers.get(name);
   if (server !== undefined && !isForOneUser(server)) return;
@@ -97,9 +82,16 @@ export async function closeLinksUsing(
   await links.end(name, reason, ({ userId }) => concerns(userId, name));
 }
 
+export function requireServer(servers: ReadonlyMap<string, ServerDefinition>, name: string): ServerDefinition {
+  const server = servers.get(name);
+  if (server !== undefined) return server;
+  throw new AmbitError('SERVER_NOT_AVAILABLE', {
+    what: `The configuration has no server "${name}" that is in use.`,
+    hint: 'List them with "ambit server list".',
+  });
+}
+
 function readTarget({ userId, server, env, header }: CredentialName): CredentialTarget {
-  if ((env === undefined) === (header === undefined)) {
-    throw new AmbitError('REQUEST_INVALID', { what: 'Name either a variable or a header.' });
-  }
+  if ((env === undefined) === (header === undefined)) throwInvalid('Name either a variable or a header.');
   return createTarget(userId, server, env === undefined ? 'header' : 'env', (env ?? header) as string);
 }

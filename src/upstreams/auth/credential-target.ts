@@ -31,13 +31,13 @@ export function createTarget(userId: string, server: string, kind: 'env' | 'head
   return { userId, server, kind, name: kind === 'header' ? name.toLowerCase() : name };
 }
 
-/** The prefix of the keys of a user's credentials for a server. The hash bounds the length of the key. */
-export function credentialKeyPrefix({ userId, server }: Pick<CredentialTarget, 'userId' | 'server'>): string {
+/** The prefix of the keys of a user's credentials and login for a server. The hash bounds the length of the key. */
+export function credentialKeyPrefix(userId: string, server: string): string {
   return `${createHash('sha256').update(userId).digest('base64url')}/${server}/`;
 }
 
-export function credentialKey(target: CredentialTarget): string {
-  return `${credentialKeyPrefix(target)}${target.kind}/${target.name}`;
+export function credentialKey({ userId, server, kind, name }: CredentialTarget): string {
+  return `${credentialKeyPrefix(userId, server)}${kind}/${name}`;
 }
 
 /** False for a process that several users share: it must not know a credential of one of them. */
@@ -86,6 +86,6 @@ export function assertCredentialValue(kind: 'env' | 'header', value: string): vo
   if (kind === 'header' && !/^[\t\x20-\x7e]+$/.test(value)) throwInvalid('A header takes printable ASCII only.');
 }
 
-function throwInvalid(what: string): never {
+export function throwInvalid(what: string): never {
   throw new AmbitError('REQUEST_INVALID', { what });
 }

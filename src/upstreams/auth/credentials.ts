@@ -5,25 +5,33 @@ import {
   type CredentialTarget,
   credentialKey,
   credentialKeyPrefix,
+  throwInvalid,
 } from './credential-target.ts';
-import { type DocumentCache, type CachedDocument as HeldOf, openDocumentCache } from './document-cache.ts';
+import {
+  type AuthChangeListener,
+  type CachedDocument,
+  createChangeListeners,
+  openDocumentCache,
+} from './document-cache.ts';
 import { readSealedCredential, type SealedCredential, sealCredential, unsealCredential } from './seal.ts';
 import type { SealingKeys } from './sealing-key.ts';
 
 const credentialsCollection = 'credentials';
 
-type CachedCredential = HeldOf<SealedCredential>;
-
 interface OpenedCredential extends CredentialTarget {
   readonly value: string;
 }
 
-/** A credential without its value. */
-export interface CredentialView {
+/** The name of a credential: either a variable or a header. */
+export interface CredentialName {
   readonly userId: string;
   readonly server: string;
-  readonly env?: string;
-  readonly header?: string;
+  readonly env?: string | undefined;
+  readonly header?: string | undefined;
+}
+
+/** A credential without its value. */
+export interface CredentialView extends CredentialName {
   readonly setAt: string;
   /** False when the current key cannot open it. */
   readonly usable: boolean;
@@ -38,26 +46,20 @@ export interface Credentials {
   /** Changes with every change of these credentials; empty when there are none. */
   revision(userId: string, server: string): string;
   /** Replaces a credential. Resolves when the listeners have handled the change. */
-  set(place: CredentialTarget, value: string): Promise<void>;
+  set(target: CredentialTarget, value: string): Promise<void>;
   /** False when there was none. */
-  remove(place: CredentialTarget): Promise<boolean>;
+  remove(target: CredentialTarget): Promise<boolean>;
   list(): CredentialView[];
   /** Reports changed credentials, also those that another process has changed. */
-  onChange(listener: (concerns: (userId: string, server: string) => boolean, server: string) => Promise<void>): void;
+  onChange(listener: AuthChangeListener): void;
   close(): void;
 }
 
-type CredentialListener = Parameters<Credentials['onChange']>[0];
-
 export async function openCredentials(store: SessionStore, keys: SealingKeys): Promise<Credentials> {
-  const listeners = new Set<CredentialListener>();
-  const cache = await openCredentialCache(store, async (prefix) => {
-    const server = prefix.split('/')[1] ?? '';
-    const concerns = (userId: string, name: string) => credentialKeyPrefix({ userId, server: name }) === prefix;
-    await Promise.all([...listeners].map((listener) => listener(concerns, server)));
-  });
+  const listeners = createChangeListeners();
+  const cache = await openDocumentCache(store, credentialsCollection, readSealedCredential, listeners.notify);
 
-  function openCredential({ key, sealed }: CachedCredential): OpenedCredential {
+  function openCredential({ key, sealed }: CachedDocument<SealedCredential>): OpenedCredential {
     const secret = keys.current();
     const value = sealed === undefined || secret === undefined ? undefined : unsealCredential(sealed, secret);
     if (sealed !== undefined && value !== undefined) return { ...sealed.target, value };
@@ -79,40 +81,35 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
   }
 
   return {
-    read: (userId, server) => cache.listUnder(credentialKeyPrefix({ userId, server })).map(openCredential),
+    read: (userId, server) => cache.listUnder(credentialKeyPrefix(userId, server)).map(openCredential),
 
     listTargets: (userId, server) =>
-      cache.listUnder(credentialKeyPrefix({ userId, server })).map(({ key }) => {
+      cache.listUnder(credentialKeyPrefix(userId, server)).map(({ key }) => {
         const [, , kind, name = ''] = key.split('/');
         return { kind: kind as CredentialTarget['kind'], name };
       }),
 
     revision: (userId, server) =>
       cache
-        .listUnder(credentialKeyPrefix({ userId, server }))
+        .listUnder(credentialKeyPrefix(userId, server))
         .map(({ version }) => version)
         .sort((a, b) => a - b)
         .join('.'),
 
-    async set(place, value) {
-      assertCredentialValue(place.kind, value);
+    async set(target, value) {
+      assertCredentialValue(target.kind, value);
       const existing = keys.current();
       if (existing !== undefined || cache.listAll().length > 0) assertSameKey(existing?.id ?? '');
       const key = existing ?? (await keys.make());
-      const written = await store.documents.put(
-        credentialsCollection,
-        credentialKey(place),
-        sealCredential(place, value, key, Date.now()),
-      );
-      if (written.outcome !== 'written') {
-        throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for a further credential.' });
-      }
-      await cache.refresh(credentialKey(place));
+      const sealed = sealCredential(target, value, key, Date.now());
+      const { outcome } = await store.documents.put(credentialsCollection, credentialKey(target), sealed);
+      if (outcome !== 'written') throwInvalid('There is no room for a further credential.');
+      await cache.refresh(credentialKey(target));
     },
 
-    async remove(place) {
-      const { outcome } = await store.documents.delete(credentialsCollection, credentialKey(place));
-      await cache.refresh(credentialKey(place));
+    async remove(target) {
+      const { outcome } = await store.documents.delete(credentialsCollection, credentialKey(target));
+      await cache.refresh(credentialKey(target));
       return outcome === 'deleted';
     },
 
@@ -131,14 +128,7 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
       return views.sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
     },
 
-    onChange: (listener) => void listeners.add(listener),
+    onChange: listeners.add,
     close: cache.close,
   };
-}
-
-function openCredentialCache(
-  store: SessionStore,
-  changed: (keyPrefix: string) => Promise<void>,
-): Promise<DocumentCache<SealedCredential>> {
-  return openDocumentCache(store, credentialsCollection, readSealedCredential, changed);
 }

@@ -16,17 +16,9 @@ const parameter = /([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))/gy;
 
 const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/;
 
-/** The authorization server of an upstream, and the resource and scopes to ask for. */
-interface LoginDiscovery {
-  /** The resource that tokens are made for (RFC 8707). */
-  readonly resource: string;
-  readonly issuer: string;
-  readonly as: AuthorizationServer;
-  readonly scopes: readonly string[];
-}
-
 /** The metadata of a server (RFC 9728), or the defaults for a server that has none. */
 interface ProtectedResource {
+  /** The resource that tokens are made for (RFC 8707). */
   readonly resource: string;
   readonly issuer: string;
   readonly scopes: readonly string[];
@@ -41,10 +33,9 @@ export async function discoverLogin(
   { name, url, oauth }: LoginServer,
   challenge: Challenge | undefined,
   fetch: GuardedFetch,
-): Promise<LoginDiscovery> {
-  const described = await discoverResource(url, challenge, fetch);
-  const { resource, scopes } = described;
-  const issuer = oauth?.issuer ?? described.issuer;
+): Promise<Omit<ProtectedResource, 'issuer'> & { readonly as: AuthorizationServer }> {
+  const { issuer: named, ...resource } = await discoverResource(url, challenge, fetch);
+  const issuer = oauth?.issuer ?? named;
   const as = await discoverIssuer(issuer, fetch);
   if (as.code_challenge_methods_supported?.includes('S256') !== true) {
     throw loginFailedError(`The authorization server ${issuer} does not say that it protects codes (PKCE with S256).`);
@@ -55,7 +46,7 @@ export async function discoverLogin(
       `If that is right, write the authorization server as servers.${name}.oauth.issuer.`,
     );
   }
-  return { resource, issuer: as.issuer, as, scopes };
+  return { ...resource, as };
 }
 
 function originOf(address: string | undefined): string | undefined {

@@ -1,6 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import type { Change } from '../../stores/feed.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { credentialKeyPrefix } from './credential-target.ts';
 
 export interface CachedDocument<T> {
   readonly key: string;
@@ -18,6 +19,12 @@ export interface DocumentCache<T> {
   refresh(key: string): Promise<void>;
   close(): void;
 }
+
+/** Hears of changed documents of one server. `concerns` is true for the users whose documents they are. */
+export type AuthChangeListener = (concerns: MatchesUser, server: string) => Promise<void>;
+
+/** True for the users and servers that a change is about. */
+export type MatchesUser = (userId: string, server: string) => boolean;
 
 const retryMs = 500;
 
@@ -107,6 +114,18 @@ export async function openDocumentCache<T>(
       isClosed = true;
       clearTimeout(retry);
       stop();
+    },
+  };
+}
+
+/** Creates the listeners of a cache. `notify` takes the prefix of the changed keys, and waits for the listeners. */
+export function createChangeListeners() {
+  const listeners = new Set<AuthChangeListener>();
+  return {
+    add: (listener: AuthChangeListener): void => void listeners.add(listener),
+    async notify(prefix: string): Promise<void> {
+      const concerns: MatchesUser = (userId, server) => credentialKeyPrefix(userId, server) === prefix;
+      await Promise.all([...listeners].map((listener) => listener(concerns, prefix.split('/')[1] ?? '')));
     },
   };
 }

@@ -5,14 +5,13 @@ import type { Journal } from '../../observability/journal/journal.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { HttpServer, ServerDefinition } from '../definition.ts';
 import { createClientDocument } from './choose-client.ts';
+import { requireServer } from './credential-admin.ts';
+import { throwInvalid } from './credential-target.ts';
 import type { LoginView } from './login.ts';
 import { type LoginRedirect, type Logins, openLogins, type PendingLogin } from './logins.ts';
 import { openSealingKeys } from './sealing-key.ts';
 
-interface LoginOwner {
-  readonly userId: string;
-  readonly server: string;
-}
+type LoginOwner = Pick<LoginView, 'userId' | 'server'>;
 
 /** The logins for an operator, who never sees a token. */
 export interface LoginAdmin {
@@ -65,13 +64,7 @@ export function createLoginAdmin({ logins, servers, publicUrl, isApproved }: Log
   }
 
   function requireLoginServer({ userId, server: name }: LoginOwner): HttpServer {
-    const server = servers().get(name);
-    if (server === undefined) {
-      throw new AmbitError('SERVER_NOT_AVAILABLE', {
-        what: `The configuration has no server "${name}" that is in use.`,
-        hint: 'List them with "ambit server list".',
-      });
-    }
+    const server = requireServer(servers(), name);
     if (server.kind !== 'http')
       throwInvalid(`The server "${name}" is a process; users log in to servers over HTTP only.`);
     if (!isApproved(server)) throw new AmbitError('SERVER_NOT_APPROVED');
@@ -102,8 +95,4 @@ export function createLoginAdmin({ logins, servers, publicUrl, isApproved }: Log
       return url === undefined ? undefined : createClientDocument(url, tag);
     },
   };
-}
-
-function throwInvalid(what: string): never {
-  throw new AmbitError('REQUEST_INVALID', { what });
 }

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import type { KnownIssuer, LoginClient } from './login.ts';
+import type { LoginSecrets } from './login.ts';
 import { decryptText, encryptText, openSecrets, readSealedFacts, sealFacts } from './seal.ts';
 import type { SealingKeys } from './sealing-key.ts';
 
@@ -19,28 +19,14 @@ const ivBytes = 12;
 const ticketBinding = Buffer.from(JSON.stringify(['ambit login link', 1]));
 
 /** A started login, with everything that its completion is checked against. */
-export interface LoginAttempt {
+export interface LoginAttempt extends Pick<LoginSecrets, 'url' | 'resource' | 'client' | 'as'> {
   readonly userId: string;
   readonly server: string;
-  readonly url: string;
-  readonly resource: string;
   readonly verifier: string;
   readonly redirectUri: string;
-  readonly client: LoginClient;
-  readonly as: KnownIssuer;
   readonly scopes: readonly string[];
   /** The browser in which it was started, as a hash: only this one may complete it. */
   readonly browser?: string;
-}
-
-/** The started logins, in the store: another process may complete them. */
-interface LoginAttempts {
-  /** Stores an attempt and returns its `state`, which nobody can guess and the store does not hold. */
-  add(attempt: LoginAttempt): Promise<string>;
-  /** Reads an attempt without using it up, so that a person can be asked first. */
-  read(state: string): Promise<LoginAttempt | undefined>;
-  /** Takes an attempt, once; undefined when it was used, has expired, or never existed. */
-  take(state: string): Promise<LoginAttempt | undefined>;
 }
 
 const collection = 'login-attempts';
@@ -50,11 +36,8 @@ interface AttemptExpiry {
   readonly expiresAt: number;
 }
 
-export function createLoginAttempts(
-  store: SessionStore,
-  keys: SealingKeys,
-  now: () => number = () => Date.now(),
-): LoginAttempts {
+/** Keeps the started logins in the store: another process may complete them. */
+export function createLoginAttempts(store: SessionStore, keys: SealingKeys, now: () => number) {
   const isFacts = ({ expiresAt }: Record<string, unknown>) => typeof expiresAt === 'number';
   const bindingFor = (key: string) => ['ambit login attempt', 1, key];
 
@@ -79,7 +62,8 @@ export function createLoginAttempts(
   }
 
   return {
-    async add(attempt) {
+    /** Stores an attempt and returns its `state`, which nobody can guess and the store does not hold. */
+    async add(attempt: LoginAttempt): Promise<string> {
       await removeExpired();
       const state = randomBytes(32).toString('base64url');
       const key = attemptKey(state);
@@ -89,11 +73,13 @@ export function createLoginAttempts(
       if (outcome !== 'written') throw new AmbitError('OVERLOADED', { what: 'Too many logins are under way.' });
       return state;
     },
-    async read(state) {
+    /** Reads an attempt without using it up, so that a person can be asked first. */
+    async read(state: string): Promise<LoginAttempt | undefined> {
       const found = await find(state);
       return found === undefined ? undefined : openAttempt(found.key, found.text);
     },
-    async take(state) {
+    /** Takes an attempt, once; undefined when it was used, has expired, or never existed. */
+    async take(state: string): Promise<LoginAttempt | undefined> {
       const found = await find(state);
       if (found === undefined) return undefined;
       const { key, text, version } = found;

@@ -17,21 +17,9 @@ interface LoginStartOptions {
   readonly loginHosts: LoginHosts;
 }
 
-interface PreparedLogin {
-  readonly attempt: LoginAttempt;
-  /** The address for the browser, with the `state` that the attempt is stored under. */
-  authorizationUrl(state: string): Promise<string>;
-}
-
 /** Discovers where a user logs in to a server, and registers Ambit there if needed. */
-export async function startLogin({
-  userId,
-  server,
-  returnTarget: back,
-  previousScopes: agreed,
-  loginHosts: reach,
-}: LoginStartOptions): Promise<PreparedLogin> {
-  const fetch = createGuardedFetch(reach);
+export async function startLogin({ userId, server, returnTarget, previousScopes, loginHosts }: LoginStartOptions) {
+  const fetch = createGuardedFetch(loginHosts);
   const challenge = await fetchChallenge(server, fetch);
   const { resource, as, scopes: named } = await discoverLogin(server, challenge, fetch);
   const { authorization_endpoint: address } = as;
@@ -39,28 +27,21 @@ export async function startLogin({
     throw new AmbitError('LOGIN_FAILED', { what: `The authorization server ${as.issuer} takes no logins.` });
   }
   const endpoint = new URL(address);
-  reach.assertForBrowser(endpoint);
-  const { client, redirectUri } = await chooseClient(server, as, back, fetch);
+  loginHosts.assertForBrowser(endpoint);
+  const { client, redirectUri } = await chooseClient(server, as, returnTarget, fetch);
   const offered = challenge !== undefined && challenge.scopes.length > 0 ? challenge.scopes : named;
   // Many give no refresh token without this scope, and demand consent each time with it.
   const lasting = as.scopes_supported?.includes('offline_access') === true ? ['offline_access'] : [];
   // A server cannot widen the scopes that the operator names.
-  const scopes = [...new Set([...(server.oauth?.scopes ?? [...offered, ...agreed]), ...lasting])];
+  const scopes = [...new Set([...(server.oauth?.scopes ?? [...offered, ...previousScopes]), ...lasting])];
   const oauth = await loadOauth();
   const verifier = oauth.generateRandomCodeVerifier();
+  const where = { server: server.name, url: server.url.href, resource, as: pickIssuerMetadata(as) };
+  const attempt: LoginAttempt = { ...where, userId, verifier, redirectUri, client, scopes };
   return {
-    attempt: {
-      userId,
-      server: server.name,
-      url: server.url.href,
-      resource,
-      verifier,
-      redirectUri,
-      client,
-      as: pickIssuerMetadata(as),
-      scopes,
-    },
-    async authorizationUrl(state) {
+    attempt,
+    /** Creates the address for the browser, with the `state` that the attempt is stored under. */
+    async authorizationUrl(state: string): Promise<string> {
       const parameters = {
         response_type: 'code',
         client_id: client.clientId,

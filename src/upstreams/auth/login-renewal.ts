@@ -12,17 +12,7 @@ interface LoginRenewalOptions {
   /** Asks the authorization server for new tokens; throws `RenewalError`. */
   readonly requestTokens: (login: Login, refreshToken: string) => Promise<TokenGrant>;
   readonly onEvent: (event: 'login-renewed' | 'login-lost', facts: LoginFacts) => void;
-  readonly now?: () => number;
-}
-
-interface LoginRenewal {
-  /** True when the login must be renewed before its next use. */
-  isDue(login: LoginFacts): boolean;
-  /**
-   * Finds the login with a valid token, and renews it when it is due or when the server refused the given token.
-   * Undefined when it is gone or lost. Callers wait for a renewal that is running, here or in another process.
-   */
-  ensureFresh(userId: string, server: string, refused?: string): Promise<Login | undefined>;
+  readonly now: () => number;
 }
 
 const leaseMs = 60_000;
@@ -35,17 +25,12 @@ const youngMs = 5000;
  * Renews logins under a lease in the store. A refresh token that is used twice counts as stolen, and ends the login. A
  * lease that was never released means that its token may have been used.
  */
-export function createLoginRenewal({
-  store,
-  keys,
-  requestTokens: ask,
-  onEvent,
-  now = () => Date.now(),
-}: LoginRenewalOptions): LoginRenewal {
+export function createLoginRenewal({ store, keys, requestTokens, onEvent, now }: LoginRenewalOptions) {
   const ownId = randomUUID();
   const running = new Map<string, Promise<Login | undefined>>();
 
   const isExpired = ({ expiresAt }: LoginFacts) => expiresAt !== undefined && expiresAt <= now();
+  /** True when the login must be renewed before its next use. */
   function isDue({ expiresAt, renewedAt }: LoginFacts): boolean {
     if (expiresAt === undefined) return false;
     return now() >= expiresAt - Math.min(120_000, (expiresAt - renewedAt) / 5);
@@ -84,7 +69,7 @@ export function createLoginRenewal({
     const held = await write(key, { ...withoutLease(login), lease }, login, version);
     if (held === undefined) return 'again' as const;
     try {
-      const granted = await ask(login, refreshToken);
+      const granted = await requestTokens(login, refreshToken);
       const next = applyGrant(login, granted, now());
       if (!(await saveWithRetry(key, withoutLease(next), next, held))) return 'again' as const;
       onEvent('login-renewed', withoutLease(next));
@@ -106,7 +91,7 @@ export function createLoginRenewal({
       const sealed = found === undefined ? undefined : readLogin(key, found.text);
       if (found === undefined || sealed === undefined || sealed.facts.state === 'lost') return undefined;
       const login = openLogin(sealed, keys.current());
-      if (login === undefined) throw new AmbitError('CREDENTIAL_UNUSABLE', { what: describeUnopenable(server) });
+      if (login === undefined) throw unopenableError(server);
       const spoiled = refused === login.accessToken && now() - login.renewedAt >= youngMs;
       if (refused === login.accessToken && !spoiled && !isExpired(login)) return login;
       if (!spoiled && !isDue(login)) return login;
@@ -133,7 +118,11 @@ export function createLoginRenewal({
 
   return {
     isDue,
-    ensureFresh(userId, server, refused) {
+    /**
+     * Finds the login with a valid token, and renews it when it is due or when the server refused the given token.
+     * Undefined when it is gone or lost. Callers wait for a renewal that is running, here or in another process.
+     */
+    ensureFresh(userId: string, server: string, refused?: string): Promise<Login | undefined> {
       const key = `${loginKey(userId, server)} ${refused ?? ''}`;
       const known = running.get(key);
       if (known !== undefined) return known;
@@ -177,8 +166,10 @@ export function withoutLease(login: LoginFacts): LoginFacts {
   };
 }
 
-export function describeUnopenable(server: string): string {
-  return `The login to "${server}" was stored with another key than the one here, or is not what was stored.`;
+export function unopenableError(server: string): AmbitError {
+  return new AmbitError('CREDENTIAL_UNUSABLE', {
+    what: `The login to "${server}" was stored with another key than the one here, or is not what was stored.`,
+  });
 }
 
 function renewalUnavailableError({ server }: LoginFacts): AmbitError {

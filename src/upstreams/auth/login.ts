@@ -1,23 +1,12 @@
 import type { AuthorizationServer } from 'oauth4webapi';
+import type { HttpServer } from '../definition.ts';
 import { credentialKeyPrefix } from './credential-target.ts';
 import { openSecrets, readSealedFacts, type SealedFacts, type SealingKey, sealFacts } from './seal.ts';
+
 export const loginsCollection = 'logins';
 
 /** The part of a server that a login needs. */
-export interface LoginServer {
-  readonly name: string;
-  readonly url: URL;
-  readonly oauth?:
-    | {
-        /** The only authorization server that its users may log in at. */
-        readonly issuer?: string | undefined;
-        readonly clientId?: string | undefined;
-        readonly clientSecretFile?: string | undefined;
-        readonly scopes?: readonly string[] | undefined;
-        readonly hosts: readonly string[];
-      }
-    | undefined;
-}
+export type LoginServer = Pick<HttpServer, 'name' | 'url' | 'oauth'>;
 
 /** True when the operator allows logins to the server at this authorization server. */
 export function isAllowedIssuer({ oauth }: Pick<LoginServer, 'oauth'>, issuer: string): boolean {
@@ -84,12 +73,8 @@ export type SealedLogin = SealedFacts<LoginFacts>;
 
 export interface Login extends LoginFacts, LoginSecrets {}
 
-export function loginPrefix(userId: string, server: string): string {
-  return credentialKeyPrefix({ userId, server });
-}
-
 export function loginKey(userId: string, server: string): string {
-  return `${loginPrefix(userId, server)}login`;
+  return `${credentialKeyPrefix(userId, server)}login`;
 }
 
 export function sealLogin(facts: LoginFacts, secrets: LoginSecrets, key: SealingKey): SealedLogin {
@@ -117,14 +102,9 @@ function bindingFor({ id, userId, server, issuer }: LoginFacts): readonly (strin
 }
 
 /** A login without its secrets. */
-export interface LoginView {
-  readonly userId: string;
-  readonly server: string;
-  readonly issuer: string;
-  readonly scopes: readonly string[];
+export interface LoginView extends Pick<LoginFacts, 'userId' | 'server' | 'issuer' | 'scopes' | 'why'> {
   /** "lost" when the user has to log in again; "wanted" when the server wants more scopes than were granted. */
   readonly state: 'active' | 'lost' | 'wanted';
-  readonly why?: string;
   readonly madeAt: string;
   readonly expiresAt?: string;
 }

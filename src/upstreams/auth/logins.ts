@@ -3,8 +3,14 @@ import { AmbitError } from '../../errors.ts';
 import type { ResolveHost } from '../../lib/net/resolve-host.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { ReturnTarget } from './choose-client.ts';
+import { credentialKeyPrefix } from './credential-target.ts';
 import { type Challenge, discoverResource } from './discovery.ts';
-import { type DocumentCache, openDocumentCache } from './document-cache.ts';
+import {
+  type AuthChangeListener,
+  createChangeListeners,
+  type DocumentCache,
+  openDocumentCache,
+} from './document-cache.ts';
 import { createGuardedFetch, createLoginHosts, type GuardedFetch, type LoginHosts } from './guarded-fetch.ts';
 import {
   isAllowedIssuer,
@@ -13,7 +19,6 @@ import {
   type LoginServer,
   type LoginView,
   loginKey,
-  loginPrefix,
   loginsCollection,
   openLogin,
   readLogin,
@@ -29,7 +34,7 @@ import {
   type LoginTickets,
 } from './login-attempts.ts';
 import { assertRedirectUri, completeLogin, readState, startLogin } from './login-flow.ts';
-import { createLoginRenewal, describeUnopenable, withoutLease } from './login-renewal.ts';
+import { createLoginRenewal, unopenableError, withoutLease } from './login-renewal.ts';
 import type { SealingKeys } from './sealing-key.ts';
 import { RenewalError, renewToken, revokeToken } from './token-requests.ts';
 
@@ -58,17 +63,9 @@ export interface LoginRedirect {
 }
 
 /** A login that has been started and not ended. */
-export interface PendingLogin {
-  readonly userId: string;
-  readonly server: string;
-  readonly issuer: string;
-}
+export type PendingLogin = Pick<LoginFacts, 'userId' | 'server' | 'issuer'>;
 
-interface ExpectedLogin {
-  readonly userId?: string;
-  readonly server?: string;
-  readonly browser?: string;
-}
+type ExpectedLogin = Partial<Pick<LoginAttempt, 'userId' | 'server' | 'browser'>>;
 
 /** Logins of users at the authorization servers of upstreams: one for each user and server. */
 export interface Logins {
@@ -101,14 +98,12 @@ export interface Logins {
   /** The tickets in links that start a login in a browser. */
   readonly tickets: LoginTickets;
   /** Reports logins that were made, replaced or removed, but not renewals. */
-  onChange(listener: (concerns: (userId: string, server: string) => boolean, server: string) => Promise<void>): void;
+  onChange(listener: AuthChangeListener): void;
   close(): void;
 }
 
 const maxStarts = 20;
 const startWindowMs = 600_000;
-
-type LoginListener = Parameters<Logins['onChange']>[0];
 
 export async function openLogins(options: LoginsOptions): Promise<Logins> {
   const { store, keys, onEvent, now = () => Date.now() } = options;
@@ -129,12 +124,12 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
   });
 
   function findLogin(userId: string, server: string): Login | undefined {
-    const [found] = cache.listUnder(loginPrefix(userId, server));
+    const [found] = cache.listUnder(credentialKeyPrefix(userId, server));
     if (found === undefined) return undefined;
     const { sealed } = found;
     const login = sealed === undefined ? undefined : (opened.get(sealed) ?? openLogin(sealed, keys.current()));
     if (sealed === undefined || login === undefined) {
-      throw new AmbitError('CREDENTIAL_UNUSABLE', { what: describeUnopenable(server) });
+      throw unopenableError(server);
     }
     opened.set(sealed, login);
     return login;
@@ -164,8 +159,8 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
       if (!isForServer(login, server) || login.state === 'lost') return undefined;
       return renewal.isDue(login) ? freshToken(userId, server) : login.accessToken;
     },
-    has: (userId, server) => cache.listUnder(loginPrefix(userId, server)).length > 0,
-    revision: (userId, server) => cache.listUnder(loginPrefix(userId, server))[0]?.sealed?.facts.id ?? '',
+    has: (userId, server) => cache.listUnder(credentialKeyPrefix(userId, server)).length > 0,
+    revision: (userId, server) => cache.listUnder(credentialKeyPrefix(userId, server))[0]?.sealed?.facts.id ?? '',
 
     async replaceToken(userId, server, refused, challenge) {
       const login = findLogin(userId, server.name);
@@ -194,7 +189,7 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
     },
 
     async start(userId, server, returnTarget, browser) {
-      if (!mayStart(loginPrefix(userId, server.name))) {
+      if (!mayStart(credentialKeyPrefix(userId, server.name))) {
         throw new AmbitError('OVERLOADED', { what: `Too many logins of this user to "${server.name}" were started.` });
       }
       const before = tryOr(() => findLogin(userId, server.name), undefined);
@@ -256,14 +251,14 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
         .flatMap(({ sealed }) => (sealed === undefined ? [] : [toLoginView(sealed.facts)]))
         .sort((a, b) => (JSON.stringify([a.userId, a.server]) < JSON.stringify([b.userId, b.server]) ? -1 : 1)),
     tickets: createLoginTickets(keys, now),
-    onChange: (listener) => void listeners.add(listener),
+    onChange: listeners.add,
     close: cache.close,
   };
 }
 
 /** Opens the cache of logins. Its listeners hear of a login that was made, replaced or removed, not of renewals. */
 async function openLoginCache(store: SessionStore) {
-  const listeners = new Set<LoginListener>();
+  const listeners = createChangeListeners();
   /** The ids of the logins, by the prefix of their keys. */
   const ids = new Map<string, string>();
   let opened: DocumentCache<SealedLogin> | undefined;
@@ -272,14 +267,11 @@ async function openLoginCache(store: SessionStore) {
     const before = ids.get(prefix) ?? '';
     ids.set(prefix, id);
     if (id === '') ids.delete(prefix);
-    if (before === id) return;
-    const server = prefix.split('/')[1] ?? '';
-    const concerns = (userId: string, name: string) => loginPrefix(userId, name) === prefix;
-    await Promise.all([...listeners].map((listener) => listener(concerns, server)));
+    if (before !== id) await listeners.notify(prefix);
   });
   opened = cache;
   for (const { sealed } of tryOr(() => cache.listAll(), [])) {
-    if (sealed !== undefined) ids.set(loginPrefix(sealed.facts.userId, sealed.facts.server), sealed.facts.id);
+    if (sealed !== undefined) ids.set(credentialKeyPrefix(sealed.facts.userId, sealed.facts.server), sealed.facts.id);
   }
   return { cache, listeners };
 }

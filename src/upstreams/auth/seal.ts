@@ -92,10 +92,10 @@ export function readSealedCredential(key: string, text: string): SealedCredentia
 
 /** Opens a credential; undefined when it was sealed with another key, or was changed. */
 export function unsealCredential(
-  { target: place, keyId, setAt, iv, data }: SealedCredential,
+  { target, keyId, setAt, iv, data }: SealedCredential,
   key: SealingKey,
 ): string | undefined {
-  return keyId === key.id ? decryptText({ iv, data }, key, credentialBinding(place, setAt)) : undefined;
+  return keyId === key.id ? decryptText({ iv, data }, key, credentialBinding(target, setAt)) : undefined;
 }
 
 function credentialBinding({ userId, server, kind, name }: CredentialTarget, setAt: number): Buffer {

@@ -2,7 +2,8 @@ import type { AuthorizationServer, Client, ClientAuth, TokenEndpointResponse } f
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { parseScopes } from './discovery.ts';
 import { type GuardedFetch, NoAnswerError } from './guarded-fetch.ts';
-import type { KnownIssuer, LoginClient } from './login.ts';
+import type { KnownIssuer, LoginClient, LoginSecrets } from './login.ts';
+import type { LoginAttempt } from './login-attempts.ts';
 
 /** Loads the library with the first login, not with the gateway. */
 export const loadOauth = () => import('oauth4webapi');
@@ -16,11 +17,7 @@ export interface TokenGrant {
   readonly scopes?: readonly string[];
 }
 
-interface TokenParties {
-  readonly as: KnownIssuer;
-  readonly client: LoginClient;
-  readonly resource: string;
-}
+type TokenParties = Pick<LoginSecrets, 'as' | 'client' | 'resource'>;
 
 /** A failed renewal. Only `later` means that the refresh token was certainly not used. */
 export class RenewalError extends Error {
@@ -36,11 +33,9 @@ export class RenewalError extends Error {
 /** Checks the issuer of the answer (`state`, `iss`) and redeems the code. */
 export async function redeemCode(
   { as, client, resource }: TokenParties,
-  given: {
+  given: Pick<LoginAttempt, 'verifier' | 'redirectUri'> & {
     readonly callback: URLSearchParams;
     readonly state: string;
-    readonly verifier: string;
-    readonly redirectUri: string;
   },
   fetch: GuardedFetch,
 ): Promise<TokenGrant> {
@@ -48,14 +43,16 @@ export async function redeemCode(
   const [server, us, how] = toOauthParties(oauth, as, client);
   try {
     const checked = oauth.validateAuthResponse(server, us, given.callback, given.state);
+    const { redirectUri, verifier } = given;
+    const options = { ...requestOptions(oauth, fetch), additionalParameters: { resource } };
     const response = await oauth.authorizationCodeGrantRequest(
       server,
       us,
       how,
       checked,
-      given.redirectUri,
-      given.verifier,
-      { ...requestOptions(oauth, fetch), additionalParameters: { resource } },
+      redirectUri,
+      verifier,
+      options,
     );
     return readGrant(await oauth.processAuthorizationCodeResponse(server, us, response));
   } catch (error) {

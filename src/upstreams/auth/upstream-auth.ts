@@ -11,6 +11,7 @@ import { type CredentialAdmin, createCredentialAdmin, openConfiguredCredentials 
 import { type CredentialAuth, createCredentialAuth } from './credential-auth.ts';
 import { isForOneUser } from './credential-target.ts';
 import { readChallenge } from './discovery.ts';
+import type { MatchesUser } from './document-cache.ts';
 import { createLoginAdmin, type LoginAdmin, openConfiguredLogins } from './login-admin.ts';
 import type { Logins } from './logins.ts';
 
@@ -21,15 +22,6 @@ interface UserAuth extends Omit<CredentialAuth, 'headers'> {
   headers(session: Session, server: HttpServer): HeaderValues | Promise<HeaderValues>;
   /** Handles a refused request: true when there is a new token; throws LOGIN_REQUIRED when only the user can help. */
   handleRefusal(session: Session, server: HttpServer, refusal: AuthRefusal): Promise<boolean>;
-}
-
-interface UserAuthOptions {
-  readonly credentialAuth: CredentialAuth;
-  /** Undefined where no server gets a login. */
-  readonly logins: Logins | undefined;
-  readonly isApproved: (server: ServerDefinition) => boolean;
-  /** Creates the link at which a user's browser may log in to a server, if there is one. */
-  readonly createLoginLink: (userId: string, server: string) => Promise<string | undefined>;
 }
 
 const authorizationHeader = 'authorization';
@@ -46,9 +38,6 @@ export interface UpstreamAuth {
   close(): void;
 }
 
-/** True for the users and servers that a change is about. */
-type MatchesUser = (userId: string, server: string) => boolean;
-
 interface UpstreamAuthOptions {
   /** False where no server gets credentials or logins. */
   readonly isEnabled: boolean;
@@ -60,33 +49,26 @@ interface UpstreamAuthOptions {
 }
 
 export async function openUpstreamAuth(options: UpstreamAuthOptions): Promise<UpstreamAuth> {
-  const { isEnabled: any, store, settings, dataDir, journal, approvals } = options;
+  const { isEnabled, store, settings, dataDir, journal, approvals } = options;
   const { servers } = settings;
   const first = settings.config();
-  const credentials = any ? await openConfiguredCredentials(store, first, dataDir) : undefined;
-  const logins = any ? await openConfiguredLogins(store, first, dataDir, { journal, servers }) : undefined;
+  const credentials = isEnabled ? await openConfiguredCredentials(store, first, dataDir) : undefined;
+  const logins = isEnabled ? await openConfiguredLogins(store, first, dataDir, { journal, servers }) : undefined;
   const prefixes = () => settings.config().context.envPrefixes;
   const isApproved = (server: ServerDefinition) => approvals.check(server).state === 'approved';
   const publicUrl = () => settings.config().listen.publicUrl?.replace(/\/$/, '');
   const credentialAdmin = createCredentialAdmin({ credentials, servers, prefixes, journal });
   const loginAdmin = createLoginAdmin({ logins, servers, publicUrl, isApproved });
+  const credentialAuth = createCredentialAuth({ credentials, prefixes, isApproved });
   return {
-    authFor: createUserAuth({
-      credentialAuth: createCredentialAuth({ credentials, prefixes, isApproved }),
-      logins,
-      isApproved,
-      async createLoginLink(userId, server) {
-        const base = publicUrl();
-        return base === undefined ? undefined : `${base}/login/${await logins?.tickets.make(userId, server)}`;
-      },
-    }),
+    authFor: createUserAuth(credentialAuth, logins, isApproved, publicUrl),
     credentials: credentialAdmin,
     logins: loginAdmin,
     onChange(listener) {
-      for (const kept of [credentials, logins]) kept?.onChange((concerns, server) => listener(server, concerns));
+      for (const store of [credentials, logins]) store?.onChange((concerns, server) => listener(server, concerns));
     },
     async removeAllOf(userId) {
-      if (!any) return;
+      if (!isEnabled) return;
       const isOf = (each: { readonly userId: string }) => each.userId === userId;
       for (const each of credentialAdmin.list().filter(isOf)) await credentialAdmin.remove(each);
       for (const each of loginAdmin.list().filter(isOf)) await loginAdmin.remove(each);
@@ -98,12 +80,12 @@ export async function openUpstreamAuth(options: UpstreamAuthOptions): Promise<Up
   };
 }
 
-function createUserAuth({
-  credentialAuth: carrying,
-  logins,
-  isApproved,
-  createLoginLink: linkFor,
-}: UserAuthOptions): UserAuth {
+function createUserAuth(
+  credentialAuth: CredentialAuth,
+  logins: Logins | undefined,
+  isApproved: (server: ServerDefinition) => boolean,
+  publicUrl: () => string | undefined,
+): UserAuth {
   /** The logins, where this server may get that of the user. */
   function loginsFor({ userId }: Session, server: ServerDefinition): Logins | undefined {
     if (logins === undefined || userId === anonymousUser || server.kind !== 'http' || !isForOneUser(server)) {
@@ -113,7 +95,9 @@ function createUserAuth({
   }
 
   async function loginRequiredError({ userId }: Session, server: HttpServer, why: string): Promise<AmbitError> {
-    const link = await linkFor(userId, server.name);
+    const base = publicUrl();
+    // A browser needs an address of Ambit to log in at.
+    const link = base === undefined ? undefined : `${base}/login/${await logins?.tickets.make(userId, server.name)}`;
     const command = `ambit login ${server.name} --user ${quoteForShell(userId)}`;
     return new AmbitError('LOGIN_REQUIRED', {
       ...(link === undefined ? {} : { link }),
@@ -126,9 +110,9 @@ function createUserAuth({
   }
 
   return {
-    ...carrying,
+    ...credentialAuth,
     headers(session, server) {
-      const given = carrying.headers(session, server);
+      const given = credentialAuth.headers(session, server);
       if (given[authorizationHeader] !== undefined) return given;
       const token = loginsFor(session, server)?.findToken(session.userId, server);
       const joined = (found: string | undefined): HeaderValues =>
@@ -137,22 +121,23 @@ function createUserAuth({
     },
 
     hasAny: (session, server) =>
-      carrying.hasAny(session, server) || loginsFor(session, server)?.has(session.userId, server.name) === true,
+      credentialAuth.hasAny(session, server) || loginsFor(session, server)?.has(session.userId, server.name) === true,
 
     revision(session, server) {
-      const given = carrying.revision(session, server);
+      const given = credentialAuth.revision(session, server);
       const login = loginsFor(session, server)?.revision(session.userId, server.name) ?? '';
       return login === '' ? given : JSON.stringify([given, session.userId, login]);
     },
 
     async handleRefusal(session, server, { status, challenge: text, authHeaders }) {
-      const kept = loginsFor(session, server);
-      if (kept === undefined || carrying.headers(session, server)[authorizationHeader] !== undefined) return false;
+      const userLogins = loginsFor(session, server);
+      if (userLogins === undefined || credentialAuth.headers(session, server)[authorizationHeader] !== undefined)
+        return false;
       const challenge = readChallenge(text);
       const token = authHeaders[authorizationHeader]?.replace(/^Bearer /, '');
       if (status === 403) {
         if (challenge?.error !== 'insufficient_scope' || token === undefined) return false;
-        await kept.addWantedScopes(session.userId, server.name, challenge.scopes);
+        await userLogins.addWantedScopes(session.userId, server.name, challenge.scopes);
         // The page of the authorization server shows the scopes. The server's words would read like Ambit's own here.
         throw await loginRequiredError(session, server, 'wants more than its user has agreed to');
       }
@@ -162,13 +147,12 @@ function createUserAuth({
         if (isFixed || (challenge === undefined && server.oauth === undefined)) return false;
         throw await loginRequiredError(session, server, 'wants its user to log in there');
       }
-      if ((await kept.replaceToken(session.userId, server, token, challenge)) !== undefined) return true;
+      if ((await userLogins.replaceToken(session.userId, server, token, challenge)) !== undefined) return true;
       throw await loginRequiredError(session, server, 'no longer accepts the login of its user');
     },
   };
 }
 
-/** Quotes a text for a shell. */
 function quoteForShell(text: string): string {
   return /^[\w@.+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

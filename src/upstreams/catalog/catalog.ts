@@ -34,7 +34,7 @@ export interface CatalogQuery {
 
 export interface Catalog {
   /** Lists what a server offers. The server is asked once, however many sessions of one owner ask together. */
-  list(server: ServerDefinition, looking: CatalogQuery): Promise<ServerListing>;
+  list(server: ServerDefinition, query: CatalogQuery): Promise<ServerListing>;
   /**
    * Marks the lists of a server as changed, after it said so. If the process belongs to one session, the lists are that
    * session's own from then on: the process of another session may not have changed. A shared process speaks for the
@@ -54,14 +54,14 @@ export interface Catalog {
 }
 
 /** The lists that a change is about: those of one session in its workspace, or of the owners with these keys. */
-type ChangeScope = { readonly place: string } | { readonly owners: ReadonlySet<string> };
+type ChangeScope = { readonly scopeKey: string } | { readonly owners: ReadonlySet<string> };
 
 interface ListChange {
   readonly server: string;
   /** True when the server did not announce the change: it has a new definition, or answered after its deadline. */
   readonly isOwnNotice: boolean;
   /** True for the sessions that may hear of the change; no others may. */
-  concerns(owner: ListOwner, place: string): boolean;
+  concerns(owner: ListOwner, scopeKey: string): boolean;
 }
 
 /** A request for the lists of a server that has not been answered yet. */
@@ -69,7 +69,7 @@ interface OfferRequest {
   readonly offer: Promise<Offer>;
   readonly owner: ListOwner;
   /** The key of the session that asks and its workspace. */
-  readonly place: string | undefined;
+  readonly scopeKey: string | undefined;
   isAbandoned: boolean;
 }
 
@@ -77,7 +77,7 @@ interface ListFailure {
   readonly error: Error;
   readonly until: number;
   readonly owner: ListOwner;
-  readonly place: string | undefined;
+  readonly scopeKey: string | undefined;
 }
 
 const freshMs = 5 * 60_000;
@@ -137,7 +137,7 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
         return offer;
       })
       .finally(() => requests.delete(key));
-    const asked: OfferRequest = { offer: fetching, owner, place: scopeKey, isAbandoned: false };
+    const asked: OfferRequest = { offer: fetching, owner, scopeKey, isAbandoned: false };
     requests.set(key, asked);
     fetching.catch(() => {});
     return fetching;
@@ -152,23 +152,8 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
     }
   }
 
-  async function toListing(server: ServerDefinition, offer: Offer): Promise<ServerListing> {
-    const { tools, withheld } = await filterPinned(server, offer);
-    const shown = tools === offer.tools ? offer : { ...offer, tools };
-    return { server, offer: shown, withheld, reason: undefined, failure: undefined };
-  }
-
-  async function toFailedListing(
-    server: ServerDefinition,
-    known: Offer | undefined,
-    failure: Error,
-  ): Promise<ServerListing> {
-    if (known !== undefined) return toListing(server, known);
-    return { server, offer: undefined, withheld: [], reason: describeFailure(failure), failure };
-  }
-
-  function hasOwnLists(place: string | undefined, server: string): boolean {
-    return place !== undefined && ownLists.get(place)?.has(server) === true;
+  function hasOwnLists(scopeKey: string | undefined, server: string): boolean {
+    return scopeKey !== undefined && ownLists.get(scopeKey)?.has(server) === true;
   }
 
   function notifyListeners(change: ListChange): void {
@@ -176,54 +161,55 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
   }
 
   return {
-    async list(server, looking) {
-      const { capabilities, owner, scopeKey, ask } = looking;
+    async list(server, query) {
+      const { capabilities, owner, scopeKey, ask } = query;
       const shared = offerKey(server, capabilities, owner);
       const key = hasOwnLists(scopeKey, server.name) ? `${shared} ${scopeKey}` : shared;
       const known = offers.get(key)?.offer;
       if (known !== undefined && !stale.has(key)) {
         // An old list is returned at once and refreshed in the background.
-        if (Date.now() - known.at > freshMs) refreshOffer(key, looking).catch(() => {});
-        return toListing(server, known);
+        if (Date.now() - known.at > freshMs) refreshOffer(key, query).catch(() => {});
+        return toListing(filterPinned, server, known);
       }
       const failure = failures.get(key);
       if (failure !== undefined && Date.now() < failure.until) {
-        return toFailedListing(server, known, failureFor(scopeKey, owner, failure));
+        return toFailedListing(filterPinned, server, known, failureFor(scopeKey, owner, failure));
       }
       const byAnother = requests.get(key);
       try {
-        const refreshed = refreshOffer(key, looking).catch((error) => {
+        const refreshed = refreshOffer(key, query).catch((error) => {
           if (byAnother !== undefined && isLoginRequired(error)) return fetchOffer(ask);
           throw error;
         });
-        return await toListing(server, await withTimeout(refreshed, deadlineMs));
+        return await toListing(filterPinned, server, await withTimeout(refreshed, deadlineMs));
       } catch (error) {
-        if (isLoginRequired(error)) return toFailedListing(server, known, error as Error);
-        const failing = { error: error as Error, place: byAnother === undefined ? scopeKey : byAnother.place };
+        if (isLoginRequired(error)) return toFailedListing(filterPinned, server, known, error as Error);
+        const failing = { error: error as Error, scopeKey: byAnother === undefined ? scopeKey : byAnother.scopeKey };
         noteFailure(key, { ...failing, owner, until: Date.now() + failureMs });
         requests.get(key)?.offer.then(
           () => notifyListeners({ server: server.name, isOwnNotice: true, concerns: ({ key }) => key === owner.key }),
           () => {},
         );
-        return toFailedListing(server, known, failureFor(scopeKey, owner, failing));
+        return toFailedListing(filterPinned, server, known, failureFor(scopeKey, owner, failing));
       }
     },
     markChanged(server, speaker) {
-      const isOfOne = 'place' in speaker;
-      if (isOfOne) ownLists.set(speaker.place, (ownLists.get(speaker.place) ?? new Set()).add(server));
+      const isOfOne = 'scopeKey' in speaker;
+      if (isOfOne) ownLists.set(speaker.scopeKey, (ownLists.get(speaker.scopeKey) ?? new Set()).add(server));
       const isMeant = (key: string, owner: ListOwner) =>
-        key.startsWith(`${server} `) && (isOfOne ? key.endsWith(` ${speaker.place}`) : speaker.owners.has(owner.key));
+        key.startsWith(`${server} `) &&
+        (isOfOne ? key.endsWith(` ${speaker.scopeKey}`) : speaker.owners.has(owner.key));
       for (const [key, { owner }] of [...offers, ...requests]) if (isMeant(key, owner)) stale.set(key, ++changes);
       for (const [key, { owner }] of [...failures]) if (isMeant(key, owner)) failures.delete(key);
       notifyListeners({
         server,
         isOwnNotice: false,
-        concerns: (owner, place) => (isOfOne ? place === speaker.place : speaker.owners.has(owner.key)),
+        concerns: (owner, scopeKey) => (isOfOne ? scopeKey === speaker.scopeKey : speaker.owners.has(owner.key)),
       });
     },
     forgetSession(sessionId) {
-      const isOfSession = (place: string) => place === sessionId || place.startsWith(`${sessionId}/`);
-      for (const place of [...ownLists.keys()]) if (isOfSession(place)) ownLists.delete(place);
+      const isOfSession = (scopeKey: string) => scopeKey === sessionId || scopeKey.startsWith(`${sessionId}/`);
+      for (const scopeKey of [...ownLists.keys()]) if (isOfSession(scopeKey)) ownLists.delete(scopeKey);
       for (const key of [...stale.keys()]) if (isOfSession(key.split(' ')[2] ?? '')) stale.delete(key);
       // Lists of one session are never in the file.
       forgetInMemory((key, owner) => isOfSession(key.split(' ')[2] ?? '') || owner.sessionId === sessionId);
@@ -270,14 +256,38 @@ function createOfferStore(file: Pick<CatalogFile, 'load' | 'put'>) {
   return { offers: offers as ReadonlyMap<string, CachedOffer>, dropOffer, storeOffer };
 }
 
+async function toListing(
+  filterPinned: PinnedToolFilter,
+  server: ServerDefinition,
+  offer: Offer,
+): Promise<ServerListing> {
+  const { tools, withheld } = await filterPinned(server, offer);
+  const shown = tools === offer.tools ? offer : { ...offer, tools };
+  return { server, offer: shown, withheld, reason: undefined, failure: undefined };
+}
+
+async function toFailedListing(
+  filterPinned: PinnedToolFilter,
+  server: ServerDefinition,
+  known: Offer | undefined,
+  failure: Error,
+): Promise<ServerListing> {
+  if (known !== undefined) return toListing(filterPinned, server, known);
+  return { server, offer: undefined, withheld: [], reason: describeFailure(failure), failure };
+}
+
 /** True for an error that holds a login link for one user, which no other may get. */
 function isLoginRequired(error: unknown): boolean {
   return isAmbitError(error) && error.code === 'LOGIN_REQUIRED';
 }
 
 /** Hides the error text from other sessions: a server may quote what one session told it. */
-function failureFor(place: string | undefined, owner: ListOwner, failure: Pick<ListFailure, 'error' | 'place'>): Error {
-  if (owner.userId !== '' || failure.place === place) return failure.error;
+function failureFor(
+  scopeKey: string | undefined,
+  owner: ListOwner,
+  failure: Pick<ListFailure, 'error' | 'scopeKey'>,
+): Error {
+  if (owner.userId !== '' || failure.scopeKey === scopeKey) return failure.error;
   return new AmbitError('UPSTREAM_FAILED', { what: 'The server could not be asked what it offers.' });
 }
 

@@ -32,13 +32,13 @@ export interface PooledLink {
 export interface LinkPool {
   /** Finds a link that is still open and counts the session among its users. */
   find(session: Session, scope: ProcessScope, name: string): PooledLink | undefined;
-  add<L extends Link>(
+  add(
     session: Session,
     scope: ProcessScope,
     name: string,
-    make: (users: LinkUsers) => L,
+    make: (users: LinkUsers) => Link,
     opening?: HandshakeOpening,
-  ): PooledLink & { readonly link: L };
+  ): PooledLink;
   ofSession(sessionId: string): PooledLink[];
   discard(pooled: PooledLink): void;
   /** Retires the links that fit: they take no new clients, finish their calls, and end. */
@@ -76,9 +76,8 @@ export function createLinkPool(): LinkPool {
   }
 
   function addToSession(pooled: PooledLink, sessionId: string): void {
-    const own = bySession.get(sessionId);
-    if (own === undefined) bySession.set(sessionId, new Set([pooled]));
-    else own.add(pooled);
+    const own = bySession.get(sessionId) ?? new Set();
+    bySession.set(sessionId, own.add(pooled));
   }
 
   function removeFromSession(pooled: PooledLink, sessionId: string): void {
@@ -98,6 +97,10 @@ export function createLinkPool(): LinkPool {
     return [...byKey.values()].flatMap((siblings) => [...siblings.values()]);
   }
 
+  function listRetired(): PooledLink[] {
+    return [...retired.values()].map(({ pooled }) => pooled);
+  }
+
   return {
     find(session, scope, name) {
       const pooled = byKey.get(keyOf(session, scope))?.get(name);
@@ -108,14 +111,7 @@ export function createLinkPool(): LinkPool {
 
     add(session, scope, name, make, opening) {
       const key = keyOf(session, scope);
-      const users: LinkUsers = {
-        isShared: isShared(scope),
-        key,
-        trustLevel: session.trustLevel,
-        workspaceId: scope === 'shared' ? undefined : session.workspaceId,
-        sessions: new Map([[session.id, session]]),
-        latest: session,
-      };
+      const users = createLinkUsers(session, scope, key);
       const pooled = { name, users, link: make(users), opening, pendingHandshake: undefined };
       const before = byKey.get(key)?.get(name);
       if (before !== undefined) removeLink(before);
@@ -145,7 +141,7 @@ export function createLinkPool(): LinkPool {
     isRetired: (link) => retired.has(link) || link.isClosed(),
 
     async end(reason, fits) {
-      const ending = [...listAll(), ...[...retired.values()].map(({ pooled }) => pooled)].filter(fits);
+      const ending = [...listAll(), ...listRetired()].filter(fits);
       for (const pooled of ending) {
         removeLink(pooled);
         retired.delete(pooled.link);
@@ -161,9 +157,7 @@ export function createLinkPool(): LinkPool {
     sessionsOf: (link) => [...(usersByLink.get(link)?.sessions.values() ?? [])],
 
     async removeSession(sessionId, reason, fits) {
-      const old = [...retired.values()]
-        .map(({ pooled }) => pooled)
-        .filter(({ users }) => users.sessions.has(sessionId));
+      const old = listRetired().filter(({ users }) => users.sessions.has(sessionId));
       const closing: Promise<void>[] = [];
       for (const pooled of [...(bySession.get(sessionId) ?? []), ...old]) {
         if (!fits(pooled.link)) continue;
@@ -208,6 +202,17 @@ export function createLinkPool(): LinkPool {
     },
 
     size: () => listAll().length,
+  };
+}
+
+function createLinkUsers(session: Session, scope: ProcessScope, key: string): LinkUsers {
+  return {
+    isShared: isShared(scope),
+    key,
+    trustLevel: session.trustLevel,
+    workspaceId: scope === 'shared' ? undefined : session.workspaceId,
+    sessions: new Map([[session.id, session]]),
+    latest: session,
   };
 }
 

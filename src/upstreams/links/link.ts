@@ -111,10 +111,10 @@ export interface BaseLink extends Link {
 }
 
 /** Creates the link of a restored client until its first request opens a real one. */
-export function disconnectedLink(sessionId: string, place: string, server: string): Link {
+export function disconnectedLink(sessionId: string, scopeKey: string, server: string): Link {
   return {
     sessionId,
-    scopeKey: place,
+    scopeKey,
     server,
     era: 'handshake',
     async request() {

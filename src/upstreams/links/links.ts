@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
-import type { FinalReply } from '../../protocol/channel.ts';
+import type { Era, FinalReply } from '../../protocol/channel.ts';
 import { findMember, readStringValue } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import { EraError } from '../../protocol/protocol-error.ts';
@@ -78,52 +78,36 @@ const maxLinks = 80;
 
 /** Creates the open links to upstreams. The scope of a server decides which sessions share a link. */
 export function createLinks(options: LinksOptions): Links {
-  const {
-    connect,
-    verdicts,
-    onServerMessage: outward,
-    messageBytes,
-    requireAccess: current,
-    hasOwnFolder: isApart = () => false,
-  } = options;
+  const { connect, verdicts, onServerMessage, messageBytes, requireAccess, hasOwnFolder = () => false } = options;
   const pool = createLinkPool();
 
-  function findOrAdd<L extends Link>(
-    session: Session,
-    server: ServerDefinition,
-    name: string,
-    make: (users: LinkUsers) => L,
-  ): Link {
-    const scope = processScopeFor(server, session, isApart(session));
-    return (pool.find(session, scope, name) ?? pool.add(session, scope, name, make)).link;
-  }
-
   function getModernLink(session: Session, server: ServerDefinition): Link {
-    const known = pool.find(session, processScopeFor(server, session, isApart(session)), server.name);
+    const scope = processScopeFor(server, session, hasOwnFolder(session));
+    const known = pool.find(session, scope, server.name);
     if (known !== undefined) return known.link;
-    return findOrAdd(session, server, server.name, (users) =>
+    const createDialect = (remote: Remote) => createModernDialect(remote, verdicts, messageBytes);
+    const make = (users: LinkUsers) =>
       server.kind === 'stdio'
-        ? wrapPerCall(session, server, { era: 'modern', findKnownReply: noKnownReply }, () =>
-            connect.openStdio(users, server, 'modern', modernOpening(server.name, verdicts), outward),
+        ? wrapPerCall(session, server, 'modern', () =>
+            connect.openStdio(users, server, 'modern', modernOpening(server.name, verdicts), onServerMessage),
           )
-        : connect.openHttp(session, server, (remote) => createModernDialect(remote, verdicts, messageBytes), outward),
-    );
+        : connect.openHttp(session, server, createDialect, onServerMessage);
+    return pool.add(session, scope, server.name, make).link;
   }
 
   /** Finds or opens the bridge of a modern client to a handshake-era server. Clients with equal capabilities share one. */
   function getBridgedLink(session: Session, server: ServerDefinition, call: UpstreamCall): Link {
     const params = createHandshakeParams(call.message);
-    return findOrAdd(session, server, `${server.name} bridged ${params}`, (users) => {
-      evictIdleLink(pool, session, server);
-      if (server.kind === 'http') return bridgeHttp(options, session, server, params);
-      return wrapPerCall(session, server, { era: 'modern', findKnownReply: noKnownReply }, () =>
-        bridgeToHandshake(connect.createBinding(users, server.name), outward, (onServerMessage) => {
-          const opening = ownHandshakeOpening(params);
-          const link = connect.openStdio(users, server, 'handshake', opening, onServerMessage);
-          return { link, handshake: () => opening.handshake };
-        }),
-      );
-    });
+    const name = `${server.name} bridged ${params}`;
+    const scope = processScopeFor(server, session, hasOwnFolder(session));
+    const known = pool.find(session, scope, name);
+    if (known !== undefined) return known.link;
+    evictIdleLink(pool, session, server);
+    const make = (users: LinkUsers) =>
+      server.kind === 'http'
+        ? bridgeHttp(options, session, server, params)
+        : wrapPerCall(session, server, 'modern', () => bridgeStdio(options, users, server, params));
+    return pool.add(session, scope, name, make).link;
   }
 
   /** Sends a modern call to a server of unknown era, and over a bridge when it turns out not to be modern. */
@@ -137,16 +121,16 @@ export function createLinks(options: LinksOptions): Links {
     } catch (error) {
       if (!(error instanceof EraError)) throw error;
     }
-    const now = current(session, server.name);
+    const now = requireAccess(session, server.name);
     return getBridgedLink(now.session, now.server, call).request(call);
   }
 
   /** Opens the bridge of one handshake-era client to a modern server, on a link that others may share. */
   async function openTranslated(session: Session, server: ServerDefinition, call: UpstreamCall): Promise<OpenedLink> {
-    const parts = { binding: connect.createBinding(session, server.name), onServerMessage: outward };
+    const parts = { binding: connect.createBinding(session, server.name), onServerMessage };
     const opened = await translateHandshake(server, getModernLink(session, server), call, parts);
     // The session may have ended meanwhile.
-    current(session, server.name);
+    requireAccess(session, server.name);
     pool.add(session, 'session', `${server.name} translated ${randomUUID()}`, () => opened.link);
     return opened;
   }
@@ -155,19 +139,19 @@ export function createLinks(options: LinksOptions): Links {
     if (server.kind === 'http') {
       // Over HTTP each client has its own session with the upstream: nothing is shared.
       return pool.add(session, 'session', `${server.name} handshake ${randomUUID()}`, () =>
-        connect.openHttp(session, server, (remote) => createHandshakeDialect(remote, messageBytes), outward),
+        connect.openHttp(session, server, (remote) => createHandshakeDialect(remote, messageBytes), onServerMessage),
       );
     }
     const name = `${server.name} handshake ${handshakeKey(call.message)}`;
-    const scope = processScopeFor(server, session, isApart(session));
+    const scope = processScopeFor(server, session, hasOwnFolder(session));
     const found = pool.find(session, scope, name);
     if (found !== undefined) return found;
     evictIdleLink(pool, session, server);
     const opening = handshakeOpening();
-    const make = (users: LinkUsers) =>
-      wrapPerCall(session, server, { era: 'handshake', findKnownReply: opening.answer }, () =>
-        connect.openStdio(users, server, 'handshake', opening, outward),
-      );
+    const make = (users: LinkUsers) => {
+      const createLink = () => connect.openStdio(users, server, 'handshake', opening, onServerMessage);
+      return wrapPerCall(session, server, 'handshake', createLink, opening.answer);
+    };
     return pool.add(session, scope, name, make, opening);
   }
 
@@ -178,7 +162,7 @@ export function createLinks(options: LinksOptions): Links {
 
     requestModern(opener, asked, call) {
       if (asked.kind === 'in-process') return asked.links.modern.request(call);
-      const { session, server } = current(opener, asked.name);
+      const { session, server } = requireAccess(opener, asked.name);
       const verdict = verdicts.get(server.name);
       // A server over HTTP may change its era at any time; a process speaks one era from its start.
       if (verdict === 'modern' && server.kind === 'stdio') return getModernLink(session, server).request(call);
@@ -188,18 +172,18 @@ export function createLinks(options: LinksOptions): Links {
 
     notifyModern(opener, asked, call) {
       if (asked.kind === 'in-process') return asked.links.modern.notify(call);
-      const { session, server } = current(opener, asked.name);
+      const { session, server } = requireAccess(opener, asked.name);
       if (verdicts.get(server.name) !== 'handshake') getModernLink(session, server).notify(call);
     },
 
     async handshake(opener, asked, call) {
       if (asked.kind === 'in-process') return handshakeInProcess(asked, call);
-      const { session, server } = current(opener, asked.name);
+      const { session, server } = requireAccess(opener, asked.name);
       if (server.era === 'modern') return openTranslated(session, server, call);
       const shared = getHandshakeLink(session, server, call);
       const { reply, answer, version } = await performHandshake(pool, shared, call);
       if (version === undefined && answer !== undefined && rejectsHandshake(answer)) {
-        return openTranslated(current(session, server.name).session, server, call);
+        return openTranslated(requireAccess(session, server.name).session, server, call);
       }
       return { reply, link: shared.link, version };
     },
@@ -240,23 +224,33 @@ export function createLinks(options: LinksOptions): Links {
 function wrapPerCall(
   session: Session,
   server: StdioServer,
-  { era, findKnownReply }: Pick<PerCallOptions, 'era' | 'findKnownReply'>,
+  era: Era,
   createLink: () => Link,
+  findKnownReply?: PerCallOptions['findKnownReply'],
 ): Link {
   if (server.scope !== 'call') return createLink();
-  const place = sessionScopeKey(session);
-  return createPerCallLink({ sessionId: session.id, place, server: server.name, era, createLink, findKnownReply });
+  const scopeKey = sessionScopeKey(session);
+  return createPerCallLink({ sessionId: session.id, scopeKey, server: server.name, era, createLink, findKnownReply });
+}
+
+function bridgeStdio(options: LinksOptions, users: LinkUsers, server: StdioServer, params: string): Link {
+  const { connect, onServerMessage } = options;
+  return bridgeToHandshake(connect.createBinding(users, server.name), onServerMessage, (onBaseMessage) => {
+    const opening = ownHandshakeOpening(params);
+    const link = connect.openStdio(users, server, 'handshake', opening, onBaseMessage);
+    return { link, handshake: () => opening.handshake };
+  });
 }
 
 function bridgeHttp(options: LinksOptions, session: Session, server: HttpServer, params: string): Link {
-  const { connect, onServerMessage: outward, messageBytes } = options;
-  return bridgeToHandshake(connect.createBinding(session, server.name), outward, (onServerMessage) => {
+  const { connect, onServerMessage, messageBytes } = options;
+  return bridgeToHandshake(connect.createBinding(session, server.name), onServerMessage, (onBaseMessage) => {
     let dialect: ReturnType<typeof createHandshakeDialect> | undefined;
     const createDialect = (remote: Remote) => {
       dialect = createHandshakeDialect(remote, messageBytes, params);
       return dialect;
     };
-    const link = connect.openHttp(session, server, createDialect, onServerMessage);
+    const link = connect.openHttp(session, server, createDialect, onBaseMessage);
     return { link, handshake: () => dialect?.handshake };
   });
 }
@@ -308,5 +302,3 @@ async function handshakeInProcess(
   const version = answer && readStringValue(answer.bytes, findMember(answer.result?.shape, 'protocolVersion'));
   return { reply, link, version };
 }
-
-function noKnownReply(): undefined {}

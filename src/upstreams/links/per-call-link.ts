@@ -7,13 +7,12 @@ import type { Link, UpstreamCall } from './link.ts';
 
 export interface PerCallOptions {
   readonly sessionId: string;
-  readonly place: string;
+  readonly scopeKey: string;
   readonly server: string;
   readonly era: Era;
-  /** Opens the link for one call. */
   createLink(): Link;
   /** Finds a reply that is known already: that of a handshake before. */
-  findKnownReply(message: Message): FinalReply | undefined;
+  readonly findKnownReply: ((message: Message) => FinalReply | undefined) | undefined;
 }
 
 /** Creates a link of scope `call`: each request has its own process, which ends with the answer. */
@@ -41,7 +40,7 @@ export function createPerCallLink(options: PerCallOptions): Link {
 
   return {
     sessionId: options.sessionId,
-    scopeKey: options.place,
+    scopeKey: options.scopeKey,
     server,
     era,
     callerCount: () => callers.size,
@@ -50,7 +49,7 @@ export function createPerCallLink(options: PerCallOptions): Link {
 
     async request(call) {
       if (closing !== undefined) throw closing;
-      const known = options.findKnownReply(call.message);
+      const known = options.findKnownReply?.(call.message);
       if (known !== undefined) return known;
       // No process outlives its call, so there is nothing to listen to.
       if (call.message.method === 'subscriptions/listen') throw new ProtocolError(-32601, 404, 'Method not found');

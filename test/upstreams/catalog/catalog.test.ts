@@ -185,7 +185,7 @@ describe('lists have owners [S2]', () => {
     };
     await lookAtBoth();
     catalog.markChanged('a', ofAda);
-    catalog.markChanged('a', { place: 's1' });
+    catalog.markChanged('a', { scopeKey: 's1' });
     await lookAtBoth();
     expect([one.count, two.count]).toEqual([2, 1]);
     expect(heard).toEqual([
@@ -198,8 +198,8 @@ describe('lists have owners [S2]', () => {
     const one = asked();
     one.fail(true);
     const all = { key: 'shared', userId: '' };
-    const lookFrom = async (place: string) =>
-      (await catalog.list(server('a'), looking(one.ask, { owner: all, scopeKey: place }))).reason;
+    const lookFrom = async (scopeKey: string) =>
+      (await catalog.list(server('a'), looking(one.ask, { owner: all, scopeKey }))).reason;
     const together = await Promise.all([lookFrom('s1'), lookFrom('s2')]);
     const reasons = [...together, await lookFrom('s1'), await lookFrom('s3')];
     expect(reasons.map((reason) => reason?.includes('-32603'))).toEqual([true, false, true, false]);
@@ -344,14 +344,14 @@ test('a slow server is left out after the deadline and announced when it has ans
 
 test('L5: lists of a session that ended during the request are not kept', async () => {
   const one = asked();
-  catalog.markChanged('a', { place: 's1' });
+  catalog.markChanged('a', { scopeKey: 's1' });
   const release = one.hold();
   const pending = catalog.list(server('a'), looking(one.ask, { scopeKey: 's1' }));
   await vi.advanceTimersByTimeAsync(1);
   catalog.forgetSession('s1');
   release();
   await pending;
-  catalog.markChanged('a', { place: 's1' });
+  catalog.markChanged('a', { scopeKey: 's1' });
   one.fail(true);
   // Where nothing better can be had, what was kept would be told.
   expect((await catalog.list(server('a'), looking(one.ask, { scopeKey: 's1' }))).offer).toBeUndefined();

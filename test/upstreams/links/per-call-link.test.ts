@@ -29,7 +29,7 @@ function processes() {
   const link = () =>
     createPerCallLink({
       sessionId: 's',
-      place: 's',
+      scopeKey: 's',
       server: 'it',
       era: 'modern',
       createLink: make,
