@@ -179,6 +179,12 @@ export function findIdMember(message: Message): JsonMember {
   return member;
 }
 
+/** Reads the text of an error's code; undefined where there is none. */
+export function readErrorCode({ bytes, error }: Message): string | undefined {
+  const code = findMember(error?.shape, 'code');
+  return code === undefined ? undefined : readRawValue(bytes, code);
+}
+
 function scanMessage(bytes: Buffer, limits: ScanLimits | undefined): ObjectShape {
   try {
     return scanObject(bytes, plan, limits);

@@ -52,7 +52,6 @@ export interface StdioServer extends ServerBase {
   readonly kind: 'stdio';
   readonly command: string;
   readonly args: readonly string[];
-  /** The scope in which its process is shared. */
   readonly scope: ProcessScope;
   readonly env: Readonly<Record<string, string>>;
   readonly sandbox: SandboxGrants;
@@ -72,7 +71,6 @@ export interface HttpServer extends ServerBase {
   readonly kind: 'http';
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** The operator's settings for logins of users. */
   readonly oauth?: OauthSettings | undefined;
 }
 
@@ -116,6 +114,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
       const command = resolveCommand(server.command, folder);
       const args = resolveArgs(server.args ?? [], folder);
       const env = server.env ?? {};
+      const image = pickImage(server.sandbox);
       servers.set(name, {
         ...common,
         kind: 'stdio',
@@ -125,13 +124,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         args,
         env,
         sandbox: toSandboxGrants(server.sandbox),
-        definitionHash: hashDefinition({
-          kind: 'stdio',
-          command,
-          args,
-          env: hashValues(env),
-          ...pickImage(server.sandbox),
-        }),
+        definitionHash: hashDefinition({ kind: 'stdio', command, args, env: hashValues(env), ...image }),
       });
     } else if (server.url !== undefined) {
       const url = new URL(server.url);

@@ -33,14 +33,14 @@ interface ConfinementOptions {
 /** Creates the confinement of a server's process in a sandboxed session. The working directory must exist. */
 export function createConfinement(options: ConfinementOptions): Confinement {
   const { server, cwd, workspace, rules, config, configFile, dataDir, jwksFile } = options;
+  const { sandbox } = server;
   const guard = createGuard(rules);
   const home: Mount & { guard: Guard } = { source: resolveRealPath(cwd), target: cwd, guard };
   const served = workspace === undefined ? [] : [{ source: resolveRealPath(workspace), target: workspace, guard }];
-  const more = server.sandbox.writable.flatMap(mountsFor).map((shown) => ({ ...shown, guard: createGuard(undefined) }));
+  const more = sandbox.writable.flatMap(mountsFor).map((mount) => ({ ...mount, guard: createGuard(undefined) }));
   const writable = [...served, ...more];
   const open = findSessionWritablePaths(config);
   const rewritable = [...[home, ...writable].map(({ source }) => source), ...open];
-  const { sandbox } = server;
   const paths = [cwd, ...(workspace === undefined ? [] : [workspace]), ...sandbox.readable, ...sandbox.writable];
   for (const path of paths) assertNoRewritableLink(path, rewritable, server.name);
   const others = Object.values(config.workspaces).flatMap(({ path }) =>
@@ -49,7 +49,7 @@ export function createConfinement(options: ConfinementOptions): Confinement {
   return {
     home,
     writable,
-    readable: [...server.sandbox.readable.flatMap(mountsFor), ...mountKeys(jwksFile)],
+    readable: [...sandbox.readable.flatMap(mountsFor), ...mountKeys(jwksFile)],
     // As a library, Ambit may have a name for its configuration without a file.
     hidden: [configFile, dataDir, ...findConfiguredFiles(config, 'secret').map(({ path }) => path)]
       .flatMap((path) => (existsSync(path) ? [resolveRealPath(path)] : []))
@@ -57,9 +57,9 @@ export function createConfinement(options: ConfinementOptions): Confinement {
     masked: findIncludedFiles(config, rules, [home, ...served]),
     open,
     packages: resolveRealPath(packagesFolder(dataDir)),
-    limits: server.sandbox.limits,
-    network: server.sandbox.network,
-    ...(server.sandbox.image === undefined ? {} : { image: server.sandbox.image }),
+    limits: sandbox.limits,
+    network: sandbox.network,
+    ...(sandbox.image === undefined ? {} : { image: sandbox.image }),
   };
 }
 
@@ -98,13 +98,8 @@ function resolveRealPath(path: string): string {
 
 /** Mounts a path under its own name and under the path that its links lead to. */
 function mountsFor(path: string): Mount[] {
-  const real = resolveRealPath(path);
-  return real === path
-    ? [{ source: real, target: path }]
-    : [
-        { source: real, target: real },
-        { source: real, target: path },
-      ];
+  const source = resolveRealPath(path);
+  return [...new Set([source, path])].map((target) => ({ source, target }));
 }
 
 /** Refuses a link that any session can rewrite: it could choose what the sandbox shows. */

@@ -64,21 +64,11 @@ export function prepareLaunch(
   const cwd = path ?? join(dataDir, 'run', isShared(scope) ? runFolderName(scope, name, session) : session.id);
   // A user's process still serves one workspace, and is told its path.
   const servedWorkspace = scope === 'user' ? sessionWorkspace?.path : undefined;
-  const jwksFile = signing?.jwksFile;
+  const places = { cwd, workspace: servedWorkspace, configFile, dataDir, jwksFile: signing?.jwksFile };
   const confinement =
     session.trustLevel === 'direct'
       ? undefined
-      : () =>
-          createConfinement({
-            server,
-            cwd,
-            workspace: servedWorkspace,
-            rules: workspace,
-            config,
-            configFile,
-            dataDir,
-            jwksFile,
-          });
+      : () => createConfinement({ ...places, server, rules: workspace, config });
   // If the own folder cannot be made, the process must not start in the workspace of others.
   const ready = ownFolders === undefined || scope === 'shared' ? undefined : () => ownFolders.folderFor(session);
   return { env: servers[name]?.env ?? {}, provenance: provenance[name] ?? {}, cwd, ready, confinement };
@@ -91,11 +81,8 @@ function contextForServer(
   signing: SigningInfo | undefined,
 ): ToolContext {
   if (server.context === 'none') return {};
-  const full = createSessionContext(
-    session,
-    workspace,
-    signing?.jwks(session.trustLevel === 'direct' ? undefined : sandboxJwksPath),
-  );
+  const jwks = signing?.jwks(session.trustLevel === 'direct' ? undefined : sandboxJwksPath);
+  const full = createSessionContext(session, workspace, jwks);
   if (server.context === 'full') return full;
   return signing === undefined ? {} : pseudonymizeContext(full, contextAudience(server), signing.pseudonyms);
 }

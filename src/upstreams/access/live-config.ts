@@ -25,10 +25,10 @@ export function createLiveConfig(first: Config, configDir: string): LiveConfig {
       const before = servers;
       config = next;
       keys = createReservedKeys(next.context.announceKeys);
-      const described = defineServers(next, configDir);
+      const defined = defineServers(next, configDir);
       // An unchanged server stays the same object.
       servers = new Map(
-        [...described].map(([name, server]) => {
+        [...defined].map(([name, server]) => {
           const known = before.get(name);
           return [name, known !== undefined && isDeepStrictEqual(known, server) ? known : server];
         }),

@@ -155,7 +155,7 @@ export function createServerResolution(options: ServerResolutionOptions): Server
     isLatest: ({ id, version }) => options.latest(id)?.version === version,
     hasSession: (session) => options.latest(session.id) !== undefined,
     find,
-    requireAccess: requireAccess,
+    requireAccess,
     admit,
 
     listAvailable(session) {
@@ -170,14 +170,15 @@ export function createServerResolution(options: ServerResolutionOptions): Server
       const { workspaces } = options.config();
       const isKnown = workspaceId !== undefined && Object.hasOwn(workspaces, workspaceId);
       const folder = isKnown ? workspaces[workspaceId]?.path : undefined;
-      const isApart = options.folders?.hasOwnFolder(session) ?? false;
+      const hasOwnFolder = options.folders?.hasOwnFolder(session) ?? false;
       // Without a workspace, the process works in a folder that is made for the session.
       const isInRunFolder = server.kind === 'stdio' && folder === undefined;
       // Anonymous sessions may belong to different people.
       const isAnonymous = session.userId === anonymousUser;
       return createListOwner(session, server, {
         folder,
-        isAlone: isApart || isAnonymous || (isInRunFolder && !isShared(processScopeFor(server, session, isApart))),
+        isAlone:
+          hasOwnFolder || isAnonymous || (isInRunFolder && !isShared(processScopeFor(server, session, hasOwnFolder))),
         credentials: auth.revision(session, server),
       });
     },
@@ -185,15 +186,10 @@ export function createServerResolution(options: ServerResolutionOptions): Server
     launch(session, server) {
       const now = admit(session, server);
       const launch = auth.addTo(prepareLaunch(now, server, options.config(), options), now, server);
-      const { id, workspaceId = '(none)', trustLevel } = now;
+      const { id, workspaceId: workspace = '(none)', trustLevel: trust } = now;
       const scope = processScopeFor(server, now, options.folders?.hasOwnFolder(now) ?? false);
       const subject = isShared(scope) ? { scope } : { session: id };
-      options.log.debug?.('context injected', {
-        server: server.name,
-        ...subject,
-        workspace: workspaceId,
-        trust: trustLevel,
-      });
+      options.log.debug?.('context injected', { server: server.name, ...subject, workspace, trust });
       return launch;
     },
 

@@ -47,7 +47,7 @@ export function createToolAccess({ config, latest }: ToolAccessOptions): ToolAcc
   }
 
   return {
-    policyFor: policyFor,
+    policyFor,
 
     assertAllowed(session, server, tool, call) {
       const policy = policyFor(server);
@@ -103,7 +103,6 @@ function argumentsReader({ bytes, params }: Message): ReadArguments {
   };
 }
 
-/** Reads the name of the tool from a `tools/call`. */
 export function readToolName({ bytes, params }: Message): string | undefined {
   return readStringValue(bytes, findMember(params?.shape, 'name'));
 }

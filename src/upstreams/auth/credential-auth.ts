@@ -15,7 +15,6 @@ export interface CredentialAuth {
   /** Describes the launch for display: names the variables that are credentials, without their values. */
   describe(launch: ServerLaunch, session: Session, server: StdioServer): ServerLaunch;
   headers(session: Session, server: HttpServer): AuthValues;
-  /** True when this server gets a credential of the session's user. */
   hasAny(session: Session, server: ServerDefinition): boolean;
   /** Differs between users and with every change; empty where the server gets no credential. */
   revision(session: Session, server: ServerDefinition): string;

@@ -10,7 +10,6 @@ export interface CachedOffer {
   readonly owner: ListOwner;
 }
 
-/** Selects offers by key and owner. */
 export type OfferFilter = (key: string, owner: ListOwner) => boolean;
 
 export interface CatalogFile {

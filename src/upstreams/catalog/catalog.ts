@@ -24,7 +24,6 @@ export type PinnedToolFilter = (
 
 /** A question for the lists of a server, on behalf of one session. */
 export interface CatalogQuery {
-  /** The capabilities that the client declared. */
   readonly capabilities: string;
   readonly owner: ListOwner;
   /** The key of the session and its workspace. */
@@ -45,7 +44,6 @@ export interface Catalog {
   forgetSession(sessionId: string): void;
   /** Forgets the lists of owners that are gone: users that were removed, workspaces that are no longer configured. */
   forgetOwners(isGone: (owner: ListOwner, server: string) => boolean): void;
-  /** The owners of the lists that are kept. */
   owners(): ListOwner[];
   /** Forgets all lists of a server that is gone or has a new definition. */
   invalidate(server: string): void;

@@ -23,9 +23,9 @@ export function toCatalogEntries(server: string, texts: readonly string[]): Cata
     const member = findMember(scanEntry(bytes), 'name');
     const name = readStringValue(bytes, member);
     if (member === undefined || name === undefined || name === '') return [];
-    const shown = toPublicName(server, name);
-    const edited = applyEdits(bytes, [replaceValue(member, JSON.stringify(shown))]).toString('utf8');
-    return [{ server, name, publicName: shown, text: edited }];
+    const publicName = toPublicName(server, name);
+    const edited = applyEdits(bytes, [replaceValue(member, JSON.stringify(publicName))]).toString('utf8');
+    return [{ server, name, publicName, text: edited }];
   });
 }
 

@@ -18,7 +18,6 @@ export interface ListOwner {
 }
 
 interface ListPrivacy {
-  /** The folder of the session's workspace. */
   readonly folder: string | undefined;
   /** True when the session shares lists with no other: it has its own folder, or its user is anonymous. */
   readonly isAlone: boolean;

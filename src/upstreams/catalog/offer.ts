@@ -9,7 +9,7 @@ import {
   readStringValue,
 } from '../../protocol/json/scan.ts';
 import { walkStrings } from '../../protocol/json/walk-strings.ts';
-import type { Message } from '../../protocol/message.ts';
+import { type Message, readErrorCode } from '../../protocol/message.ts';
 
 /** The members of a tool in MCP. */
 const toolMembers = new Set([
@@ -79,10 +79,10 @@ export async function fetchList(
   for (let page = 0; page < pages; page++) {
     const answer = await ask(method, JSON.stringify(cursor === undefined ? {} : { cursor }));
     if (answer.error !== undefined) {
-      const code = findMember(answer.error.shape, 'code');
-      if (code !== undefined && readRawValue(answer.bytes, code) === '-32601') return undefined;
+      const code = readErrorCode(answer);
+      if (code === '-32601') return undefined;
       // The text of the server would read like Ambit's own.
-      const number = code === undefined ? '' : ` ${readRawValue(answer.bytes, code).slice(0, 20)}`;
+      const number = code === undefined ? '' : ` ${code.slice(0, 20)}`;
       throw new AmbitError('UPSTREAM_FAILED', { what: `${method} was answered with the error${number}.` });
     }
     const list = findMember(answer.result?.shape, member);

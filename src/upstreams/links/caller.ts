@@ -34,7 +34,6 @@ export interface Caller {
   readonly pushes: Map<string, Push>;
   /** Makes ids for requests to this client, never one twice. */
   nextPushId(): number;
-  /** The number of requests to this client so far. */
   pushCount(): number;
   /** The subscribed resources: the client's address of each by the server's own. */
   readonly subscriptions: Map<string, string>;

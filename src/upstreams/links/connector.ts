@@ -67,17 +67,12 @@ export interface Connector {
 }
 
 export function createConnector(options: ConnectorOptions): Connector {
-  const { journal } = options;
-  const { seals, keys } = options;
+  const { journal, seals, keys } = options;
   const tasks = createKnownTasks();
-  const createBinding = (owner: Session | LinkUsers, server: string, attacher = noContext): Binding => ({
-    seals,
-    tasks,
-    sessionId: soleSessionId(owner),
-    server,
-    keys,
-    attacher,
-  });
+
+  function createBinding(owner: Session | LinkUsers, server: string, attacher = noContext): Binding {
+    return { seals, tasks, sessionId: soleSessionId(owner), server, keys, attacher };
+  }
 
   /** Creates the context attacher. Requests of Ambit's own act for the session of the link, or for nobody if it is shared. */
   function createAttacherFor(owner: Session | LinkUsers, server: ServerDefinition): ContextAttacher {
@@ -105,7 +100,7 @@ export function createConnector(options: ConnectorOptions): Connector {
       const config = options.config();
       const sessionId = isShared ? undefined : users.latest.id;
       const owner = processOwner(users, server);
-      const amongUsers = isShared && server.scope !== 'user';
+      const isSharedByUsers = isShared && server.scope !== 'user';
       return createStdioLink({
         server,
         era,
@@ -129,14 +124,8 @@ export function createConnector(options: ConnectorOptions): Connector {
           owner,
           takeSlot(process) {
             const { id, userId } = users.latest;
-            return options.slots.take({
-              ...process,
-              server: server.name,
-              owner,
-              isSharedByUsers: amongUsers,
-              sessionId: id,
-              userId,
-            });
+            const starter = { server: server.name, owner, isSharedByUsers, sessionId: id, userId };
+            return options.slots.take({ ...process, ...starter });
           },
           prepare: () => options.prepareLaunch(users.latest, server),
           mayServe: () => options.assertApproved(server),

@@ -61,7 +61,7 @@ export function createEraVerdicts(file?: string): EraVerdicts {
       verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '' });
       if (!doubtful) save();
     },
-    applyDefinition: applyDefinition,
+    applyDefinition,
     applyDefinitions(servers) {
       for (const { name, era, definitionHash } of servers) applyDefinition(name, era, definitionHash);
     },

@@ -1,7 +1,7 @@
 import { applyEdits, removeMembers } from '../../protocol/json/edit.ts';
-import { findMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
+import { findMember, type JsonMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
-import { type Message, readMessage } from '../../protocol/message.ts';
+import { type Message, readErrorCode, readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { stripReservedMeta } from '../../protocol/reserved-meta.ts';
 import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
@@ -10,10 +10,7 @@ import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
 export function handshakeKey(initialize: Message): string {
   const params = initialize.params?.shape;
   const version = readStringValue(initialize.bytes, findMember(params, 'protocolVersion')) ?? '';
-  const capabilities = findMember(params, 'capabilities');
-  const declared =
-    capabilities === undefined ? {} : (JSON.parse(readRawValue(initialize.bytes, capabilities)) as unknown);
-  return `${version} ${JSON.stringify(sortKeys(declared))}`;
+  return `${version} ${JSON.stringify(sortKeys(parseObject(initialize, findMember(params, 'capabilities'))))}`;
 }
 
 /**
@@ -37,31 +34,30 @@ export function unsupportedHandshakeError(initialize: Message): ProtocolError {
 
 /** True for the answer of a modern server to `initialize`. */
 export function rejectsHandshake(answer: Message): boolean {
-  const code = findMember(answer.error?.shape, 'code');
-  return code !== undefined && ['-32601', '-32022'].includes(readRawValue(answer.bytes, code));
+  return ['-32601', '-32022'].includes(readErrorCode(answer) ?? '');
 }
 
 /** The key of a client's capabilities in either era. Clients with the same key get the same lists. */
 export function capabilitiesKey(message: Message): string {
-  const member =
-    findMember(message.meta, 'io.modelcontextprotocol/clientCapabilities') ??
-    findMember(message.params?.shape, 'capabilities');
-  const declared = member === undefined ? {} : (JSON.parse(readRawValue(message.bytes, member)) as object);
-  const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
+  const modern = findMember(message.meta, 'io.modelcontextprotocol/clientCapabilities');
+  const { extensions: _, ...known } = parseObject(message, modern ?? findMember(message.params?.shape, 'capabilities'));
   return JSON.stringify(sortKeys(known));
 }
 
 /** Creates the params of a handshake for a modern client, from the capabilities in its request. */
 export function createHandshakeParams(request: Message): string {
   const capabilities = findMember(request.meta, 'io.modelcontextprotocol/clientCapabilities');
-  const declared = capabilities === undefined ? {} : (JSON.parse(readRawValue(request.bytes, capabilities)) as object);
   // The handshake era knows no extensions.
-  const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
+  const { extensions: _, ...known } = parseObject(request, capabilities);
   return JSON.stringify({
     protocolVersion: handshakeVersions[0],
     capabilities: sortKeys(known),
     clientInfo: { name: 'ambit', version: '0' },
   });
+}
+
+function parseObject({ bytes }: Message, member: JsonMember | undefined): Record<string, unknown> {
+  return member === undefined ? {} : JSON.parse(readRawValue(bytes, member));
 }
 
 function sortKeys(value: unknown): unknown {

@@ -74,7 +74,6 @@ export interface Link {
   answer(upstreamId: string, message: Message, edits: readonly Edit[], sessionId: string): void;
   /** Cancels the request that this connection or caller made under this id. */
   cancel(from: object, requestId: string, message: Message): void;
-  /** The number of callers. */
   callerCount(): number;
   attach(caller: Caller): void;
   detach(caller: Caller): void;

@@ -8,7 +8,7 @@ import type { Session } from '../../sessions/session.ts';
 import { sessionScopeKey } from '../../sessions/session-views.ts';
 import type { HttpServer, InProcessServer, ServerDefinition, StdioServer, Upstream } from '../definition.ts';
 import { bridgeToHandshake } from './bridge/to-handshake.ts';
-import { translateHandshake } from './bridge/translate-handshake.ts';
+import { translateHandshake } from './bridge/to-modern.ts';
 import type { Connector } from './connector.ts';
 import type { EraVerdicts } from './era-verdicts.ts';
 import { createHandshakeParams, handshakeKey, rejectsHandshake } from './handshake.ts';

@@ -19,7 +19,6 @@ export function processScopeFor(
   return server.scope === 'workspace' && (hasOwnFolder || workspaceId === undefined) ? 'session' : server.scope;
 }
 
-/** True where one process serves several sessions. */
 export function isShared(scope: ProcessScope): boolean {
   return scope === 'user' || scope === 'workspace' || scope === 'shared';
 }

@@ -1,12 +1,8 @@
+import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 
-/** The limits of the number of processes. */
-interface ProcessLimits {
-  /** The processes of one server in one session. */
-  readonly maxPerSession: number;
-  /** The processes of the whole gateway. */
-  readonly max: number;
-}
+/** `maxPerSession` is for the processes of one server in one session, `max` for those of the whole gateway. */
+type ProcessLimits = Pick<Config['processes'], 'maxPerSession' | 'max'>;
 
 /** A process that can be ended when its slot is needed. */
 export interface StoppableProcess {
@@ -115,12 +111,12 @@ function findReachedLimits(
   all: readonly TakenSlot[],
   { maxPerSession, max }: ProcessLimits,
 ): ReachedLimit[] {
-  const { owner, isSharedByUsers: amongUsers, sessionId, userId } = starter;
+  const { owner, isSharedByUsers, sessionId, userId } = starter;
   const of = (fits: (other: ProcessStarter) => boolean) => all.filter((held) => fits(held.starter));
   const sameUser = (other: ProcessStarter) => other.userId === userId;
   const ofSharer = { limit: shareOf(maxPerSession, sharerDivisor, 1), refusal: tooManyOfOwner(starter) };
   const checks: ReachedLimit[] = [
-    ...(amongUsers ? [{ ...ofSharer, counted: of((other) => other.owner === owner && sameUser(other)) }] : []),
+    ...(isSharedByUsers ? [{ ...ofSharer, counted: of((other) => other.owner === owner && sameUser(other)) }] : []),
     { limit: maxPerSession, refusal: tooManyOfOwner(starter), counted: of((other) => other.owner === owner) },
     {
       limit: shareOf(max, sessionDivisor, maxPerSession),
@@ -172,10 +168,10 @@ function sortByPriority(candidates: readonly TakenSlot[]): TakenSlot[] {
 }
 
 const tooManyOfOwner =
-  ({ server, isSharedByUsers: amongUsers }: ProcessStarter) =>
+  ({ server, isSharedByUsers }: ProcessStarter) =>
   (limit: number): AmbitError =>
     new AmbitError('OVERLOADED', {
-      what: amongUsers
+      what: isSharedByUsers
         ? `The server "${server}" runs as many processes for you as it may (${limit}).`
         : `The server "${server}" runs as many processes for this session as it may (${limit}).`,
       hint: 'Wait for a call that is under way to end, or disconnect a client, then try again. The operator can raise processes.maxPerSession.',

@@ -109,11 +109,8 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       if (server.source === 'operator') return { state: 'approved' };
       const read = readApprovals(file);
       if ('wrong' in read) {
-        const place = 'approvals.json';
-        return {
-          state: 'unapproved',
-          changes: [{ place, line: `${place}: ${read.wrong}; nothing counts as approved` }],
-        };
+        const line = `approvals.json: ${read.wrong}; nothing counts as approved`;
+        return { state: 'unapproved', changes: [{ place: 'approvals.json', line }] };
       }
       const approval = findApproval(read.servers, server.name);
       if (approval === undefined) return { state: 'unapproved', changes: [] };

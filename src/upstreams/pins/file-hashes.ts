@@ -14,18 +14,13 @@ export interface FileHashes {
   hash(path: string): HashedFile | undefined;
 }
 
-interface CachedHash {
-  readonly stamp: string;
-  readonly hashed: HashedFile;
-}
-
 /** Younger files are not cached: two writes within one tick of the clock look alike. */
 const settledNs = 2_000_000_000n;
 const chunkBytes = 1 << 20;
 const maxCached = 10_000;
 
 export function createFileHashes(now: () => number = Date.now): FileHashes {
-  const known = new Map<string, CachedHash>();
+  const known = new Map<string, { readonly stamp: string; readonly hashed: HashedFile }>();
 
   return {
     hash(path) {

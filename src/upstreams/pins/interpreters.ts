@@ -111,12 +111,9 @@ function listPackageCandidates(folder: string): string[] {
   const main = readPackageMain(file);
   if (main === undefined) return [file];
   const path = join(folder, main);
-  const names = ['', ...(extensions.javascript ?? [])];
-  return [
-    file,
-    ...names.map((ending) => path + ending),
-    ...(folderFiles.javascript ?? []).map((name) => join(path, name)),
-  ];
+  const endings = ['', ...(extensions.javascript ?? [])];
+  const inFolder = (folderFiles.javascript ?? []).map((name) => join(path, name));
+  return [file, ...endings.map((ending) => path + ending), ...inFolder];
 }
 
 function readPackageMain(file: string): string | undefined {
@@ -129,7 +126,6 @@ function readPackageMain(file: string): string | undefined {
   }
 }
 
-/** True when there is a folder at this path. */
 export function isFolder(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;

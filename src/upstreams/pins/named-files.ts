@@ -4,7 +4,6 @@ import { isAbsolute, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { findLanguage, isFolder, isStarter, type Language, listCandidates, listSpellings } from './interpreters.ts';
 
-/** The longest possible path. */
 const maxPathLength = 4096;
 
 /** Names of files that servers write to, or that are too large to read at each start. */
@@ -19,7 +18,6 @@ const maxCharacters = 256 << 10;
 /** The reason for a server that names too many files. */
 export const tooManyFiles = 'its command line names too many files to look for them all';
 
-/** The command line of a server. */
 interface CommandLine {
   readonly command: string;
   readonly args: readonly string[];
@@ -58,7 +56,6 @@ export function findValueFiles(line: CommandLine, values: Iterable<string>, fold
   ];
 }
 
-/** Finds the languages that a command line runs, from its words. */
 function findLanguages(command: string, words: readonly string[]): Language[] {
   // The names of other task runners are ordinary words.
   const named = words.filter((word) => findLanguage(word) !== 'tasks' || /make$/.test(word));

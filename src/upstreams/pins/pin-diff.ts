@@ -23,12 +23,6 @@ const createChange = (place: string, what: string): PinChange => ({
   line: escapeControls(`${place}: ${what}`),
 });
 
-/** A change of a file that the command line names. */
-function fileChange(what: 'program' | 'script', path: string, folder: string, how: string): PinChange {
-  return createChange(`${what} ${publicPath(path, folder)}`, how);
-}
-
-/** Lists the differences between an approved server and the current one. */
 export function diffServerPins(approved: ServerPins, now: ServerPins): PinChange[] {
   if (approved.kind !== now.kind) return [createChange('transport', `${approved.kind} → ${now.kind}`)];
   if (approved.kind === 'http' || now.kind === 'http') {
@@ -51,9 +45,8 @@ export function diffServerPins(approved: ServerPins, now: ServerPins): PinChange
     else if (after === undefined) changes.push(createChange(`args[${i}]`, `removed: ${shown(before, approved)}`));
     else changes.push(createChange(`args[${i}]`, `${shown(before, approved)} → ${shown(after, now)}`));
   }
-  changes.push(...diffValues('env', approved.env, now.env));
-  changes.push(...diffFiles(approved, now), ...diffPackage(approved, now));
-  return changes;
+  const values = diffValues('env', approved.env, now.env);
+  return [...changes, ...values, ...diffFiles(approved, now), ...diffPackage(approved, now)];
 }
 
 type Stdio = Extract<ServerPins, { kind: 'stdio' }>;
@@ -113,7 +106,6 @@ function diffValues(
   });
 }
 
-/** Lists the tools that differ from their pins. */
 export function diffToolPins(pinned: ToolPins, now: ToolPins): ToolChange[] {
   const names = [...new Set([...Object.keys(pinned), ...Object.keys(now)])].sort();
   return names.flatMap((tool): ToolChange[] => {
@@ -162,5 +154,5 @@ export function findExposedPins(pinned: ServerPins): PinChange[] {
 
 function findFileExposure(what: 'program' | 'script', { path }: FilePin, folder: string): PinChange[] {
   const exposed = findExposure(path);
-  return exposed === undefined ? [] : [fileChange(what, path, folder, exposed)];
+  return exposed === undefined ? [] : [createChange(`${what} ${publicPath(path, folder)}`, exposed)];
 }

@@ -53,9 +53,9 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
 
   /** Checks an offer once: it is used often and never changes. */
   function checkOffer(offer: Offer): CheckedTools {
-    const vetted = known.get(offer) ?? checkTools(offer);
-    known.set(offer, vetted);
-    return vetted;
+    const checked = known.get(offer) ?? checkTools(offer);
+    known.set(offer, checked);
+    return checked;
   }
 
   /** Pins the tools; returns the reason when that is impossible. */
@@ -130,7 +130,7 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
     journal.record({ kind: 'gateway', event: 'tools-withheld', server, tools: names });
   }
 
-  return { filter: filter, wasPinnedHere: (server) => pinned.delete(server) };
+  return { filter, wasPinnedHere: (server) => pinned.delete(server) };
 }
 
 function checkTools(offer: Offer): CheckedTools {

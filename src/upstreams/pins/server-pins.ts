@@ -1,6 +1,8 @@
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
-import { delimiter, isAbsolute, join, sep } from 'node:path';
+import { delimiter, isAbsolute, join } from 'node:path';
+import { isInside } from '../../config/load/resolve-symlinks.ts';
 import { hashValues } from '../../lib/json/canonical-json.ts';
+import type { HttpServer, StdioServer } from '../definition.ts';
 import type { FileHashes } from './file-hashes.ts';
 import { findCodeOption, isFolder } from './interpreters.ts';
 import { findArgFiles, findStartedLanguages, findValueFiles, isDataFile, tooManyFiles } from './named-files.ts';
@@ -9,20 +11,10 @@ const defaultPath = '/usr/local/bin:/usr/bin:/bin';
 
 type StdioVariant<T> = Extract<T, { kind: 'stdio' }>;
 
-/** The part of a server that an approval needs; any definition fits. */
-export type ApprovableServer = {
-  readonly name: string;
-  readonly source: 'operator' | 'project' | 'imported';
-  readonly folder: string;
-} & (
-  | {
-      readonly kind: 'stdio';
-      readonly command: string;
-      readonly args: readonly string[];
-      readonly env: Readonly<Record<string, string>>;
-    }
-  | { readonly kind: 'http'; readonly url: URL; readonly headers: Readonly<Record<string, string>> }
-);
+/** The part of a server that an approval needs. */
+export type ApprovableServer =
+  | Pick<StdioServer, 'name' | 'source' | 'folder' | 'kind' | 'command' | 'args' | 'env'>
+  | Pick<HttpServer, 'name' | 'source' | 'folder' | 'kind' | 'url' | 'headers'>;
 
 export interface FilePin {
   /** The path as the command line names it. */
@@ -93,7 +85,7 @@ export function readServerPins(
 }
 
 /** Finds the files that decide what runs. Data files in variables are left out, since they change all the time. */
-function findPinnedPaths(server: Extract<ApprovableServer, { kind: 'stdio' }>): string[] | undefined {
+function findPinnedPaths(server: StdioVariant<ApprovableServer>): string[] | undefined {
   const { folder, env } = server;
   const ofArgs = findArgFiles(server, folder);
   if (ofArgs === undefined) return undefined;
@@ -199,8 +191,4 @@ function isScript(path: string): boolean {
     return false;
   }
   return head.toString('latin1') === '#!';
-}
-
-function isInside(path: string, folder: string): boolean {
-  return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }

@@ -1,7 +1,7 @@
 import { insertMeta } from '../../../protocol/insert-meta.ts';
 import { applyEdits, type Edit, removeMembers, replaceValue } from '../../../protocol/json/edit.ts';
-import { findMember, readRawValue } from '../../../protocol/json/scan.ts';
-import { findIdMember, type Message } from '../../../protocol/message.ts';
+import { findMember } from '../../../protocol/json/scan.ts';
+import { findIdMember, type Message, readErrorCode } from '../../../protocol/message.ts';
 import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
 
 const envelopeKeys = new Set([
@@ -45,7 +45,7 @@ export function toModernAnswer(answer: Message, method: string): Buffer {
   }
   // −32002 was "resource not found"; the modern era says −32602.
   const code = findMember(answer.error?.shape, 'code');
-  if (code !== undefined && readRawValue(answer.bytes, code) === '-32002') edits.push(replaceValue(code, '-32602'));
+  if (code !== undefined && readErrorCode(answer) === '-32002') edits.push(replaceValue(code, '-32602'));
   return applyEdits(answer.bytes, edits);
 }
 

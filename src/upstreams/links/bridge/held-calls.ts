@@ -9,7 +9,13 @@ import { maxPushes } from '../caller.ts';
 import type { ServerMessage, UpstreamCall } from '../link.ts';
 import { type PendingCall, type PendingCalls, questionCarriers } from '../relay/pending-calls.ts';
 import { prefixAsker } from '../relay/questions.ts';
-import { type Binding, bindToSession, readTargetName, stateBindings } from '../relay/towards-upstream.ts';
+import {
+  type Binding,
+  bindToSession,
+  readProgressToken,
+  readTargetName,
+  stateBindings,
+} from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
 import { closedChannel } from './ask-upstream.ts';
 import { replaceId } from './era-translation.ts';
@@ -23,30 +29,12 @@ interface HeldQuestion {
   respond(message: Buffer): void;
 }
 
-interface HeldCall {
-  /** The binding of the session that made the call. */
-  readonly binding: Binding;
-  readonly upstreamId: number;
-  readonly method: string;
-  readonly name: string;
-  /** The timeout of the call once the client is back. */
-  readonly timeoutMs: number;
+/** A call of a client that is away. Its timeout counts again once the client is back. */
+interface HeldCall extends Pick<PendingCall, 'binding' | 'upstreamId' | 'method' | 'name' | 'timeoutMs'> {
   questions: HeldQuestion[];
   readonly until: number;
   /** The upstream's answer, when it came before the client returned. */
   finished: FinalReply | Error | undefined;
-}
-
-interface HeldCalls {
-  /** Answers the caller with the question and keeps the upstream's call open. False when there is no caller to ask. */
-  hold(sent: ServerMessage): boolean;
-  /** Undefined when this is not the retry of a held call. */
-  resume(call: UpstreamCall, pending: PendingCalls): Promise<FinalReply> | undefined;
-  sweep(now: number, pending: PendingCalls): void;
-  /** True when this call is the retry of a held one; without a call, when any call is held. */
-  holds(call?: UpstreamCall): boolean;
-  /** Drops the calls of a session that has ended; the upstream gets an error for its questions. */
-  dropSession(sessionId: string): void;
 }
 
 const prefix = 'held:';
@@ -61,7 +49,7 @@ const gatherMs = 20;
  * Bridges a server that pushes its questions and a client that gets them in an answer. The server's call stays open, the
  * client gets `input_required` with a state of Ambit's own, and its retry answers the question.
  */
-export function createHeldCalls(binding: Binding): HeldCalls {
+export function createHeldCalls(binding: Binding) {
   const held = new Map<number, HeldCall>();
   /** The prefix of this bridge's states: several bridges may serve one session. */
   const own = `${prefix}${randomBytes(6).toString('hex')}:`;
@@ -89,13 +77,8 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       const call = held.get(id);
       if (call !== undefined) call.finished = outcome;
     };
-    pending.replace(carrier.upstreamId, {
-      channel: closedChannel,
-      progressToken: undefined,
-      settle: finish,
-      fail: finish,
-      timeoutMs: holdMs,
-    });
+    const away = { channel: closedChannel, progressToken: undefined, timeoutMs: holdMs };
+    pending.replace(carrier.upstreamId, { ...away, settle: finish, fail: finish });
   }
 
   /**
@@ -110,7 +93,8 @@ export function createHeldCalls(binding: Binding): HeldCalls {
   }
 
   return {
-    hold({ message: asked, pending, respond, call: known }) {
+    /** Answers the caller with the question and keeps the upstream's call open. False when there is no caller to ask. */
+    hold({ message: asked, pending, respond, call: known }: ServerMessage): boolean {
       // The question becomes part of a result of Ambit's own, which no stage edits again.
       const message = applyMessageEdits(asked, stripReservedMeta(asked, binding.keys?.()));
       // Over HTTP a question comes with the answer of its call. Over stdio the youngest call is the best guess.
@@ -135,16 +119,9 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       }
       assertRoom(held, [], question);
       if (held.size >= maxHeld) throw new AmbitError('OVERLOADED');
-      const call: HeldCall = {
-        binding: carrier.binding,
-        upstreamId: carrier.upstreamId,
-        method: carrier.method,
-        name: carrier.name,
-        timeoutMs: carrier.timeoutMs,
-        questions: [question],
-        until: Date.now() + holdMs,
-        finished: undefined,
-      };
+      const { binding: owner, upstreamId, method, name, timeoutMs } = carrier;
+      const origin = { binding: owner, upstreamId, method, name, timeoutMs };
+      const call: HeldCall = { ...origin, questions: [question], until: Date.now() + holdMs, finished: undefined };
       const id = count;
       held.set(id, call);
       detachCaller(id, carrier, pending);
@@ -152,7 +129,8 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       return true;
     },
 
-    resume(call, pending) {
+    /** Undefined when this is not the retry of a held call. */
+    resume(call: UpstreamCall, pending: PendingCalls): Promise<FinalReply> | undefined {
       const { message } = call;
       const params = message.params?.shape;
       const value = openState(call);
@@ -174,25 +152,21 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       held.delete(id);
       if (found.finished !== undefined) return Promise.resolve(deliverOutcome(found.finished, clientId));
       return new Promise<FinalReply>((settle, fail) => {
-        const token = findMember(message.meta, 'progressToken');
-        pending.replace(found.upstreamId, {
-          clientId,
-          channel: call.channel,
-          progressToken: token === undefined ? undefined : readRawValue(message.bytes, token),
-          settle,
-          fail,
-          timeoutMs: found.timeoutMs,
-        });
+        const { upstreamId, timeoutMs } = found;
+        const progressToken = readProgressToken(message);
+        pending.replace(upstreamId, { clientId, channel: call.channel, progressToken, settle, fail, timeoutMs });
       });
     },
 
-    holds(call) {
-      const value = call === undefined ? undefined : openState(call);
+    /** True when this call is the retry of a held one; without a call, when any call is held. */
+    holds(call?: UpstreamCall): boolean {
       if (call === undefined) return held.size > 0;
+      const value = openState(call);
       return value !== undefined && held.has(parseHeldId(value) ?? 0);
     },
 
-    dropSession(sessionId) {
+    /** Drops the calls of a session that has ended; the upstream gets an error for its questions. */
+    dropSession(sessionId: string): void {
       for (const [id, call] of held) {
         if (call.binding.sessionId !== sessionId) continue;
         held.delete(id);
@@ -200,7 +174,7 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       }
     },
 
-    sweep(now, pending) {
+    sweep(now: number, pending: PendingCalls): void {
       for (const [id, call] of held) {
         if (now < call.until) continue;
         held.delete(id);
@@ -246,6 +220,5 @@ function rejectQuestions({ questions }: HeldCall, why: string): void {
 function deliverOutcome(outcome: FinalReply | Error, clientId: string): FinalReply {
   if (outcome instanceof Error) throw outcome;
   if (outcome.kind !== 'message') return outcome;
-  const answer: Message = readMessage(outcome.bytes);
-  return { ...outcome, bytes: replaceId(answer, clientId) };
+  return { ...outcome, bytes: replaceId(readMessage(outcome.bytes), clientId) };
 }

@@ -2,13 +2,13 @@ import { AmbitError } from '../../../errors.ts';
 import type { Channel, FinalReply } from '../../../protocol/channel.ts';
 import { composeNotification, composeResult } from '../../../protocol/compose-message.ts';
 import { findMember, readRawValue, readStringValue } from '../../../protocol/json/scan.ts';
-import { applyMessageEdits, readMessage } from '../../../protocol/message.ts';
+import { applyMessageEdits, readErrorCode, readMessage } from '../../../protocol/message.ts';
 import { ProtocolError } from '../../../protocol/protocol-error.ts';
 import type { BaseLink, Handshake, Link, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
 import { subscriptionKey } from '../relay/towards-client.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
-import { askUpstream } from './ask-upstream.ts';
+import { askUpstream, closedChannel } from './ask-upstream.ts';
 import { removeEnvelope, toDiscoverResult, toModernAnswer } from './era-translation.ts';
 import { createHeldCalls } from './held-calls.ts';
 
@@ -26,7 +26,7 @@ interface ListenStream {
   readonly wants: ReadonlySet<string>;
   readonly resources: ReadonlySet<string>;
   /** True once the stream has been acknowledged: nothing may come before that. */
-  readonly isAcknowledged: boolean;
+  isAcknowledged: boolean;
   /** Ends the stream of a client that has left. */
   end(): void;
   /** Ends the stream because the link ends. */
@@ -46,18 +46,10 @@ const listChanges: Readonly<Record<string, string>> = {
   'notifications/resources/list_changed': 'resourcesListChanged',
 };
 /** A channel that stays open as long as the link; its messages reach the bridge as messages of the server. */
-const openChannel: Channel = {
-  owner: {},
-  isGone: () => false,
-  emit: () => true,
-  onDrain() {},
-  onGone() {},
-  close() {},
-};
+const openChannel: Channel = { ...closedChannel, owner: {}, isGone: () => false };
 const callerGone = readMessage(
   composeNotification('notifications/cancelled', { requestId: 0, reason: 'the caller is gone' }),
 );
-const unopened = { end() {}, close() {} };
 
 /** Creates a link for modern clients on top of a link to a handshake-era server. */
 export function bridgeToHandshake(
@@ -109,10 +101,8 @@ export function bridgeToHandshake(
     const reply = (await resumed) ?? (await base.link.request(call));
     if (reply.kind !== 'message') return reply;
     const answer = readMessage(reply.bytes);
-    const isMissing =
-      answer.error !== undefined &&
-      readRawValue(answer.bytes, findMember(answer.error.shape, 'code') ?? answer.error) === '-32601';
-    return { ...reply, bytes: toModernAnswer(answer, message.method), status: isMissing ? 404 : 200 };
+    const status = readErrorCode(answer) === '-32601' ? 404 : 200;
+    return { ...reply, bytes: toModernAnswer(answer, message.method), status };
   }
 
   const bridge: Link = {
@@ -186,27 +176,24 @@ function createListenStreams(link: BaseLink) {
   async function open(call: UpstreamCall, ready: () => Promise<unknown>): Promise<FinalReply> {
     const { message } = call;
     const asked = findMember(message.params?.shape, 'notifications');
-    const filter = (asked === undefined ? {} : JSON.parse(readRawValue(message.bytes, asked))) as Record<
-      string,
-      unknown
-    >;
+    const filter: Record<string, unknown> = asked === undefined ? {} : JSON.parse(readRawValue(message.bytes, asked));
     await ready();
     const wants = new Set(Object.values(listChanges).filter((name) => filter[name] === true));
-    const uris = Array.isArray(filter.resourceSubscriptions)
-      ? [...new Set(filter.resourceSubscriptions as string[])]
-      : [];
+    const { resourceSubscriptions: named } = filter;
+    const uris = Array.isArray(named) ? [...new Set(named as string[])] : [];
     const clientId = message.id as string;
     const { channel } = call;
     const key = String(++count);
     const resources = new Set<string>();
-    const stream = {
+    const stream: ListenStream = {
       sessionId: sessionIdOf(call),
       clientId,
       channel,
       wants,
       resources,
       isAcknowledged: false,
-      ...unopened,
+      end() {},
+      close() {},
     };
     streams.set(key, stream);
     const ended = new Promise<FinalReply>((settle) => {
@@ -232,9 +219,8 @@ function createListenStreams(link: BaseLink) {
       ...Object.fromEntries([...wants].map((name) => [name, true])),
       ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
     };
-    channel.emit(
-      createTaggedNotification('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId),
-    );
+    const method = 'notifications/subscriptions/acknowledged';
+    channel.emit(createTaggedNotification(method, { notifications: honoured }, clientId));
     stream.isAcknowledged = true;
     return ended;
   }

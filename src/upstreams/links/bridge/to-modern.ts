@@ -7,12 +7,15 @@ import { findMember, type JsonMember, readRawValue, readShape, readStringValue }
 import { applyMessageEdits, type Message, readMessage } from '../../../protocol/message.ts';
 import type { ServerDefinition } from '../../definition.ts';
 import { type Caller, maxPushes } from '../caller.ts';
+import { unsupportedHandshakeError } from '../handshake.ts';
 import type { Link, OnServerMessage, UpstreamCall } from '../link.ts';
+import type { OpenedLink } from '../links.ts';
 import { createPendingCalls } from '../relay/pending-calls.ts';
 import { pushKinds } from '../relay/questions.ts';
 import { type Binding, bindToSession } from '../relay/towards-upstream.ts';
-import { createOwnCall } from './ask-upstream.ts';
-import { addEnvelope, toHandshakeAnswer } from './era-translation.ts';
+import { discoverParams } from '../stdio/opening.ts';
+import { askUpstream, closedChannel, createOwnCall } from './ask-upstream.ts';
+import { addEnvelope, toHandshakeAnswer, toInitializeResult } from './era-translation.ts';
 
 const maxRounds = 10;
 const listenMs = 5000;
@@ -20,7 +23,7 @@ const listenMs = 5000;
 const noCalls = createPendingCalls();
 const levels = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
-export interface ToModernOptions {
+interface ToModernOptions {
   readonly server: ServerDefinition;
   /** JSON texts from the client's `initialize`. */
   readonly capabilities: string;
@@ -43,7 +46,7 @@ interface ServerQuestion {
 }
 
 /** Creates a link for one handshake-era client on top of a link to a modern server. */
-export function bridgeToModern(options: ToModernOptions): Link {
+function bridgeToModern(options: ToModernOptions): Link {
   const { server, capabilities, clientInfo, base } = options;
   const callers = new Set<Caller>();
   const questions = createClientQuestions(options, () => bridge);
@@ -213,7 +216,7 @@ function createClientQuestions({ server, binding, onServerMessage }: ToModernOpt
         },
         failed: reject,
       });
-      const asking = {
+      const target = {
         channel: findClientChannel(call, caller),
         caller,
         binding: bindToSession(binding, caller.sessionId),
@@ -222,7 +225,7 @@ function createClientQuestions({ server, binding, onServerMessage }: ToModernOpt
         upstream: server,
         link: bridge(),
         message: readMessage(Buffer.from(text)),
-        target: asking,
+        target,
         pending: noCalls,
         callers: [],
         binding,
@@ -256,15 +259,14 @@ function createListenStream(caller: Caller) {
     acknowledge = resolve;
   });
   const channel: Channel = {
+    ...closedChannel,
     owner: {},
     isGone: () => false,
     emit(bytes) {
       if (readMessage(bytes).method === 'notifications/subscriptions/acknowledged') acknowledge();
       return hasEnded || relayNotification(bytes, caller);
     },
-    onDrain() {},
     onGone: (listener) => void onGone.push(listener),
-    close() {},
   };
   return {
     channel,
@@ -308,4 +310,27 @@ function insertParams(message: Message, members: string): Edit {
   }
   const at = params.start + 1;
   return { start: at, end: at, text: params.members.length > 0 ? `${members},` : members };
+}
+
+/** Opens a bridge for a handshake-era client to a modern server. Answers `initialize` from `server/discover`. */
+export async function translateHandshake(
+  server: ServerDefinition,
+  base: Link,
+  { message }: UpstreamCall,
+  parts: Pick<ToModernOptions, 'binding' | 'onServerMessage'>,
+): Promise<OpenedLink> {
+  const params = message.params?.shape;
+  const discovered = await askUpstream(base, 'server/discover', discoverParams);
+  if (discovered.result === undefined) throw unsupportedHandshakeError(message);
+  const requested = readStringValue(message.bytes, findMember(params, 'protocolVersion'));
+  const result = toInitializeResult(readRawValue(discovered.bytes, discovered.result), requested);
+  const raw = (name: string) => {
+    const member = findMember(params, name);
+    return member === undefined ? undefined : readRawValue(message.bytes, member);
+  };
+  const client = { capabilities: raw('capabilities') ?? '{}', clientInfo: raw('clientInfo') };
+  const link = bridgeToModern({ ...parts, ...client, server, base });
+  const { protocolVersion } = JSON.parse(result) as { protocolVersion: string };
+  const reply = { kind: 'message', bytes: composeResult(message.id as string, result), status: 200 } as const;
+  return { reply, link, version: protocolVersion };
 }

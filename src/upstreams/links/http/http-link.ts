@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Config } from '../../../config/schema/schema.ts';
 import { AmbitError } from '../../../errors.ts';
 import type { Channel, Era, FinalReply } from '../../../protocol/channel.ts';
 import { composeError, composeNotification } from '../../../protocol/compose-message.ts';
@@ -10,13 +11,18 @@ import type { Session } from '../../../sessions/session.ts';
 import { sessionScopeKey } from '../../../sessions/session-views.ts';
 import type { Caller } from '../caller.ts';
 import type { BaseLink, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
-import { createPendingCalls, type PendingCall, type PendingCalls, settleCall } from '../relay/pending-calls.ts';
+import {
+  createPendingCall,
+  createPendingCalls,
+  type PendingCall,
+  type PendingCalls,
+  settleCall,
+} from '../relay/pending-calls.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { httpStatusFor, toClientResponse } from '../relay/towards-client.ts';
 import {
   type Binding,
   type OutgoingRequest,
-  readProgressToken,
   readTargetName,
   toUpstreamNotification,
   toUpstreamRequest,
@@ -51,11 +57,7 @@ interface HttpLinkOptions {
   readonly dialect: HttpDialect;
   readonly binding: Binding;
   readonly onServerMessage: OnServerMessage;
-  readonly limits: {
-    readonly messageBytes: number;
-    readonly notificationsPerSecond: number;
-    readonly pendingPerUpstream: number;
-  };
+  readonly limits: Pick<Config['limits'], 'messageBytes' | 'notificationsPerSecond' | 'pendingPerUpstream'>;
 }
 
 /** The parts of one link that its functions share. */
@@ -130,23 +132,8 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       const { message } = call;
       const upstreamId = pending.nextId();
       return new Promise<FinalReply>((settle, fail) => {
-        const waiting: PendingCall = {
-          upstreamId,
-          clientId: message.id as string,
-          method: message.method,
-          name: readTargetName(message),
-          progressToken: readProgressToken(message),
-          wantsLogs: findMember(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
-          channel: call.channel,
-          caller: call.caller,
-          binding,
-          namesAsker: call.namesAsker ?? false,
-          settle,
-          fail,
-          timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : server.timeoutMs,
-          lastHeardAt: Date.now(),
-          isLost: false,
-        };
+        const name = readTargetName(message);
+        const waiting = createPendingCall(call, message, name, upstreamId, binding, server.timeoutMs, settle, fail);
         pending.add(waiting);
         if (call.cancelOnGone) call.channel.onGone(() => cancelAbandoned(waiting, message));
         sendAndRead(parts, call, waiting)

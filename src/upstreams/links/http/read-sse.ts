@@ -120,13 +120,11 @@ export function holdStream(stream: Readable, reason: string): void {
   stream.pause();
 }
 
-/** Releases one reason to pause a stream. */
 export function releaseStream(stream: Readable, reason: string): void {
   const reasons = holders.get(stream);
   if (reasons?.delete(reason) && reasons.size === 0) stream.resume();
 }
 
-/** True while a stream is paused for this reason. */
 export function isHeld(stream: Readable, reason: string): boolean {
   return holders.get(stream)?.has(reason) ?? false;
 }

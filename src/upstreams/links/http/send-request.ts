@@ -44,8 +44,8 @@ export interface AuthRefusal {
 export function createRemote(
   server: HttpServer,
   attacher: ContextAttacher,
-  authHeaders: Remote['authHeaders'] = () => ({}),
-  onRefused: Remote['onRefused'] = async () => false,
+  authHeaders: Remote['authHeaders'],
+  onRefused: Remote['onRefused'],
 ): Remote {
   const agent = server.url.protocol === 'https:' ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
   return { ...server, agent, attacher, authHeaders, onRefused };
@@ -75,14 +75,13 @@ export function sendRequest(
   function transmitOnce(authHeaders: AuthHeaders): Promise<IncomingMessage> {
     if (aborted) throw new AmbitError('UPSTREAM_FAILED', { what: 'The request was given up.' });
     beforeSend();
-    sending = sendOnce(server, { method, headers, authHeaders, body, timeoutMs });
+    sending = sendOnce(server, method, headers, authHeaders, body, timeoutMs);
     return sending.response;
   }
 
   async function retryIfRefused(response: IncomingMessage, authHeaders: AuthHeaders): Promise<IncomingMessage> {
     if (!isRefusal(response)) return response;
-    const again = await reportRefusal(server, response, authHeaders);
-    if (!again) return response;
+    if (!(await reportRefusal(server, response, authHeaders))) return response;
     discardResponse(response);
     const other = await server.authHeaders();
     const last = await transmitOnce(other);
@@ -124,17 +123,13 @@ async function reportRefusal(server: Remote, response: IncomingMessage, authHead
   }
 }
 
-interface RequestParts {
-  readonly method: HttpMethod;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly authHeaders: AuthHeaders;
-  readonly body: Buffer | undefined;
-  readonly timeoutMs: number | undefined;
-}
-
 function sendOnce(
   server: Remote,
-  { method, headers, authHeaders, body, timeoutMs: limitMs }: RequestParts,
+  method: HttpMethod,
+  headers: Readonly<Record<string, string>>,
+  authHeaders: AuthHeaders,
+  body: Buffer | undefined,
+  timeoutMs: number | undefined,
 ): PendingResponse {
   const secure = server.url.protocol === 'https:';
   const request = (secure ? httpsRequest : httpRequest)(server.url, {
@@ -157,8 +152,8 @@ function sendOnce(
     // A switch to another protocol ends a request with neither a response nor an error.
     request.once('close', fail);
   });
-  if (limitMs !== undefined) {
-    const limit = setTimeout(() => request.destroy(new AmbitError('UPSTREAM_TIMEOUT')), limitMs).unref();
+  if (timeoutMs !== undefined) {
+    const limit = setTimeout(() => request.destroy(new AmbitError('UPSTREAM_TIMEOUT')), timeoutMs).unref();
     request.once('close', () => clearTimeout(limit));
   }
   response.catch(() => {});
@@ -168,10 +163,7 @@ function sendOnce(
 }
 
 /** Removes the headers that the auth headers replace, in any spelling. */
-function omitHeaders(
-  headers: Readonly<Record<string, string>>,
-  authHeaders: Readonly<Record<string, string>>,
-): Readonly<Record<string, string>> {
+function omitHeaders(headers: AuthHeaders, authHeaders: AuthHeaders): AuthHeaders {
   const names = Object.keys(authHeaders);
   if (names.length === 0) return headers;
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name.toLowerCase())));

@@ -1,11 +1,13 @@
 import { AmbitError } from '../../../errors.ts';
 import type { Channel, FinalReply } from '../../../protocol/channel.ts';
+import { findMember } from '../../../protocol/json/scan.ts';
 import type { Message } from '../../../protocol/message.ts';
 import type { ServerDefinition } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
+import type { UpstreamCall } from '../link.ts';
 import { findQuestionRefusalIn } from './questions.ts';
 import type { RequestOrigin } from './towards-client.ts';
-import type { Binding } from './towards-upstream.ts';
+import { type Binding, readProgressToken } from './towards-upstream.ts';
 
 /** The methods whose answer may be a question. */
 export const questionCarriers: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
@@ -95,6 +97,36 @@ export function createPendingCalls(): PendingCalls {
       for (const call of all) call.caller?.openChannels.delete(call.channel);
       return all;
     },
+  };
+}
+
+/** Creates the entry of a call that is about to be sent. `message` is the call as it is sent. */
+export function createPendingCall(
+  call: UpstreamCall,
+  message: Message,
+  name: string,
+  upstreamId: number,
+  binding: Binding,
+  timeoutMs: number,
+  settle: (reply: FinalReply) => void,
+  fail: (error: Error) => void,
+): PendingCall {
+  return {
+    upstreamId,
+    clientId: message.id as string,
+    method: message.method,
+    name,
+    progressToken: readProgressToken(message),
+    wantsLogs: findMember(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
+    channel: call.channel,
+    caller: call.caller,
+    binding,
+    namesAsker: call.namesAsker ?? false,
+    settle,
+    fail,
+    timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : timeoutMs,
+    lastHeardAt: Date.now(),
+    isLost: false,
   };
 }
 

@@ -1,16 +1,10 @@
-interface RateLimit {
-  admit(): boolean;
-  /** Allows a whole burst again. */
-  refill(): void;
-}
-
 /** Creates a token bucket for messages of an upstream, with a burst of two seconds. */
-export function createRateLimit(perSecond: number, now: () => number = Date.now): RateLimit {
+export function createRateLimit(perSecond: number, now: () => number = Date.now) {
   const burst = perSecond * 2;
   let tokens = burst;
   let filledAt = now();
   return {
-    admit() {
+    admit(): boolean {
       if (tokens < 1) {
         const at = now();
         tokens = Math.min(burst, tokens + ((at - filledAt) / 1000) * perSecond);
@@ -20,7 +14,8 @@ export function createRateLimit(perSecond: number, now: () => number = Date.now)
       tokens--;
       return true;
     },
-    refill() {
+    /** Allows a whole burst again. */
+    refill(): void {
       tokens = burst;
     },
   };

@@ -4,11 +4,10 @@ import {
   type JsonMember,
   type ObjectShape,
   readElements,
-  readRawValue,
   readShape,
   readStringValue,
 } from '../../../protocol/json/scan.ts';
-import { findIdMember, type Message } from '../../../protocol/message.ts';
+import { findIdMember, type Message, readErrorCode } from '../../../protocol/message.ts';
 import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
 import { type Binding, findRelatedTask, stateBindings, taskBindings } from './towards-upstream.ts';
 
@@ -156,9 +155,7 @@ function sealTask(bytes: Buffer, member: JsonMember, edits: Edit[], binding: Bin
 
 /** The HTTP status that MCP 2026-07-28 demands for an error that came over stdio. */
 export function httpStatusFor(message: Message): number {
-  if (message.error === undefined) return 200;
-  const code = findMember(message.error.shape, 'code');
-  switch (code === undefined ? '' : readRawValue(message.bytes, code)) {
+  switch (readErrorCode(message)) {
     case '-32601':
       return 404;
     case '-32020':

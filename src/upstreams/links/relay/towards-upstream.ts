@@ -17,7 +17,6 @@ import type { KnownTasks, Seals } from './seals.ts';
 /** The session and server that sealed values belong to. */
 export interface Binding {
   readonly seals: Seals;
-  /** The tasks that each session may hear of. */
   readonly tasks: KnownTasks;
   /** Empty where no session is known. No sealed value opens then. */
   readonly sessionId: string;
@@ -27,15 +26,12 @@ export interface Binding {
   readonly keys?: (() => ReservedKeys) | undefined;
 }
 
-/** Copies a binding for another session. */
 export function bindToSession(binding: Binding, sessionId: string): Binding {
   return binding.sessionId === sessionId ? binding : { ...binding, sessionId };
 }
 
 export interface OutgoingRequest {
   readonly bytes: Buffer;
-  /** The text of the caller's progress token. */
-  readonly progressToken: string | undefined;
   /** The tool, prompt or resource asked for. */
   readonly name: string;
   /** The upstream's id of the task that the request is about. */
@@ -72,13 +68,7 @@ export function toUpstreamRequest(
   const trace = attacher.tracesInMeta && acting?.trace?.from === 'header' ? acting.trace : undefined;
   const members = addTrace(context?.member, trace);
   if (members !== undefined) edits.push(insertMeta(message, members, pipelineEdits));
-  return {
-    bytes: applyEdits(bytes, edits, tail),
-    progressToken: readProgressToken(message),
-    name,
-    taskId,
-    token: context?.token,
-  };
+  return { bytes: applyEdits(bytes, edits, tail), name, taskId, token: context?.token };
 }
 
 function addTrace(member: string | undefined, trace: Trace | undefined): string | undefined {

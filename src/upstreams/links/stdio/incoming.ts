@@ -35,15 +35,8 @@ interface IncomingOptions {
   forward(message: Message): void;
 }
 
-/** The messages that a process writes: settles the calls they answer, and forwards the others. */
-interface Incoming {
-  /** False when the line is no message. */
-  onLine(line: Buffer): boolean;
-  /** Fails the call that an oversized line answers; all calls where that cannot be told. */
-  onTooLong(head: Buffer, tail: Buffer, error?: AmbitError): void;
-}
-
-export function createIncoming(options: IncomingOptions): Incoming {
+/** Reads the messages that a process writes: settles the calls they answer, and forwards the others. */
+export function createIncoming(options: IncomingOptions) {
   const { server, era, pending, ownRequests, callers, dropped, earlyPushes, forward } = options;
   const rate = createRateLimit(options.notificationsPerSecond);
 
@@ -54,6 +47,7 @@ export function createIncoming(options: IncomingOptions): Incoming {
     if (id !== undefined) pending.take(id)?.fail(unreadableError(server.name));
   }
 
+  /** Fails the call that an oversized line answers; all calls where that cannot be told. */
   function onTooLong(head: Buffer, tail: Buffer, error = new AmbitError('UPSTREAM_TOO_LARGE')): void {
     if (isServerInitiated(head)) {
       dropped.add('longer than the limit');
@@ -90,7 +84,8 @@ export function createIncoming(options: IncomingOptions): Incoming {
 
   return {
     onTooLong,
-    onLine(line) {
+    /** False when the line is no message. */
+    onLine(line: Buffer): boolean {
       try {
         receive(readServerMessage(line));
         return true;
@@ -142,8 +137,8 @@ export function createEarlyPushes(forward: (message: Message) => void): EarlyPus
 
 /** Whether a client is there to answer a question of the server. */
 export function canAnswer(callers: ReadonlySet<Caller>, pending: PendingCalls): boolean {
-  for (const { stream, openChannels: underWay } of callers) {
-    if (stream?.isGone() === false || [...underWay].some((channel) => !channel.isGone())) return true;
+  for (const { stream, openChannels } of callers) {
+    if (stream?.isGone() === false || [...openChannels].some((channel) => !channel.isGone())) return true;
   }
   // Modern clients behind a bridge are no callers. They are asked in the answer to a call that can carry a question.
   return callers.size === 0 && pending.findYoungest((call) => questionCarriers.has(call.method)) !== undefined;

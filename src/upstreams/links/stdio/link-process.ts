@@ -99,7 +99,7 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
       const ask = (method: string, params: string) =>
         ownRequests.sendRequest(method, binding.attacher.attachToParams(method, params).params, write, options.startMs);
       await opening.perform(ask, write);
-      processOptions.mayServe?.();
+      processOptions.mayServe();
     } catch (error) {
       await fresh.end();
       throw error;

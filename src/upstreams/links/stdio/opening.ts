@@ -2,7 +2,7 @@ import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { FinalReply } from '../../../protocol/channel.ts';
 import { composeResult } from '../../../protocol/compose-message.ts';
 import { findMember, readRawValue, readStringValue } from '../../../protocol/json/scan.ts';
-import type { Message } from '../../../protocol/message.ts';
+import { type Message, readErrorCode } from '../../../protocol/message.ts';
 import { EraError } from '../../../protocol/protocol-error.ts';
 import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
 import type { EraVerdicts } from '../era-verdicts.ts';
@@ -67,8 +67,7 @@ export const discoverParams = JSON.stringify({
 /** True for a discover result, and for the errors that only a modern server knows. */
 export function speaksModern(answer: Message): boolean {
   if (answer.result !== undefined) return findMember(answer.result.shape, 'supportedVersions') !== undefined;
-  const code = findMember(answer.error?.shape, 'code');
-  return code !== undefined && ['-32020', '-32021', '-32022'].includes(readRawValue(answer.bytes, code));
+  return ['-32020', '-32021', '-32022'].includes(readErrorCode(answer) ?? '');
 }
 
 export interface HandshakeOpening extends Opening {

@@ -7,26 +7,27 @@ import { readLines } from '../../../protocol/lines/read-lines.ts';
 import { composeLine } from '../../../protocol/lines/single-line.ts';
 import { baseEnvironment } from '../../../sandbox/common/base-environment.ts';
 import type { Confinement } from '../../../sandbox/common/confinement.ts';
+import { openEgress } from '../../../sandbox/egress/open-egress.ts';
+import { createRefusalRecord } from '../../../sandbox/egress/refusal-record.ts';
 import type { Exit, Runners } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { ProcessSlot, StoppableProcess } from '../process-slots.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { recordStderr } from './record-output.ts';
-import { openServerEgress, type ServerEgress } from './server-egress.ts';
+
+const maxNamed = 20;
 
 /** Observes the processes of a server, beside the journal. */
 export interface ProcessWatch {
   spawned(pid: number | undefined): void;
   /** The process takes calls now. `again` is true when the last one had ended by itself. */
   ready(pid: number | undefined, ms: number, again: boolean): void;
-  /** The start has failed. */
   failed(error: unknown): void;
   ended(pid: number | undefined, exit: Exit): void;
   /** The process has ended by itself. */
   lost(pid: number | undefined, exit: Exit): void;
 }
 
-/** A watch that does nothing. */
 export const noProcessWatch: ProcessWatch = { spawned() {}, ready() {}, failed() {}, ended() {}, lost() {} };
 
 export interface ServerProcess {
@@ -64,7 +65,7 @@ export interface ProcessOptions {
   /** Throws when this server may not start with its files and its session as they are now. */
   readonly mayStart: (prepared: PreparedLaunch) => void;
   /** Throws when a started server may not get calls: a start can take long. */
-  readonly mayServe?: () => void;
+  readonly mayServe: () => void;
   readonly watch: ProcessWatch;
   /** Processes of one owner share the limits of their sandbox. */
   readonly owner: string;
@@ -123,33 +124,22 @@ async function startInSlot(
     server: server.name,
     runner: prepared.confinement === undefined ? options.runners.plain.name : 'sandbox',
   };
-  let egress: ServerEgress | undefined;
+  let egress: Awaited<ReturnType<typeof openServerEgress>>;
   const start = async () => {
     const { image } = server.sandbox;
-    const runner = prepared.confinement === undefined ? options.runners.plain : await options.runners.sandbox(image);
-    fields.runner = runner.name;
     const sandboxed = prepared.confinement !== undefined;
+    const runner = sandboxed ? await options.runners.sandbox(image) : options.runners.plain;
+    fields.runner = runner.name;
     // An image brings its own programs.
     const { command, args } =
       sandboxed && image === undefined ? await options.runners.packages.ready(server.command, server.args) : server;
     const confinement = prepared.confinement?.();
     const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, configuredEnv) : configuredEnv;
-    const lastLook = () => options.mayStart(prepared);
     if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, fields, options.journal);
-    const egressProxy = egress?.egressProxy;
     const { sessionId, owner } = options;
-    return runner.start({
-      command,
-      args,
-      env,
-      cwd,
-      tmpDir,
-      sessionId,
-      owner,
-      beforeSpawn: lastLook,
-      confinement,
-      egressProxy,
-    });
+    const launch = { command, args, env, cwd, tmpDir, sessionId, owner, confinement };
+    const beforeSpawn = () => options.mayStart(prepared);
+    return runner.start({ ...launch, beforeSpawn, egressProxy: egress?.egressProxy });
   };
   const running = await start().catch(async (error: unknown) => {
     await egress?.close();
@@ -233,4 +223,36 @@ const endlessLineReason = 'it wrote a line without an end on its stdout';
 function describeCause(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   return cause === undefined ? String(error) : `${error} (${cause})`;
+}
+
+/** Opens the egress proxy of one process; undefined where it may reach nothing. Refusals go to the journal. */
+async function openServerEgress(
+  { network: allowed = [] }: Pick<Confinement, 'network'>,
+  folder: string,
+  { server, sessionId }: { readonly server: string; readonly sessionId: string | undefined },
+  journal: Journal,
+) {
+  if (allowed.length === 0) return undefined;
+  const fields = { kind: 'egress' as const, sessionId, server };
+  const refusals = createRefusalRecord(({ to, reason, times }) =>
+    journal.record({ ...fields, event: 'refused', to, detail: reason, times }),
+  );
+  const egress = await openEgress({ allowed, folder, onRefused: refusals.add });
+  let closed = false;
+  return {
+    egressProxy: { socket: egress.socket, allowed },
+    async close(): Promise<void> {
+      if (closed) return;
+      closed = true;
+      await egress.close();
+      refusals.flush();
+      const counts = [...egress.allowed];
+      const total = counts.reduce((sum, [, times]) => sum + times, 0);
+      if (total + refusals.count === 0) return;
+      const named = counts.slice(0, maxNamed).map(([to, times]) => `${to} ${times}`);
+      const more = counts.length > maxNamed ? ['…'] : [];
+      const to = [...named, ...more].join(', ');
+      journal.record({ ...fields, event: 'closed', allowed: total, refused: refusals.count, to });
+    },
+  };
 }

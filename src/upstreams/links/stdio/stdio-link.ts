@@ -10,7 +10,7 @@ import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
 import type { BaseLink, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
 import type { LinkUsers } from '../link-pool.ts';
-import { createPendingCalls, type PendingCalls } from '../relay/pending-calls.ts';
+import { createPendingCall, createPendingCalls, type PendingCalls } from '../relay/pending-calls.ts';
 import { type Binding, bindToSession, toUpstreamNotification, toUpstreamRequest } from '../relay/towards-upstream.ts';
 import { silenceError } from '../upstream-errors.ts';
 import { canAnswer, createEarlyPushes, createIncoming, type EarlyPushes } from './incoming.ts';
@@ -143,10 +143,8 @@ function createLinkMethods(parts: LinkParts): BaseLink {
     notify(call) {
       if (linkProcess.running() === undefined || opening.isRedundant(call.message)) return;
       try {
-        writeOrDrop(
-          parts,
-          toUpstreamNotification(toSingleLineMessage(call.message), call.edits, bindingOf(call), newline),
-        );
+        const message = toSingleLineMessage(call.message);
+        writeOrDrop(parts, toUpstreamNotification(message, call.edits, bindingOf(call), newline));
       } catch (error) {
         if (!isAmbitError(error)) dropped.add('a notification about a foreign handle');
       }
@@ -156,13 +154,8 @@ function createLinkMethods(parts: LinkParts): BaseLink {
       const id = findMember(message.shape, 'id');
       if (linkProcess.running() === undefined || id === undefined) return;
       const edits = [...pipelineEdits, replaceValue(id, upstreamId)];
-      const bytes = toUpstreamNotification(
-        toSingleLineMessage(message),
-        edits,
-        bindToSession(binding, sessionId),
-        newline,
-      );
-      writeOrDrop(parts, bytes);
+      const owner = bindToSession(binding, sessionId);
+      writeOrDrop(parts, toUpstreamNotification(toSingleLineMessage(message), edits, owner, newline));
     },
 
     cancel(from, requestId, message) {
@@ -238,26 +231,11 @@ function createSender(parts: LinkParts): (to: ServerProcess, call: UpstreamCall)
       const upstreamId = pending.nextId();
       const message = toSingleLineMessage(call.message);
       const outgoing = toUpstreamRequest(message, call.edits, upstreamId, owner, call.acting, newline);
-      const now = Date.now();
-      pending.add({
-        upstreamId,
-        clientId: message.id as string,
-        method: message.method,
-        name: outgoing.name,
-        progressToken: outgoing.progressToken,
-        wantsLogs: findMember(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
-        channel: call.channel,
-        caller: call.caller,
-        binding: owner,
-        namesAsker: call.namesAsker ?? false,
-        settle,
-        fail,
-        timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : server.timeoutMs,
-        lastHeardAt: now,
-        isLost: false,
-      });
+      const { name } = outgoing;
+      const waiting = createPendingCall(call, message, name, upstreamId, owner, server.timeoutMs, settle, fail);
+      pending.add(waiting);
       if (!earlyPushes.isEmpty() && canAnswer(callers, pending)) earlyPushes.releaseAll();
-      usage.lastUsedAt = now;
+      usage.lastUsedAt = waiting.lastHeardAt;
       if (call.acting?.entry !== undefined) call.acting.entry.pid = to.pid;
       to.write(outgoing.bytes);
       // In the modern era a closed response stream is the cancellation; before, a client sends one. The caller may have

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Message } from '../../../../src/protocol/message.ts';
 import {
   type Binding,
+  readProgressToken,
   stateBindings,
   taskBindings,
   toUpstreamNotification,
@@ -28,7 +29,7 @@ describe('ids and tokens', () => {
     expect(outgoing.bytes.toString()).toBe(
       '{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"name":"echo","_meta":{"progressToken":41,"x":1}}}',
     );
-    expect(outgoing.progressToken).toBe(id);
+    expect(readProgressToken(message)).toBe(id);
     expect(outgoing.name).toBe('echo');
   });
 
