@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
+import type { Config } from '../../../src/config/schema/schema.ts';
 import { createMcpServers } from '../../../src/gateway/inspect/mcp-servers.ts';
-import type { LogFields } from '../../../src/observability/log/log.ts';
+import type { Log, LogFields } from '../../../src/observability/log/log.ts';
 import { createSafeLog } from '../../../src/observability/log/safe-log.ts';
 import { formatTextLine } from '../../../src/observability/log/stderr-log.ts';
 import { openSession } from '../../../src/sessions/open-session.ts';
-import { createSessions } from '../../../src/sessions/sessions.ts';
+import { createSessions, type Sessions } from '../../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { createServerResolution } from '../../../src/upstreams/access/resolution.ts';
 import { defineServers } from '../../../src/upstreams/definition.ts';
@@ -22,6 +23,14 @@ afterAll(() => {
   approvals.close();
   rmSync(dataDir, { recursive: true });
 });
+
+type Options = Parameters<typeof createServerResolution>[0];
+
+function resolutionOf(config: Config, servers: ReturnType<Options['servers']>, sessions: Sessions, log: Log) {
+  const shared = { approvals, dataDir, configFile: '/etc/ambit/ambit.yaml', signing: undefined };
+  const now = { config: () => config, servers: () => servers, latest: sessions.get };
+  return createServerResolution({ ...shared, ...now, log });
+}
 
 const names = ['a', 'b', 'c', 'all', 'none'];
 const someNames = fc.uniqueArray(fc.constantFrom(...names));
@@ -63,16 +72,7 @@ async function build(facts: typeof setting extends fc.Arbitrary<infer Facts> ? F
     ...(facts.inWorkspace ? { workspaceId: 'w' } : {}),
     ...(facts.own === undefined ? {} : { servers: facts.own }),
   });
-  const resolution = createServerResolution({
-    config: () => config,
-    servers: () => defined,
-    latest: sessions.get,
-    approvals,
-    dataDir,
-    configFile: '/etc/ambit/ambit.yaml',
-    log: { info() {}, warn() {} },
-    signing: undefined,
-  });
+  const resolution = resolutionOf(config, defined, sessions, { info() {}, warn() {} });
   return { config, sessions, session, resolution };
 }
 
@@ -157,17 +157,7 @@ test('P15: one debug line for each injection, with eight characters of the sessi
     warn() {},
     debug: (event: string, fields?: LogFields) => void lines.push(formatTextLine(event, fields)),
   };
-  const options: Parameters<typeof createServerResolution>[0] = {
-    config: () => config,
-    servers: () => servers,
-    latest: sessions.get,
-    approvals,
-    dataDir,
-    configFile: '/etc/ambit/ambit.yaml',
-    log: createSafeLog(log),
-    signing: undefined,
-  };
-  const resolution = createServerResolution(options);
+  const resolution = resolutionOf(config, servers, sessions, createSafeLog(log));
   const a = servers.get('a');
   if (a?.kind !== 'stdio') throw new Error('it is a stdio server');
   const one = (await openSession(sessions, config, { workspaceId: 'w', trustLevel: 'direct' })).session;

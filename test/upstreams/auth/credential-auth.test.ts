@@ -31,32 +31,32 @@ test('anonymous users, unapproved servers and processes of several users get no 
     await credentials.set(createTarget(user, 'notes', 'env', 'TOKEN'), user);
   }
   let approved = true;
-  const carrying = createCredentialAuth({ credentials, prefixes: () => ['AMBIT'], isApproved: () => approved });
-  expect(carrying.headers(session('ada'), http)).toEqual({ 'x-key': 'ada' });
+  const auth = createCredentialAuth({ credentials, prefixes: () => ['AMBIT'], isApproved: () => approved });
+  expect(auth.headers(session('ada'), http)).toEqual({ 'x-key': 'ada' });
   for (const scope of ['call', 'session', 'user'] as const) {
-    const given = carrying.addTo(launch, session('ada'), stdio(scope));
+    const given = auth.addTo(launch, session('ada'), stdio(scope));
     expect(given).toMatchObject({
       env: { A: 'a', TOKEN: 'ada' },
       provenance: { A: 'configured', TOKEN: 'credential' },
     });
-    const named = carrying.describe(launch, session('ada'), stdio(scope));
+    const named = auth.describe(launch, session('ada'), stdio(scope));
     expect([named.env, named.provenance['TOKEN']]).toEqual([{ A: 'a' }, 'credential']);
   }
   expect(launch.env).toEqual({ A: 'a', TOKEN: 'configured' });
   function givesNothing(userId: string, scope: StdioServer['scope'] = 'session'): void {
-    expect(carrying.addTo(launch, session(userId), stdio(scope))).toBe(launch);
-    expect(carrying.describe(launch, session(userId), stdio(scope))).toBe(launch);
-    expect(carrying.hasAny(session(userId), stdio(scope))).toBe(false);
-    expect(carrying.revision(session(userId), stdio(scope))).toBe('');
+    expect(auth.addTo(launch, session(userId), stdio(scope))).toBe(launch);
+    expect(auth.describe(launch, session(userId), stdio(scope))).toBe(launch);
+    expect(auth.hasAny(session(userId), stdio(scope))).toBe(false);
+    expect(auth.revision(session(userId), stdio(scope))).toBe('');
   }
   givesNothing('anonymous');
   givesNothing('eve');
   givesNothing('ada', 'workspace');
   givesNothing('ada', 'shared');
-  for (const user of ['anonymous', 'eve']) expect(carrying.headers(session(user), http)).toEqual({});
+  for (const user of ['anonymous', 'eve']) expect(auth.headers(session(user), http)).toEqual({});
   approved = false;
   givesNothing('ada');
-  expect(carrying.headers(session('ada'), http)).toEqual({});
+  expect(auth.headers(session('ada'), http)).toEqual({});
   credentials.close();
   await store.close();
 });

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { authorizationServer, browse } from './authorization-server.ts';
-import { guardedUpstream } from './guarded-upstream.ts';
-import { isBack, later, logIn, loginScenes, port } from './login-scene.ts';
+import { type AuthorizationServer, authorizationServer, browse } from './authorization-server.ts';
+import type { GuardedUpstream } from './guarded-upstream.ts';
+import { isBack, later, logIn, loginScenes, port, registeredClient } from './login-scene.ts';
 
 const on = loginScenes();
 const [ada, eve] = [
@@ -11,6 +11,20 @@ const [ada, eve] = [
   { userId: 'eve', server: 'notes' },
 ];
 const failed = { code: 'LOGIN_FAILED' };
+
+/** A server that names the attacker's authorization server, whose metadata names this login page. */
+function setTrap(far: GuardedUpstream, evil: AuthorizationServer, loginPage: string): void {
+  far.metadata = { ...far.metadata, authorization_servers: [evil.issuer] };
+  const body = {
+    issuer: evil.issuer,
+    authorization_endpoint: loginPage,
+    token_endpoint: `${evil.issuer}/token`,
+    registration_endpoint: `${evil.issuer}/reg`,
+    revocation_endpoint: `${evil.issuer}/token/revocation`,
+    code_challenge_methods_supported: ['S256'],
+  };
+  evil.instead = (path) => (path === '/.well-known/oauth-authorization-server' ? { status: 200, body } : undefined);
+}
 
 describe('what comes back from a browser', () => {
   test('a state is good once, for whom it was made, and for ten minutes', async () => {
@@ -59,21 +73,8 @@ describe('what comes back from a browser', () => {
     const { as: honest, gateway } = await on.scene();
     const evil = on.closing(await authorizationServer());
     const { far } = await on.scene();
-    // The attacker's server names the attacker's authorization server, which does not say who it is in its answers.
-    far.metadata = { ...far.metadata, authorization_servers: [evil.issuer] };
-    evil.instead = (path) =>
-      path === '/.well-known/oauth-authorization-server'
-        ? {
-            status: 200,
-            body: {
-              issuer: evil.issuer,
-              authorization_endpoint: `${evil.issuer}/auth`,
-              token_endpoint: `${evil.issuer}/token`,
-              registration_endpoint: `${evil.issuer}/reg`,
-              code_challenge_methods_supported: ['S256'],
-            },
-          }
-        : undefined;
+    // The attacker's authorization server does not say who it is in its answers.
+    setTrap(far, evil, `${evil.issuer}/auth`);
     const trap = await on.start({ notes: { url: far.url, era: 'modern' } });
     const attempt = await trap.logins.start(ada, port);
     const inner = await gateway.logins.start(ada, port);
@@ -92,37 +93,13 @@ describe('what comes back from a browser', () => {
 });
 
 describe('S6: a server that sends users to an honest login page and keeps what comes back', () => {
-  const secret = 'a-secret-of-more-than-24-characters';
-  const client = {
-    client_id: 'ambit-by-hand',
-    client_secret: secret,
-    application_type: 'native',
-    redirect_uris: [`http://127.0.0.1:${port}/callback`],
-    grant_types: ['authorization_code', 'refresh_token'],
-  };
-
   /** An honest authorization server, and a hostile one whose metadata names the login page of the honest one. */
   async function trap() {
-    const honest = on.closing(await authorizationServer({ clients: [client], tokenSeconds: 600 }));
+    const { as: honest, far } = await on.guarded({ clients: [registeredClient], tokenSeconds: 600 });
     const evil = on.closing(await authorizationServer());
-    const far = on.closing(await guardedUpstream(honest.issuer, honest.jwksUri));
-    far.metadata = { ...far.metadata, authorization_servers: [evil.issuer] };
-    evil.instead = (path) =>
-      path === '/.well-known/oauth-authorization-server'
-        ? {
-            status: 200,
-            body: {
-              issuer: evil.issuer,
-              authorization_endpoint: `${honest.issuer}/auth`,
-              token_endpoint: `${evil.issuer}/token`,
-              registration_endpoint: `${evil.issuer}/reg`,
-              revocation_endpoint: `${evil.issuer}/token/revocation`,
-              code_challenge_methods_supported: ['S256'],
-            },
-          }
-        : undefined;
+    setTrap(far, evil, `${honest.issuer}/auth`);
     const file = join(on.folder, 'client.secret');
-    writeFileSync(file, secret, { mode: 0o600 });
+    writeFileSync(file, registeredClient.client_secret, { mode: 0o600 });
     const oauth = { clientId: 'ambit-by-hand', clientSecretFile: file };
     return { honest, evil, far, oauth };
   }
@@ -148,10 +125,8 @@ describe('S6: a server that sends users to an honest login page and keeps what c
   });
 
   test('a login at another issuer than the operator now names is neither used, renewed nor told of', async () => {
-    const as = on.closing(await authorizationServer({ tokenSeconds: 600 }));
+    const { as, far, gateway: before } = await on.scene({ tokenSeconds: 600 });
     const other = on.closing(await authorizationServer());
-    const far = on.closing(await guardedUpstream(as.issuer, as.jwksUri));
-    const before = await on.start({ notes: { url: far.url, era: 'modern' } });
     await logIn(before, 'ada');
     before.reload({
       version: 1,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { authorizationServer, browse } from './authorization-server.ts';
 import { guardedUpstream } from './guarded-upstream.ts';
-import { isBack, later, logIn, loginScenes, port } from './login-scene.ts';
+import { isBack, later, logIn, loginScenes, port, registeredClient } from './login-scene.ts';
 
 const on = loginScenes();
 
@@ -69,16 +69,7 @@ describe('a login that has changed', () => {
 });
 
 test('a client that was registered by hand, with its secret', async () => {
-  const secret = 'a-secret-of-more-than-24-characters';
-  const client = {
-    client_id: 'ambit-by-hand',
-    client_secret: secret,
-    application_type: 'native',
-    redirect_uris: [`http://127.0.0.1:${port}/callback`],
-    grant_types: ['authorization_code', 'refresh_token'],
-  };
-  const as = on.closing(await authorizationServer({ clients: [client], tokenSeconds: 600 }));
-  const far = on.closing(await guardedUpstream(as.issuer, as.jwksUri));
+  const { as, far } = await on.guarded({ clients: [registeredClient], tokenSeconds: 600 });
   const file = join(on.folder, 'client.secret');
   const unregistered = await on.start({ notes: { url: far.url } });
   await expect(unregistered.logins.start({ userId: 'ada', server: 'notes' }, port)).rejects.toMatchObject({
@@ -87,7 +78,7 @@ test('a client that was registered by hand, with its secret', async () => {
   const oauth = { issuer: as.issuer, clientId: 'ambit-by-hand', clientSecretFile: file, scopes: ['write'] };
   const gateway = await on.start({ notes: { url: far.url, era: 'modern', oauth } });
   await expect(logIn(gateway, 'ada')).rejects.toMatchObject({ code: 'LOGIN_FAILED' });
-  writeFileSync(file, secret, { mode: 0o644 });
+  writeFileSync(file, registeredClient.client_secret, { mode: 0o644 });
   await expect(logIn(gateway, 'ada')).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
   chmodSync(file, 0o600);
   await logIn(gateway, 'ada');

@@ -21,19 +21,33 @@ export interface Scene {
 export const port = 9;
 export const isBack = (url: string) => url.startsWith(`http://127.0.0.1:${port}/callback`);
 
+/** A client that was registered by hand at the authorization server. */
+export const registeredClient = {
+  client_id: 'ambit-by-hand',
+  client_secret: 'a-secret-of-more-than-24-characters',
+  application_type: 'native',
+  redirect_uris: [`http://127.0.0.1:${port}/callback`],
+  grant_types: ['authorization_code', 'refresh_token'],
+};
+
 /** Gateways with a server "notes" behind a real authorization server. */
 export function loginScenes(): CredentialGateways & {
   scene(settings?: ProviderSettings, more?: Partial<ConfigInput>): Promise<Scene>;
+  guarded(settings?: ProviderSettings): Promise<Omit<Scene, 'gateway'>>;
   journal(): string;
 } {
   const on = credentialGateways();
   // The clock stands still but for later(): however slow the machine is, a token is as old as the test says.
   beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'], now: Date.now() }));
   afterEach(() => void vi.useRealTimers());
+  async function guarded(settings: ProviderSettings = {}) {
+    const as = on.closing(await authorizationServer(settings));
+    return { as, far: on.closing(await guardedUpstream(as.issuer, as.jwksUri)) };
+  }
   return Object.assign(on, {
-    async scene(settings: ProviderSettings = {}, more: Partial<ConfigInput> = {}) {
-      const as = on.closing(await authorizationServer(settings));
-      const far = on.closing(await guardedUpstream(as.issuer, as.jwksUri));
+    guarded,
+    async scene(settings?: ProviderSettings, more: Partial<ConfigInput> = {}) {
+      const { as, far } = await guarded(settings);
       const gateway = await on.start({ notes: { url: far.url, era: 'modern' } }, more);
       return { as, far, gateway };
     },

@@ -7,38 +7,14 @@ import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
 import { read } from '../links/relay/handles.ts';
 
 function server(name: string, env: Record<string, string> = {}): ServerDefinition {
-  const push = { sampling: true, elicitation: true, roots: true };
-  const described = { source: 'operator', file: undefined, folder: '/', definitionHash: JSON.stringify(env) } as const;
-  const common = {
-    name,
-    trust: ['direct'],
-    era: 'auto',
-    timeoutMs: 1000,
-    push,
-    context: 'full',
-    catalog: 'private',
-    ...described,
-  } as const;
-  return {
-    ...common,
-    kind: 'stdio',
-    scope: 'session',
-    command: 'x',
-    args: [],
-    env,
-    sandbox: {
-      network: [],
-      readable: [],
-      writable: [],
-      limits: { memoryMb: 1, pids: 1, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 },
-    },
-  };
+  const kind = { kind: 'stdio', scope: 'session', catalog: 'private', source: 'operator' } as const;
+  return { ...kind, name, env, definitionHash: JSON.stringify(env) } as ServerDefinition;
 }
 
 const ada = { key: 'ada', userId: 'ada', workspaceId: 'w' };
 const ofAda = { owners: new Set([ada.key]) };
 
-function looking(ask: AskServer, more: Partial<CatalogQuery> = {}): CatalogQuery {
+function query(ask: AskServer, more: Partial<CatalogQuery> = {}): CatalogQuery {
   return { capabilities: '{}', owner: ada, ask, ...more };
 }
 
@@ -101,20 +77,20 @@ const namesIn = (listed: { offer: Offer | undefined }) => listed.offer?.tools;
 
 test('concurrent queries ask the server once', async () => {
   const one = asked();
-  const all = await Promise.all(Array.from({ length: 20 }, () => catalog.list(server('a'), looking(one.ask))));
+  const all = await Promise.all(Array.from({ length: 20 }, () => catalog.list(server('a'), query(one.ask))));
   expect(one.count).toBe(1);
   expect(new Set(all.map(({ offer }) => offer)).size).toBe(1);
-  await catalog.list(server('a'), looking(one.ask));
+  await catalog.list(server('a'), query(one.ask));
   expect(one.count).toBe(1);
   expect(saved.size).toBe(1);
 });
 
 test('other capabilities or another definition cause a new request', async () => {
   const one = asked();
-  await catalog.list(server('a'), looking(one.ask));
-  await catalog.list(server('a'), looking(one.ask, { capabilities: '{"roots":{}}' }));
-  await catalog.list(server('a', { KEY: 'v' }), looking(one.ask));
-  await catalog.list(server('b'), looking(one.ask));
+  await catalog.list(server('a'), query(one.ask));
+  await catalog.list(server('a'), query(one.ask, { capabilities: '{"roots":{}}' }));
+  await catalog.list(server('a', { KEY: 'v' }), query(one.ask));
+  await catalog.list(server('b'), query(one.ask));
   expect(one.count).toBe(4);
 });
 
@@ -124,43 +100,43 @@ describe('lists have owners [S2]', () => {
 
   test('S2: another owner causes a new request and sees neither lists nor failures of the first', async () => {
     const one = asked(() => ['of-ada']);
-    await catalog.list(server('a'), looking(one.ask));
+    await catalog.list(server('a'), query(one.ask));
     const two = asked(() => ['of-eve']);
-    expect(namesIn(await catalog.list(server('a'), looking(two.ask, { owner: eve })))).toEqual(['{"name":"of-eve"}']);
+    expect(namesIn(await catalog.list(server('a'), query(two.ask, { owner: eve })))).toEqual(['{"name":"of-eve"}']);
     one.fail(true);
     catalog.markChanged('a', ofAda);
     catalog.forgetOwners(({ userId }) => userId === 'ada');
-    expect((await catalog.list(server('a'), looking(one.ask))).reason).toMatch(/the error -32603/);
-    expect((await catalog.list(server('a'), looking(two.ask, { owner: eve }))).reason).toBeUndefined();
+    expect((await catalog.list(server('a'), query(one.ask))).reason).toMatch(/the error -32603/);
+    expect((await catalog.list(server('a'), query(two.ask, { owner: eve }))).reason).toBeUndefined();
   });
 
   test('lists of one session are never stored and are forgotten with the session', async () => {
     const one = asked();
-    await catalog.list(server('a'), looking(one.ask, { owner: alone }));
+    await catalog.list(server('a'), query(one.ask, { owner: alone }));
     expect(saved.size).toBe(0);
-    await catalog.list(server('a'), looking(one.ask));
+    await catalog.list(server('a'), query(one.ask));
     expect([...saved.values()].map(({ owner }) => owner)).toEqual([ada]);
     catalog.forgetSession('s9');
-    await catalog.list(server('a'), looking(one.ask, { owner: alone }));
+    await catalog.list(server('a'), query(one.ask, { owner: alone }));
     expect(one.count).toBe(3);
   });
 
   test('lists of an owner that is removed during the request are not kept', async () => {
     const one = asked();
     const release = one.hold();
-    const first = catalog.list(server('a'), looking(one.ask));
+    const first = catalog.list(server('a'), query(one.ask));
     await vi.advanceTimersByTimeAsync(1);
     catalog.forgetOwners(({ userId }) => userId === 'ada');
     release();
     await first;
-    await catalog.list(server('a'), looking(one.ask));
+    await catalog.list(server('a'), query(one.ask));
     expect(one.count).toBe(2);
   });
 
   test('lists of removed owners are removed from the file too', async () => {
     const one = asked();
-    await catalog.list(server('a'), looking(one.ask));
-    await catalog.list(server('a'), looking(one.ask, { owner: eve }));
+    await catalog.list(server('a'), query(one.ask));
+    await catalog.list(server('a'), query(one.ask, { owner: eve }));
     catalog.forgetOwners(({ workspaceId }) => workspaceId === 'w');
     expect([...saved.values()].map(({ owner }) => owner)).toEqual([eve]);
     catalog.invalidate('a');
@@ -169,8 +145,8 @@ describe('lists have owners [S2]', () => {
 
   test('lists that were made with a credential are never stored', async () => {
     const one = asked();
-    await catalog.list(server('a'), looking(one.ask, { owner: { ...eve, hasCredentials: true } }));
-    await catalog.list(server('a'), looking(one.ask));
+    await catalog.list(server('a'), query(one.ask, { owner: { ...eve, hasCredentials: true } }));
+    await catalog.list(server('a'), query(one.ask));
     expect([...saved.values()].map(({ owner }) => owner)).toEqual([ada]);
   });
 
@@ -180,8 +156,8 @@ describe('lists have owners [S2]', () => {
     const one = asked();
     const two = asked();
     const lookAtBoth = async () => {
-      await catalog.list(server('a'), looking(one.ask));
-      await catalog.list(server('a'), looking(two.ask, { owner: eve }));
+      await catalog.list(server('a'), query(one.ask));
+      await catalog.list(server('a'), query(two.ask, { owner: eve }));
     };
     await lookAtBoth();
     catalog.markChanged('a', ofAda);
@@ -199,7 +175,7 @@ describe('lists have owners [S2]', () => {
     one.fail(true);
     const all = { key: 'shared', userId: '' };
     const lookFrom = async (scopeKey: string) =>
-      (await catalog.list(server('a'), looking(one.ask, { owner: all, scopeKey }))).reason;
+      (await catalog.list(server('a'), query(one.ask, { owner: all, scopeKey }))).reason;
     const together = await Promise.all([lookFrom('s1'), lookFrom('s2')]);
     const reasons = [...together, await lookFrom('s1'), await lookFrom('s3')];
     expect(reasons.map((reason) => reason?.includes('-32603'))).toEqual([true, false, true, false]);
@@ -209,7 +185,7 @@ describe('lists have owners [S2]', () => {
   test('a failure is forgotten with its owner', async () => {
     const one = asked();
     one.fail(true);
-    await catalog.list(server('a'), looking(one.ask, { owner: alone }));
+    await catalog.list(server('a'), query(one.ask, { owner: alone }));
     expect(catalog.owners()).toEqual([alone]);
     catalog.forgetSession('s9');
     expect(catalog.owners()).toEqual([]);
@@ -218,7 +194,7 @@ describe('lists have owners [S2]', () => {
   test('the number and the length of kept lists are limited', async () => {
     const long = asked(() => ['x'.repeat(1024 * 1024)]);
     for (let each = 0; each < 40; each++) {
-      await catalog.list(server('a'), looking(long.ask, { owner: { key: `${each}`, userId: 'u' } }));
+      await catalog.list(server('a'), query(long.ask, { owner: { key: `${each}`, userId: 'u' } }));
     }
     const kept = catalog.owners().map(({ key }) => key);
     expect(kept.length).toBeLessThan(33);
@@ -229,42 +205,42 @@ describe('lists have owners [S2]', () => {
 test('an old list is returned at once and refreshed in the background', async () => {
   let tools = ['old'];
   const one = asked(() => tools);
-  await catalog.list(server('a'), looking(one.ask));
+  await catalog.list(server('a'), query(one.ask));
   tools = ['new'];
   vi.advanceTimersByTime(6 * 60_000);
-  expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"old"}']);
+  expect(namesIn(await catalog.list(server('a'), query(one.ask)))).toEqual(['{"name":"old"}']);
   await vi.advanceTimersByTimeAsync(1);
   expect(one.count).toBe(2);
-  expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
+  expect(namesIn(await catalog.list(server('a'), query(one.ask)))).toEqual(['{"name":"new"}']);
 });
 
 describe('after list_changed', () => {
   test('the next query waits for the new list', async () => {
     let tools = ['old'];
     const one = asked(() => tools);
-    await catalog.list(server('a'), looking(one.ask));
+    await catalog.list(server('a'), query(one.ask));
     tools = ['new'];
     catalog.markChanged('a', ofAda);
-    expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
+    expect(namesIn(await catalog.list(server('a'), query(one.ask)))).toEqual(['{"name":"new"}']);
   });
 
   test('an answer to an earlier request does not count as the new list', async () => {
     let tools = ['old'];
     const one = asked(() => tools);
     const release = one.hold();
-    const first = catalog.list(server('a'), looking(one.ask));
+    const first = catalog.list(server('a'), query(one.ask));
     tools = ['new'];
     catalog.markChanged('a', ofAda);
     release();
     await first;
-    expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
+    expect(namesIn(await catalog.list(server('a'), query(one.ask)))).toEqual(['{"name":"new"}']);
   });
 
   test('a server whose name begins alike is not affected', async () => {
     const one = asked();
-    await catalog.list(server('a-b'), looking(one.ask));
+    await catalog.list(server('a-b'), query(one.ask));
     catalog.markChanged('a', ofAda);
-    await catalog.list(server('a-b'), looking(one.ask));
+    await catalog.list(server('a-b'), query(one.ask));
     expect(one.count).toBe(1);
   });
 });
@@ -273,34 +249,34 @@ describe('a server that fails', () => {
   test('is listed with its reason and not asked again for a while', async () => {
     const one = asked();
     one.fail(true);
-    const listed = await catalog.list(server('a'), looking(one.ask));
+    const listed = await catalog.list(server('a'), query(one.ask));
     expect(listed.offer).toBeUndefined();
     expect(listed.reason).toMatch(/^UPSTREAM_FAILED: tools\/list was answered with the error -32603\.$/);
-    expect((await catalog.list(server('a'), looking(one.ask))).reason).toBe(listed.reason);
+    expect((await catalog.list(server('a'), query(one.ask))).reason).toBe(listed.reason);
     expect(one.count).toBe(1);
     one.fail(false);
     vi.advanceTimersByTime(16_000);
-    expect(await catalog.list(server('a'), looking(one.ask))).toMatchObject({ reason: undefined, offer: {} });
+    expect(await catalog.list(server('a'), query(one.ask))).toMatchObject({ reason: undefined, offer: {} });
   });
 
   test('is listed with its last offer after it has worked before', async () => {
     const one = asked();
-    await catalog.list(server('a'), looking(one.ask));
+    await catalog.list(server('a'), query(one.ask));
     one.fail(true);
     catalog.markChanged('a', ofAda);
-    const listed = await catalog.list(server('a'), looking(one.ask));
+    const listed = await catalog.list(server('a'), query(one.ask));
     expect([namesIn(listed), listed.reason]).toEqual([['{"name":"t"}'], undefined]);
   });
 
   test('is asked at once after a new definition, and nothing old is kept', async () => {
     const one = asked();
     one.fail(true);
-    await catalog.list(server('a'), looking(one.ask));
+    await catalog.list(server('a'), query(one.ask));
     one.fail(false);
     catalog.invalidate('a');
-    expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"t"}']);
+    expect(namesIn(await catalog.list(server('a'), query(one.ask)))).toEqual(['{"name":"t"}']);
     catalog.invalidate('a');
-    await catalog.list(server('b'), looking(one.ask));
+    await catalog.list(server('b'), query(one.ask));
     expect([...saved.keys()].map((key) => key.split(' ')[0])).toEqual(['b']);
   });
 });
@@ -312,7 +288,7 @@ test('a login link for one user is never shown to another', async () => {
       throw new AmbitError('LOGIN_REQUIRED', { what: `of ${user}`, link: `https://a.example/${user}` });
     };
   };
-  const look = (user: string) => catalog.list(server('a'), looking(wantedOf(user)));
+  const look = (user: string) => catalog.list(server('a'), query(wantedOf(user)));
   const told = [...(await Promise.all(['ada', 'eve', 'tom'].map(look))), await look('ann')];
   expect(told.map(({ failure }) => (failure as AmbitError).link)).toEqual(
     ['ada', 'eve', 'tom', 'ann'].map((user) => `https://a.example/${user}`),
@@ -328,14 +304,14 @@ test('a slow server is left out after the deadline and announced when it has ans
   });
   const one = asked();
   const release = one.hold();
-  const pending = catalog.list(server('a'), looking(one.ask));
+  const pending = catalog.list(server('a'), query(one.ask));
   await vi.advanceTimersByTimeAsync(5001);
   expect((await pending).reason).toMatch(/^UPSTREAM_TIMEOUT/);
   expect(told).toEqual([]);
   release();
   await vi.advanceTimersByTimeAsync(1);
   expect(told).toEqual([['a', true]]);
-  expect(namesIn(await catalog.list(server('a'), looking(one.ask)))).toEqual(['{"name":"t"}']);
+  expect(namesIn(await catalog.list(server('a'), query(one.ask)))).toEqual(['{"name":"t"}']);
   expect(one.count).toBe(1);
   stop();
   catalog.markChanged('a', ofAda);
@@ -346,7 +322,7 @@ test('L5: lists of a session that ended during the request are not kept', async 
   const one = asked();
   catalog.markChanged('a', { scopeKey: 's1' });
   const release = one.hold();
-  const pending = catalog.list(server('a'), looking(one.ask, { scopeKey: 's1' }));
+  const pending = catalog.list(server('a'), query(one.ask, { scopeKey: 's1' }));
   await vi.advanceTimersByTimeAsync(1);
   catalog.forgetSession('s1');
   release();
@@ -354,5 +330,5 @@ test('L5: lists of a session that ended during the request are not kept', async 
   catalog.markChanged('a', { scopeKey: 's1' });
   one.fail(true);
   // Where nothing better can be had, what was kept would be told.
-  expect((await catalog.list(server('a'), looking(one.ask, { scopeKey: 's1' }))).offer).toBeUndefined();
+  expect((await catalog.list(server('a'), query(one.ask, { scopeKey: 's1' }))).offer).toBeUndefined();
 });

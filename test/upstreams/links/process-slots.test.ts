@@ -9,20 +9,20 @@ interface Told {
 }
 
 interface Process {
-  readonly place: ProcessSlot;
+  readonly slot: ProcessSlot;
   /** What it does now. */
   state: 'busy' | 'awaited' | 'spare' | 'told to end';
 }
 
 /** Processes that leave when they are told to have left. */
-function allowanceOf(bounds: { maxPerSession: number; max: number }) {
-  const allowance = createProcessSlots(() => bounds);
+function slotsOf(bounds: { maxPerSession: number; max: number }) {
+  const slots = createProcessSlots(() => bounds);
   let clock = 0;
   async function start({ server = 'it', session = 's', user = 'u', shared = false }: Told = {}): Promise<Process> {
     const began = ++clock;
     const owner = shared ? server : `${server} ${session}`;
     const process: { state: Process['state'] } = { state: 'busy' };
-    const place = await allowance.take({
+    const slot = await slots.take({
       server,
       owner,
       isSharedByUsers: shared,
@@ -34,10 +34,10 @@ function allowanceOf(bounds: { maxPerSession: number; max: number }) {
         process.state = 'told to end';
       },
     });
-    return Object.assign(process, { place });
+    return Object.assign(process, { slot });
   }
   const many = (n: number, told?: Told) => Promise.all(Array.from({ length: n }, () => start(told)));
-  return { start, many, size: allowance.size };
+  return { start, many, size: slots.size };
 }
 
 const refused = (rule: string) => ({ code: 'OVERLOADED', rule, retryAfterMs: 1000 });
@@ -48,21 +48,21 @@ const spared = (processes: readonly Process[]): string[] => processes.map(({ sta
 const settled = () => new Promise((accept) => setImmediate(accept));
 
 test('S8: a server has so many processes in a session; those of others are counted apart', async () => {
-  const { start, many } = allowanceOf({ maxPerSession: 2, max: 100 });
+  const { start, many } = slotsOf({ maxPerSession: 2, max: 100 });
   const [first] = await many(2);
   await expect(start()).rejects.toMatchObject(perSession);
   await many(2, { server: 'other' });
   await many(2, { session: 't' });
-  first?.place.release();
-  first?.place.release();
+  first?.slot.release();
+  first?.slot.release();
   await start();
   await expect(start()).rejects.toMatchObject(perSession);
 });
 
 test('S8: what is leaving is waited for, by one each; then idle ones go, without a client first', async () => {
-  const { start, many, size } = allowanceOf({ maxPerSession: 4, max: 100 });
+  const { start, many, size } = slotsOf({ maxPerSession: 4, max: 100 });
   const [leaving, awaited, old, young] = (await many(4)) as [Process, Process, Process, Process];
-  leaving.place.markLeaving();
+  leaving.slot.markLeaving();
   [awaited.state, old.state, young.state] = ['awaited', 'spare', 'spare'];
   const order: string[] = [];
   const starts = ['a', 'b', 'c'].map(async (name) => {
@@ -75,20 +75,20 @@ test('S8: what is leaving is waited for, by one each; then idle ones go, without
   awaited.state = 'awaited';
   await settled();
   expect([order, size()]).toEqual([[], 4]);
-  young.place.release();
+  young.slot.release();
   await settled();
   expect(order).toEqual(['c']);
-  leaving.place.release();
-  old.place.release();
+  leaving.slot.release();
+  old.slot.release();
   await Promise.all(starts);
   const last = start();
   expect([awaited.state, size()]).toEqual(['told to end', 4]);
-  awaited.place.release();
+  awaited.slot.release();
   await last;
 });
 
 test('S8: the whole gateway has so many, and one session a quarter of them, one user half', async () => {
-  const { start, many } = allowanceOf({ maxPerSession: 8, max: 32 });
+  const { start, many } = slotsOf({ maxPerSession: 8, max: 32 });
   await many(7, { session: 'one' });
   await start({ session: 'one', server: 'second' });
   await expect(start({ session: 'one', server: 'third' })).rejects.toMatchObject(ofGateway);
@@ -100,7 +100,7 @@ test('S8: the whole gateway has so many, and one session a quarter of them, one 
 });
 
 test('S8: a full gateway ends idle processes of whoever has more, and of nobody who has less', async () => {
-  const { start, many } = allowanceOf({ maxPerSession: 2, max: 4 });
+  const { start, many } = slotsOf({ maxPerSession: 2, max: 4 });
   const rich = await many(2, { user: 'rich', session: 'r' });
   const few = [await start({ user: 'one', session: 'o' }), await start({ user: 'two', session: 't' })];
   for (const each of few) each.state = 'spare';
@@ -110,12 +110,12 @@ test('S8: a full gateway ends idle processes of whoever has more, and of nobody 
   for (const each of rich) each.state = 'awaited';
   const next = start({ user: 'one', session: 'o', server: 'more' });
   expect(spared([...rich, ...few])).toEqual(['told to end', 'awaited', 'busy', 'busy']);
-  rich[0]?.place.release();
+  rich[0]?.slot.release();
   await next;
 });
 
 test('S8: one user takes half of what a shared server may have', async () => {
-  const { start, many } = allowanceOf({ maxPerSession: 4, max: 100 });
+  const { start, many } = slotsOf({ maxPerSession: 4, max: 100 });
   await start({ shared: true, session: 's' });
   await start({ shared: true, session: 't' });
   await expect(start({ shared: true, session: 'x' })).rejects.toMatchObject(perSession);
@@ -126,7 +126,7 @@ test('S8: one user takes half of what a shared server may have', async () => {
 
 test('S8: bounds that were changed hold for the next start, and idle processes make up for it', async () => {
   const bounds = { maxPerSession: 3, max: 100 };
-  const { start, many, size } = allowanceOf(bounds);
+  const { start, many, size } = slotsOf(bounds);
   const before = await many(3);
   bounds.maxPerSession = 1;
   await expect(start()).rejects.toMatchObject(perSession);
@@ -134,7 +134,7 @@ test('S8: bounds that were changed hold for the next start, and idle processes m
   for (const each of before) each.state = 'spare';
   const next = start();
   expect(spared(before)).toEqual(['told to end', 'told to end', 'told to end']);
-  for (const { place } of before) place.release();
+  for (const { slot } of before) slot.release();
   await next;
   expect(size()).toBe(1);
   bounds.maxPerSession = 2;

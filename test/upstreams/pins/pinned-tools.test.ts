@@ -34,20 +34,20 @@ test('S2: of an approved server an entry that has no name, or is not the same to
   const entries: JournalEntry[] = [];
   const journal = { record: (entry: JournalEntry) => void entries.push(entry) } as Journal;
   const log = { warn: () => {} } as unknown as Log;
-  const { filter: vet } = createPinnedTools(project.approvals, journal, log);
+  const { filter } = createPinnedTools(project.approvals, journal, log);
   const sound = '{"name":"add","inputSchema":{"properties":{"a":{"description":"a number"},"A":{},"__proto__":{}}}}';
   const offer: Offer = { ...offerOf(0), tools: [sound] };
-  expect((await vet(declared, offer)).tools).toEqual([sound]);
+  expect((await filter(declared, offer)).tools).toEqual([sound]);
   for (const entry of unsound) {
     const turned = { ...offer, tools: [sound, entry] };
-    for (const _ of [1, 2]) expect((await vet(declared, turned)).tools, entry).toEqual([sound]);
+    for (const _ of [1, 2]) expect((await filter(declared, turned)).tools, entry).toEqual([sound]);
     expect(entries.splice(0), entry).toEqual([
       { kind: 'gateway', event: 'tools-withheld', server: 'nice', tools: expect.any(String) },
     ]);
   }
-  expect((await vet(declared, { ...offer, unclearTools: 2 })).tools).toEqual([sound]);
+  expect((await filter(declared, { ...offer, unclearTools: 2 })).tools).toEqual([sound]);
   expect(entries).toEqual([{ kind: 'gateway', event: 'tools-withheld', server: 'nice', tools: expect.any(String) }]);
-  expect((await vet({ ...declared, source: 'operator' }, { ...offer, tools: unsound })).tools).toEqual(unsound);
+  expect((await filter({ ...declared, source: 'operator' }, { ...offer, tools: unsound })).tools).toEqual(unsound);
 });
 
 test('more tools than can be approved are withheld, and leave the approvals of others alone', async () => {
@@ -63,22 +63,22 @@ test('more tools than can be approved are withheld, and leave the approvals of o
   const warnings: string[] = [];
   const journal = { record: (entry: JournalEntry) => void entries.push(entry) } as Journal;
   const log = { warn: (event: string) => void warnings.push(event) } as unknown as Log;
-  const { filter: vet, wasPinnedHere: pinnedJustNow } = createPinnedTools(project.approvals, journal, log);
+  const { filter, wasPinnedHere } = createPinnedTools(project.approvals, journal, log);
   const offer = offerOf(2001);
   for (const _ of [1, 2]) {
-    const { tools, withheld } = await vet(bloat, offer);
+    const { tools, withheld } = await filter(bloat, offer);
     expect([tools.length, withheld.length]).toEqual([0, 2001]);
   }
-  expect(pinnedJustNow('bloat')).toBe(false);
+  expect(wasPinnedHere('bloat')).toBe(false);
   expect(warnings).toEqual(['tools cannot be pinned and are withheld']);
   expect(entries).toEqual([
     { kind: 'gateway', event: 'tools-withheld', server: 'bloat', tools: expect.stringMatching(/ and 1981 more$/) },
   ]);
   expect(String(entries[0]?.['tools']).length).toBeLessThan(2500);
   // What a server says again and again is told once.
-  for (const _ of [1, 2]) await vet(nice, { ...offerOf(3), leftOutTemplates: true });
+  for (const _ of [1, 2]) await filter(nice, { ...offerOf(3), leftOutTemplates: true });
   expect(warnings.slice(1)).toEqual(['resource templates are left out']);
-  expect((await vet(nice, offerOf(3))).tools).toHaveLength(3);
+  expect((await filter(nice, offerOf(3))).tools).toHaveLength(3);
   expect(project.approvals.check(nice)).toEqual({ state: 'approved' });
-  expect((await vet(bloat, offerOf(3))).tools).toHaveLength(3);
+  expect((await filter(bloat, offerOf(3))).tools).toHaveLength(3);
 });

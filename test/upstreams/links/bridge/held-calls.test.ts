@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Channel, FinalReply } from '../../../../src/protocol/channel.ts';
 import { createHeldCalls } from '../../../../src/upstreams/links/bridge/held-calls.ts';
 import type { ServerMessage, UpstreamCall } from '../../../../src/upstreams/links/link.ts';
-import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending-calls.ts';
+import { createPendingCall, createPendingCalls } from '../../../../src/upstreams/links/relay/pending-calls.ts';
 import type { Binding } from '../../../../src/upstreams/links/relay/towards-upstream.ts';
 import { mine, otherServer, otherSession, parsed, request } from '../relay/handles.ts';
 
@@ -25,29 +25,14 @@ function bridge(binding: Binding = mine) {
   const held = createHeldCalls(binding);
   const responses: Record<string, unknown>[] = [];
 
-  function call(name: string, more: Partial<PendingCall> = {}) {
+  function call(name: string, method = 'tools/call') {
     const upstreamId = pending.nextId();
+    const message = request(method, '{}', `"${name}"`);
+    const made = { message, channel: openChannel() } as unknown as UpstreamCall;
     const reply = new Promise<FinalReply>((settle, fail) =>
-      pending.add({
-        upstreamId,
-        clientId: `"${name}"`,
-        method: 'tools/call',
-        name,
-        progressToken: undefined,
-        wantsLogs: false,
-        channel: openChannel(),
-        caller: undefined,
-        binding,
-        namesAsker: false,
-        settle,
-        fail,
-        timeoutMs: 60_000,
-        lastHeardAt: Date.now(),
-        isLost: false,
-        ...more,
-      }),
+      pending.add(createPendingCall(made, message, name, upstreamId, binding, 60_000, settle, fail)),
     );
-    return { upstreamId, reply: reply.then(message) };
+    return { upstreamId, reply: reply.then(readReply) };
   }
 
   function ask(id: string, from?: number, more = ''): boolean {
@@ -70,10 +55,17 @@ function bridge(binding: Binding = mine) {
     pending.take(upstreamId)?.settle({ kind: 'message', bytes });
   }
 
-  return { pending, held, responses, call, ask, retry, finish };
+  /** A call whose client has got a question. */
+  async function askOnce(question = 'name') {
+    const { upstreamId, reply } = call('tool');
+    ask(question);
+    return { upstreamId, asked: await reply };
+  }
+
+  return { pending, held, responses, call, ask, askOnce, retry, finish };
 }
 
-function message(reply: FinalReply): Asked {
+function readReply(reply: FinalReply): Asked {
   if (reply.kind !== 'message') throw new Error('no message');
   return parsed<Asked>(reply.bytes);
 }
@@ -95,15 +87,13 @@ test('the caller is let go with the question, and its return with the answer wai
   expect(responses).toEqual([{ jsonrpc: '2.0', id: 'name', result: { action: 'accept' } }]);
   expect(pending.get(first.upstreamId)?.timeoutMs).toBe(60_000);
   finish(first.upstreamId, 'done');
-  expect(message((await returned) as FinalReply)).toMatchObject({ id: 'again', result: { text: 'done' } });
+  expect(readReply((await returned) as FinalReply)).toMatchObject({ id: 'again', result: { text: 'done' } });
 });
 
 test('a retry without the answer is asked again, and one of another shape is none of ours', async () => {
-  const { call, ask, retry, responses } = bridge();
-  const first = call('tool');
-  ask('name');
-  const asked = await first.reply;
-  const again = message((await retry('tool', asked.result.requestState, { wrong: {} })) as FinalReply);
+  const { askOnce, retry, responses } = bridge();
+  const { asked } = await askOnce();
+  const again = readReply((await retry('tool', asked.result.requestState, { wrong: {} })) as FinalReply);
   expect(again.result.inputRequests).toEqual(asked.result.inputRequests);
   expect(responses).toEqual([]);
   expect(retry('tool', 'made up', {})).toBeUndefined();
@@ -117,19 +107,15 @@ describe('a requestState', () => {
     ['another method', mine, 'tool', 'prompts/get'],
   ])('of %s is not taken', async (_name, binding, tool, method) => {
     const owner = bridge();
-    const first = owner.call('tool');
-    owner.ask('name');
-    const { result } = await first.reply;
+    const { result } = (await owner.askOnce()).asked;
     const taker = binding === mine ? owner : bridge(binding);
     expect(taker.retry(tool, result.requestState, { 'ask-1': {} }, method)).toBeUndefined();
     expect(owner.responses).toEqual([]);
   });
 
   test('is used up by its answer', async () => {
-    const { call, ask, retry } = bridge();
-    const first = call('tool');
-    ask('name');
-    const asked = await first.reply;
+    const { askOnce, retry } = bridge();
+    const { asked } = await askOnce();
     void retry('tool', asked.result.requestState, { [only(asked)]: {} });
     expect(() => retry('tool', asked.result.requestState, { [only(asked)]: {} })).toThrow(/no longer open/);
   });
@@ -143,12 +129,12 @@ test('questions asked one right after the other go together, and each answer is 
   const keys = Object.keys(asked.result.inputRequests);
   expect(keys.map((key) => asked.result.inputRequests[key]?.params?.message)).toEqual(['one?', 'two?', 'three?']);
   const [one = '', two = '', three = ''] = keys;
-  const rest = message((await retry('tool', asked.result.requestState, { [one]: {}, [three]: {} })) as FinalReply);
+  const rest = readReply((await retry('tool', asked.result.requestState, { [one]: {}, [three]: {} })) as FinalReply);
   expect(responses.map(({ id }) => id)).toEqual(['one', 'three']);
   expect(Object.keys(rest.result.inputRequests)).toEqual([two]);
   const last = retry('tool', rest.result.requestState, { [two]: {} });
   finish(first.upstreamId, 'all');
-  expect(message((await last) as FinalReply).result).toEqual({ text: 'all' });
+  expect(readReply((await last) as FinalReply).result).toEqual({ text: 'all' });
 });
 
 test('a server that answers before it is told is told all the same', async () => {
@@ -159,31 +145,27 @@ test('a server that answers before it is told is told all the same', async () =>
   const asked = await first.reply;
   const last = retry('tool', asked.result.requestState, { [only(asked)]: { n: 1 } });
   expect(responses.map(({ id }) => id)).toEqual(['name']);
-  expect(message((await last) as FinalReply).result).toEqual({ text: 'done' });
+  expect(readReply((await last) as FinalReply).result).toEqual({ text: 'done' });
 });
 
 test('a second question while the client is away waits for its return', async () => {
-  const { call, ask, retry, responses, finish } = bridge();
-  const first = call('tool');
-  ask('one');
-  const asked = await first.reply;
+  const { ask, askOnce, retry, responses, finish } = bridge();
+  const { upstreamId, asked } = await askOnce('one');
   expect(ask('two')).toBe(true);
-  const next = message((await retry('tool', asked.result.requestState, { [only(asked)]: { n: 1 } })) as FinalReply);
+  const next = readReply((await retry('tool', asked.result.requestState, { [only(asked)]: { n: 1 } })) as FinalReply);
   expect(next.result.inputRequests[only(next)]?.params).toEqual({ message: 'two?' });
   expect(responses).toHaveLength(1);
   const last = retry('tool', next.result.requestState, { [only(next)]: { n: 2 } });
   expect(responses.map(({ id }) => id)).toEqual(['one', 'two']);
-  finish(first.upstreamId, 'both');
-  expect(message((await last) as FinalReply).result).toEqual({ text: 'both' });
+  finish(upstreamId, 'both');
+  expect(readReply((await last) as FinalReply).result).toEqual({ text: 'both' });
 });
 
 test('an answer that came while the client was away is kept for it', async () => {
-  const { call, ask, retry, finish } = bridge();
-  const first = call('tool');
-  ask('name');
-  const asked = await first.reply;
-  finish(first.upstreamId, 'did without');
-  const returned = message((await retry('tool', asked.result.requestState, { [only(asked)]: {} })) as FinalReply);
+  const { askOnce, retry, finish } = bridge();
+  const { upstreamId, asked } = await askOnce();
+  finish(upstreamId, 'did without');
+  const returned = readReply((await retry('tool', asked.result.requestState, { [only(asked)]: {} })) as FinalReply);
   expect(returned).toMatchObject({ id: 'again', result: { text: 'did without' } });
 });
 
@@ -214,7 +196,7 @@ test('a further question goes to the call held last, not to one whose client nev
 test('where nobody has asked anything there is nobody to ask', () => {
   const { ask, call } = bridge();
   expect(ask('name')).toBe(false);
-  call('list', { method: 'tools/list' });
+  call('list', 'tools/list');
   expect(ask('name')).toBe(false);
 });
 

@@ -17,6 +17,10 @@ function received(result: string, origin = call): string {
   return toClientResponse(response(result), origin, mine).toString();
 }
 
+function receivedResult<Result>(result: string, origin = call): Result {
+  return parsed<{ result: Result }>(Buffer.from(received(result, origin))).result;
+}
+
 function openedTask(sealed: unknown): string | undefined {
   return seals.open(sealed as string, taskBindings(mine), Date.now());
 }
@@ -44,8 +48,8 @@ describe('a response', () => {
   });
 
   test('has its requestState sealed for this session, method and tool, and back again', () => {
-    const { result } = parsed<{ result: { requestState: string } }>(
-      Buffer.from(received('{"resultType":"input_required","requestState":"s\\ud800"}')),
+    const result = receivedResult<{ requestState: string }>(
+      '{"resultType":"input_required","requestState":"s\\ud800"}',
     );
     const retry = request('tools/call', `{"name":"echo","requestState":${JSON.stringify(result.requestState)}}`);
     expect(toUpstreamRequest(retry, [], 1, mine).bytes.toString()).toContain('"requestState":"s\\ud800"');
@@ -63,45 +67,34 @@ describe('a response', () => {
 
 describe('task ids in a response', () => {
   test('of resultType "task"', () => {
-    const { result } = parsed<{ result: { taskId: string } }>(
-      Buffer.from(received('{"resultType":"task","taskId":"t 1","status":"working"}')),
-    );
+    const result = receivedResult<{ taskId: string }>('{"resultType":"task","taskId":"t 1","status":"working"}');
     expect(openedTask(result.taskId)).toBe('t 1');
   });
 
   test('of a task made by the handshake era', () => {
-    const { result } = parsed<{ result: { task: { taskId: string } } }>(
-      Buffer.from(received('{"task":{"taskId":"t 2","ttl":1}}')),
-    );
-    expect(openedTask(result.task.taskId)).toBe('t 2');
+    const { task } = receivedResult<{ task: { taskId: string } }>('{"task":{"taskId":"t 2","ttl":1}}');
+    expect(openedTask(task.taskId)).toBe('t 2');
   });
 
   test('S2: of tasks/get, and of each in tasks/list that this session has made', () => {
-    const one = received('{"taskId":"t 3","status":"working"}', { ...call, method: 'tasks/get' });
-    expect(openedTask(parsed<{ result: { taskId: string } }>(Buffer.from(one)).result.taskId)).toBe('t 3');
-    const made = (taskId: string) => received(`{"task":{"taskId":"${taskId}"}}`);
-    for (const taskId of ['a', 'b']) made(taskId);
-    const many = received(
+    const get = { ...call, method: 'tasks/get' };
+    const one = receivedResult<{ taskId: string }>('{"taskId":"t 3","status":"working"}', get);
+    expect(openedTask(one.taskId)).toBe('t 3');
+    for (const taskId of ['a', 'b']) received(`{"task":{"taskId":"${taskId}"}}`);
+    const list = { ...call, method: 'tasks/list' };
+    const { tasks } = receivedResult<{ tasks: { taskId: string }[] }>(
       '{"tasks":[ {"taskId":"foreign"}, {"taskId":"a"},{"x":1}, 7, {"taskId":"b","taskIds":["c"]} , {"taskId":3}],"nextCursor":"n"}',
-      {
-        ...call,
-        method: 'tasks/list',
-      },
+      list,
     );
-    const { result } = parsed<{ result: { tasks: { taskId: string }[] } }>(Buffer.from(many));
-    expect(result.tasks.map((task) => openedTask(task.taskId))).toEqual(['a', 'b']);
-    expect(result.tasks[1]).toMatchObject({ taskIds: ['c'] });
-    const strangers = toClientResponse(
-      response('{"tasks":[{"taskId":"a"} , {"taskId":"b"}]}'),
-      { ...call, method: 'tasks/list' },
-      otherSession,
-    );
+    expect(tasks.map((task) => openedTask(task.taskId))).toEqual(['a', 'b']);
+    expect(tasks[1]).toMatchObject({ taskIds: ['c'] });
+    const strangers = toClientResponse(response('{"tasks":[{"taskId":"a"} , {"taskId":"b"}]}'), list, otherSession);
     expect(strangers.toString()).toContain('"result":{"tasks":[]}');
   });
 
   test('that _meta says it is related to', () => {
-    const { result } = parsed<{ result: { _meta: Record<string, { taskId: string }> } }>(
-      Buffer.from(received(`{"_meta":{"${relatedTask}":{"taskId":"t 4"}}}`)),
+    const result = receivedResult<{ _meta: Record<string, { taskId: string }> }>(
+      `{"_meta":{"${relatedTask}":{"taskId":"t 4"}}}`,
     );
     expect(openedTask(result._meta[relatedTask]?.taskId)).toBe('t 4');
   });
@@ -112,9 +105,7 @@ describe('task ids in a response', () => {
   });
 
   test('sealed for one session do not open for another', () => {
-    const { result } = parsed<{ result: { taskId: string } }>(
-      Buffer.from(received('{"resultType":"task","taskId":"t"}')),
-    );
+    const result = receivedResult<{ taskId: string }>('{"resultType":"task","taskId":"t"}');
     const get = request('tasks/get', `{"taskId":${JSON.stringify(result.taskId)}}`);
     expect(toUpstreamRequest(get, [], 1, mine).taskId).toBe('t');
     expect(() => toUpstreamRequest(get, [], 1, otherSession)).toThrow('Task not found');
