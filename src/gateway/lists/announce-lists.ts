@@ -9,6 +9,7 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { ServerMessage } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
+import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
 import { allServers, type Exchange, type SessionExchange } from '../exchange.ts';
 import type { Next } from '../stage.ts';
 
@@ -25,8 +26,6 @@ export interface ToolListeners {
   announce(sessionId: string, servers: readonly string[]): void;
 }
 
-export const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
-
 const listChangedMessages = ['tools', 'prompts', 'resources'].map((what) =>
   Buffer.from(`{"jsonrpc":"2.0","method":"notifications/${what}/list_changed"}`),
 );
@@ -41,14 +40,14 @@ interface AnnounceParts {
 
 /** Tells clients about list changes that Ambit found. Servers announce their own changes. */
 export function announceCatalogChanges({ catalog, callers, sessions, servers, resolution }: AnnounceParts): void {
-  catalog.onChange(({ server: name, isOwnNotice: byOurselves, concerns }) => {
-    if (!byOurselves) return;
+  catalog.onChange(({ server: name, isOwnNotice, concerns }) => {
+    if (!isOwnNotice) return;
     announceListChange(callers, [name], (caller) => {
-      const held = sessions.get(caller.sessionId);
+      const session = sessions.get(caller.sessionId);
       const server = servers().get(name);
-      if (held === undefined || server === undefined) return server === undefined;
-      const session = caller.workspaceId === undefined ? held : inWorkspace(held, caller.workspaceId);
-      return concerns(resolution.listOwnerFor(session, server), sessionScopeKey(session));
+      if (session === undefined || server === undefined) return server === undefined;
+      const view = caller.workspaceId === undefined ? session : inWorkspace(session, caller.workspaceId);
+      return concerns(resolution.listOwnerFor(view, server), sessionScopeKey(view));
     });
   });
 }

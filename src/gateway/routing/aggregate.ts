@@ -1,8 +1,7 @@
-import type { AmbitError } from '../../errors.ts';
 import { acceptedReply, type FinalReply } from '../../protocol/channel.ts';
-import { applyEdits, type Edit, replaceValue } from '../../protocol/json/edit.ts';
+import { type Edit, replaceValue } from '../../protocol/json/edit.ts';
 import { findMember, readRawValue, readShape, readStringValue } from '../../protocol/json/scan.ts';
-import { readMessage } from '../../protocol/message.ts';
+import { applyMessageEdits } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { sessionScopeKey } from '../../sessions/session-views.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
@@ -19,21 +18,13 @@ import { filterTools } from '../stages/enforce-tool-rules.ts';
 import { findNamed } from '../stages/route-tool.ts';
 import { collectEntries, createListReply, createResultReply } from './collect-lists.ts';
 import { type CompositeLink, createCompositeLink } from './composite-link.ts';
+import { createListenStreams, type ListenStreams } from './listen-streams.ts';
 import { listenToAll } from './listen-to-all.ts';
 import { discoverAll, initializeAll } from './own-server.ts';
 import type { OwnToolList } from './own-tools.ts';
 import { createResources } from './resources.ts';
 import { changesSubscription, type SendToServer } from './send-to-server.ts';
 import type { ServerCallers } from './server-callers.ts';
-
-interface ListenStream {
-  readonly owner: object;
-  readonly id: string;
-  readonly sessionId: string;
-  end(): void;
-  fail(reason: AmbitError): void;
-  announceChange(): void;
-}
 
 interface AggregateParts {
   readonly links: Links;
@@ -48,28 +39,23 @@ interface AggregateParts {
 }
 
 /** Many servers as one: their lists, resources and listen streams. Calls of tools are routed before they come here. */
-export interface Aggregate {
+export interface Aggregate extends Pick<ListenStreams, 'announceChange' | 'endSession'> {
   request(exchange: PreparedExchange): Promise<FinalReply>;
   notify(exchange: PreparedExchange): FinalReply;
   /** Fetches the lists of each server that the session may use. */
   fetchLists(exchange: PreparedExchange): Promise<readonly ServerListing[]>;
-  /** Tells the listen streams of a session that it may use other servers than before. */
-  announceChange(sessionId: string): void;
-  /** Fails the listen streams of an ended session. */
-  endSession(sessionId: string, reason: AmbitError): void;
 }
 
 export function createAggregate(parts: AggregateParts): Aggregate {
   const { links, callers, catalog, resolution, tools, ownTools, serverCallers, send } = parts;
   const resources = createResources({ fetchLists, ask: serverCallers.ask });
-  /** The open listen streams. On stdio they end when they are cancelled. */
-  const listening = new Set<ListenStream>();
+  const streams = createListenStreams();
 
   async function initialize(exchange: PreparedExchange): Promise<FinalReply> {
     const { message, session } = exchange;
     const requested = readStringValue(message.bytes, findMember(message.params?.shape, 'protocolVersion'));
     const { version, result } = initializeAll(requested);
-    const clean = readMessage(applyEdits(message.bytes, exchange.edits));
+    const clean = applyMessageEdits(message, exchange.edits);
     const link = createCompositeLink(session, clean, links, callers);
     const { id: sessionId, workspaceId } = session;
     const caller = callers.open({ sessionId, workspaceId, server: allServers, version, link, initialize: clean });
@@ -87,17 +73,17 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   ): Promise<FinalReply> {
     exchange.entry.upstream = upstream.name;
     const { message, edits } = exchange;
-    const outgoing = readMessage(applyEdits(message.bytes, [...edits, edit]));
+    const outgoing = applyMessageEdits(message, [...edits, edit]);
     return send(Object.assign(exchange, { upstream, outgoing, edits: [] }), shown);
   }
 
   function fetchLists(exchange: PreparedExchange): Promise<ServerListing[]> {
     const { session, available } = exchange;
     const capabilities = readCapabilities(exchange);
-    const place = sessionScopeKey(session);
+    const scopeKey = sessionScopeKey(session);
     const fetchFrom = (server: ServerDefinition) => {
       const owner = resolution.listOwnerFor(session, server);
-      return catalog.list(server, { capabilities, owner, scopeKey: place, ask: serverCallers.ask(exchange, server) });
+      return catalog.list(server, { capabilities, owner, scopeKey, ask: serverCallers.ask(exchange, server) });
     };
     return Promise.all(available.map(fetchFrom));
   }
@@ -147,20 +133,12 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return sendToServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)));
   }
 
-  async function openListenStream(exchange: PreparedExchange): Promise<FinalReply> {
+  function openListenStream(exchange: PreparedExchange): Promise<FinalReply> {
     const { channel, message, session } = exchange;
-    const about = { owner: channel.owner, id: message.id as string, sessionId: session.id };
-    const stream: ListenStream = { ...about, end() {}, fail() {}, announceChange() {} };
-    listening.add(stream);
-    const failed = new Promise<never>((_, fail) => {
-      stream.fail = fail;
-    });
     const findAll = async (uris: readonly string[]) => (await resources.findAll(exchange, uris)).found;
-    const replied = listenToAll(exchange, { links, catalog, resolution, findAll, stream });
-    return Promise.race([failed, replied]).finally(() => {
-      listening.delete(stream);
-      stream.end();
-    });
+    return streams.open({ owner: channel.owner, id: message.id as string, sessionId: session.id }, (stream) =>
+      listenToAll(exchange, { links, catalog, resolution, findAll, stream }),
+    );
   }
 
   async function request(exchange: PreparedExchange): Promise<FinalReply> {
@@ -195,7 +173,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       const requestId = findMember(message.params?.shape, 'requestId');
       if (requestId === undefined) return acceptedReply;
       const raw = readRawValue(message.bytes, requestId);
-      for (const stream of listening) if (stream.owner === channel.owner && stream.id === raw) stream.end();
+      streams.cancel(channel.owner, raw);
       cancelAtServers(links, exchange, raw);
     } else if (caller !== undefined && message.method === 'notifications/roots/list_changed') {
       forwardRootsChange(exchange, caller.link as CompositeLink);
@@ -203,17 +181,8 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return acceptedReply;
   }
 
-  return {
-    request,
-    notify,
-    fetchLists,
-    announceChange(sessionId) {
-      for (const stream of listening) if (stream.sessionId === sessionId) stream.announceChange();
-    },
-    endSession(sessionId, reason) {
-      for (const stream of listening) if (stream.sessionId === sessionId) stream.fail(reason);
-    },
-  };
+  const { announceChange, endSession } = streams;
+  return { request, notify, fetchLists, announceChange, endSession };
 }
 
 function readCapabilities({ caller, message }: PreparedExchange): string {

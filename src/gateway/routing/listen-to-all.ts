@@ -8,14 +8,15 @@ import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Links } from '../../upstreams/links/links.ts';
+import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { RouteTarget } from '../stages/route-tool.ts';
+import type { ListenStream } from './listen-streams.ts';
 import { addServerName } from './resource-addresses.ts';
 import { createDescribedCall } from './server-callers.ts';
 
 /** The acknowledgement waits this long. A server that is slower is still listened to. */
 const deadlineMs = 5000;
-const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 const listNotifications = {
   toolsListChanged: 'notifications/tools/list_changed',
   promptsListChanged: 'notifications/prompts/list_changed',
@@ -28,8 +29,7 @@ interface ListenParts {
   readonly resolution: ServerResolution;
   /** Finds the server of each URI; URIs without a server are left out. */
   findAll(uris: readonly string[]): Promise<ReadonlyMap<string, RouteTarget>>;
-  /** The stream as others control it. Its functions are set here. */
-  readonly stream: { end(): void; announceChange(): void };
+  readonly stream: ListenStream;
 }
 
 /**
@@ -124,14 +124,14 @@ export async function listenToAll(exchange: PreparedExchange, parts: ListenParts
     (server) => byServer.has(server.name) || parts.links.listFor(session.id, server.name).length > 0,
   );
   const names = new Set(exchange.available.map((server) => server.name));
-  const stop = parts.catalog.onChange(({ server: name, isOwnNotice: byOurselves, concerns }) => {
+  const stop = parts.catalog.onChange(({ server: name, isOwnNotice, concerns }) => {
     const { server } = parts.resolution.find(session, name);
     if (server !== undefined && !concerns(parts.resolution.listOwnerFor(session, server), sessionScopeKey(session)))
       return;
     const gone = server === undefined && names.delete(name);
     if (server !== undefined) names.add(name);
     else if (!gone) return;
-    if (attached.has(name) && !byOurselves) return;
+    if (attached.has(name) && !isOwnNotice) return;
     for (const [, method] of wanted) notify(method, {});
     // The stream of a replaced server ends; the new server is listened to instead.
     const replaced = attached.has(name) && attached.get(name) !== server;

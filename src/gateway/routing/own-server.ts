@@ -10,56 +10,42 @@ import type { Toolset } from '../../sessions/tools/toolset.ts';
 import { readToolName } from '../../upstreams/access/tool-access.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import type { Link, UpstreamCall } from '../../upstreams/links/link.ts';
-import { asksForToolChanges, subscriptionKey } from '../lists/announce-lists.ts';
+import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
+import { asksForToolChanges } from '../lists/announce-lists.ts';
 import { createListReply, createResultReply } from './collect-lists.ts';
 import { nullLink } from './composite-link.ts';
+import { createListenStreams, type ListenStream } from './listen-streams.ts';
 import { ownServer } from './own-tools.ts';
 
-const capabilities = {
-  tools: { listChanged: true },
-  prompts: { listChanged: true },
-  resources: { listChanged: true, subscribe: true },
-  completions: {},
-  logging: {},
-};
-
 const serverInfo = { name: 'ambit', title: 'Ambit', version: '0.1.0' };
-
-const instructions =
-  'Several servers as one. Tools and prompts are named server__name. A server that cannot be reached is left out of the lists.';
-
-const ownToolsNote = 'Tools named session_… are Ambit’s own.';
-
-const ownInstructions =
-  'Ambit’s own tools. Every one takes "session": the id of a session, a unique name or prefix of it, or "current", the default.';
 
 interface SelfDescription {
   readonly capabilities: object;
   readonly instructions: string;
 }
 
-const aggregateDescription: SelfDescription = { capabilities, instructions: `${instructions} ${ownToolsNote}` };
-
-const ownDescription: SelfDescription = {
-  capabilities: { tools: { listChanged: true } },
-  instructions: ownInstructions,
+/** Ambit at the address of all servers. */
+const aggregateDescription: SelfDescription = {
+  capabilities: {
+    tools: { listChanged: true },
+    prompts: { listChanged: true },
+    resources: { listChanged: true, subscribe: true },
+    completions: {},
+    logging: {},
+  },
+  instructions:
+    'Several servers as one. Tools and prompts are named server__name. A server that cannot be reached is left out of the lists. Tools named session_… are Ambit’s own.',
 };
 
-/** The description of Ambit at the address of all servers. */
+/** The server of Ambit's own tools. */
+const ownDescription: SelfDescription = {
+  capabilities: { tools: { listChanged: true } },
+  instructions:
+    'Ambit’s own tools. Every one takes "session": the id of a session, a unique name or prefix of it, or "current", the default.',
+};
+
 export const discoverAll = () => createDiscoverResult(aggregateDescription);
 export const initializeAll = (requested: string | undefined) => createInitializeResult(aggregateDescription, requested);
-
-/** The description of the server of Ambit's own tools. */
-const discoverOwn = () => createDiscoverResult(ownDescription);
-const initializeOwn = (requested: string | undefined) => createInitializeResult(ownDescription, requested);
-
-interface ListenStream {
-  readonly owner: object;
-  readonly id: string;
-  readonly sessionId: string | undefined;
-  end(): void;
-  fail(reason: AmbitError): void;
-}
 
 /** The server of Ambit's own tools. It runs in this process; the pipeline treats it like any other server. */
 export function createOwnServer(tools: Toolset): InProcessServer {
@@ -69,8 +55,7 @@ export function createOwnServer(tools: Toolset): InProcessServer {
 
 /** A link to Ambit's own tools, for clients of one era. All sessions share it. */
 function createOwnLink(tools: Toolset, era: Era): Link {
-  /** The open listen streams. On stdio they end by being cancelled. */
-  const listening = new Set<ListenStream>();
+  const streams = createListenStreams();
   const listed = tools.list().map((definition) => JSON.stringify(definition));
 
   async function callTool({ message, acting }: UpstreamCall): Promise<FinalReply> {
@@ -92,12 +77,12 @@ function createOwnLink(tools: Toolset, era: Era): Link {
     const notifications = asksForToolChanges({ era, message }) ? { toolsListChanged: true } : {};
     const _meta = { [subscriptionKey]: JSON.parse(id) as unknown };
     channel.emit(composeNotification('notifications/subscriptions/acknowledged', { notifications, _meta }));
-    let stream: ListenStream | undefined;
-    return new Promise<FinalReply>((resolve, fail) => {
-      stream = { owner: channel.owner, id, sessionId: acting?.session.id, end: () => resolve(acceptedReply), fail };
-      listening.add(stream);
-      channel.onGone(stream.end);
-    }).finally(() => stream && listening.delete(stream));
+    const serve = (stream: ListenStream) =>
+      new Promise<FinalReply>((resolve) => {
+        stream.end = () => resolve(acceptedReply);
+        channel.onGone(stream.end);
+      });
+    return streams.open({ owner: channel.owner, id, sessionId: acting?.session.id }, serve);
   }
 
   return {
@@ -108,21 +93,18 @@ function createOwnLink(tools: Toolset, era: Era): Link {
       if (method === 'tools/call') return callTool(call);
       if (method === 'tools/list')
         return createListReply({ message, era }, 'tools', { texts: listed, unavailable: [] });
-      if (era === 'modern' && method === 'server/discover') return createResultReply(message, discoverOwn());
+      if (era === 'modern' && method === 'server/discover')
+        return createResultReply(message, createDiscoverResult(ownDescription));
       if (era === 'modern' && method === 'subscriptions/listen') return openListenStream(call);
       if (era === 'handshake' && method === 'initialize') {
         const requested = readStringValue(message.bytes, findMember(message.params?.shape, 'protocolVersion'));
-        return createResultReply(message, initializeOwn(requested).result);
+        return createResultReply(message, createInitializeResult(ownDescription, requested).result);
       }
       if (era === 'handshake' && method === 'ping') return createResultReply(message, '{}');
       throw new ProtocolError(-32601, era === 'modern' ? 404 : 200, 'Method not found');
     },
-    cancel(from, requestId) {
-      for (const stream of listening) if (stream.owner === from && stream.id === requestId) stream.end();
-    },
-    dropSession(sessionId, reason) {
-      for (const stream of listening) if (stream.sessionId === sessionId) stream.fail(reason);
-    },
+    cancel: streams.cancel,
+    dropSession: streams.endSession,
     // All sessions share the link, so it stays open when a client leaves.
     detach() {},
     isClosed: () => false,
@@ -139,11 +121,11 @@ function readArguments({ bytes, params }: Message): unknown {
   throw new AmbitError('REQUEST_INVALID', { what: `The arguments cannot be taken: ${judged.reason}.` });
 }
 
-function createDiscoverResult(said: SelfDescription): string {
+function createDiscoverResult(description: SelfDescription): string {
   return JSON.stringify({
     resultType: 'complete',
     supportedVersions: [modernVersion],
-    ...said,
+    ...description,
     ttlMs: 60_000,
     cacheScope: 'private',
     _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo },
@@ -151,11 +133,11 @@ function createDiscoverResult(said: SelfDescription): string {
 }
 
 function createInitializeResult(
-  { capabilities: offered, instructions: words }: SelfDescription,
+  { capabilities, instructions }: SelfDescription,
   requested: string | undefined,
 ): { readonly version: string; readonly result: string } {
   const known = requested !== undefined && handshakeVersions.includes(requested);
   const version = known ? requested : (handshakeVersions[0] as string);
-  const result = { protocolVersion: version, capabilities: offered, serverInfo, instructions: words };
+  const result = { protocolVersion: version, capabilities, serverInfo, instructions };
   return { version, result: JSON.stringify(result) };
 }
