@@ -10,8 +10,6 @@ import type { TrustLevel } from '../rules/trust-level.ts';
 import { checkPermissions } from '../sessions/check-draft.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 
-export type { KeyView, MintedKey, TeamView, UserView };
-
 export interface KeyRequest {
   readonly userId: string;
   /** The highest trust level of the key; `direct` by default. */
@@ -59,13 +57,8 @@ const graceMs = 200;
 const minReferenceLength = 6;
 const maxLifeSeconds = 10 * 31_536_000;
 
-export function createDirectoryAdmin({
-  directory,
-  sessions,
-  config,
-  journal,
-  onUserRemoved,
-}: DirectoryAdminParts): DirectoryAdmin {
+export function createDirectoryAdmin(parts: DirectoryAdminParts): DirectoryAdmin {
+  const { directory, sessions, config, journal, onUserRemoved } = parts;
   const { users, keys } = directory;
 
   function recordChange(event: string, userId: string, more: { readonly keyId?: string } = {}): void {

@@ -135,6 +135,21 @@ export type PreparedExchange = BoundExchange<Exchange> & {
 /** An exchange with one server. */
 export type ServerExchange = PreparedExchange & { readonly upstream: Upstream };
 
+/** Wraps a channel to notice the messages that are sent before the answer. */
+export function watchEmits(channel: Channel, onEmit: () => void): Channel {
+  return {
+    owner: channel.owner,
+    emit(message) {
+      onEmit();
+      return channel.emit(message);
+    },
+    onDrain: (listener) => channel.onDrain(listener),
+    isGone: () => channel.isGone(),
+    onGone: (listener) => channel.onGone(listener),
+    close: () => channel.close(),
+  };
+}
+
 /** Tells whether a message calls a tool. A notification of that name calls nothing. */
 export function isToolCall({ method, kind }: Message): boolean {
   return method === 'tools/call' && kind === 'request';

@@ -4,19 +4,12 @@ import type { ReservedKeys } from '../protocol/reserved-meta.ts';
 import type { RequestRateLimit } from '../sessions/request-rate.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionMarks } from '../stores/state.ts';
-import type { ServerResolution } from '../upstreams/access/resolution.ts';
 import type { ToolAccess } from '../upstreams/access/tool-access.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
-import type { InProcessServer } from '../upstreams/definition.ts';
-import type { Callers } from '../upstreams/links/caller.ts';
-import type { Links } from '../upstreams/links/links.ts';
 import type { Approvals } from '../upstreams/pins/approvals.ts';
 import type { CallCache } from './cache/call-cache.ts';
 import type { Exchange, SessionExchange } from './exchange.ts';
 import type { ToolListeners } from './lists/announce-lists.ts';
-import type { Aggregate } from './routing/aggregate.ts';
-import type { OwnToolList } from './routing/own-tools.ts';
-import type { SendToServer } from './routing/send-to-server.ts';
 import type { ServerCallers } from './routing/server-callers.ts';
 import type { TransportStore } from './sessions/transport-store.ts';
 import { type StageList, startPipeline } from './stage.ts';
@@ -32,7 +25,7 @@ import { checkParams } from './stages/check-params.ts';
 import { closeStreamOnKeyRevoked, type KeyRevocation } from './stages/close-stream-on-key-revoked.ts';
 import { detectIdleSession } from './stages/detect-idle-session.ts';
 import { enforceToolRules } from './stages/enforce-tool-rules.ts';
-import { forward, forwardRefuses } from './stages/forward.ts';
+import { type ForwardParts, forward, forwardRefuses } from './stages/forward.ts';
 import {
   handleTransport,
   recordTransport,
@@ -45,26 +38,19 @@ import { type RecordOptions, record } from './stages/record.ts';
 import { requireApprovedTools } from './stages/require-approved-tools.ts';
 import { type ResolveSessionOptions, resolveSession } from './stages/resolve-session.ts';
 import { restoreTransport } from './stages/restore-transport.ts';
-import { routeTool } from './stages/route-tool.ts';
+import { type RouteParts, routeTool } from './stages/route-tool.ts';
 import { type SelectOptions, selectWorkspace, useTransportWorkspace } from './stages/select-workspace.ts';
 import { stripKeys } from './stages/strip-keys.ts';
 
-export interface PipelineParts extends RecordOptions {
+export interface PipelineParts extends RecordOptions, RouteParts, Omit<ForwardParts, 'saveTransport'> {
   readonly sessions: Sessions;
   readonly pace: RequestRateLimit;
   readonly marks: SessionMarks;
   readonly bindsAddress: boolean;
-  readonly callers: Callers;
   readonly transports: TransportStore;
-  readonly links: Links;
-  readonly resolution: ServerResolution;
   readonly tools: ToolAccess;
   readonly listeners: ToolListeners;
-  readonly aggregate: Aggregate;
-  readonly ownTools: OwnToolList;
-  readonly ownServer: InProcessServer;
   readonly serverCallers: ServerCallers;
-  readonly send: SendToServer;
   readonly approvals: Approvals;
   readonly catalog: Catalog;
   readonly callCache: CallCache;

@@ -36,39 +36,38 @@ export function serverMessagePipeline(journal: Journal): Next<ServerMessage, Ser
 }
 
 function recordPush(journal: Journal): AroundStage<ServerMessage, unknown, ServerMessageDelivery> {
-  return { name: 'recordPush', refuses: [], around: recordOutcome };
-
-  async function recordOutcome<Here extends ServerMessage>(
-    sent: Here,
-    next: Next<Here, ServerMessageDelivery>,
-  ): Promise<ServerMessageDelivery> {
-    let outcome = 'ok';
-    try {
-      const delivery = await next(sent);
-      if (!delivery.delivered) outcome = 'undelivered';
-      return delivery;
-    } catch (error) {
-      if (!(error instanceof AmbitError)) throw error;
-      outcome = error.code;
-      if (sent.message.id !== undefined && sent.message.kind === 'request') {
-        const { rpc } = errorTable[error.code];
-        sent.respond(composeError(sent.message.id, rpc, formatRefusal(error)));
+  return {
+    name: 'recordPush',
+    refuses: [],
+    async around(sent, next) {
+      let outcome = 'ok';
+      try {
+        const delivery = await next(sent);
+        if (!delivery.delivered) outcome = 'undelivered';
+        return delivery;
+      } catch (error) {
+        if (!(error instanceof AmbitError)) throw error;
+        outcome = error.code;
+        if (sent.message.id !== undefined && sent.message.kind === 'request') {
+          const { rpc } = errorTable[error.code];
+          sent.respond(composeError(sent.message.id, rpc, formatRefusal(error)));
+        }
+        return undelivered;
+      } finally {
+        // Delivered progress belongs to its call, which has its own line.
+        if (sent.message.method !== 'notifications/progress' || outcome !== 'ok') {
+          journal.record({
+            kind: 'push',
+            sessionId: sent.link.sessionId ?? findSoleTarget(sent),
+            server: sent.upstream.name,
+            method: shortenMethod(sent.message.method),
+            outcome,
+            bytes: sent.message.bytes.length,
+          });
+        }
       }
-      return undelivered;
-    } finally {
-      // Delivered progress belongs to its call, which has its own line.
-      if (sent.message.method !== 'notifications/progress' || outcome !== 'ok') {
-        journal.record({
-          kind: 'push',
-          sessionId: sent.link.sessionId ?? findSoleTarget(sent),
-          server: sent.upstream.name,
-          method: shortenMethod(sent.message.method),
-          outcome,
-          bytes: sent.message.bytes.length,
-        });
-      }
-    }
-  }
+    },
+  };
 }
 
 /** Shortens a method, because servers can send many messages with any method. */
@@ -77,25 +76,24 @@ function shortenMethod(method: string): string {
 }
 
 function attribute(): AroundStage<ServerMessage, Pick<AttributedMessage, 'targets'>, ServerMessageDelivery> {
-  return { name: 'attribute', refuses: ['CLIENT_UNREACHABLE'], around: addTargets };
-
-  async function addTargets<Here extends ServerMessage>(
-    sent: Here,
-    next: Next<Here & Pick<AttributedMessage, 'targets'>, ServerMessageDelivery>,
-  ): Promise<ServerMessageDelivery> {
-    const targets = findTargets(sent);
-    const held = sent.holdQuestion !== undefined && sent.soleSessionId !== null && sent.message.method !== 'ping';
-    const askable = targets.length > 0 || held;
-    if (!askable && sent.message.kind === 'request' && sent.message.id !== undefined) {
-      // A server that sends a ping must not wait for a client.
-      if (sent.message.method === 'ping') {
-        sent.respond(composeResult(sent.message.id, '{}'));
-        return undelivered;
+  return {
+    name: 'attribute',
+    refuses: ['CLIENT_UNREACHABLE'],
+    async around(sent, next) {
+      const targets = findTargets(sent);
+      const canHold = sent.holdQuestion !== undefined && sent.soleSessionId !== null && sent.message.method !== 'ping';
+      const isAskable = targets.length > 0 || canHold;
+      if (!isAskable && sent.message.kind === 'request' && sent.message.id !== undefined) {
+        // A server that sends a ping must not wait for a client.
+        if (sent.message.method === 'ping') {
+          sent.respond(composeResult(sent.message.id, '{}'));
+          return undelivered;
+        }
+        throw sent.soleSessionId === null ? unattributableError() : new AmbitError('CLIENT_UNREACHABLE');
       }
-      throw sent.soleSessionId === null ? unattributableError() : new AmbitError('CLIENT_UNREACHABLE');
-    }
-    return next(addToExchange(sent, { targets }));
-  }
+      return next(addToExchange(sent, { targets }));
+    },
+  };
 }
 
 /** Finds the session of the only receiver, for links that belong to no session. */

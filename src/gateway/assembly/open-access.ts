@@ -5,8 +5,7 @@ import { createToolAccess, type ToolAccess } from '../../upstreams/access/tool-a
 import { createFetchedPackage } from '../inspect/fetch-package.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import { type AuthParts, openAuth } from './open-auth.ts';
-import type { SessionParts } from './open-sessions.ts';
-import type { Storage } from './open-storage.ts';
+import type { GatewayParts } from './react-to-change.ts';
 
 /** The parts that decide which servers and tools a session may use, and which credentials those servers get. */
 export interface AccessParts extends AuthParts {
@@ -15,9 +14,7 @@ export interface AccessParts extends AuthParts {
   readonly tools: ToolAccess;
 }
 
-interface AccessOptions {
-  readonly storage: Storage;
-  readonly sessions: SessionParts;
+interface AccessOptions extends Pick<GatewayParts, 'storage' | 'sessions'> {
   readonly credentials: boolean;
 }
 

@@ -21,10 +21,10 @@ interface AuthOptions {
 export async function openAuth(options: AuthOptions, closing: ClosingStack): Promise<AuthParts> {
   const { settings, paths, journal, store } = options.storage;
   const { dataDir } = paths;
-  const { fetchedPackage, credentials: any } = options;
+  const { fetchedPackage, credentials: isEnabled } = options;
   const approvals = createApprovals({ dataDir, ...(fetchedPackage === undefined ? {} : { fetchedPackage }) });
   closing.push(approvals.close);
-  const auth = await openUpstreamAuth({ isEnabled: any, store, settings, dataDir, journal, approvals });
+  const auth = await openUpstreamAuth({ isEnabled, store, settings, dataDir, journal, approvals });
   closing.push(auth.close);
   return { approvals, auth };
 }

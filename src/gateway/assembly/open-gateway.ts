@@ -15,7 +15,7 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
   return openOnStack(async (closing) => {
     const storage = await openStorage(options, closing);
     const sandbox = await openSandbox(options.dataDir, closing);
-    const sessions = await openSessions({ storage, git: sandbox.git }, closing);
+    const sessions = await openSessions(storage, sandbox.git, closing);
     if (await maySweepFolders({ storage, sandbox }))
       await sweepSessionFolders(options.dataDir, storage.store, sessions.folders);
     const observability = openObservability({ storage, sessions, environment }, closing);

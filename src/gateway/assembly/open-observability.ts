@@ -5,8 +5,7 @@ import type { Tracer } from '../../observability/traces/tracer.ts';
 import { createObserver, type Observer } from '../observer.ts';
 import { ownServer } from '../routing/own-tools.ts';
 import type { ClosingStack } from './closing-stack.ts';
-import type { SessionParts } from './open-sessions.ts';
-import type { Storage } from './open-storage.ts';
+import type { GatewayParts } from './react-to-change.ts';
 
 /** The parts that observe the gateway: refusals, metrics, logs, traces. */
 export interface Observability {
@@ -16,9 +15,7 @@ export interface Observability {
   readonly tracer: Tracer | undefined;
 }
 
-interface ObservabilityOptions {
-  readonly storage: Storage;
-  readonly sessions: SessionParts;
+interface ObservabilityOptions extends Pick<GatewayParts, 'storage' | 'sessions'> {
   /** Environment variables of OpenTelemetry, used beside the configuration. */
   readonly environment: NodeJS.ProcessEnv | undefined;
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { openCatalogFile } from '../../upstreams/catalog/catalog-file.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createWriteQuota } from '../../workspaces/write-quota.ts';
-import type { GatewayOptions, Operator, ServerAccess } from '../gateway.ts';
+import type { Gateway, GatewayOptions, Operator, ServerAccess } from '../gateway.ts';
 import { createObserver } from '../observer.ts';
 import { cleanUpEndedSessions, noSessionWork } from './clean-up-ended-sessions.ts';
 import { type ClosingStack, createClosingStack, openOnStack } from './closing-stack.ts';
@@ -10,16 +10,13 @@ import type { AuthParts } from './open-auth.ts';
 import type { Sandbox } from './open-sandbox.ts';
 import { createOperator, openSessions, type SessionParts } from './open-sessions.ts';
 import { openStorage, type Storage } from './open-storage.ts';
-
-interface OpenedOperator extends Operator {
-  close(): Promise<void>;
-}
+import type { GatewayParts } from './react-to-change.ts';
 
 /**
  * Opens the parts for a command without a gateway. It starts no process except git for sessions with their own folder.
  * Parts that few commands need are loaded on first use.
  */
-export function openOperator(options: GatewayOptions): Promise<OpenedOperator> {
+export function openOperator(options: GatewayOptions): Promise<Operator & Pick<Gateway, 'close'>> {
   return openOnStack(async (closing) => {
     const storage = await openStorage(options, closing);
     const openSandbox = openLazily(closing, async (later) => {
@@ -27,7 +24,7 @@ export function openOperator(options: GatewayOptions): Promise<OpenedOperator> {
       return module.openSandbox(options.dataDir, later);
     });
     const git: RunGit = async (...run) => (await openSandbox()).git(...run);
-    const sessions = await openSessions({ storage, git }, closing);
+    const sessions = await openSessions(storage, git, closing);
     const openAuth = openLazily(closing, async (later) => {
       const module = await import('./open-auth.ts');
       return module.openAuth({ storage, credentials: true }, later);
@@ -46,9 +43,7 @@ export function openOperator(options: GatewayOptions): Promise<OpenedOperator> {
   });
 }
 
-interface AccessSources {
-  readonly storage: Storage;
-  readonly sessions: SessionParts;
+interface AccessSources extends Pick<GatewayParts, 'storage' | 'sessions'> {
   readonly openSandbox: () => Promise<Sandbox>;
 }
 

@@ -7,23 +7,17 @@ import { createOwnServer } from '../routing/own-server.ts';
 import { createOwnToolList, type OwnToolList } from '../routing/own-tools.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { AccessParts } from './open-access.ts';
-import type { Sandbox } from './open-sandbox.ts';
-import type { SessionParts } from './open-sessions.ts';
-import type { Storage } from './open-storage.ts';
+import type { GatewayParts } from './react-to-change.ts';
 
 export interface OwnToolParts {
   readonly files: WorkspaceFiles;
   readonly ownTools: OwnToolList;
-  /** The in-process server that runs the tools. */
   readonly ownServer: InProcessServer;
   /** Tells what sessions may use, including these tools. */
   readonly access: ServerAccess;
 }
 
-interface OwnToolOptions {
-  readonly storage: Storage;
-  readonly sandbox: Sandbox;
-  readonly sessions: SessionParts;
+interface OwnToolOptions extends Pick<GatewayParts, 'storage' | 'sandbox' | 'sessions'> {
   readonly access: Pick<AccessParts, 'resolution' | 'tools'>;
 }
 
@@ -37,8 +31,7 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
   const { dataDir } = paths;
   const files = createWorkspaceFiles({ config, store, journal, folders, runners, tmpRoot, dataDir, log });
   closing.push(files.close);
-  const { contextOf } = governance;
-  const sessionTools = createSessionTools({ sessions, store, files, contextOf });
+  const sessionTools = createSessionTools({ sessions, store, files, contextOf: governance.contextOf });
   const ownTools = createOwnToolList(sessionTools, tools);
   const access: ServerAccess = {
     explain: resolution.explain,

@@ -19,12 +19,8 @@ import { createUserSessions } from '../sessions/user-sessions.ts';
 import { createIdentify } from '../stages/authenticate.ts';
 import { createChooseWorkspace } from '../stages/select-workspace.ts';
 import type { ClosingStack } from './closing-stack.ts';
-import type { Observability } from './open-observability.ts';
 import { type OwnToolParts, openOwnTools } from './open-own-tools.ts';
-import type { Sandbox } from './open-sandbox.ts';
-import type { SessionParts } from './open-sessions.ts';
-import type { Storage } from './open-storage.ts';
-import type { Upstreams } from './open-upstreams.ts';
+import type { GatewayParts } from './react-to-change.ts';
 
 /** The pipelines, and the state of their stages that other parts need. */
 export interface GatewayPipeline extends OwnToolParts, Pick<Gateway, 'serve' | 'handleTransport' | 'identify' | 'jwt'> {
@@ -33,12 +29,7 @@ export interface GatewayPipeline extends OwnToolParts, Pick<Gateway, 'serve' | '
   readonly listeners: ToolListeners;
 }
 
-interface PipelineOptions {
-  readonly storage: Storage;
-  readonly sandbox: Sandbox;
-  readonly sessions: SessionParts;
-  readonly observability: Observability;
-  readonly upstreams: Upstreams;
+interface PipelineOptions extends Omit<GatewayParts, 'pipeline'> {
   readonly options: Pick<GatewayOptions, 'watchStages' | 'arrangeStages'>;
 }
 
@@ -46,20 +37,13 @@ export function openPipeline(options: PipelineOptions, closing: ClosingStack): G
   const { storage, sessions: parts, upstreams } = options;
   const { settings, config: first, log } = storage;
   const { config } = settings;
-  const { sessions, directory, folders } = parts;
+  const { sessions, directory } = parts;
   const { callers, catalog, links, resolution } = upstreams;
   const cache = createResultCache();
   closing.push(cache.close);
-  const { metrics } = options.observability;
-  const onLookup = metrics.cacheLookedUp;
-  const callCache = createCallCache({
-    cache,
-    config,
-    catalog,
-    resolution,
-    onLookup,
-    hasOwnFolder: folders.hasOwnFolder,
-  });
+  const { cacheLookedUp: onLookup } = options.observability.metrics;
+  const { hasOwnFolder } = parts.folders;
+  const callCache = createCallCache({ cache, config, catalog, resolution, onLookup, hasOwnFolder });
   const owned = openOwnTools({ ...options, access: upstreams }, closing);
   const { ownTools, ownServer } = owned;
   const listeners = createToolListeners();

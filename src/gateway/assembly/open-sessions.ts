@@ -38,13 +38,8 @@ export interface SessionParts {
   deliverLastEvents(): void;
 }
 
-interface SessionOptions {
-  readonly storage: Storage;
-  /** Creates the folders of sessions. */
-  readonly git: RunGit;
-}
-
-export async function openSessions({ storage, git }: SessionOptions, closing: ClosingStack): Promise<SessionParts> {
+/** Opens sessions. `git` creates their folders. */
+export async function openSessions(storage: Storage, git: RunGit, closing: ClosingStack): Promise<SessionParts> {
   const { settings, config: first, paths, log, journal, keys: signing, store } = storage;
   const { config } = settings;
   const { dataDir } = paths;

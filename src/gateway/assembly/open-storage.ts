@@ -10,12 +10,12 @@ import { feedFlushed } from '../../sessions/events/lifecycle.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { openStore } from '../../stores/store-kinds.ts';
 import { createLiveConfig, type LiveConfig } from '../../upstreams/access/live-config.ts';
-import type { GatewayOptions } from '../gateway.ts';
+import type { GatewayOptions, Operator } from '../gateway.ts';
 import type { ClosingStack } from './closing-stack.ts';
 
 /** The configuration, and the parts in the data directory that all others use. */
 export interface Storage {
-  readonly paths: { readonly configFile: string; readonly dataDir: string };
+  readonly paths: Operator['paths'];
   readonly settings: LiveConfig;
   /** The configuration at the start. Limits, identity and addresses keep it after a reload. */
   readonly config: Config;

@@ -16,10 +16,7 @@ import { createForgetLists, type ForgetLists } from '../lists/forget-lists.ts';
 import { serverMessagePipeline } from '../server-message-pipeline.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import { type AccessParts, openAccess } from './open-access.ts';
-import type { Observability } from './open-observability.ts';
-import type { Sandbox } from './open-sandbox.ts';
-import type { SessionParts } from './open-sessions.ts';
-import type { Storage } from './open-storage.ts';
+import type { GatewayParts } from './react-to-change.ts';
 
 /** The servers: what they offer, and the links to them. */
 export interface Upstreams extends AccessParts {
@@ -31,11 +28,7 @@ export interface Upstreams extends AccessParts {
   readonly links: Links;
 }
 
-interface UpstreamOptions {
-  readonly storage: Storage;
-  readonly sandbox: Sandbox;
-  readonly sessions: SessionParts;
-  readonly observability: Observability;
+interface UpstreamOptions extends Omit<GatewayParts, 'upstreams' | 'pipeline'> {
   readonly credentials: boolean;
 }
 

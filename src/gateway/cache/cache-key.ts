@@ -42,10 +42,10 @@ export function callDigest({ bytes, params, meta }: Message): string | undefined
   const given = findMember(shape, 'arguments');
   const args = given === undefined ? noArgumentsDigest : computeArgumentsDigest(bytes.subarray(given.start, given.end));
   if (args === undefined) return undefined;
-  const told = (meta?.members ?? []).filter(({ key }) => !ignoredMetaKeys.has(key));
-  if (told.length === 0) return args;
+  const relevant = (meta?.members ?? []).filter(({ key }) => !ignoredMetaKeys.has(key));
+  if (relevant.length === 0) return args;
   const text = (member: JsonMember) => `${JSON.stringify(member.key)}:${readRawValue(bytes, member)}`;
-  const rest = computeArgumentsDigest(Buffer.from(`{${told.map(text).join(',')}}`));
+  const rest = computeArgumentsDigest(Buffer.from(`{${relevant.map(text).join(',')}}`));
   return rest === undefined ? undefined : `${args} ${rest}`;
 }
 

@@ -12,7 +12,7 @@ import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { AskServer, Offer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
-import type { JournalDraft } from '../exchange.ts';
+import { type JournalDraft, watchEmits } from '../exchange.ts';
 import { type CachePartition, callDigest, partitionOf } from './cache-key.ts';
 import { type CachedResult, type ResultCache, readCacheable } from './result-cache.ts';
 
@@ -37,7 +37,6 @@ interface CachedCall {
 export interface CallCache {
   /** Tells whether results of any tool of this server may be cached. */
   cachesServer(server: string): boolean;
-  /** Tells whether results of this tool may be cached. */
   cachesTool(server: ServerDefinition, message: Message): boolean;
   /** Answers from the cache or by `forward`, which gets the channel to use. */
   answer(call: CachedCall, forward: (channel: Channel) => Promise<FinalReply>): Promise<FinalReply>;
@@ -48,9 +47,7 @@ interface CallCacheParts {
   readonly config: () => Config;
   readonly catalog: Catalog;
   readonly resolution: ServerResolution;
-  /** Called for each lookup in the cache. */
   readonly onLookup: (server: string, found: boolean) => void;
-  /** Tells whether the session works in its own folder. */
   readonly hasOwnFolder: (session: Session) => boolean;
 }
 
@@ -85,13 +82,8 @@ export function createCallCache(parts: CallCacheParts): CallCache {
   }
 
   /** Returns a digest of the tool's definition; undefined if it is unknown, and then nothing is cached. */
-  async function findDefinition({
-    session,
-    upstream,
-    message,
-    capabilities,
-    ask,
-  }: CachedCall): Promise<string | undefined> {
+  async function findDefinition(call: CachedCall): Promise<string | undefined> {
+    const { session, upstream, message, capabilities, ask } = call;
     const owner = resolution.listOwnerFor(session, upstream);
     const { offer } = await catalog.list(upstream, { capabilities, owner, scopeKey: sessionScopeKey(session), ask });
     if (offer === undefined) return undefined;
@@ -130,8 +122,8 @@ export function createCallCache(parts: CallCacheParts): CallCache {
       digest,
       partition?.name ?? null,
     ];
-    const told = [rulesRevision(upstream.name), replyForm, capabilities, toCanonicalJson(headers())];
-    return sha256Hex(JSON.stringify([...facts, ...told]));
+    const form = [rulesRevision(upstream.name), replyForm, capabilities, toCanonicalJson(headers())];
+    return sha256Hex(JSON.stringify([...facts, ...form]));
   }
 
   /** Checks the key again: a result that depends on a new credential of the user must not be shared. */
@@ -188,20 +180,12 @@ function replayResult(kept: CachedResult, { message, entry }: CachedCall): Final
 
 /** Wraps the channel to notice messages before the answer, which the cache could not repeat. */
 function watchChannel({ channel, caller }: CachedCall): { readonly channel: Channel; silent(): boolean } {
-  const asked = caller?.pushCount();
-  let said = false;
+  const pushes = caller?.pushCount();
+  let isUsed = false;
   return {
-    silent: () => !said && caller?.pushCount() === asked,
-    channel: {
-      owner: channel.owner,
-      emit(message) {
-        said = true;
-        return channel.emit(message);
-      },
-      onDrain: (listener) => channel.onDrain(listener),
-      isGone: () => channel.isGone(),
-      onGone: (listener) => channel.onGone(listener),
-      close: () => channel.close(),
-    },
+    silent: () => !isUsed && caller?.pushCount() === pushes,
+    channel: watchEmits(channel, () => {
+      isUsed = true;
+    }),
   };
 }

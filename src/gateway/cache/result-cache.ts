@@ -33,13 +33,8 @@ export interface ResultCache {
   load(key: string, owner: string | undefined, call: () => Promise<CacheableResult>): Promise<void>;
   /** Drops all results of this owner, including those of calls in progress. */
   forget(owner: string): void;
-  stats(): CacheStats;
+  stats(): { readonly entries: number; readonly bytes: number };
   close(): void;
-}
-
-interface CacheStats {
-  readonly entries: number;
-  readonly bytes: number;
 }
 
 export interface CacheLimits {

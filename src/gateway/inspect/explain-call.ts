@@ -51,18 +51,15 @@ export function explainCall(
   const { server, name: tool } = parts;
   const about = { sessionId: session.id, server, tool };
   const bound = ['session.trustLevel', 'session.workspaceId', 'session.servers'];
-  if (isOwn) {
-    const { allowed, rule, reason, claims, rules } = tools.decide(session, server, tool, args);
-    return { ...about, allowed, rule, reason, claims: listClaims(session, about, args, claims), rules };
-  }
-  const explained = resolution.explain(session).find((each) => each.name === server);
-  if (explained?.server === undefined) {
+  const explained = isOwn ? undefined : resolution.explain(session).find((each) => each.name === server);
+  if (!isOwn && explained?.server === undefined) {
     const removal = explained?.removal ?? { rule: 'servers', reason: `there is no server "${server}"` };
-    const told = listClaims(session, about, args, removal.rule === 'session.servers' ? ['session.servers'] : bound);
-    return { ...about, allowed: false, ...removal, claims: told, rules: [] };
+    const names = removal.rule === 'session.servers' ? ['session.servers'] : bound;
+    return { ...about, allowed: false, ...removal, claims: listClaims(session, about, args, names), rules: [] };
   }
   const { allowed, rule, reason, claims, rules } = tools.decide(session, server, tool, args);
-  return { ...about, allowed, rule, reason, claims: listClaims(session, about, args, [...bound, ...claims]), rules };
+  const names = isOwn ? claims : [...bound, ...claims];
+  return { ...about, allowed, rule, reason, claims: listClaims(session, about, args, names), rules };
 }
 
 function assertJsonObject(args: string): void {

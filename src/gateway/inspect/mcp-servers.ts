@@ -5,6 +5,7 @@ import type { Session } from '../../sessions/session.ts';
 import type { ServerLaunch } from '../../upstreams/access/launch.ts';
 import type { ResolvedServer } from '../../upstreams/access/resolution.ts';
 import type { StdioServer } from '../../upstreams/definition.ts';
+import type { Operator } from '../gateway.ts';
 import { ownServer } from '../routing/own-tools.ts';
 
 /** An entry of `mcpServers`, as agent SDKs take it. */
@@ -39,11 +40,6 @@ export function describeServer(resolved: ResolvedServer, narrowed?: (server: str
   return { name, available: true, env: resolved.launch?.provenance ?? {} };
 }
 
-interface GatewayPaths {
-  readonly configFile: string;
-  readonly dataDir: string;
-}
-
 /**
  * Creates the entries for an agent SDK that starts and calls the servers itself. Servers with restricted tools or
  * credentials are handed over only behind Ambit, so no credential is shown.
@@ -51,7 +47,7 @@ interface GatewayPaths {
 export function createMcpServers(
   session: Session,
   resolved: readonly ResolvedServer[],
-  paths: GatewayPaths,
+  paths: Operator['paths'],
   narrowed: (server: string) => boolean,
 ): McpServers {
   return mapAvailable(resolved, ({ name, server, launch, credentials }) => {
@@ -102,7 +98,7 @@ function createRunArguments(
   session: Session,
   server: StdioServer,
   launch: ServerLaunch,
-  paths: GatewayPaths,
+  paths: Operator['paths'],
 ): string[] {
   const found: readonly string[] = ['injected', 'credential'];
   const named = Object.entries(launch.provenance).filter(([, origin]) => !found.includes(origin));

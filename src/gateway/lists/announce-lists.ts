@@ -1,4 +1,4 @@
-import type { Channel, FinalReply } from '../../protocol/channel.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
 import { composeNotification } from '../../protocol/compose-message.ts';
 import { findMember, readRawValue, readShape } from '../../protocol/json/scan.ts';
 import { inWorkspace, sessionScopeKey } from '../../sessions/session-views.ts';
@@ -10,7 +10,7 @@ import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { ServerMessage } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
-import { allServers, type Exchange, type SessionExchange } from '../exchange.ts';
+import { allServers, type Exchange, type SessionExchange, watchEmits } from '../exchange.ts';
 import type { Next } from '../stage.ts';
 
 /**
@@ -89,24 +89,16 @@ export function createToolListeners(): ToolListeners {
       const changed = composeNotification('notifications/tools/list_changed', { _meta });
       // The acknowledgement, the server's first message, must come first.
       let acknowledged = false;
-      const heard: Channel = {
-        owner: channel.owner,
-        isGone: () => channel.isGone(),
-        onGone: (listener) => channel.onGone(listener),
-        onDrain: (listener) => channel.onDrain(listener),
-        close: () => channel.close(),
-        emit(bytes) {
-          acknowledged = true;
-          return channel.emit(bytes);
-        },
-      };
+      const watched = watchEmits(channel, () => {
+        acknowledged = true;
+      });
       const stream = {
         sessionId: session.id,
         server,
         tell: () => void (acknowledged && !channel.isGone() && channel.emit(changed)),
       };
       listening.add(stream);
-      return next(Object.assign(exchange, { channel: heard })).finally(() => listening.delete(stream));
+      return next(Object.assign(exchange, { channel: watched })).finally(() => listening.delete(stream));
     },
     announce(sessionId, servers) {
       for (const stream of listening) {

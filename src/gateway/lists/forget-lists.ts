@@ -57,9 +57,9 @@ export function createForgetLists({ catalog, config, users, store }: ForgetLists
     await forgetGoneUsers((await store.remains(sessionId).catch(() => undefined))?.record.userId);
   }
 
-  function trackWork(looking: Promise<void>): void {
-    const over: Promise<void> = looking.finally(() => underWay.delete(over));
-    underWay.add(over);
+  function trackWork(work: Promise<void>): void {
+    const tracked: Promise<void> = work.finally(() => underWay.delete(tracked));
+    underWay.add(tracked);
   }
 
   const stop = store.watch((change) => {

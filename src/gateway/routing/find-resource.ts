@@ -8,7 +8,6 @@ import type { RouteTarget } from '../stages/route-tool.ts';
 import {
   type ClaimsByServer,
   findClaimants,
-  findSchemeUsers,
   findTemplates,
   mergeClaims,
   readNamedUri,
@@ -119,7 +118,7 @@ async function findUnnamed(uri: string, known: SearchContext): Promise<readonly 
   const origin = readOrigin(uri);
   const claimants = findClaimants(claims, origin);
   if (claimants.length > 1) return offers.map(({ server }) => server).filter(({ name }) => claimants.includes(name));
-  const users = findSchemeUsers(claims, origin.scheme);
+  const users = findClaimants(claims, { scheme: origin.scheme, authority: undefined });
   const fitting: ServerDefinition[] = [];
   for (const listed of offers) {
     const { server } = listed;

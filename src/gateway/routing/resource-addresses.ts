@@ -3,11 +3,8 @@ import { readTemplate } from '../../upstreams/catalog/list-entries.ts';
 import { readUriTemplate, type UriTemplate } from '../../upstreams/catalog/uri-template.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 
-/** The parsed resource templates of a server. */
 interface ResourceTemplates {
-  /** The templates that contain a scheme. */
   readonly withScheme: readonly UriTemplate[];
-  /** The templates without a scheme. */
   readonly withoutScheme: readonly UriTemplate[];
   readonly claims: UriClaims;
 }
@@ -58,7 +55,6 @@ export function readTemplateOrigin(template: string): UriOrigin | undefined {
   return isOpen ? { scheme, authority: undefined } : readOrigin(prefix);
 }
 
-/** Collects the claims of these origins. */
 export function collectClaims(origins: Iterable<UriOrigin>): UriClaims {
   const claims = { schemes: new Set<string>(), wideSchemes: new Set<string>(), origins: new Set<string>() };
   for (const origin of origins) {
@@ -79,11 +75,6 @@ function isClaimedByOther(all: ClaimsByServer, origin: UriOrigin, server: string
   for (const [name, claims] of all)
     if (name !== server && claims.some((each) => claimsOrigin(each, origin))) return true;
   return false;
-}
-
-/** Finds the servers that use a scheme. */
-export function findSchemeUsers(all: ClaimsByServer, scheme: string): string[] {
-  return findClaimants(all, { scheme, authority: undefined });
 }
 
 function claimsOrigin({ schemes, wideSchemes, origins }: UriClaims, origin: UriOrigin): boolean {
@@ -140,7 +131,6 @@ function readTemplates(entries: readonly string[]): ResourceTemplates {
   return read;
 }
 
-/** Returns the templates of a server. */
 export function findTemplates({ offer }: ServerListing): ResourceTemplates {
   return offer === undefined ? noTemplates : readTemplates(offer.templates);
 }

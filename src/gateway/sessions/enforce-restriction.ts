@@ -78,10 +78,10 @@ export function createRestrictionEnforcer(parts: RestrictionParts): RestrictionE
     beforeReload(sessions, config) {
       const were = sessions.flatMap(listWorkspaceViews).map((session) => {
         const available = resolution.listAvailable(session);
-        return { session, available, outlook: tools.visibleToolsKeys(session, [...serverNames(available), ownServer]) };
+        return { session, available, visible: tools.visibleToolsKeys(session, [...serverNames(available), ownServer]) };
       });
       return (next) => {
-        for (const { session, available, outlook } of were) {
+        for (const { session, available, visible } of were) {
           const now = new Set(serverNames(resolution.listAvailable(session)));
           for (const server of available) {
             const scope = processScopeFor(server, session, hasOwnFolder(session, config));
@@ -93,7 +93,7 @@ export function createRestrictionEnforcer(parts: RestrictionParts): RestrictionE
             const gone = !now.has(server.name) && !isShared(scope);
             if (elsewhere || gone) links.retire(server.name, matchUser(session, scope));
           }
-          const shownAnew = findChangedNames(outlook, tools.visibleToolsKeys(session, [...outlook.keys()]));
+          const shownAnew = findChangedNames(visible, tools.visibleToolsKeys(session, [...visible.keys()]));
           const others = available.length !== now.size || available.some(({ name }) => !now.has(name));
           if (others || shownAnew.length > 0) announceToClients(session.id, shownAnew);
         }
@@ -106,11 +106,11 @@ function findChangedNames(
   before: ReadonlyMap<string, string> | undefined,
   after: ReadonlyMap<string, string> | undefined,
 ): string[] {
-  return [...(after ?? [])].filter(([name, outlook]) => before?.get(name) !== outlook).map(([name]) => name);
+  return [...(after ?? [])].filter(([name, key]) => before?.get(name) !== key).map(([name]) => name);
 }
 
-function matchUser({ id, workspaceId }: Session, scope: ProcessScope): (tenancy: LinkUsers) => boolean {
-  return (tenancy) => tenancy.sessions.has(id) && (scope === 'shared' || tenancy.workspaceId === workspaceId);
+function matchUser({ id, workspaceId }: Session, scope: ProcessScope): (users: LinkUsers) => boolean {
+  return (users) => users.sessions.has(id) && (scope === 'shared' || users.workspaceId === workspaceId);
 }
 
 function serverNames(servers: readonly ServerDefinition[]): string[] {

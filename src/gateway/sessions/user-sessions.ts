@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Keys } from '../../identity/keys.ts';
-import type { AccessCeiling, Principal, UserPrincipal } from '../../identity/principal.ts';
+import type { Principal, UserPrincipal } from '../../identity/principal.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { OpenedSession, OpeningBounds } from '../../sessions/open-session.ts';
 import type { Session, SessionDraft } from '../../sessions/session.ts';
@@ -106,8 +106,7 @@ export function createUserSessions({ sessions, keys, open, log }: UserSessionsOp
         workspaceId,
       ),
     async chosenBy(principal, id) {
-      const held = sessions.get(id);
-      const session = held ?? (isSessionId(id) ? await sessions.load(id) : undefined);
+      const session = sessions.get(id) ?? (isSessionId(id) ? await sessions.load(id) : undefined);
       if (session === undefined || !mayUseSession(session, principal)) throw sessionNotFoundError();
       return session;
     },
@@ -130,15 +129,11 @@ function defaultSessionName(principal: Principal, workspaceId: string | undefine
 
 /** Returns an empty key for a credential without limits. */
 function ceilingKey({ ceiling }: UserPrincipal, workspaceId: string | undefined): string {
-  if (isUnbounded(ceiling)) return '';
   const { trustLevel, directIn, workspaces, scopes } = ceiling;
+  if (trustLevel === 'direct' && directIn === undefined && workspaces === null && scopes === null) return '';
   const lists = [workspaces, scopes].map((names) => names && [...names].sort());
   const where = directIn === undefined ? [] : [[...directIn].sort()];
   return JSON.stringify([trustLevel, ...lists, workspaceId, ...where]);
-}
-
-function isUnbounded({ trustLevel, directIn, workspaces, scopes }: AccessCeiling): boolean {
-  return trustLevel === 'direct' && directIn === undefined && workspaces === null && scopes === null;
 }
 
 function digestParts(parts: readonly string[]): string {

@@ -14,7 +14,7 @@ import type { Next, StageRefusal } from '../stage.ts';
 
 type CallerExchange = Exchange & { readonly caller: Caller | undefined; readonly edits: readonly Edit[] };
 
-interface ForwardParts {
+export interface ForwardParts {
   readonly callers: Callers;
   readonly links: Links;
   readonly saveTransport: TransportStore['save'];
@@ -38,13 +38,9 @@ export const forwardRefuses: readonly StageRefusal[] = [
 ];
 
 /** Ends the request pipeline: the message goes to its server, and the answer of the server comes back. */
-export function forward({
-  callers,
-  links,
-  saveTransport,
-  send,
-  aggregate,
-}: ForwardParts): Next<PreparedExchange, FinalReply> {
+export function forward(parts: ForwardParts): Next<PreparedExchange, FinalReply> {
+  const { callers, links, saveTransport, send, aggregate } = parts;
+
   async function initialize(exchange: ServerExchange): Promise<FinalReply> {
     const { session, upstream, outgoing, edits, entrance, channel } = exchange;
     // A handshake does nothing for the session and may be shared, so it is not rechecked.

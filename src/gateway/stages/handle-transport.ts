@@ -39,43 +39,42 @@ export function recordTransport(
   journal: Journal,
   refusals: RefusalJournal,
 ): AroundStage<TransportRequest, unknown, TransportResult> {
-  return { name: 'recordTransport', refuses: ['SESSION_STALE', 'INTERNAL'], around: recordOutcome };
-
-  async function recordOutcome<Here extends TransportRequest>(
-    request: Here,
-    next: Next<Here, TransportResult>,
-  ): Promise<TransportResult> {
-    let outcome = 'ok';
-    try {
-      return await retryWhenStale(request, next);
-    } catch (error) {
-      if (error instanceof ProtocolError) {
-        outcome = String(error.rpc);
-        return { kind: 'refused', status: error.status, bytes: composeError('null', error.rpc, error.message) };
+  return {
+    name: 'recordTransport',
+    refuses: ['SESSION_STALE', 'INTERNAL'],
+    async around(request, next) {
+      let outcome = 'ok';
+      try {
+        return await retryWhenStale(request, next);
+      } catch (error) {
+        if (error instanceof ProtocolError) {
+          outcome = String(error.rpc);
+          return { kind: 'refused', status: error.status, bytes: composeError('null', error.rpc, error.message) };
+        }
+        const refusal = asAmbitError(error);
+        outcome = refusal.code;
+        const { row, scopes } = refusal;
+        const asked = scopes === undefined ? {} : { scopes };
+        return { kind: 'refused', status: row.http, bytes: composeRequestRefusal('null', refusal), ...asked };
+      } finally {
+        const { entry, entrance } = request;
+        if (outcome === 'ok' || refusals.admit(createCallRefusal(entry, entrance, outcome)))
+          journal.record({
+            kind: 'call',
+            sessionId: entry.sessionId,
+            userId: entry.userId,
+            keyId: entry.keyId,
+            entrance,
+            era: request.era,
+            server: request.server,
+            method: `(${request.intent})`,
+            outcome,
+            rule: entry.rule,
+            workspaceId: entry.workspaceId,
+          });
       }
-      const refusal = asAmbitError(error);
-      outcome = refusal.code;
-      const { scopes } = refusal;
-      const asked = scopes === undefined ? {} : { scopes };
-      return { kind: 'refused', status: refusal.row.http, bytes: composeRequestRefusal('null', refusal), ...asked };
-    } finally {
-      const { entry, entrance } = request;
-      if (outcome === 'ok' || refusals.admit(createCallRefusal(entry, entrance, outcome)))
-        journal.record({
-          kind: 'call',
-          sessionId: request.entry.sessionId,
-          userId: request.entry.userId,
-          keyId: request.entry.keyId,
-          entrance: request.entrance,
-          era: request.era,
-          server: request.server,
-          method: `(${request.intent})`,
-          outcome,
-          rule: request.entry.rule,
-          workspaceId: request.entry.workspaceId,
-        });
-    }
-  }
+    },
+  };
 }
 
 export function handleTransport(

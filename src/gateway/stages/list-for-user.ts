@@ -97,18 +97,15 @@ export function listForUser(options: ListForUserOptions): AroundStage<UserReques
   };
 }
 
-/** Returns the cursor of the next page. */
 function nextCursor(reply: FinalReply): string | undefined {
   const page = readPage(reply);
   return page && readStringValue(page.bytes, findMember(page.result?.shape, 'nextCursor'));
 }
 
-/** Tells whether the reply is a result. */
 function isResult(reply: FinalReply): boolean {
   return readPage(reply)?.result !== undefined;
 }
 
-/** Returns the same request for another page. */
 function withCursor(message: Message, cursor: string): Message {
   const { params, bytes } = message;
   if (params?.shape === undefined) return message;

@@ -39,78 +39,77 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
   /** Requests that were admitted have a line each. Lines of other refusals are limited, because no quota limits those. */
   const hasLine = ({ entry, entrance }: Exchange, outcome: string) =>
     outcome === 'ok' || entry.admitted || refusals.admit(createCallRefusal(entry, entrance, outcome));
-  return { name: 'record', refuses: ['SESSION_STALE', 'INTERNAL'], around: recordExchange };
-
-  async function recordExchange<Here extends Exchange>(
-    exchange: Here,
-    next: Next<Here, FinalReply>,
-  ): Promise<FinalReply> {
-    const started = performance.now();
-    let outcome = 'ok';
-    const { kind } = exchange.message;
-    // An answer to a push belongs to the exchange that was asked.
-    const tracing = kind === 'response' ? undefined : tracer;
-    if (tracing !== undefined) addToExchange(exchange, { trace: tracing.begin(exchange.trace, kind === 'request') });
-    let reply: FinalReply;
-    try {
-      reply = await retryWhenStale(exchange, next);
-    } catch (error) {
-      if (error instanceof ProtocolError) {
-        outcome = String(error.rpc);
-        reply = createProtocolReply(exchange, error);
-      } else {
-        const refusal = asAmbitError(error);
-        outcome = refusal.code;
-        if (refusal.code === 'INTERNAL') warnUnexpected(log, exchange, error);
-        if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(readQuotaScope(refusal));
-        if (refusal.rule !== undefined) exchange.entry.rule = refusal.rule;
-        reply = createRefusal(exchange, refusal);
+  return {
+    name: 'record',
+    refuses: ['SESSION_STALE', 'INTERNAL'],
+    async around(exchange, next) {
+      const started = performance.now();
+      let outcome = 'ok';
+      const { kind } = exchange.message;
+      // An answer to a push belongs to the exchange that was asked.
+      const tracing = kind === 'response' ? undefined : tracer;
+      if (tracing !== undefined) addToExchange(exchange, { trace: tracing.begin(exchange.trace, kind === 'request') });
+      let reply: FinalReply;
+      try {
+        reply = await retryWhenStale(exchange, next);
+      } catch (error) {
+        if (error instanceof ProtocolError) {
+          outcome = String(error.rpc);
+          reply = createProtocolReply(exchange, error);
+        } else {
+          const refusal = asAmbitError(error);
+          outcome = refusal.code;
+          if (refusal.code === 'INTERNAL') warnUnexpected(log, exchange, error);
+          if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(readQuotaScope(refusal));
+          if (refusal.rule !== undefined) exchange.entry.rule = refusal.rule;
+          reply = createRefusal(exchange, refusal);
+        }
       }
-    }
-    const { message, entry, trace } = exchange;
-    if (entry.sessionId !== undefined && options.includeMeta()) {
-      reply = addSessionMeta(reply, entry.sessionId, exchange.correlationId);
-    }
-    const name = readSubject(exchange);
-    const method = message.kind === 'response' ? '(response)' : message.method;
-    const took = performance.now() - started;
-    metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
-    if (hasLine(exchange, outcome))
-      journal.recordCall({
-        id: exchange.correlationId,
-        sessionId: entry.sessionId,
-        userId: entry.userId,
-        keyId: entry.keyId,
-        entrance: exchange.entrance,
-        era: exchange.era,
-        server: exchange.server,
+      const { message, entry, trace } = exchange;
+      if (entry.sessionId !== undefined && options.includeMeta()) {
+        reply = addSessionMeta(reply, entry.sessionId, exchange.correlationId);
+      }
+      const name = readSubject(exchange);
+      const method = message.kind === 'response' ? '(response)' : message.method;
+      const took = performance.now() - started;
+      metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
+      if (hasLine(exchange, outcome))
+        journal.recordCall({
+          id: exchange.correlationId,
+          sessionId: entry.sessionId,
+          userId: entry.userId,
+          keyId: entry.keyId,
+          entrance: exchange.entrance,
+          era: exchange.era,
+          server: exchange.server,
+          method,
+          name,
+          outcome,
+          rule: entry.rule,
+          workspaceId: entry.workspaceId,
+          ignoredWorkspace: entry.ignoredWorkspace,
+          cached: entry.cached,
+          traceId: trace?.traceId,
+          spanId: trace?.spanId,
+          pid: entry.pid,
+          ms: Math.round(took * 100) / 100,
+          bytesIn: message.bytes.length,
+          bytesOut: reply.kind === 'message' ? reply.bytes.length : 0,
+        });
+      if (tracing !== undefined) endSpans(tracing, exchange, { method, name, outcome, reply, from: started, took });
+      log.debug?.('call', {
+        server: entry.upstream ?? exchange.server,
         method,
         name,
         outcome,
         rule: entry.rule,
-        workspaceId: entry.workspaceId,
-        ignoredWorkspace: entry.ignoredWorkspace,
-        cached: entry.cached,
-        traceId: trace?.traceId,
-        spanId: trace?.spanId,
+        ms: Math.round(took),
         pid: entry.pid,
-        ms: Math.round(took * 100) / 100,
-        bytesIn: message.bytes.length,
-        bytesOut: reply.kind === 'message' ? reply.bytes.length : 0,
+        ...logNames(exchange),
       });
-    if (tracing !== undefined) endSpans(tracing, exchange, { method, name, outcome, reply, from: started, took });
-    log.debug?.('call', {
-      server: entry.upstream ?? exchange.server,
-      method,
-      name,
-      outcome,
-      rule: entry.rule,
-      ms: Math.round(took),
-      pid: entry.pid,
-      ...logNames(exchange),
-    });
-    return reply;
-  }
+      return reply;
+    },
+  };
 }
 
 interface EndedCall {

@@ -3,8 +3,7 @@ import type { Principal } from '../../identity/principal.ts';
 import { readChosenSession } from '../../protocol/client-selection.ts';
 import type { Message } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
-import type { Session } from '../../sessions/session.ts';
-import { sessionGoneError } from '../../sessions/session.ts';
+import { type Session, sessionGoneError } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Exchange, IdentifiedExchange, RequestBase } from '../exchange.ts';
@@ -31,8 +30,8 @@ export function resolveSession(
   async function findByTransport(principal: Principal, transportId: string): Promise<Session> {
     const id =
       callers.get(transportId)?.sessionId ?? (await options.findTransportSession(principal.userId, transportId));
-    const held = id === undefined || strictly ? undefined : sessions.get(id);
-    const session = id === undefined ? undefined : (held ?? (await sessions.load(id)));
+    const loaded = id === undefined || strictly ? undefined : sessions.get(id);
+    const session = id === undefined ? undefined : (loaded ?? (await sessions.load(id)));
     if (session === undefined || !mayUseSession(session, principal)) throw unknownTransportError();
     return session;
   }

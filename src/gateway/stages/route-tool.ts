@@ -19,11 +19,11 @@ export interface RouteTarget {
 
 const maxNameLength = 64;
 
-interface RouteParts {
+export interface RouteParts {
   readonly ownServer: InProcessServer;
   readonly ownTools: OwnToolList;
   readonly resolution: ServerResolution;
-  readonly aggregate: Pick<Aggregate, 'fetchLists'>;
+  readonly aggregate: Aggregate;
 }
 
 type RouteResult = Pick<PreparedExchange, 'upstream' | 'outgoing' | 'edits'>;

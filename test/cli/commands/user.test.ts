@@ -6,7 +6,8 @@ import { loadConfig } from '../../../src/config/load/load.ts';
 import { listenControl } from '../../../src/entrances/control/listen-control.ts';
 import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
-import type { KeyView, TeamView, UserView } from '../../../src/gateway/directory-admin.ts';
+import type { KeyView } from '../../../src/identity/key-record.ts';
+import type { TeamView, UserView } from '../../../src/identity/users.ts';
 import { ambitInProcess } from '../in-process.ts';
 
 let folder: string;
