@@ -260,7 +260,7 @@ const policyBase = {
   text: z.string(),
   enabled: z.boolean(),
   order: z.int(),
-  declared: z.boolean().describe('Written in the configuration, and changed only there.'),
+  declared,
 };
 
 export const policy = z.object({ ...policyBase, name: z.string(), mode, locked: z.boolean() }).meta({ id: 'Policy' });

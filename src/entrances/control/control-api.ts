@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Lifecycle } from '../../sessions/events/lifecycle.ts';
+import { eventStreamHeaders } from '../http/answer.ts';
 import { dropBody, readBody } from '../http/read-body.ts';
 import { handleControlRequest } from './handle-request.ts';
 import { type ControlAnswer, createProblem } from './route.ts';
@@ -9,13 +10,8 @@ import { eventsPath } from './routes.ts';
 
 const retryMs = 2000;
 
-interface EventTimes {
-  readonly heartbeatMs: number;
-  /** The time a reader gets to make room in its buffer. */
-  readonly stuckMs: number;
-}
-
-const defaultEventTimes: EventTimes = { heartbeatMs: 15_000, stuckMs: 30_000 };
+/** `stuckMs` is the time a reader gets to make room in its buffer. */
+const defaultEventTimes = { heartbeatMs: 15_000, stuckMs: 30_000 };
 const bodyLimit = 256 * 1024;
 const maxReaders = 64;
 
@@ -114,11 +110,7 @@ export function serveEvents(
   let pumping = false;
   let gone = false;
 
-  response.writeHead(200, {
-    'content-type': 'text/event-stream',
-    'cache-control': 'no-cache, no-transform',
-    'x-accel-buffering': 'no',
-  });
+  response.writeHead(200, eventStreamHeaders);
   response.write(`retry: ${retryMs}\n\n`);
 
   /** Waits until the reader has read. The stream of a reader that takes too long is closed. */

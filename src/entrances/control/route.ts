@@ -43,17 +43,13 @@ export interface RouteRequest<R extends RequestSchemas = RequestSchemas> {
 }
 
 /** The description of a route: its texts and schemas. */
-export interface RouteDescription {
+export interface RouteDescription extends RequestSchemas {
   readonly summary: string;
-  /** More than the summary says. */
   readonly description?: string;
   /** The meaning of `{id}` in the path. */
   readonly parameter?: string;
-  readonly query?: z.ZodObject;
-  readonly body?: z.ZodType;
   /** The status of the answer; 200 unless said. */
   readonly status?: 200 | 201;
-  /** The answer in words. */
   readonly returns: string;
   readonly answer: AnswerName;
   /** The media type of the answer; JSON unless said. */

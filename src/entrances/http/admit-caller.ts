@@ -13,13 +13,8 @@ import { createIsOwnPeer } from './peer-account.ts';
 /** Names the administrator who sent a request, for the journal. Undefined when it was no administrator. */
 export type AdminCheck = (request: IncomingMessage) => Promise<string | undefined>;
 
-interface CachedCredential {
-  readonly authorization: string | undefined;
-  readonly credential: PresentedCredential;
-}
-
 /** The last credential of each connection. It is parsed and hashed once, and verified for each request. */
-const lastCredentials = new WeakMap<Socket, CachedCredential>();
+const lastCredentials = new WeakMap<Socket, { authorization: string | undefined; credential: PresentedCredential }>();
 
 /** Connections from other accounts of this machine. They count as connections from another machine. */
 const foreignSockets = new WeakSet<Socket>();
@@ -29,7 +24,6 @@ export interface AdmittedCaller {
   /** Names the owner of the connections and bytes, which are counted for each key. */
   readonly key: string;
   readonly isStranger: boolean;
-  /** The names of the caller for the journal. */
   readonly names: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>;
 }
 

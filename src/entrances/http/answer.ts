@@ -26,7 +26,7 @@ export interface Answer {
 const keepAliveMs = 15_000;
 const drainTimeoutMs = 30_000;
 const shortBytes = 16 * 1024;
-const streamHeaders = {
+export const eventStreamHeaders = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-cache, no-transform',
   // A proxy that buffers would deliver progress too late.
@@ -129,7 +129,7 @@ class HttpAnswer implements Answer, Channel {
     if (this.#streaming || this.#gone) return;
     const response = this.owner;
     this.#streaming = true;
-    response.writeHead(200, { ...streamHeaders, ...headers });
+    response.writeHead(200, { ...eventStreamHeaders, ...headers });
     response.flushHeaders();
     response.on('drain', () => {
       this.#unread?.release();

@@ -135,8 +135,8 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
       if (connection === undefined) return false;
       const { unanswered } = connection;
       const isStranger = connection.credential === undefined;
-      const most = isStranger ? maxUnanswered.stranger : maxUnanswered.proven;
-      if (unanswered.size >= most || (isStranger && socket.writableEnded)) {
+      const maxRequests = isStranger ? maxUnanswered.stranger : maxUnanswered.proven;
+      if (unanswered.size >= maxRequests || (isStranger && socket.writableEnded)) {
         closeConnection(connection);
         return false;
       }

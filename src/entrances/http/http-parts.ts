@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { Gateway, Refusal } from '../../gateway/gateway.ts';
 import type { AdmitCaller } from './admit-caller.ts';
 import type { Connections } from './connections.ts';
@@ -20,20 +20,20 @@ type RequestRefusal = Omit<Refusal, 'entrance' | 'method' | 'path' | 'address'>;
 /** Records that a request was refused, and who sent it if that is known. */
 export function recordRefusal(gateway: Gateway, request: IncomingMessage, refusal: RequestRefusal): void {
   const { method, url = '', socket } = request;
-  const path = pathWithoutQuery(url);
-  gateway.recordRefusal({
-    entrance: 'http',
-    ...refusal,
-    method,
-    path: hideLoginTicket(path),
-    address: socket.remoteAddress,
-  });
+  const path = hideLoginTicket(pathWithoutQuery(url));
+  gateway.recordRefusal({ entrance: 'http', ...refusal, method, path, address: socket.remoteAddress });
 }
 
-/** Removes the query from an address. */
 export function pathWithoutQuery(url: string): string {
   const query = url.indexOf('?');
   return query === -1 ? url : url.slice(0, query);
+}
+
+export function sendJson(response: ServerResponse, status: number, body: unknown, headers?: OutgoingHttpHeaders): void {
+  const bytes = Buffer.from(JSON.stringify(body));
+  response
+    .writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length, ...headers })
+    .end(bytes);
 }
 
 /** Removes the ticket from a login link, because the ticket works like a credential. */

@@ -9,7 +9,7 @@ import { createControlApi } from '../control/control-api.ts';
 import { createAdminCheck, createAdmitCaller } from './admit-caller.ts';
 import { type Connections, createConnections, limitConnections } from './connections.ts';
 import { createGuards } from './guards.ts';
-import { type HttpParts, pathWithoutQuery, recordRefusal } from './http-parts.ts';
+import { type HttpParts, pathWithoutQuery, recordRefusal, sendJson } from './http-parts.ts';
 import { queueConnections } from './queue-connections.ts';
 import { createByteBudget, dropBody } from './read-body.ts';
 import { serveResourceMetadata } from './resource-metadata.ts';
@@ -223,12 +223,6 @@ function closeServer(http: Server, connections: Connections, graceMs: number): P
     });
     http.closeIdleConnections();
   });
-}
-
-function sendJson(response: ServerResponse, status: number, body: unknown): void {
-  const bytes = Buffer.from(JSON.stringify(body));
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length });
-  response.end(bytes);
 }
 
 /** Answers what Node cannot parse as Node itself would, and records it. */

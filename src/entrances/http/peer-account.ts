@@ -3,12 +3,9 @@ import type { Socket } from 'node:net';
 import { endianness } from 'node:os';
 
 /** The two ends of a connection, seen from our side. */
-interface SocketEnds {
-  readonly remoteAddress?: string | undefined;
-  readonly remotePort?: number | undefined;
-  readonly localAddress?: string | undefined;
-  readonly localPort?: number | undefined;
-}
+type SocketEnds = Readonly<
+  Record<'remoteAddress' | 'localAddress', string | undefined> & Record<'remotePort' | 'localPort', number | undefined>
+>;
 
 /** Tells whether a connection of this machine was opened by the account of the gateway, or by root. */
 type IsOwnPeer = (socket: Socket) => boolean | Promise<boolean>;
@@ -40,9 +37,9 @@ export function createIsOwnPeer(readTables: () => Promise<string> = readSocketTa
     if (trusted === undefined) return true;
     const before = known.get(socket);
     if (before !== undefined) return before;
-    const looking = readAccount(socket);
-    known.set(socket, looking);
-    return looking;
+    const reading = readAccount(socket);
+    known.set(socket, reading);
+    return reading;
   };
 }
 

@@ -12,14 +12,12 @@ export interface ReservedBytes {
 export interface ByteBudget {
   /** Starts to count the bytes of one body of this caller. */
   open(caller: string): ReservedBytes;
-  /** The number of bytes in use. */
   reserved(): number;
 }
 
 const maxBodies = 16;
 const maxBodiesPerCaller = 8;
 
-/** The reason why there is no body. */
 export type BodyFailure = 'too long' | 'no room' | 'broken off';
 
 interface BodyOptions {

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { allServers } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import { sendJson } from './http-parts.ts';
 import { dropBody } from './read-body.ts';
 
 const wellKnown = '/.well-known/oauth-protected-resource';
@@ -40,18 +41,15 @@ export function serveResourceMetadata(
   const form = under === within || under.startsWith(`${within}/`) ? under.slice(within.length) : under;
   if (!resourcePaths.test(form)) return false;
   const { issuers, scopes } = jwt;
-  const bytes = Buffer.from(
-    JSON.stringify({
-      resource: findResource(gateway, `${base}${form === '' ? '/mcp' : form}`),
-      authorization_servers: issuers,
-      ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
-      bearer_methods_supported: ['header'],
-      resource_name: 'Ambit',
-    }),
-  );
+  const metadata = {
+    resource: findResource(gateway, `${base}${form === '' ? '/mcp' : form}`),
+    authorization_servers: issuers,
+    ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
+    bearer_methods_supported: ['header'],
+    resource_name: 'Ambit',
+  };
   dropBody(request, response, true);
-  const headers = { 'content-type': 'application/json', 'cache-control': 'no-store' };
-  response.writeHead(200, { ...headers, 'content-length': bytes.length }).end(bytes);
+  sendJson(response, 200, metadata, { 'cache-control': 'no-store' });
   return true;
 }
 

@@ -30,11 +30,8 @@ export async function serveControl(
   if (hasBody && !isJson(request)) {
     recordRefusal(gateway, request, { event: 'type', status: 415, by });
     dropBody(request, response, false);
-    sendAnswer(
-      response,
-      createProblem(415, 'REQUEST_INVALID', 'The Content-Type must be application/json.', 'Send JSON.'),
-    );
-    return;
+    const detail = 'The Content-Type must be application/json.';
+    return sendAnswer(response, createProblem(415, 'REQUEST_INVALID', detail, 'Send JSON.'));
   }
   if (request.url?.startsWith(eventsPath) === true) endWhenTokenExpires(adminOf, request, response);
   await api.answer(request, response, by);
@@ -48,7 +45,6 @@ function endWhenTokenExpires(adminOf: AdminCheck, request: IncomingMessage, resp
   response.on('close', () => clearInterval(timer));
 }
 
-/** Refuses a request without an administrator's credential. */
 function refuseRequest({ gateway, connections }: HttpParts, request: IncomingMessage, response: ServerResponse): void {
   connections.demote(request.socket);
   const { row, code } = new AmbitError('UNAUTHENTICATED');

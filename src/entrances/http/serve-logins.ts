@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isAmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { isFromOwnPage } from './guards.ts';
-import { recordRefusal } from './http-parts.ts';
+import { recordRefusal, sendJson } from './http-parts.ts';
 import { dropBody } from './read-body.ts';
 
 interface LoginPage {
@@ -48,9 +48,7 @@ export async function serveLogins(gateway: Gateway, request: IncomingMessage, re
   const refuse = createRefuse(gateway, request, response);
   if (publicUrl === undefined) return refuse(404, notFoundPage);
   if (tag !== undefined && request.method === 'GET') {
-    const bytes = Buffer.from(JSON.stringify(gateway.logins.clientDocument(tag)));
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length }).end(bytes);
-    return;
+    return sendJson(response, 200, gateway.logins.clientDocument(tag));
   }
   try {
     if (ticket !== undefined && request.method === 'GET') return showLink(gateway, ticket, response, refuse);
@@ -157,10 +155,7 @@ async function finishLogin(gateway: Gateway, login: LoginRequest): Promise<void>
   });
 }
 
-function readCallback({ base, request }: LoginRequest): {
-  readonly callback: string;
-  readonly browser: string | undefined;
-} {
+function readCallback({ base, request }: LoginRequest) {
   return {
     callback: `${base.href.replace(/\/$/, '')}${request.url}`,
     browser: createLoginCookie(base).read(request.headers.cookie),
@@ -193,8 +188,8 @@ export function createLoginCookie(base: URL): LoginCookie {
 
 /** Sends a page without scripts that no other page may embed. */
 function sendPage(response: ServerResponse, status: number, page: LoginPage): void {
-  const { title, paragraphs: words, button } = page;
-  const text = words.map((each) => `<p>${escapeHtml(each)}</p>`).join('');
+  const { title, paragraphs, button } = page;
+  const text = paragraphs.map((each) => `<p>${escapeHtml(each)}</p>`).join('');
   const form = button === undefined ? '' : `<form method="post"><button>${escapeHtml(button)}</button></form>`;
   const style =
     'body{font:1.1em/1.5 system-ui;max-width:36em;margin:4em auto;padding:0 1em}button{font:inherit;padding:.4em 1em}';

@@ -45,12 +45,8 @@ export async function servePost(
   answer.limitUnread(answers.open(caller.key));
   const post: PostRequest = { gateway, server, request, response, caller, answer };
   if (!isJson(request)) {
-    refusePost(post, {
-      event: 'type',
-      status: 415,
-      rpc: -32600,
-      message: 'The Content-Type must be application/json',
-    });
+    const message = 'The Content-Type must be application/json';
+    refusePost(post, { event: 'type', status: 415, rpc: -32600, message });
     return;
   }
   const reserved = bodies.open(caller.key);
@@ -197,12 +193,11 @@ export function refusePost(post: PostRequest, { event, status, rpc, message, dat
 }
 
 function readRequestBase(server: string, request: IncomingMessage): HttpRequestBase {
-  const transportId = joinHeader(request.headers['mcp-session-id']);
   return {
     entrance: 'http',
     server,
     credential: getCredential(request),
-    transportId,
+    transportId: joinHeader(request.headers['mcp-session-id']),
     headers: () => readParamHeaders(request),
     traceHeaders: readTraceHeaders(request),
   };

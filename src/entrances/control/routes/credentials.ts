@@ -8,7 +8,6 @@ export const credentialName = z.strictObject({
   header: z.string().optional().describe('The header in which the server finds it.'),
 });
 
-const newCredential = credentialName.extend({ value: z.string().describe('Never shown again.') });
 export const loginName = z.strictObject({ userId: z.string(), server: z.string() });
 
 const newLogin = loginName.extend({
@@ -37,7 +36,7 @@ export const credentialRoutes = {
   }),
   'POST /api/v1/credentials': defineRoute({
     summary: 'Keeps a value for a user and a server, sealed',
-    body: newCredential,
+    body: credentialName.extend({ value: z.string().describe('Never shown again.') }),
     returns: 'Which one was set',
     answer: 'setCredential',
     async handle(gateway, { body }) {

@@ -12,8 +12,6 @@ const newUser = z.strictObject({
   teams: stringListSchema.optional().describe('The user joins these.'),
 });
 
-const teamsOfUser = z.strictObject({ teams: stringListSchema });
-
 const newKey = z.strictObject({
   userId: z.string(),
   trustLevel: trustLevelInput.optional(),
@@ -27,8 +25,6 @@ const newKey = z.strictObject({
 const rotation = z.strictObject({
   overlapSeconds: z.number().optional().describe('The secret before works for so long; 0 unless said.'),
 });
-
-const keysQuery = z.object({ user: z.string().optional().describe('Only those of this user.') });
 
 /** Users, teams and their keys. */
 export const peopleRoutes = {
@@ -59,7 +55,7 @@ export const peopleRoutes = {
   'PATCH /api/v1/users/{id}': defineRoute({
     summary: 'Puts a user into these teams and no others',
     parameter: userParameter,
-    body: teamsOfUser,
+    body: z.strictObject({ teams: stringListSchema }),
     returns: 'The user',
     answer: 'user',
     handle: ({ people }, { parameter, body }) => people.users.setTeams(parameter, body.teams),
@@ -83,7 +79,7 @@ export const peopleRoutes = {
   }),
   'GET /api/v1/keys': defineRoute({
     summary: 'Lists the keys there are; never what proves them',
-    query: keysQuery,
+    query: z.object({ user: z.string().optional().describe('Only those of this user.') }),
     returns: 'The keys',
     answer: 'keys',
     handle: async ({ people }, { query }) => ({ keys: await people.keys.list({ userId: query.user }) }),

@@ -21,7 +21,6 @@ const newPolicy = z.strictObject({
 });
 
 export const policyName = z.strictObject({ scope, name: z.string() });
-const newObjective = z.strictObject({ scope, ...placement, text: z.string() });
 export const objectiveId = z.strictObject({ id: z.string() });
 
 const userMissing = {
@@ -75,7 +74,7 @@ export const policyRoutes = {
   }),
   'POST /api/v1/objectives': defineRoute({
     summary: 'Adds an objective',
-    body: newObjective,
+    body: z.strictObject({ scope, ...placement, text: z.string() }),
     status: 201,
     returns: 'The objective, with its id',
     answer: 'objective',
@@ -90,7 +89,6 @@ export const policyRoutes = {
   }),
 };
 
-/** Shows the policies that a user gets in a workspace, and why. */
 async function previewPolicies(gateway: Operator, { query }: RouteRequest<{ query: typeof effectiveQuery }>) {
   const { user: userId, workspace: workspaceId } = query;
   const { teams, policies, objectives, block } = await gateway.policies.preview({ userId, workspaceId });

@@ -198,15 +198,12 @@ async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: 
   return { sessions: sessions.map(sessionViewOf), next };
 }
 
-/** Lists the newest calls first. The calls of an ended session are found by its whole id. */
-
 async function findRecord(gateway: Operator, reference: string): Promise<SessionRecord> {
   const record = await gateway.sessions.find(reference);
   if (record === undefined) throw sessionNotFoundError();
   return record;
 }
 
-/** Finds a session as it is loaded in this process. */
 async function findLoadedSession(gateway: Operator, reference: string): Promise<Session> {
   const session = gateway.sessions.get((await findRecord(gateway, reference)).id);
   if (session === undefined) throw sessionNotFoundError();
