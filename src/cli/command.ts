@@ -37,6 +37,13 @@ export function readFlag(invocation: Invocation, name: string): string | undefin
   return typeof value === 'string' ? value : undefined;
 }
 
+/** Reads a flag that must be given. `value` stands for its value in the error. */
+export function requireFlag(invocation: Invocation, name: string, value: string): string {
+  const given = readFlag(invocation, name);
+  if (given === undefined) throw new UsageError(`--${name} ${value} is missing`);
+  return given;
+}
+
 /** The values of a repeatable flag, in order; undefined when the flag was not given. */
 export function readListFlag(invocation: Invocation, name: string): readonly string[] | undefined {
   const value = invocation.flags[name];

@@ -6,7 +6,6 @@ export interface CommandEntry {
   readonly load: () => Promise<Command>;
 }
 
-/** A command with the words that call it. */
 export interface LoadedCommand extends Command, Pick<CommandEntry, 'path'> {}
 
 export async function loadCommand({ path, load }: CommandEntry): Promise<LoadedCommand> {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { isAmbitError } from '../errors.ts';
 import { escapeControls } from '../lib/text/escape-controls.ts';
 import { manifest } from '../package-paths.ts';
-import { globalFlags, type Invocation, UsageError } from './command.ts';
+import { globalFlags, UsageError } from './command.ts';
 import { commands, type LoadedCommand, loadCommand } from './commands.ts';
 import { readInvocation } from './read-invocation.ts';
 
@@ -20,20 +20,12 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
     process.stdout.write(`${version}\n`);
     return 0;
   }
-  let invocation: Invocation;
-  let command: LoadedCommand;
   try {
-    ({ command, invocation } = await readInvocation(commands, argv, env));
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    printError(`${error.message}\nTry "ambit help".`);
-    return 2;
-  }
-  if (invocation.flags.help === true) {
-    process.stdout.write(renderUsage([command]));
-    return 0;
-  }
-  try {
+    const { command, invocation } = await readInvocation(commands, argv, env);
+    if (invocation.flags.help === true) {
+      process.stdout.write(renderUsage([command]));
+      return 0;
+    }
     return (await command.run(invocation)) ?? 0;
   } catch (error) {
     if (error instanceof UsageError) {

@@ -11,12 +11,12 @@ export async function readInvocation(
   const end = argv.indexOf('--');
   const own = end === -1 ? argv : argv.slice(0, end);
   const rest = end === -1 ? [] : argv.slice(end + 1);
-  const { verb, words } = findCommand(entries, own);
-  const command = await loadCommand(verb);
+  const { entry, args } = findCommand(entries, own);
+  const command = await loadCommand(entry);
   const flags = { ...globalFlags, ...command.flags };
   try {
     const { values, positionals } = parseArgs({
-      args: words,
+      args,
       options: Object.fromEntries(
         Object.entries(flags).map(([name, flag]) => [name, { type: flag.type, multiple: flag.multiple ?? false }]),
       ),
@@ -36,13 +36,15 @@ export async function readInvocation(
 function findCommand(
   entries: readonly CommandEntry[],
   args: readonly string[],
-): { verb: CommandEntry; words: string[] } {
+): { entry: CommandEntry; args: string[] } {
   const positions = positionalIndexes(args);
   for (const length of [2, 1]) {
     const at = positions.slice(0, length);
     const given = at.map((place) => args[place]);
-    const verb = entries.find((each) => each.path.length === length && each.path.every((word, i) => word === given[i]));
-    if (verb !== undefined) return { verb, words: args.filter((_, index) => !at.includes(index)) };
+    const entry = entries.find(
+      (each) => each.path.length === length && each.path.every((word, i) => word === given[i]),
+    );
+    if (entry !== undefined) return { entry, args: args.filter((_, index) => !at.includes(index)) };
   }
   const [first] = positions;
   const noun = first === undefined ? undefined : args[first];

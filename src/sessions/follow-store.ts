@@ -4,7 +4,7 @@ import type { LoadedSessions } from './loaded-sessions.ts';
 const retryMs = 500;
 
 /** Applies to loaded sessions within a second what other processes change. */
-export function followStore(store: SessionStore, held: LoadedSessions): () => void {
+export function followStore(store: SessionStore, loaded: LoadedSessions): () => void {
   /** Changed sessions that could not be read yet. */
   const unread = new Set<string>();
   let timer: NodeJS.Timeout | undefined;
@@ -12,11 +12,11 @@ export function followStore(store: SessionStore, held: LoadedSessions): () => vo
 
   /** Reads the session again: a change in the feed has no content. */
   async function refresh(id: string): Promise<void> {
-    held.withdrawGrants(id);
+    loaded.withdrawGrants(id);
     try {
       const record = await store.get(id);
-      if (record !== undefined) held.load(record);
-      else held.unload(id, (await store.remains(id))?.reason ?? 'unloaded');
+      if (record !== undefined) loaded.load(record);
+      else loaded.unload(id, (await store.remains(id))?.reason ?? 'unloaded');
     } catch {
       // The store is away. Processes of an ended session must end without another call, so this is retried.
       unread.add(id);
@@ -26,18 +26,18 @@ export function followStore(store: SessionStore, held: LoadedSessions): () => vo
 
   function retryUnread(): void {
     timer = undefined;
-    const ids = [...unread].filter((id) => held.get(id) !== undefined);
+    const ids = [...unread].filter((id) => loaded.get(id) !== undefined);
     unread.clear();
     for (const id of ids) void refresh(id);
   }
 
   const stop = store.watch((change) => {
     if (change.kind === 'lost') {
-      for (const { id } of held.all()) void refresh(id);
+      for (const { id } of loaded.all()) void refresh(id);
     } else if (change.kind === 'ended') {
-      held.unload(change.id, change.reason);
+      loaded.unload(change.id, change.reason);
     } else if (change.kind === 'changed') {
-      const session = held.get(change.id);
+      const session = loaded.get(change.id);
       if (session !== undefined && session.version < change.version) void refresh(change.id);
     }
   });

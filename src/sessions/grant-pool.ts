@@ -26,7 +26,7 @@ export const renewEveryMs = 10_000;
 
 export function createGrantPool(options: GrantOptions): GrantPool {
   const { now } = options;
-  const held = new Set<Grant>();
+  const grants = new Set<Grant>();
   const returns = createGrantReturns(options);
   let current: Grant | undefined;
   let closed: AmbitError | undefined;
@@ -38,7 +38,7 @@ export function createGrantPool(options: GrantOptions): GrantPool {
 
   function findUsable(counted: boolean, at: number): Grant | undefined {
     if (current !== undefined && hasRoom(current, counted, at)) return current;
-    for (const grant of held) if (hasRoom(grant, counted, at)) return grant;
+    for (const grant of grants) if (hasRoom(grant, counted, at)) return grant;
     return undefined;
   }
 
@@ -52,14 +52,14 @@ export function createGrantPool(options: GrantOptions): GrantPool {
   function giveBack(grant: Grant): Promise<void> {
     if (grant.isSettled) return Promise.resolve();
     grant.isSettled = true;
-    held.delete(grant);
+    grants.delete(grant);
     if (current === grant) current = undefined;
     return returns.giveBack(grant);
   }
 
   function withdraw(): void {
     generation++;
-    for (const grant of held) {
+    for (const grant of grants) {
       grant.usableUntil = 0;
       if (grant.inFlight === 0) void giveBack(grant);
     }
@@ -82,7 +82,7 @@ export function createGrantPool(options: GrantOptions): GrantPool {
     },
 
     add(grant, { counted, at, asked }) {
-      held.add(grant);
+      grants.add(grant);
       options.onActive();
       if (asked !== generation) {
         grant.usableUntil = 0;
@@ -91,11 +91,11 @@ export function createGrantPool(options: GrantOptions): GrantPool {
     },
 
     nextSize(limits, waiting) {
-      const most = maxGrantFor(limits);
+      const max = maxGrantFor(limits);
       const wanted = Math.max(waiting, 1);
       return {
-        calls: Math.min(Math.max(calls, wanted), most.calls),
-        places: Math.min(Math.max(places, wanted), most.places),
+        calls: Math.min(Math.max(calls, wanted), max.calls),
+        places: Math.min(Math.max(places, wanted), max.places),
       };
     },
 
@@ -129,7 +129,7 @@ export function createGrantPool(options: GrantOptions): GrantPool {
     settle() {
       const at = now();
       returns.retry(at);
-      for (const grant of held) {
+      for (const grant of grants) {
         if (at < grant.usableUntil) continue;
         if (grant.inFlight === 0) {
           if (grant === current && grant.calls > calls / 2) calls = Math.max(1, calls >> 1);
@@ -138,10 +138,10 @@ export function createGrantPool(options: GrantOptions): GrantPool {
           void returns.renew(grant, () => closed !== undefined);
         }
       }
-      return held.size + returns.owed > 0;
+      return grants.size + returns.owed > 0;
     },
 
-    giveBackIdle: () => [...held].filter((grant) => grant.inFlight === 0 && grant.places > 0).map(giveBack),
+    giveBackIdle: () => [...grants].filter((grant) => grant.inFlight === 0 && grant.places > 0).map(giveBack),
 
     async close(because) {
       closed ??= because;

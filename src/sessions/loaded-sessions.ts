@@ -96,14 +96,6 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
     return at !== undefined && now() - at < lateAnswerMs;
   }
 
-  /** The map is ordered by time. */
-  function forgetGone(): void {
-    for (const [id, at] of goneSince) {
-      if (now() - at < lateAnswerMs) return;
-      goneSince.delete(id);
-    }
-  }
-
   /** Gives back idle grants, so that no call of the same user or workspace is refused because of them. */
   async function reclaim({ userId, workspaceId }: Session): Promise<boolean> {
     const related = [...active].filter(
@@ -150,7 +142,11 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
     for (const entry of active) if (!entry.grants.settle()) active.delete(entry);
     // Sessions that were busy when the limit was reached may be idle now.
     if (loaded.size > maxSessions) unloadIdle();
-    forgetGone();
+    // The map is ordered by time.
+    for (const id of goneSince.keys()) {
+      if (isGone(id)) break;
+      goneSince.delete(id);
+    }
   }, settleEveryMs).unref();
 
   return {

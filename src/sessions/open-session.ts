@@ -24,7 +24,7 @@ export async function openSession(
   sessions: Sessions,
   config: Config,
   request: SessionDraft,
-  { ceiling, hasSeveralUsers: ofSeveralUsers }: OpeningBounds = {},
+  { ceiling, hasSeveralUsers }: OpeningBounds = {},
 ): Promise<OpenedSession> {
   const parent = request.parentId === undefined ? undefined : await sessions.load(request.parentId);
   if (request.parentId !== undefined && parent === undefined) throw parentNotFound();
@@ -42,27 +42,23 @@ export async function openSession(
   const workspace = draft.workspaceId === undefined ? undefined : config.workspaces[draft.workspaceId];
   const isKnown = draft.workspaceId === undefined || Object.hasOwn(config.workspaces, draft.workspaceId);
   // A workspace that the credential may not use is treated like one that does not exist.
-  const isAllowed =
-    ceiling === undefined || ceiling.workspaces === null || includesWorkspace(draft.workspaceId, ceiling.workspaces);
+  const { workspaces: allowed = null } = ceiling ?? {};
+  const isAllowed = allowed === null || (draft.workspaceId !== undefined && allowed.includes(draft.workspaceId));
   if (!isKnown || !isAllowed) {
     throw new AmbitError('WORKSPACE_NOT_FOUND', { what: `There is no workspace "${draft.workspaceId ?? ''}".` });
   }
   assertScopes(permissions, ceiling);
   const bounds: TrustBound[] = [
-    { most: workspace?.trust ?? 'direct', rule: `workspaces.${draft.workspaceId}.trust` },
-    { most: parent?.trustLevel ?? 'direct', rule: 'parent.trustLevel' },
-    { most: ceiling === undefined ? 'direct' : mostTrustIn(ceiling, draft.workspaceId), rule: 'key.trustLevel' },
+    { max: workspace?.trust ?? 'direct', rule: `workspaces.${draft.workspaceId}.trust` },
+    { max: parent?.trustLevel ?? 'direct', rule: 'parent.trustLevel' },
+    { max: ceiling === undefined ? 'direct' : mostTrustIn(ceiling, draft.workspaceId), rule: 'key.trustLevel' },
   ];
   const { defaultTrust } = config.sessions;
-  const mayBeDirect = (draft.trustLevel ?? defaultTrust) === 'direct' && bounds.every(({ most }) => most === 'direct');
-  if (mayBeDirect) bounds.push(await directBound(config.sessions, ofSeveralUsers));
+  const mayBeDirect = (draft.trustLevel ?? defaultTrust) === 'direct' && bounds.every(({ max }) => max === 'direct');
+  if (mayBeDirect) bounds.push(await directBound(config.sessions, hasSeveralUsers));
   const trustLevel = trustWithin(bounds, draft.trustLevel, defaultTrust);
   const userId = draft.userId ?? localUser;
   return sessions.create({ ...draft, ...servers, permissions, userId, trustLevel, ...lifetimeWithin(parent, config) });
-}
-
-function includesWorkspace(workspaceId: string | undefined, workspaces: readonly string[]): boolean {
-  return workspaceId !== undefined && workspaces.includes(workspaceId);
 }
 
 function assertScopes(permissions: readonly string[], ceiling: AccessCeiling | undefined): void {
@@ -90,7 +86,9 @@ function assertPattern(what: string, value: string | undefined, pattern: RegExp)
   });
 }
 
-function assertTtl(ttl: number | undefined, most: number): void {
-  if (ttl === undefined || (Number.isInteger(ttl) && ttl >= 1 && ttl <= most)) return;
-  throw new AmbitError('REQUEST_INVALID', { what: `The ttl must be a whole number of seconds from 1 to ${most}.` });
+function assertTtl(ttl: number | undefined, maxSeconds: number): void {
+  if (ttl === undefined || (Number.isInteger(ttl) && ttl >= 1 && ttl <= maxSeconds)) return;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The ttl must be a whole number of seconds from 1 to ${maxSeconds}.`,
+  });
 }

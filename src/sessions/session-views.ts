@@ -63,7 +63,7 @@ export function withTokenPermissions(session: Session, byToken: TokenPermissions
 }
 
 /** The permissions of a session that scopes do not govern, and those that the token brings. */
-export function applyTokenPermissions(held: readonly string[], byToken: TokenPermissions | undefined): string[] {
-  if (byToken === undefined) return [...held];
-  return [...held.filter((name) => !Object.hasOwn(byToken.governed, name)), ...byToken.brought];
+export function applyTokenPermissions(permissions: readonly string[], byToken: TokenPermissions | undefined): string[] {
+  if (byToken === undefined) return [...permissions];
+  return [...permissions.filter((name) => !Object.hasOwn(byToken.governed, name)), ...byToken.brought];
 }

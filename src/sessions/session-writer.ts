@@ -1,6 +1,6 @@
 import { AmbitError, isAmbitError } from '../errors.ts';
 import type { SessionChange, SessionRecord } from '../stores/record.ts';
-import type { SessionStore, Updated } from '../stores/store.ts';
+import type { SessionStore } from '../stores/store.ts';
 import { findDescendants } from './descendants.ts';
 import type { LoadedSessions } from './loaded-sessions.ts';
 import { restrictionForChild } from './parent-bounds.ts';
@@ -29,7 +29,7 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
       if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
       const wanted = decide(session);
       if (wanted === undefined) return session;
-      const updated: Updated = await store.update(id, session.version, wanted);
+      const updated = await store.update(id, session.version, wanted);
       if (updated.outcome === 'updated') return loaded.load(updated.record);
       session = updated.outcome === 'stale' ? loaded.load(updated.record) : undefined;
     }

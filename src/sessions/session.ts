@@ -45,7 +45,7 @@ export function newSessionOf(
   defaults: Pick<NewSession, 'id' | 'tokenDigests' | 'ttlSeconds' | 'lifetimeSeconds'>,
 ): NewSession {
   return {
-    id: defaults.id,
+    ...defaults,
     name: draft.name ?? null,
     userId: draft.userId,
     agentId: draft.agentId ?? null,
@@ -56,7 +56,6 @@ export function newSessionOf(
     servers: draft.servers ?? null,
     permissions: draft.permissions ?? [],
     metadata: draft.metadata ?? {},
-    tokenDigests: defaults.tokenDigests,
     ttlSeconds: draft.ttlSeconds ?? defaults.ttlSeconds,
     lifetimeSeconds: draft.lifetimeSeconds ?? defaults.lifetimeSeconds,
   };

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { digestsEqual, hasValidChecksum, mintToken, type PresentedToken, parseToken } from '../identity/token.ts';
 import type { SessionRecord } from '../stores/record.ts';
@@ -21,13 +22,11 @@ import {
 } from './session.ts';
 import { createSessionWriter } from './session-writer.ts';
 
-export interface SessionBounds {
-  readonly ttlSeconds: number;
-  readonly maxLifetimeSeconds: number;
-  /** With a store in memory, the limit of all sessions; with any other, of loaded ones. */
-  readonly maxSessions: number;
-  readonly maxPerUser: number;
-}
+/** With a store in memory, `maxSessions` is the limit of all sessions; with any other, of loaded ones. */
+export type SessionBounds = Pick<
+  Config['sessions'],
+  'ttlSeconds' | 'maxLifetimeSeconds' | 'maxSessions' | 'maxPerUser'
+>;
 
 /**
  * Opens, finds, changes and ends sessions. The store has the records; this process has copies of those it uses, and the
@@ -44,7 +43,6 @@ export interface Sessions {
    * A promise only when the store has to be asked. `acquire` finds out whether it has expired.
    */
   verifyToken(presented: PresentedToken | string): Session | Promise<Session>;
-  /** The loaded copy. */
   get(id: string): Session | undefined;
   /** The session as the store has it now. */
   load(id: string): Promise<Session | undefined>;
@@ -57,7 +55,6 @@ export interface Sessions {
     filter?: SessionFilter,
     page?: { readonly after?: string; readonly limit?: number },
   ): ReturnType<SessionStore['list']>;
-  /** The sessions that this process has loaded. */
   loaded(): Session[];
   /**
    * Begins a request: checks that the session is live, that the loaded record is current, and that there is quota.
@@ -111,7 +108,6 @@ export function createSessions(options: SessionsOptions): Sessions {
     },
   });
   const stopFollowing = followStore(store, loaded);
-
   const writer = createSessionWriter(store, loaded);
 
   async function load(id: string): Promise<Session | undefined> {
@@ -144,11 +140,8 @@ export function createSessions(options: SessionsOptions): Sessions {
       const { ttlSeconds, maxLifetimeSeconds: lifetimeSeconds } = bounds;
       const given = newSessionOf(draft, { id, tokenDigests: [digest], ttlSeconds, lifetimeSeconds });
       await findParent(store, draft);
-      const evicts = store.capabilities.whenFull === 'evict';
-      const created = await store.create(given, {
-        perUser: bounds.maxPerUser,
-        ...(evicts ? { inAll: bounds.maxSessions } : {}),
-      });
+      const inAll = store.capabilities.whenFull === 'evict' ? { inAll: bounds.maxSessions } : {};
+      const created = await store.create(given, { perUser: bounds.maxPerUser, ...inAll });
       if (created.outcome !== 'created') throw creationError(created, draft, bounds);
       // The parent may have ended meanwhile, before this child was there to be ended with it.
       const parent = await findParent(store, draft).catch(async (error: unknown) => {

@@ -2,8 +2,7 @@ import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import type { AccessCeiling } from '../identity/principal.ts';
 import type { SessionBase } from '../rules/session-base.ts';
-import type { TrustLevel } from '../rules/trust-level.ts';
-import { findLowestTrust, isTrustAtMost } from '../rules/trust-level.ts';
+import { findLowestTrust, isTrustAtMost, type TrustLevel } from '../rules/trust-level.ts';
 
 interface Bounded extends Pick<SessionBase, 'trustLevel' | 'permissions'> {
   readonly workspaceId?: SessionBase['workspaceId'] | undefined;
@@ -11,7 +10,7 @@ interface Bounded extends Pick<SessionBase, 'trustLevel' | 'permissions'> {
 
 /** An upper bound for the trust of a session, with the rule that sets it. */
 export interface TrustBound {
-  readonly most: TrustLevel;
+  readonly max: TrustLevel;
   readonly rule: string;
   readonly why?: string;
 }
@@ -19,13 +18,13 @@ export interface TrustBound {
 /** The bound for direct sessions. With several users, a direct server could read files of the other users. */
 export async function directBound(
   { allowDirect }: Config['sessions'],
-  ofSeveralUsers: (() => Promise<boolean>) | undefined,
+  hasSeveralUsers: (() => Promise<boolean>) | undefined,
 ): Promise<TrustBound> {
   const rule = 'sessions.allowDirect';
-  if (allowDirect === 'never') return { most: 'sandboxed', rule };
-  if (allowDirect === 'always' || (await ofSeveralUsers?.()) !== true) return { most: 'direct', rule };
+  if (allowDirect === 'never') return { max: 'sandboxed', rule };
+  if (allowDirect === 'always' || (await hasSeveralUsers?.()) !== true) return { max: 'direct', rule };
   const why = 'more than one user can call here, and a direct server could read what is not its own user’s';
-  return { most: 'sandboxed', rule, why };
+  return { max: 'sandboxed', rule, why };
 }
 
 /** The trust level within the bounds. A requested level above them is refused; the default is lowered to them. */
@@ -34,10 +33,10 @@ export function trustWithin(
   wanted: TrustLevel | undefined,
   standard: TrustLevel,
 ): TrustLevel {
-  const ceiling = findLowestTrust(bounds.map(({ most }) => most));
+  const ceiling = findLowestTrust(bounds.map(({ max }) => max));
   if (wanted === undefined) return findLowestTrust([standard, ceiling]);
   if (isTrustAtMost(wanted, ceiling)) return wanted;
-  const { rule, why } = bounds.find(({ most }) => most === ceiling) as TrustBound;
+  const { rule, why } = bounds.find(({ max }) => max === ceiling) as TrustBound;
   const because = why === undefined ? '' : `: ${why}`;
   throw new AmbitError('TRUST_REQUIRED', {
     what: `The trust level "${wanted}" was asked for, but the bounds here allow "${ceiling}" at most${because}.`,

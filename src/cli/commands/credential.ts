@@ -3,7 +3,7 @@ import { Writable } from 'node:stream';
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { AmbitError } from '../../errors.ts';
 import type { CredentialName } from '../../upstreams/auth/credentials.ts';
-import { type Command, type Flag, type Invocation, jsonFlag, readFlag, UsageError } from '../command.ts';
+import { type Command, type Flag, type Invocation, jsonFlag, readFlag, requireFlag, UsageError } from '../command.ts';
 import { isTerminal } from '../io/ask.ts';
 import { controlRequest } from '../io/control-request.ts';
 import { printData, renderTable } from '../io/output.ts';
@@ -94,10 +94,8 @@ function renderLogin({ userId, server, madeAt, state }: AnswerOf<'GET /api/v1/lo
 }
 
 function readCredentialName(invocation: Invocation): CredentialName {
-  const [userId, server] = [readFlag(invocation, 'user'), readFlag(invocation, 'server')];
+  const [userId, server] = [requireFlag(invocation, 'user', 'U'), requireFlag(invocation, 'server', 'S')];
   const [env, header] = [readFlag(invocation, 'env'), readFlag(invocation, 'header')];
-  if (userId === undefined) throw new UsageError('--user U is missing');
-  if (server === undefined) throw new UsageError('--server S is missing');
   if ((env === undefined) === (header === undefined)) throw new UsageError('say either --env NAME or --header NAME');
   return { userId, server, ...(env === undefined ? { header } : { env }) };
 }

@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
-import { type Command, jsonFlag, readFlag, UsageError } from '../command.ts';
+import { type Command, jsonFlag, readFlag, requireFlag } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
 import { defaultColumns, printData, renderTable, shortenEnd, wrapText } from '../io/output.ts';
 
@@ -14,12 +14,9 @@ export const explainCommand: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const [reference, tool] = [readFlag(invocation, 'session'), readFlag(invocation, 'tool')];
-    if (reference === undefined) throw new UsageError('--session ID is missing');
-    if (tool === undefined) throw new UsageError('--tool T is missing');
     const explained = await controlRequest(invocation, 'POST /api/v1/sessions/{id}/explain', {
-      id: reference,
-      body: { tool, args: readFlag(invocation, 'args') },
+      id: requireFlag(invocation, 'session', 'ID'),
+      body: { tool: requireFlag(invocation, 'tool', 'T'), args: readFlag(invocation, 'args') },
     });
     printData(invocation, explained, () => renderExplanation(explained));
   },

@@ -5,6 +5,7 @@ import {
   jsonFlag,
   readFlag,
   readListFlag,
+  requireFlag,
   requirePositional,
   UsageError,
 } from '../command.ts';
@@ -22,11 +23,9 @@ export const keyCreate: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const userId = readFlag(invocation, 'user');
-    if (userId === undefined) throw new UsageError('--user U is missing');
     const { id, key } = await controlRequest(invocation, 'POST /api/v1/keys', {
       body: {
-        userId,
+        userId: requireFlag(invocation, 'user', 'U'),
         trustLevel: readFlag(invocation, 'trust'),
         workspaces: readListFlag(invocation, 'workspace'),
         scopes: readListFlag(invocation, 'scope'),
@@ -54,14 +53,10 @@ export const keyRevoke: Command = {
   operands: 'ID',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const view = await controlRequest(invocation, 'DELETE /api/v1/keys/{id}', {
-      id: requirePositional(invocation, 'ID'),
-    });
-    printData(
-      invocation,
-      view,
-      () => `Revoked ${view.id.slice(0, 8)} of ${view.userId}; ${view.sessions} sessions ended.`,
-    );
+    const id = requirePositional(invocation, 'ID');
+    const view = await controlRequest(invocation, 'DELETE /api/v1/keys/{id}', { id });
+    const render = () => `Revoked ${view.id.slice(0, 8)} of ${view.userId}; ${view.sessions} sessions ended.`;
+    printData(invocation, view, render);
   },
 };
 

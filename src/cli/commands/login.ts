@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { AmbitError } from '../../errors.ts';
-import { type Command, jsonFlag, readFlag, requirePositional, UsageError } from '../command.ts';
+import { type Command, jsonFlag, requireFlag, requirePositional } from '../command.ts';
 import { printLines } from '../io/ask.ts';
 import { controlRequest } from '../io/control-request.ts';
 import { printData } from '../io/output.ts';
@@ -22,8 +22,7 @@ export const loginCommand: Command = {
   flags: { user: { type: 'string', value: 'U', help: 'for whom' }, json: jsonFlag },
   async run(invocation) {
     const server = requirePositional(invocation, 'SERVER');
-    const userId = readFlag(invocation, 'user');
-    if (userId === undefined) throw new UsageError('--user U is missing');
+    const userId = requireFlag(invocation, 'user', 'U');
     const which = { userId, server };
     const callbackServer = await listenForCallback(loginTimeoutMs);
     try {

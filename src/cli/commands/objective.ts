@@ -34,7 +34,6 @@ export const objectiveList: Command = {
         ? 'No objectives. Add one with "ambit objective add".'
         : renderTable(['ID', 'FROM', 'NOTE', 'TEXT'], rows, { keepWidth: ['ID', 'FROM'] }),
     );
-    return 0;
   },
 };
 

@@ -1,7 +1,7 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { type Command, type Flag, type Invocation, jsonFlag, readFlag, UsageError } from '../command.ts';
+import { type Command, type Flag, type Invocation, jsonFlag, readFlag, requireFlag, UsageError } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
 import { printData, renderTable } from '../io/output.ts';
 
@@ -28,8 +28,8 @@ export const policyAdd: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const [name, mode = 'prepend'] = [readFlag(invocation, 'name'), readFlag(invocation, 'mode')];
-    if (name === undefined) throw new UsageError('--name N is missing');
+    const name = requireFlag(invocation, 'name', 'N');
+    const mode = readFlag(invocation, 'mode') ?? 'prepend';
     if (mode !== 'prepend' && mode !== 'append') throw new UsageError('--mode is prepend or append');
     const policy = await controlRequest(invocation, 'POST /api/v1/policies', {
       body: {
@@ -78,23 +78,21 @@ export const policyRemove: Command = {
   },
 };
 
-async function listPolicies(invocation: Invocation): Promise<number> {
+async function listPolicies(invocation: Invocation): Promise<undefined> {
   const found = await controlRequest(invocation, 'GET /api/v1/policies');
   const { policies } = found;
   printData(invocation, found, () =>
     policies.length === 0 ? 'No policies. Add one with "ambit policy add".' : renderPolicies(policies, policyNotes),
   );
-  return 0;
 }
 
-async function listEffectivePolicies(invocation: Invocation): Promise<number> {
-  const [user, workspace] = [readFlag(invocation, 'user'), readFlag(invocation, 'workspace')];
-  if (user === undefined) throw new UsageError('--user U is missing');
+async function listEffectivePolicies(invocation: Invocation): Promise<undefined> {
+  const [user, workspace] = [requireFlag(invocation, 'user', 'U'), readFlag(invocation, 'workspace')];
   const found = await controlRequest(invocation, 'GET /api/v1/policies/effective', { query: { user, workspace } });
   const { policies, objectives, block } = found;
   printData(invocation, found, () => {
     const plain = block.split('\n').map(escapeControls).join('\n');
-    const why = policies.length === 0 ? [] : [renderPolicies(policies, (each) => policyReason(each)), ''];
+    const why = policies.length === 0 ? [] : [renderPolicies(policies, policyReason), ''];
     const from = objectives.map((each) => [each.scope, each.id, each.text]);
     return [
       ...why,
@@ -104,7 +102,6 @@ async function listEffectivePolicies(invocation: Invocation): Promise<number> {
       plain,
     ].join('\n');
   });
-  return 0;
 }
 
 function renderPolicies<P extends Policy>(policies: readonly P[], note: (policy: P) => string): string {

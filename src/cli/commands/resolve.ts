@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
-import { type Command, jsonFlag, readFlag, UsageError } from '../command.ts';
+import { type Command, jsonFlag, readFlag, requireFlag, UsageError } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
 import { defaultColumns, renderTable, shortenEnd, wrapText } from '../io/output.ts';
 
@@ -15,17 +15,16 @@ export const resolveCommand: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const reference = readFlag(invocation, 'session');
+    const id = requireFlag(invocation, 'session', 'ID');
     const via = readFlag(invocation, 'via');
     const explain = invocation.flags['explain'] === true;
     const json = invocation.flags['json'] === true;
-    if (reference === undefined) throw new UsageError('--session ID is missing');
     if (via !== undefined && via !== 'gateway') throw new UsageError('--via takes "gateway"');
     // A token is issued only where the output shows it.
     const needsToken = via !== undefined && (!explain || json);
     const answer = needsToken
-      ? await controlRequest(invocation, 'POST /api/v1/sessions/{id}/servers', { id: reference, body: { via } })
-      : await controlRequest(invocation, 'GET /api/v1/sessions/{id}/servers', { id: reference });
+      ? await controlRequest(invocation, 'POST /api/v1/sessions/{id}/servers', { id, body: { via } })
+      : await controlRequest(invocation, 'GET /api/v1/sessions/{id}/servers', { id });
     process.stdout.write(`${renderServers(answer, explain, json)}\n`);
   },
 };
@@ -38,7 +37,7 @@ function renderServers({ mcpServers, servers }: Servers, explain: boolean, json:
 }
 
 /** Renders the servers a session may use and why not the others, then the source of each variable. No values. */
-function renderResolution(servers: AnswerOf<'GET /api/v1/sessions/{id}/servers'>['servers']): string {
+function renderResolution(servers: Servers['servers']): string {
   if (servers.length === 0) return 'No servers.';
   const width = Math.max('SERVER'.length, ...servers.map(({ name }) => shortenEnd(name, maxNameWidth).length));
   const reasonWidth = defaultColumns - width - '  STATE  '.length;

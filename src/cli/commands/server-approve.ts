@@ -2,7 +2,6 @@ import { fetchPackage } from '../../gateway/inspect/fetch-package.ts';
 import { inspectServer } from '../../gateway/inspect/inspect-server.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import type { Approvals } from '../../upstreams/pins/approvals.ts';
 import { assertApproved } from '../../upstreams/pins/approvals.ts';
 import { createToolPins } from '../../upstreams/pins/pinned-tools.ts';
 import { describeUnpinned } from '../../upstreams/pins/server-pins.ts';
@@ -23,12 +22,8 @@ export const serverCheck: Command = {
     const verdict = approvals.check(server);
     if (verdict.state !== 'approved') printLines(verdict.changes.map(({ line }) => `  ${line}`));
     assertApproved(approvals, server);
-    const { era, tools, unsound, seconds } = await inspectServer({
-      config,
-      dataDir: paths.dataDir,
-      server,
-      approvals,
-    });
+    const { dataDir } = paths;
+    const { era, tools, unsound, seconds } = await inspectServer({ config, dataDir, server, approvals });
     const changes = approvals
       .toolsChanged(server, createToolPins(tools))
       .flatMap((tool) => tool.changes.map(({ line }) => line));
@@ -75,7 +70,7 @@ export const serverApprove: Command = {
     const notes = [...describeUnpinned(shown, server).map((line) => `  ${line}`), ...exchangeable];
     if (notes.length > 0) printLines(['Note:', ...notes]);
     if (verdict.changes.length > 0) {
-      const [approval] = findApprovalTimes(declared.approvals, name);
+      const approval = declared.approvals.list().find((each) => each.name === name)?.approvedAt;
       printLines([
         approval === undefined || verdict.state === 'exposed' ? 'Note:' : `Since it was approved (${approval}):`,
       ]);
@@ -126,10 +121,6 @@ function findDescriptions(tools: readonly unknown[], name: string): string[] {
     .flatMap((tool) => (tool.description as string).split('\n'));
 }
 
-function findApprovalTimes(approvals: Approvals, name: string): string[] {
-  return approvals.list().flatMap((approval) => (approval.name === name ? [approval.approvedAt] : []));
-}
-
 function reportRefusal(name: string): number {
   printLines([`Nothing was approved; "${name}" does not start.`]);
   return 1;
@@ -146,18 +137,15 @@ function reportApproval(invocation: Invocation, name: string, approval: string, 
  */
 export async function askForApprovals(invocation: Invocation, log: Log): Promise<void> {
   const { servers, approvals } = await loadServers(invocation);
+  const { config, 'data-dir': dataDir } = invocation.flags;
   try {
     for (const server of servers.values()) {
       if (approvals.check(server).state === 'approved') continue;
       if (isTerminal())
-        await serverApprove.run({ ...invocation, positionals: [server.name], flags: pickCommonFlags(invocation) });
+        await serverApprove.run({ ...invocation, positionals: [server.name], flags: { config, 'data-dir': dataDir } });
       else log.warn('server not approved', { server: server.name, hint: `ambit server approve ${server.name}` });
     }
   } finally {
     approvals.close();
   }
-}
-
-function pickCommonFlags({ flags }: Invocation): Invocation['flags'] {
-  return { config: flags['config'], 'data-dir': flags['data-dir'] };
 }

@@ -53,7 +53,6 @@ export const serverList: Command = {
             { truncateStart: ['FROM'] },
           ),
     );
-    return 0;
   },
 };
 

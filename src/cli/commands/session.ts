@@ -94,9 +94,8 @@ export const sessionShow: Command = {
   help: 'one session, by id, name or unique prefix',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const view = await controlRequest(invocation, 'GET /api/v1/sessions/{id}', {
-      id: requirePositional(invocation, 'ID'),
-    });
+    const id = requirePositional(invocation, 'ID');
+    const view = await controlRequest(invocation, 'GET /api/v1/sessions/{id}', { id });
     const isForPeople = invocation.flags.json !== true;
     const page = { id: view.id, query: { limit: maxShownCalls } };
     const calls = isForPeople ? (await controlRequest(invocation, 'GET /api/v1/sessions/{id}/calls', page)).calls : [];
@@ -111,9 +110,8 @@ export const sessionEnd: Command = {
   help: 'end a session and everything that runs for it',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const view = await controlRequest(invocation, 'DELETE /api/v1/sessions/{id}', {
-      id: requirePositional(invocation, 'ID'),
-    });
+    const id = requirePositional(invocation, 'ID');
+    const view = await controlRequest(invocation, 'DELETE /api/v1/sessions/{id}', { id });
     printData(invocation, view, () => `Session ${view.id.slice(0, 8)} has ended.`);
   },
 };

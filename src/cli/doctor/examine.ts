@@ -14,7 +14,6 @@ import { createRunners } from '../../sandbox/runners.ts';
 import { openStore, type StoreSettings, storeKinds } from '../../stores/store-kinds.ts';
 import { selectPlatformFs } from '../../workspaces/saferoot/platform/select-platform-fs.ts';
 
-/** One ability of this machine, present or not. */
 export interface Finding {
   readonly kind: 'platform' | 'runner' | 'limit' | 'files' | 'store';
   readonly name: string;
@@ -34,13 +33,14 @@ export interface Examination {
 const byWatching = 'by Ambit, which looks twice a second';
 const uncounted = 'shared memory that a process has let go of, and what waits in pipes and sockets';
 
-export interface ExamineOptions {
-  readonly store: StoreSettings;
-  readonly dataDir: string;
-}
-
 /** Examines what this machine can do. Leaves nothing behind and touches no data of a gateway. */
-export async function examineMachine({ store, dataDir }: ExamineOptions): Promise<Examination> {
+export async function examineMachine({
+  store,
+  dataDir,
+}: {
+  store: StoreSettings;
+  dataDir: string;
+}): Promise<Examination> {
   const runners = await examineRunners();
   const others = [examinePlatform(), examineFileAccess(), await examineStore(store), examineDataDir(dataDir)];
   const hasSandbox = runners.some(({ kind, name, state }) => kind === 'runner' && name !== 'plain' && state === 'ok');

@@ -7,10 +7,8 @@ import { isAmbitError } from '../../errors.ts';
 
 export const clients = ['claude-code', 'claude-desktop', 'cursor', 'vscode'] as const;
 
-type Client = (typeof clients)[number];
-
 interface ClientFile {
-  readonly client: Client;
+  readonly client: (typeof clients)[number];
   readonly file: string;
 }
 

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import type { ControlRequest } from '../../entrances/control/handle-request.ts';
 import type { AnswerOf, RequestOf, RouteName } from '../../entrances/control/routes.ts';
 import { controlSocketPath, openSocketHandle, type SocketHandle } from '../../entrances/control/socket-path.ts';
 import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../../errors.ts';
@@ -15,11 +16,12 @@ export async function controlRequest<Name extends RouteName>(
   const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined);
   const search = new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]));
   const path = `${template.replace('{id}', encodeURIComponent(id))}${given.length === 0 ? '' : `?${search}`}`;
-  const answer = await requestOverSocket(invocation, method, path, body).catch(async (error: unknown) => {
+  const request = { method, path, body: body === undefined ? undefined : Buffer.from(JSON.stringify(body)) };
+  const answer = await requestOverSocket(invocation, request).catch(async (error: unknown) => {
     if (!isAmbitError(error) || error.code !== 'GATEWAY_UNREACHABLE') throw error;
     // Loaded late: a gateway takes longer to load than the request takes.
     const { offlineRequest } = await import('./offline-request.ts');
-    return offlineRequest(invocation, { method, path, body: body === undefined ? undefined : JSON.stringify(body) });
+    return offlineRequest(invocation, request);
   });
   if (answer.status < 400) return answer.body as AnswerOf<Name>;
   const { code: errorCode, detail, hint } = answer.body as { code?: string; detail?: string; hint?: string };
@@ -29,24 +31,21 @@ export async function controlRequest<Name extends RouteName>(
 
 async function requestOverSocket(
   invocation: Invocation,
-  method: string,
-  path: string,
-  body: unknown,
+  { method, path, body }: ControlRequest,
 ): Promise<{ readonly status: number; readonly body: unknown }> {
   const { dataDir } = findConfigPaths(invocation);
-  const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-  const way = openControlSocket(controlSocketPath(dataDir, invocation.env));
+  const handle = openControlSocket(controlSocketPath(dataDir, invocation.env));
   // Loaded late: it is not needed where there is no socket.
   const { request } = await import('node:http');
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
     const asking = request(
       {
-        socketPath: way.path,
+        socketPath: handle.path,
         // A kept connection would be reused for the same path, which may lead elsewhere by then.
         agent: false,
         method,
         path,
-        headers: bytes === undefined ? {} : { 'content-type': 'application/json', 'content-length': bytes.length },
+        headers: body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length },
       },
       (response) => {
         const chunks: Buffer[] = [];
@@ -56,16 +55,16 @@ async function requestOverSocket(
       },
     );
     asking.on('error', (cause) => reject(new AmbitError('GATEWAY_UNREACHABLE', { cause })));
-    asking.end(bytes);
-  }).finally(way.release);
+    asking.end(body);
+  }).finally(handle.release);
   return { status, body: text === '' ? {} : (JSON.parse(text) as unknown) };
 }
 
 function openControlSocket(socket: string): SocketHandle {
   try {
-    const way = openSocketHandle(socket);
-    if (existsSync(way.path)) return way;
-    way.release();
+    const handle = openSocketHandle(socket);
+    if (existsSync(handle.path)) return handle;
+    handle.release();
   } catch (cause) {
     throw isAmbitError(cause) ? cause : new AmbitError('GATEWAY_UNREACHABLE', { cause });
   }

@@ -9,21 +9,14 @@ export const logFlags: Readonly<Record<string, Flag>> = {
 
 /** Creates a log on stderr with the level and format of the flags or the environment. */
 export function createLog(invocation: Invocation): Log {
-  const level = requireOneOf(
-    logLevels,
-    readFlag(invocation, 'log-level') ?? (invocation.env['AMBIT_LOG_LEVEL'] || 'info'),
-    'level',
-  );
-  const format = requireOneOf(
-    logFormats,
-    readFlag(invocation, 'log-format') ?? (invocation.env['AMBIT_LOG_FORMAT'] || 'text'),
-    'format',
-  );
-  return createStderrLog(level, format);
+  const { env } = invocation;
+  const level = readFlag(invocation, 'log-level') ?? (env['AMBIT_LOG_LEVEL'] || 'info');
+  const format = readFlag(invocation, 'log-format') ?? (env['AMBIT_LOG_FORMAT'] || 'text');
+  return createStderrLog(requireOneOf(logLevels, level, 'level'), requireOneOf(logFormats, format, 'format'));
 }
 
-function requireOneOf<Word extends string>(words: readonly Word[], said: string, what: string): Word {
-  const word = words.find((each) => each === said);
+function requireOneOf<Word extends string>(words: readonly Word[], given: string, what: string): Word {
+  const word = words.find((each) => each === given);
   if (word === undefined) throw new UsageError(`the log ${what} is one of ${words.join(', ')}`);
   return word;
 }

@@ -1,24 +1,19 @@
 import { existsSync } from 'node:fs';
+import type { ControlRequest } from '../../entrances/control/handle-request.ts';
 import { AmbitError } from '../../errors.ts';
 import { storeKinds } from '../../stores/store-kinds.ts';
 import type { Invocation } from '../command.ts';
 import { findConfigPaths, loadConfiguration } from './config-paths.ts';
 import { createLog } from './log-flags.ts';
 
-interface RequestParts {
-  readonly method: string;
-  readonly path: string;
-  readonly body: string | undefined;
-}
-
 /** Answers a request as a running gateway would, from the store that it would use. */
 export async function offlineRequest(
   invocation: Invocation,
-  { method, path, body }: RequestParts,
+  request: ControlRequest,
 ): Promise<{ readonly status: number; readonly body: unknown }> {
   // This process checks few values and exits: generating code for schemas would take longer than it saves.
   (await import('zod')).config({ jitless: true });
-  const [{ loadConfig }, { handleControlRequest: handleAdmin }, { openOperator }] = await Promise.all([
+  const [{ loadConfig }, { handleControlRequest }, { openOperator }] = await Promise.all([
     import('../../config/load/load.ts'),
     import('../../entrances/control/handle-request.ts'),
     import('../../gateway/assembly/open-operator.ts'),
@@ -31,9 +26,8 @@ export async function offlineRequest(
   if (!storeKinds[config.store.kind].isDurable) throw new AmbitError('GATEWAY_UNREACHABLE');
   const operator = await openOperator({ config, ...paths, log: createLog(invocation) });
   try {
-    const given = body === undefined ? undefined : Buffer.from(body);
-    const { status, body: answer } = await handleAdmin(operator, { method, path, body: given });
-    return { status, body: answer ?? {} };
+    const { status, body = {} } = await handleControlRequest(operator, request);
+    return { status, body };
   } finally {
     await operator.close();
   }

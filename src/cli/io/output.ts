@@ -76,13 +76,13 @@ export function renderPairs(pairs: readonly (readonly [string, string])[]): stri
     .join('\n');
 }
 
-export function shortenEnd(text: string, most: number): string {
+export function shortenEnd(text: string, maxLength: number): string {
   const plain = escapeControls(text);
-  return plain.length > most ? `${plain.slice(0, most - 1).replace(surrogate, '')}…` : plain;
+  return plain.length > maxLength ? `${plain.slice(0, maxLength - 1).replace(surrogate, '')}…` : plain;
 }
 
-function shortenStart(plain: string, most: number): string {
-  return plain.length > most ? `…${plain.slice(plain.length - most + 1).replace(surrogate, '')}` : plain;
+function shortenStart(plain: string, maxLength: number): string {
+  return plain.length > maxLength ? `…${plain.slice(plain.length - maxLength + 1).replace(surrogate, '')}` : plain;
 }
 
 /** Half of a character that was cut through. */

@@ -32,7 +32,8 @@ export function serverOrigin(server: ServerDefinition, paths: ConfigPaths): stri
 /** Describes the command or address that an approval allows, without credentials and header values. */
 export function describeCommand(pinned: ServerPins, server: ServerDefinition): string[] {
   if (pinned.kind === 'http') {
-    return [`  calls    ${pinned.url}`, ...renderNames('headers', Object.keys(pinned.headers))];
+    const headers = Object.keys(pinned.headers).join(', ');
+    return [`  calls    ${pinned.url}`, ...(headers === '' ? [] : [`  headers  ${headers}`])];
   }
   const { program } = pinned;
   const found = 'missing' in program ? program.missing : program.real;
@@ -67,10 +68,6 @@ function renderVariables(server: ServerDefinition): string[] {
   return Object.entries(server.env).map(([name, value]) => `  env      ${name}=${renderValue(name, value)}`);
 }
 
-function renderNames(what: string, names: readonly string[]): string[] {
-  return names.length === 0 ? [] : [`  ${what.padEnd(8)} ${names.join(', ')}`];
-}
-
 function quoteWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : JSON.stringify(word);
 }
@@ -95,12 +92,8 @@ function decidesWhatRuns(value: string): boolean {
     addressPattern.test(value) ||
     optionPattern.test(value) ||
     relativePath.test(value) ||
-    (value.startsWith('/') && pathExists(value))
+    (value.startsWith('/') && !value.includes('\0') && existsSync(value))
   );
-}
-
-function pathExists(path: string): boolean {
-  return !path.includes('\0') && existsSync(path);
 }
 
 function shortenValue(text: string): string {

@@ -11,7 +11,7 @@ const routeTable = Object.entries<Route>(routes).map(([address, route]) => {
   return { method, route, pattern: new RegExp(`^${text}$`) };
 });
 
-interface ControlRequest {
+export interface ControlRequest {
   readonly method: string;
   readonly path: string;
   readonly body: Buffer | undefined;

@@ -5,12 +5,10 @@ import type { EndReason } from '../../stores/record.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { type SessionView, sessionViewOf } from '../session.ts';
 
-export type LifecycleType = 'created' | 'restricted' | 'expired' | 'ended' | 'evicted';
-
 /** A step in the life of a session, as the feed of the store reported it. */
 export interface LifecycleStep {
   readonly number: number;
-  readonly type: LifecycleType | 'lost';
+  readonly type: 'created' | 'restricted' | 'expired' | 'ended' | 'evicted' | 'lost';
   readonly at: number;
   readonly sessionId: string | undefined;
   /** Why it was ended. */
@@ -20,8 +18,7 @@ export interface LifecycleStep {
 }
 
 /** A step as it is sent to subscribers and webhooks. */
-export interface LifecycleEvent {
-  readonly type: LifecycleType | 'lost';
+interface LifecycleEvent extends Pick<LifecycleStep, 'type'> {
   readonly at: string;
   readonly reason?: EndReason;
   /** The session as it is now, or was at its end; only its id when the store has forgotten it. */
@@ -43,27 +40,20 @@ export interface Lifecycle {
   close(): void;
 }
 
-export interface LifecycleOptions {
-  readonly kept?: number;
-}
-
-export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleOptions = {}): Lifecycle {
+export function createLifecycle(store: SessionStore, { kept = 1000 } = {}): Lifecycle {
   // Numbers start at 1 in each process, so ids name the process too.
   const runId = randomBytes(4).toString('hex');
   const steps: LifecycleStep[] = [];
   const listeners = new Set<(step: LifecycleStep) => void>();
   let lastNumber = 0;
 
-  function recordStep(what: Pick<LifecycleStep, 'type' | 'sessionId' | 'reason' | 'here'>): void {
+  const stop = store.watch((change) => {
+    const what = stepOf(change);
+    if (what === undefined) return;
     const step: LifecycleStep = { number: ++lastNumber, at: Date.now(), ...what };
     steps.push(step);
     if (steps.length > kept) steps.shift();
     for (const listener of listeners) listener(step);
-  }
-
-  const stop = store.watch((change) => {
-    const what = stepOf(change);
-    if (what !== undefined) recordStep(what);
   });
 
   return {
@@ -77,9 +67,7 @@ export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleO
 
     next(position) {
       const oldest = steps[0]?.number ?? lastNumber + 1;
-      if (position + 1 < oldest) {
-        return { ...lostStep, number: oldest - 1, at: Date.now() };
-      }
+      if (position + 1 < oldest) return { ...lostStep, number: oldest - 1, at: Date.now() };
       return steps[position + 1 - oldest];
     },
 
@@ -116,7 +104,7 @@ export async function feedFlushed(store: SessionStore): Promise<void> {
 
 const lostStep = { type: 'lost', sessionId: undefined, reason: undefined, here: false } as const;
 
-function stepOf(change: Change): Pick<LifecycleStep, 'type' | 'sessionId' | 'reason' | 'here'> | undefined {
+function stepOf(change: Change): Omit<LifecycleStep, 'number' | 'at'> | undefined {
   if (change.kind === 'lost') return lostStep;
   if (change.kind === 'document') return undefined;
   const { id: sessionId, here } = change;
@@ -126,7 +114,5 @@ function stepOf(change: Change): Pick<LifecycleStep, 'type' | 'sessionId' | 'rea
   }
   const { reason } = change;
   if (reason === 'expired') return { type: 'expired', sessionId, reason: undefined, here };
-  return reason === 'evicted'
-    ? { type: 'evicted', sessionId, reason, here }
-    : { type: 'ended', sessionId, reason, here };
+  return { type: reason === 'evicted' ? 'evicted' : 'ended', sessionId, reason, here };
 }

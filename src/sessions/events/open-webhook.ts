@@ -1,19 +1,11 @@
 import { join } from 'node:path';
 import type { Config } from '../../config/schema/schema.ts';
-import type { Log } from '../../observability/log/log.ts';
-import type { Lifecycle } from './lifecycle.ts';
-import type { Webhook } from './webhook.ts';
-
-export interface OpenWebhookParts {
-  readonly dataDir: string;
-  readonly lifecycle: Lifecycle;
-  readonly log: Log;
-}
+import type { Webhook, WebhookOptions } from './webhook.ts';
 
 /** Opens the webhook of the configuration, if it has one. */
 export async function openWebhook(
   settings: Config['events']['webhook'],
-  { dataDir, lifecycle, log }: OpenWebhookParts,
+  { dataDir, lifecycle, log }: Pick<WebhookOptions, 'lifecycle' | 'log'> & { readonly dataDir: string },
 ): Promise<Webhook | undefined> {
   if (settings === undefined) return undefined;
   const [{ openWebhookQueue }, { createWebhook, openWebhookKey }] = await Promise.all([

@@ -21,21 +21,12 @@ export interface WebhookQueue {
   close(): void;
 }
 
-export interface WebhookQueueOptions {
-  /** A process whose file is not touched for this long counts as gone. */
-  readonly silenceMs?: number;
-}
-
 const suffix = '.jsonl';
 /** The file also holds a line for each sent event; it is rewritten before they prevail. */
 const maxLines = 4096;
 
-/** Each process has one file and touches it while it lives. Any process may take a file that is not touched. */
-export function openWebhookQueue(
-  folder: string,
-  log: Pick<Log, 'warn'>,
-  { silenceMs = 10_000 }: WebhookQueueOptions = {},
-): WebhookQueue {
+/** Each process has one file and touches it while it lives. Any process may take a file untouched for `silenceMs`. */
+export function openWebhookQueue(folder: string, log: Pick<Log, 'warn'>, { silenceMs = 10_000 } = {}): WebhookQueue {
   makePrivateFolder(folder);
   const own = join(folder, `${randomBytes(8).toString('hex')}${suffix}`);
   const waiting = new Map<string, QueuedEvent>();

@@ -4,7 +4,7 @@ import { withTimeout } from '../../lib/async/timeout.ts';
 import { loadOrCreateSecret, readSecret } from '../../lib/fs/private-files.ts';
 import { postJson } from '../../lib/net/post-json.ts';
 import type { Log } from '../../observability/log/log.ts';
-import type { Lifecycle, LifecycleStep } from './lifecycle.ts';
+import type { Lifecycle } from './lifecycle.ts';
 import type { QueuedEvent, WebhookQueue } from './webhook-queue.ts';
 
 const prefix = 'whsec_';
@@ -57,13 +57,11 @@ export function createWebhook(options: WebhookOptions): Webhook {
   let dropped = 0;
   let endPause = () => {};
 
-  async function createBody(step: LifecycleStep): Promise<string> {
-    const { type, at, ...data } = await lifecycle.describe(step);
-    return JSON.stringify({ type: `session.${type}`, timestamp: at, data });
-  }
-
   async function postEvent(waiting: PendingEvent): Promise<string | undefined> {
-    waiting.body ??= await createBody(waiting.step);
+    if (waiting.body === undefined) {
+      const { type, at, ...data } = await lifecycle.describe(waiting.step);
+      waiting.body = JSON.stringify({ type: `session.${type}`, timestamp: at, data });
+    }
     const seconds = Math.floor(Date.now() / 1000);
     const headers = {
       'user-agent': 'ambit',
@@ -94,7 +92,8 @@ export function createWebhook(options: WebhookOptions): Webhook {
       if (why !== undefined && aborter.signal.aborted) break;
       const old = Date.now() - waiting.step.at >= maxAgeMs;
       if (why === undefined || old) {
-        if (why !== undefined) logLost(waiting.step, why);
+        const { type, sessionId: session } = waiting.step;
+        if (why !== undefined) log.warn('a webhook was not told', { host, step: type, session, why });
         pending.shift();
         queue?.remove(waiting.id);
         tries = 0;
@@ -106,10 +105,6 @@ export function createWebhook(options: WebhookOptions): Webhook {
     }
     if (pending.length > 0) log.warn('a webhook was not told of the last events', { host, events: pending.length });
     sending = undefined;
-  }
-
-  function logLost({ type, sessionId }: LifecycleStep, why: string): void {
-    log.warn('a webhook was not told', { host, step: type, session: sessionId, why });
   }
 
   function enqueue(event: QueuedEvent): boolean {

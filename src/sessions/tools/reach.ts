@@ -2,7 +2,7 @@ import { AmbitError } from '../../errors.ts';
 import { readCursor, writeCursor } from '../../stores/checks.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { bestMatches, isReference } from '../../stores/session-references.ts';
-import type { Page, SessionFilter, SessionStore } from '../../stores/store.ts';
+import type { Page, SessionStore } from '../../stores/store.ts';
 import { findDescendants } from '../descendants.ts';
 import { sessionGoneError } from '../session.ts';
 import { isWithinCeiling } from '../trust-bounds.ts';
@@ -23,7 +23,7 @@ export interface SessionReach {
   list(caller: ToolCaller, options: SessionListOptions): Promise<Page>;
 }
 
-export interface SessionListOptions {
+interface SessionListOptions {
   readonly workspaceId?: string | undefined;
   readonly after?: string | undefined;
   readonly limit: number;
@@ -44,8 +44,11 @@ export function createSessionReach(store: SessionStore): SessionReach {
   return {
     async find(reference, caller) {
       if (reference === undefined) {
-        if (caller.principal.kind === 'user') throw sessionUnnamedError();
-        return readOwn(caller);
+        if (caller.principal.kind !== 'user') return readOwn(caller);
+        throw new AmbitError('REQUEST_INVALID', {
+          what: 'Your key can reach several sessions, so the call has to name one.',
+          hint: 'Give "session": "current" for the one of this call, or an id as session_list shows it.',
+        });
       }
       if (reference === 'current' || reference === caller.session.id) return readOwn(caller);
       const userId = reachableUser(caller);
@@ -68,7 +71,8 @@ export function createSessionReach(store: SessionStore): SessionReach {
       const page = { limit, ...(after === undefined ? {} : { after }) };
       const userId = reachableUser(caller);
       if (userId !== undefined) {
-        const { sessions, next } = await store.list(createFilter({ userId, workspaceId }), page);
+        const filter = { userId, ...(workspaceId === undefined ? {} : { workspaceId }) };
+        const { sessions, next } = await store.list(filter, page);
         return { sessions: sessions.filter((each) => isUsable(each, caller)), next };
       }
       const from = readCursor(page);
@@ -101,17 +105,6 @@ function isUsable(record: SessionRecord, { principal }: ToolCaller): boolean {
 
 function findMatches(sessions: readonly SessionRecord[], reference: string): readonly SessionRecord[] {
   return isReference(reference) ? bestMatches(sessions, reference) : [];
-}
-
-function createFilter({ userId, workspaceId }: { userId: string; workspaceId: string | undefined }): SessionFilter {
-  return { userId, ...(workspaceId === undefined ? {} : { workspaceId }) };
-}
-
-function sessionUnnamedError(): AmbitError {
-  return new AmbitError('REQUEST_INVALID', {
-    what: 'Your key can reach several sessions, so the call has to name one.',
-    hint: 'Give "session": "current" for the one of this call, or an id as session_list shows it.',
-  });
 }
 
 export function sessionNotFoundError(): AmbitError {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import type { Governance } from '../../context/for-models/governance.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { type Session, sessionViewOf } from '../session.ts';
@@ -12,19 +13,7 @@ const defaultLimit = 50;
 const limitArgument = z.number().int().min(1).max(200).optional();
 
 /** Reads the policies and objectives for a user in a workspace. */
-export type ReadPolicyContext = (person: {
-  readonly userId: string;
-  readonly workspaceId: string | undefined;
-}) => Promise<{
-  readonly text: string;
-  readonly policies: readonly {
-    readonly name: string;
-    readonly mode: 'prepend' | 'append';
-    readonly scope: string;
-    readonly text: string;
-  }[];
-  readonly objectives: readonly { readonly scope: string; readonly text: string }[];
-}>;
+export type ReadPolicyContext = Governance['contextOf'];
 
 const scopeSchema = z.string().describe('Where it comes from: org, team:T, user:U or workspace:W.');
 

@@ -30,24 +30,22 @@ export interface ToolDefinition {
   readonly description: string;
   readonly inputSchema: { readonly type: 'object'; readonly [key: string]: unknown };
   readonly outputSchema: { readonly type: 'object'; readonly [key: string]: unknown };
-  readonly annotations: ToolAnnotations;
-}
-
-export interface ToolAnnotations {
-  readonly readOnlyHint: boolean;
-  readonly destructiveHint: boolean;
-  readonly idempotentHint: boolean;
-  readonly openWorldHint: boolean;
+  readonly annotations: {
+    readonly readOnlyHint: boolean;
+    readonly destructiveHint: boolean;
+    readonly idempotentHint: boolean;
+    readonly openWorldHint: boolean;
+  };
 }
 
 export type StructuredContent = { readonly [key: string]: unknown };
 
-export interface TextBlock {
+interface TextBlock {
   readonly type: 'text';
   readonly text: string;
 }
 
-export interface ImageBlock {
+interface ImageBlock {
   readonly type: 'image';
   /** Base64. */
   readonly data: string;
@@ -57,7 +55,7 @@ export interface ImageBlock {
 /** The content that the model reads. The first block is a text. */
 export type ContentBlocks = readonly [TextBlock, ...(TextBlock | ImageBlock)[]];
 
-export interface ToolAnswer {
+interface ToolAnswer {
   readonly structured: StructuredContent;
   readonly blocks: ContentBlocks;
 }
@@ -80,10 +78,8 @@ export function withBlocks<T>(structured: T, ...blocks: ContentBlocks): AnswerWi
   return { structured, [blocksKey]: blocks };
 }
 
-export interface ToolOptions<In extends z.ZodObject, Out extends z.ZodObject> {
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
+export interface ToolOptions<In extends z.ZodObject, Out extends z.ZodObject>
+  extends Pick<ToolDefinition, 'name' | 'title' | 'description'> {
   readonly input: In;
   readonly output: Out;
   readonly effect: 'reads' | 'writes' | 'destroys';
@@ -121,14 +117,8 @@ export function defineTool<In extends z.ZodObject, Out extends z.ZodObject>(plan
 }
 
 function createAnswer(answer: StructuredContent | AnswerWithBlocks<StructuredContent>): ToolAnswer {
-  if (hasBlocks(answer)) return { structured: answer.structured, blocks: answer[blocksKey] };
+  if (blocksKey in answer) return { structured: answer.structured, blocks: answer[blocksKey] };
   return { structured: answer, blocks: [{ type: 'text', text: JSON.stringify(answer) }] };
-}
-
-function hasBlocks(
-  answer: StructuredContent | AnswerWithBlocks<StructuredContent>,
-): answer is AnswerWithBlocks<StructuredContent> {
-  return blocksKey in answer;
 }
 
 function createJsonSchema(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['inputSchema'] {
