@@ -4,11 +4,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { readSecret } from '../../../src/cli/commands/credential.ts';
-import { loadConfig } from '../../../src/config/load/load.ts';
-import { listenControl } from '../../../src/entrances/control/listen-control.ts';
-import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
-import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
-import { ambitInProcess } from '../in-process.ts';
+import { ambitInProcess, openControlledGateway } from '../in-process.ts';
 
 const secret = 'planted-secret-value-4711';
 const stdin = Object.getOwnPropertyDescriptor(process, 'stdin') as PropertyDescriptor;
@@ -58,18 +54,9 @@ test('without a gateway they work on the store itself', async () => {
 });
 
 test('with a gateway they ask it', async () => {
-  const [configFile, dataDir] = [places[1] as string, places[3] as string];
-  const { config } = await loadConfig({ file: configFile });
-  const log = { info() {}, warn() {} };
-  const gateway = await openGateway({ config: { ...config, store: { kind: 'memory' } }, configFile, dataDir, log });
-  const control = await listenControl(gateway, controlSocketPath(dataDir, process.env));
-  try {
-    // Its store is in its memory: without asking it, nothing would be there.
-    await setListRemove();
-  } finally {
-    await control.close();
-    await gateway.close();
-  }
+  // Its store is in its memory: without asking it, nothing would be there.
+  const gateway = await openControlledGateway(places[1] as string, places[3] as string, { store: { kind: 'memory' } });
+  await setListRemove().finally(gateway.close);
 });
 
 test.each([

@@ -5,22 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { loadConfig } from '../../../src/config/load/load.ts';
-import { listenControl } from '../../../src/entrances/control/listen-control.ts';
-import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
-import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
-import type { Gateway } from '../../../src/gateway/gateway.ts';
 import type { CallExplanation } from '../../../src/index.ts';
 import { repository } from '../../journeys/start-ambit.ts';
-import { ambitInProcess } from '../in-process.ts';
+import { ambitInProcess, openControlledGateway } from '../in-process.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-explain-'));
 const configFile = join(folder, 'etc', 'ambit.yaml');
 const dataDir = join(folder, 'data');
 const places = ['--config', configFile, '--data-dir', dataDir];
 const server = join(repository, 'test/fixtures/reloaded/server.js');
-let gateway: Gateway;
-let control: { close(): Promise<void> };
+let controlled: Awaited<ReturnType<typeof openControlledGateway>>;
 
 const ambit = (...args: string[]) => ambitInProcess([...args, ...places]);
 async function explain(...args: string[]): Promise<CallExplanation> {
@@ -47,17 +41,14 @@ rules:
     when: session.trustLevel == 'sandboxed' && args.path.startsWith('prod/')
 `,
   );
-  const { config } = await loadConfig({ file: configFile });
-  gateway = await openGateway({ config, configFile, dataDir, log: { info() {}, warn() {} } });
-  control = await listenControl(gateway, controlSocketPath(dataDir, process.env));
+  controlled = await openControlledGateway(configFile, dataDir);
   const create = ['session', 'create', '--user', 'ada'];
   await ambit(...create, '--name', 'writer', '--permission', 'notes:write', '--permission', 'notes:read');
   await ambit(...create, '--name', 'reader', '--trust', 'direct');
 });
 
 afterAll(async () => {
-  await control.close();
-  await gateway.close();
+  await controlled.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -123,7 +114,7 @@ test('L10: permissions are shown, checked where they enter, and only ever taken 
 });
 
 test('what an agent SDK starts by itself keeps to the same bounds', async () => {
-  const { session } = await gateway.openSession({ userId: 'ada', trustLevel: 'direct' });
+  const { session } = await controlled.gateway.openSession({ userId: 'ada', trustLevel: 'direct' });
   const args = ['run', '--session', session.id, ...places, '--name', 'notes', '--', process.execPath, server];
   const child = spawn(process.execPath, [join(repository, 'bin/ambit.js'), ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],

@@ -2,18 +2,12 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadConfig } from '../../../src/config/load/load.ts';
-import { listenControl } from '../../../src/entrances/control/listen-control.ts';
-import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
-import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import { repository } from '../../journeys/start-ambit.ts';
-import { ambitInProcess } from '../in-process.ts';
+import { ambitInProcess, openControlledGateway, splitWords } from '../in-process.ts';
 
 const page = readFileSync(join(repository, 'docs/how-to/policies-that-reach-the-model.md'), 'utf8');
 const fences = [...page.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => ({ language, text }));
 const blocks = (language: string) => fences.flatMap((fence) => (fence.language === language ? (fence.text ?? '') : []));
-const wordsOf = (line: string) =>
-  [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
 
 let folder: string;
 let places: string[];
@@ -36,7 +30,7 @@ describe('policies on the command line', () => {
     useDataDir('docs', 'version: 1\n');
     let said = '';
     for (const line of (blocks('sh')[0] ?? '').trim().split('\n')) {
-      const { code, stdout, stderr } = await ambit(...wordsOf(line).slice(2));
+      const { code, stdout, stderr } = await ambit(...splitWords(line).slice(2));
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       said = stdout;
     }
@@ -125,9 +119,7 @@ describe('policies on the command line', () => {
   test('with a running gateway the same, and each change is in the journal', async () => {
     useDataDir('running', 'version: 1\n');
     const [, configFile = '', , dataDir = ''] = places;
-    const { config } = await loadConfig({ file: configFile });
-    const gateway = await openGateway({ config, configFile, dataDir, log: { info() {}, warn() {} } });
-    const control = await listenControl(gateway, controlSocketPath(dataDir, process.env));
+    const gateway = await openControlledGateway(configFile, dataDir);
     try {
       await ambit('user', 'add', 'ann', '--team', 'core');
       await ambit('policy', 'add', '--scope', 'team:core', '--name', 'a', '--locked', 'Of', 'the', 'team.');
@@ -142,7 +134,6 @@ describe('policies on the command line', () => {
       await ambit('objective', 'remove', (added as { id: string }).id);
       await ambit('policy', 'remove', 'a', '--scope', 'team:core');
     } finally {
-      await control.close();
       await gateway.close();
     }
     const events = readFileSync(join(dataDir, 'journal', 'journal.jsonl'), 'utf8');

@@ -14,16 +14,9 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The answer of a wrapped server to one call. */
 async function runWrapped(args: readonly string[], name = 'notes'): Promise<string> {
-  const own = ['--trust', 'direct', '--config', join(folder, 'ambit.json'), '--data-dir', join(folder, 'data')];
-  const child = spawn(process.execPath, [
-    join(repository, 'bin/ambit.js'),
-    'run',
-    '--name',
-    name,
-    ...own,
-    '--',
-    ...args,
-  ]);
+  const run = [join(repository, 'bin/ambit.js'), 'run', '--name', name, '--trust', 'direct'];
+  const places = ['--config', join(folder, 'ambit.json'), '--data-dir', join(folder, 'data')];
+  const child = spawn(process.execPath, [...run, ...places, '--', ...args]);
   const say = (message: object) => child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
   const clientInfo = { name: 'raw', version: '1' };
   say({ id: 1, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo } });

@@ -2,13 +2,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { loadConfig } from '../../../src/config/load/load.ts';
-import { listenControl } from '../../../src/entrances/control/listen-control.ts';
-import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
-import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { KeyView } from '../../../src/identity/key-record.ts';
 import type { TeamView, UserView } from '../../../src/identity/users.ts';
-import { ambitInProcess } from '../in-process.ts';
+import { ambitInProcess, openControlledGateway } from '../in-process.ts';
 
 let folder: string;
 let places: string[];
@@ -51,18 +47,8 @@ async function testUserLifecycle(): Promise<void> {
     ['core', ['boss']],
     ['ops', ['ada']],
   ]);
-  const created = await ambit(
-    'key',
-    'create',
-    '--user',
-    'ada',
-    '--expires',
-    '30d',
-    '--trust',
-    'untrusted',
-    '--workspace',
-    'shop',
-  );
+  const create = 'key create --user ada --expires 30d --trust untrusted --workspace shop';
+  const created = await ambit(...create.split(' '));
   const made = JSON.parse(created.stdout) as { id: string; key: string };
   expect(Object.keys(made)).toEqual(['id', 'key']);
   expect(made.key).toMatch(new RegExp(`^ambk_${made.id}_[0-9A-Za-z]{49}$`));
@@ -90,18 +76,9 @@ test('without a gateway they work on the store itself, and write the journal', a
 });
 
 test('with a gateway they ask it', async () => {
-  const [configFile, dataDir] = [places[1] as string, places[3] as string];
-  const { config } = await loadConfig({ file: configFile });
-  const log = { info() {}, warn() {} };
-  const gateway = await openGateway({ config: { ...config, store: { kind: 'memory' } }, configFile, dataDir, log });
-  const control = await listenControl(gateway, controlSocketPath(dataDir, process.env));
-  try {
-    // Its store is in its memory: without asking it, nothing would be there.
-    await testUserLifecycle();
-  } finally {
-    await control.close();
-    await gateway.close();
-  }
+  // Its store is in its memory: without asking it, nothing would be there.
+  const gateway = await openControlledGateway(places[1] as string, places[3] as string, { store: { kind: 'memory' } });
+  await testUserLifecycle().finally(gateway.close);
 });
 
 test.each([

@@ -3,17 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { listenControl } from '../../../src/entrances/control/listen-control.ts';
-import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
-import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import { repository } from '../../journeys/start-ambit.ts';
-import { ambitInProcess } from '../in-process.ts';
+import { ambitInProcess, openControlledGateway, splitWords } from '../in-process.ts';
 
 const page = readFileSync(join(repository, 'docs/how-to/write-rules.md'), 'utf8');
 const blocks = (language: string) =>
   [...page.matchAll(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, 'gm'))].map((match) => match[1] as string);
-const wordsOf = (line: string) =>
-  [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
 
 test('the rules of the how-to decide as it says', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-rules-'));
@@ -22,14 +17,12 @@ test('the rules of the how-to decide as it says', async () => {
   await loadConfig({ text: lists, file: configFile });
   mkdirSync(join(folder, 'etc'));
   writeFileSync(configFile, rules);
-  const { config, warnings } = await loadConfig({ file: configFile });
-  expect(warnings).toEqual([]);
-  const gateway = await openGateway({ config, configFile, dataDir, log: { info() {}, warn() {} } });
-  const control = await listenControl(gateway, controlSocketPath(dataDir, process.env));
+  expect((await loadConfig({ file: configFile })).warnings).toEqual([]);
+  const { gateway, close } = await openControlledGateway(configFile, dataDir);
   try {
     const said: string[] = [];
     for (const line of blocks('sh')) {
-      const [, ambit, ...args] = wordsOf(line);
+      const [, ambit, ...args] = splitWords(line);
       expect(ambit).toBe('ambit');
       said.push((await ambitInProcess([...args, '--config', configFile, '--data-dir', dataDir])).stdout);
     }
@@ -42,8 +35,7 @@ test('the rules of the how-to decide as it says', async () => {
     expect(allowed('files__delete_all', '{}')).toBe(false);
     expect(allowed('files__read', '{}')).toBe(true);
   } finally {
-    await control.close();
-    await gateway.close();
+    await close();
     rmSync(folder, { recursive: true, force: true });
   }
 });

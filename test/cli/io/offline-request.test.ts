@@ -50,13 +50,8 @@ test('a session is opened below another, by name, within its bounds, and ends wi
 });
 
 test('L1: metadata beyond its limit is refused', async () => {
-  const { code, stderr } = await ambitInProcess([
-    'session',
-    'create',
-    '--meta',
-    `k=${'x'.repeat(10_240)}`,
-    ...places(),
-  ]);
+  const meta = ['--meta', `k=${'x'.repeat(10_240)}`];
+  const { code, stderr } = await ambitInProcess(['session', 'create', ...meta, ...places()]);
   expect([code, stderr]).toEqual([1, expect.stringContaining('METADATA_TOO_LARGE')]);
 });
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { renderCalls } from '../../../src/cli/commands/session.ts';
 import { relativeTime, renderPairs, renderTable, shortenEnd, wrapText } from '../../../src/cli/io/output.ts';
-import { ambitInProcess } from '../in-process.ts';
+import { ambitInProcess, splitWords } from '../in-process.ts';
 
 const longUser = 'id.example.com|248289761001-and-more-of-it';
 const longServer = 'a-server-with-a-rather-long-name-for-it';
@@ -38,35 +38,11 @@ beforeAll(async () => {
   const summary = 'summary=a summary of what is being done here that is longer than a line has room for, sadly';
   const open = ['session', 'create', '--trust'];
   await run('full', ...open, 'sandboxed', '--name', name, '--user', longUser, '--workspace', longWorkspace);
-  await run(
-    'full',
-    ...open,
-    'direct',
-    '--name',
-    'short',
-    '--user',
-    'ada',
-    '--workspace',
-    'one',
-    '--server',
-    'notes',
-    '--meta',
-    summary,
-  );
+  const short = splitWords('direct --name short --user ada --workspace one --server notes');
+  await run('full', ...open, ...short, '--meta', summary);
   await run('full', 'user', 'add', longUser, '--team', 'platform-engineering', '--team', longWorkspace, '--team', 'c');
-  await run(
-    'full',
-    'key',
-    'create',
-    '--user',
-    longUser,
-    '--workspace',
-    'one',
-    '--workspace',
-    longWorkspace,
-    '--expires',
-    '90d',
-  );
+  const key = splitWords(`key create --user ${longUser} --workspace one --workspace ${longWorkspace} --expires 90d`);
+  await run('full', ...key);
   const text = 'Every invoice must be readable by a person, whoever that may be, and by nobody else.';
   await run('full', 'policy', 'add', '--scope', `user:${longUser}`, '--name', 'keep-the-invoices-readable', text);
   await run('full', 'objective', 'add', '--scope', 'org', text);
