@@ -1,10 +1,11 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../src/index.ts';
 import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
 import { createRawClient, type RawClient } from './raw-client.ts';
+import { readJournal } from './shared-data.ts';
 
 const script = join(import.meta.dirname, '..', 'fixtures', 'reloaded', 'server.js');
 
@@ -95,13 +96,7 @@ export function openBoundedGateway(): BoundedGateway {
         5000,
         () => `${processes()} processes, not ${count}`,
       ),
-    journal: (sessionId) =>
-      readFileSync(join(root, 'data/journal/journal.jsonl'), 'utf8')
-        .split('\n')
-        // What is behind the last line break is still being written, or nothing.
-        .slice(0, -1)
-        .map((line) => JSON.parse(line) as Record<string, unknown>)
-        .filter((entry) => entry['sessionId'] === sessionId),
+    journal: (sessionId) => readJournal(join(root, 'data')).filter((entry) => entry['sessionId'] === sessionId),
     close,
   };
 }

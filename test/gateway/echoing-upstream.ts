@@ -1,5 +1,12 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll } from 'vitest';
+import {
+  answerCorrectly,
+  sendJson,
+  startUpstream,
+  type Upstream,
+} from '../journeys/hostile/upstreams/start-http-upstream.ts';
 
 export interface EchoingUpstream {
   readonly url: string;
@@ -58,4 +65,16 @@ function answerByDefault(method: string, headers: IncomingHttpHeaders): object {
   }
   const { authorization = '', 'x-api-key': key = '' } = headers;
   return { resultType: 'complete', content: [{ type: 'text', text: `${authorization}|${key}` }] };
+}
+
+/** A server for all tests of a file, whose tool `say` repeats its words. */
+export function createSayingUpstream(): () => Upstream {
+  let upstream: Upstream;
+  beforeAll(async () => {
+    upstream = await startUpstream({
+      say: ({ id, params }, response) => sendJson(response, answerCorrectly(id, String(params.arguments?.['words']))),
+    });
+  });
+  afterAll(() => upstream.stop());
+  return () => upstream;
 }

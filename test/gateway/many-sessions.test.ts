@@ -1,25 +1,13 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  answerCorrectly,
-  sendJson,
-  startUpstream,
-  type Upstream,
-} from '../journeys/hostile/upstreams/start-http-upstream.ts';
+import { expect, test } from 'vitest';
 import { callModern, handshake, initializeRequest, post, readOutcome } from '../journeys/json-mcp-client.ts';
 import { counts, proof } from '../proof.ts';
+import { createSayingUpstream } from './echoing-upstream.ts';
 import { createSharedData, type ServedGateway } from './shared-data.ts';
 
-let upstream: Upstream;
-beforeAll(async () => {
-  upstream = await startUpstream({
-    say: ({ id, params }, response) => sendJson(response, answerCorrectly(id, String(params.arguments?.['words']))),
-  });
-});
-afterAll(() => upstream.stop());
-
 const data = createSharedData();
+const upstream = createSayingUpstream();
 const many = counts(64, 10_000);
 const hot = counts(20, 1000);
 const atOnce = 16;
@@ -28,8 +16,8 @@ setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
 function heapMb(): number {
-  upstream.seen.length = 0;
-  upstream.asked.length = 0;
+  upstream().seen.length = 0;
+  upstream().asked.length = 0;
   collect();
   return process.memoryUsage().heapUsed / 1_048_576;
 }
@@ -53,7 +41,7 @@ async function call(own: ServedGateway, guest: Guest, index: number, words: stri
 
 test(`L5: ${many} sessions called in turn by a gateway that holds ${hot}: its memory is bounded, nothing is left behind`, async () => {
   const own = await data.serve({
-    servers: { it: { url: upstream.url } },
+    servers: { it: { url: upstream().url } },
     sessions: { maxSessions: hot, maxPerUser: 100_000 },
   });
   const guests: Guest[] = [];
@@ -82,7 +70,7 @@ test(`L5: ${many} sessions called in turn by a gateway that holds ${hot}: its me
 
 test('L5: more sessions at work at once than may be held: every call is answered, and in the end few are held', async () => {
   const own = await data.serve({
-    servers: { it: { url: upstream.url } },
+    servers: { it: { url: upstream().url } },
     sessions: { maxSessions: 2, maxPerUser: 1000, bindAddress: true },
   });
   const guests: Guest[] = await Promise.all(

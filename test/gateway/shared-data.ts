@@ -84,11 +84,12 @@ export function createSharedData(): SharedData {
       return one;
     },
     warnings: () => warnings,
-    journal: () =>
-      readFileSync(join(places().dataDir, 'journal', 'journal.jsonl'), 'utf8')
-        .split('\n')
-        // What is behind the last line break is still being written, or nothing.
-        .slice(0, -1)
-        .map((line) => JSON.parse(line) as Record<string, unknown>),
+    journal: () => readJournal(places().dataDir),
   };
+}
+
+export function readJournal(dataDir: string): Record<string, unknown>[] {
+  const lines = readFileSync(join(dataDir, 'journal', 'journal.jsonl'), 'utf8').split('\n');
+  // What is behind the last line break is still being written, or nothing.
+  return lines.slice(0, -1).map((line) => JSON.parse(line) as Record<string, unknown>);
 }

@@ -1,31 +1,19 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { openDatabase } from '../../src/stores/sqlite/driver.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import {
-  answerCorrectly,
-  sendJson,
-  startUpstream,
-  type Upstream,
-} from '../journeys/hostile/upstreams/start-http-upstream.ts';
 import { callModern, initializeRequest, openClient, post, readOutcome } from '../journeys/json-mcp-client.ts';
 import { counts } from '../proof.ts';
 import { findRedis, startRedis } from '../stores/redis-server.ts';
+import { createSayingUpstream } from './echoing-upstream.ts';
 import { createSharedData, type ServedGateway } from './shared-data.ts';
 
-let upstream: Upstream;
-beforeAll(async () => {
-  upstream = await startUpstream({
-    say: ({ id, params }, response) => sendJson(response, answerCorrectly(id, String(params.arguments?.['words']))),
-  });
-});
-afterAll(() => upstream.stop());
-
 const data = createSharedData();
-const config = () => ({ servers: { it: { url: upstream.url } } });
+const upstream = createSayingUpstream();
+const config = () => ({ servers: { it: { url: upstream().url } } });
 const program = findRedis();
 /** At least so long; in `npm test` until every session has been refused. */
 const awayMs = counts(0, 5000);

@@ -6,7 +6,6 @@ import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { LifecycleStep } from './lifecycle.ts';
 
-/** An event that is still to be sent. */
 export interface QueuedEvent {
   readonly id: string;
   readonly step: LifecycleStep;

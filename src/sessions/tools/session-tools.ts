@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import type { Governance } from '../../context/for-models/governance.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { type Session, sessionViewOf } from '../session.ts';
@@ -12,8 +11,14 @@ import { defineTool, sessionArgument, type Tool, withBlocks } from './tool.ts';
 const defaultLimit = 50;
 const limitArgument = z.number().int().min(1).max(200).optional();
 
+type ScopedText = { readonly scope: string; readonly text: string };
+
 /** Reads the policies and objectives for a user in a workspace. */
-export type ReadPolicyContext = Governance['contextOf'];
+export type ReadPolicyContext = (person: { userId: string; workspaceId: string | undefined }) => Promise<{
+  readonly text: string;
+  readonly policies: readonly (ScopedText & { readonly name: string; readonly mode: 'prepend' | 'append' })[];
+  readonly objectives: readonly ScopedText[];
+}>;
 
 const scopeSchema = z.string().describe('Where it comes from: org, team:T, user:U or workspace:W.');
 

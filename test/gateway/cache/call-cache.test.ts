@@ -1,7 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { EmbeddedGateway } from '../../../src/index.ts';
 import type { SessionDraft } from '../../../src/sessions/session.ts';
-import { until } from '../../sandbox/tagged-processes.ts';
 import { openBoundedGateway } from '../bounded-gateway.ts';
 import { type EchoingUpstream, startEchoUpstream } from '../echoing-upstream.ts';
 import { createRawClient } from '../raw-client.ts';
@@ -67,11 +66,7 @@ describe.each(['modern', 'handshake'] as const)('in the %s era', (era) => {
       expect(await one.call(tool.replace('read', 'write'), { a: 1, b: 2 })).toBe('5');
       expect(await one.call(tool, { a: 1, b: 2 })).toBe('1');
       const calls = ({ session }: typeof one) => on.journal(session.id).filter(({ name }) => name === tool);
-      await until(
-        () => calls(one).length === 4 && calls(other).length === 1,
-        5000,
-        () => 'the journal is not written',
-      );
+      await expect.poll(() => [calls(one).length, calls(other).length]).toEqual([4, 1]);
       const [first] = calls(one);
       expect(calls(one).map(({ cached }) => cached)).toEqual([undefined, first?.['id'], undefined, first?.['id']]);
       expect(calls(other)[0]?.['cached']).toBeUndefined();

@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { callModern } from '../../journeys/raw-mcp-client.ts';
-import { until } from '../../sandbox/tagged-processes.ts';
 import { eras, openBoundedGateway } from '../bounded-gateway.ts';
 import type { RawClient } from '../raw-client.ts';
 
@@ -54,11 +53,7 @@ describe.each(eras)('in the %s era', (era) => {
       });
     }
     const recorded = () => on.journal(id).filter(({ name }) => name === 'session_info');
-    await until(
-      () => recorded().length === 2,
-      5000,
-      () => 'the journal is not written',
-    );
+    await expect.poll(() => recorded().length).toBe(2);
     expect(recorded()).toMatchObject([
       { server: 'ambit', outcome: 'ok', sessionId: id },
       { server: '*', outcome: 'ok', sessionId: id },

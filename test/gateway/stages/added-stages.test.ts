@@ -10,9 +10,9 @@ import type { Gateway } from '../../../src/gateway/gateway.ts';
 import type { AfterStage, AroundStage, BeforeStage, ListedStage, StageList } from '../../../src/gateway/stage.ts';
 import type { FinalReply } from '../../../src/protocol/channel.ts';
 import { createInProcessTransport } from '../../../src/public/create-gateway.ts';
-import { until } from '../../sandbox/tagged-processes.ts';
 import { defineServer, eras } from '../bounded-gateway.ts';
 import { createRawClient } from '../raw-client.ts';
+import { readJournal } from '../shared-data.ts';
 
 type Requests = StageList<Exchange, FinalReply>;
 
@@ -100,15 +100,11 @@ describe.each(eras)('in the %s era', (era) => {
       _meta: { 'ambit/error': { code: 'PERMISSION_DENIED', rule: 'test.forbidden' } },
     });
     const line = () =>
-      readFileSync(join(folder, 'data/journal/journal.jsonl'), 'utf8')
-        .split('\n')
-        .find((text) => text.includes(record.id) && text.includes('test.forbidden'));
-    await until(
-      () => line() !== undefined,
-      5000,
-      () => 'the journal is not written',
-    );
-    expect(JSON.parse(line() ?? '')).toMatchObject({ name: each.tool, server: each.at, outcome: 'PERMISSION_DENIED' });
+      readJournal(join(folder, 'data')).find(
+        (each) => each['sessionId'] === record.id && each['rule'] === 'test.forbidden',
+      );
+    await expect.poll(line).toBeDefined();
+    expect(line()).toMatchObject({ name: each.tool, server: each.at, outcome: 'PERMISSION_DENIED' });
     await client.close();
   });
 });

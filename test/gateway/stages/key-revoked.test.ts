@@ -1,53 +1,29 @@
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
-import { openRedisStore } from '../../../src/stores/redis/redis-store.ts';
 import type { SessionStore } from '../../../src/stores/store.ts';
-import { connectRawClient, eras, readRefusalCode } from '../../journeys/abandoned/raw-client.ts';
+import { connectRawClient, readRefusalCode } from '../../journeys/abandoned/raw-client.ts';
 import { callModern } from '../../journeys/json-mcp-client.ts';
-import { proof } from '../../proof.ts';
-import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
-import { findRedis, type RedisServer, startRedis } from '../../stores/redis-server.ts';
+import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
 import { createKeyFor, findSession, trySession } from '../keyed-gateway.ts';
 import { createSharedData, type ServedGateway } from '../shared-data.ts';
+import { createPairs, erasOn, storeKinds, untilProcessesGone } from '../shared-stores.ts';
 
 const program = join(import.meta.dirname, '../../journeys/abandoned/fixtures/upstream.js');
 const servers = { it: { command: process.execPath, args: [program] } };
 const data = createSharedData();
 const patience = { timeout: 50_000 };
-const redisProgram = findRedis();
-let redis: RedisServer | undefined;
-
-beforeAll(async () => {
-  if (redisProgram !== undefined) redis = await startRedis(redisProgram);
-});
-afterAll(() => redis?.remove());
-
-const kinds = ['sqlite', ...(redisProgram === undefined ? [] : ['redis'])];
-
-/** Each era and each store, but both of both only in the proof. */
-const erasOn = (kind: string) =>
-  eras.filter((era) => proof || kinds.length === 1 || (era === 'modern') === (kind === 'sqlite'));
-
-async function pair(kind: string): Promise<readonly [ServedGateway, ServedGateway]> {
-  const one = async () => {
-    const store = kind === 'redis' && redis !== undefined ? await openRedisStore({ url: redis.url }) : undefined;
-    return data.serve(
-      { servers, sessions: { allowDirect: 'always' }, governance: { carrier: 'instructions' } },
-      store === undefined ? {} : { store },
-    );
-  };
-  return [await one(), await one()];
-}
+const config = { servers, sessions: { allowDirect: 'always' }, governance: { carrier: 'instructions' } } as const;
+const openPair = createPairs(data);
 
 const refused = async (served: ServedGateway, key: string) => {
   const said = await callModern(served.mcp('ambit'), key, 'session_info', { session: 'current' });
   return said.status === 401;
 };
 
-describe.each(kinds)('L12: a key that is revoked, on one %s store', (kind) => {
+describe.each(storeKinds)('L12: a key that is revoked, on one %s store', (kind) => {
   test.each(erasOn(kind))('ends its sessions with all that is live of them elsewhere, in the %s era', async (era) => {
-    const [here, there] = await pair(kind);
+    const [here, there] = await openPair(kind, config);
     const { id, key } = await createKeyFor(here, `ada-${era}`);
     const other = await createKeyFor(here, `ada-${era}`);
     const visitor = await connectRawClient(era, { url: there.mcp('it'), token: key });
@@ -59,11 +35,7 @@ describe.each(kinds)('L12: a key that is revoked, on one %s store', (kind) => {
     const { sessions } = await here.gateway.people.keys.revoke(id);
     expect(sessions).toBe(1);
     expect(readRefusalCode(await call.answered)).toBe('SESSION_ENDED');
-    await until(
-      () => taggedProcesses(data.folder).length === 0,
-      10_000,
-      () => 'a process is left',
-    );
+    await untilProcessesGone(data);
     await expect.poll(() => refused(there, key), patience).toBe(true);
     expect(await refused(here, key)).toBe(true);
     expect(await findSession(there, other.key)).toMatchObject({ userId: `ada-${era}` });
@@ -71,7 +43,7 @@ describe.each(kinds)('L12: a key that is revoked, on one %s store', (kind) => {
   });
 
   test('opens nothing more, whenever it was verified', async () => {
-    const [here, there] = await pair(kind);
+    const [here, there] = await openPair(kind, config);
     const user = `eve-${kind}`;
     const { id, key } = await createKeyFor(here, user);
     await findSession(there, key);
@@ -101,7 +73,7 @@ test('L12: a key that is revoked while a session is being opened with it gets no
 });
 
 test('L12: a session ends where it is held, though whoever revoked the key was stopped before ending it', async () => {
-  const [here, there] = await pair('sqlite');
+  const [here, there] = await openPair('sqlite', config);
   const { id, key } = await createKeyFor(here, 'ada');
   const { id: sessionId } = await findSession(there, key);
   await here.gateway.directory.keys.revoke(id);
