@@ -57,24 +57,31 @@ async function warmUp(sessions: Sessions, session: Session): Promise<Grant> {
 
 const waitForTurn = () => new Promise((resolve) => setImmediate(resolve));
 
+async function settleAfter(ms: number, { owner }: Grant): Promise<void> {
+  now += ms;
+  owner.settle();
+  await waitForTurn();
+}
+
+async function openInProcess(maxSessions?: number): Promise<[Sessions, Session]> {
+  const sessions = createProcess(between, maxSessions);
+  return [sessions, await open(sessions)];
+}
+
 describe('a grant', () => {
   test('L11: of several calls is used without the store, and unused calls are given back', async () => {
-    const sessions = createProcess();
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess();
     let made = 0;
     for (; made < 40; made++) await call(sessions, session);
     expect(between.asked.length).toBeLessThan(40);
     const last = await call(sessions, session);
     made++;
-    now += 1000;
-    last.owner.settle();
-    await waitForTurn();
+    await settleAfter(1000, last);
     expect(await store.usage(session.id)).toEqual({ calls: made, bytes: 0, underWay: 0 });
   });
 
   test('is withdrawn with all others when the record may have changed', async () => {
-    const sessions = createProcess();
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess();
     const listing = await sessions.acquire(session, false);
     const counted = await warmUp(sessions, session);
     const busy = await sessions.acquire(session, true);
@@ -90,15 +97,13 @@ describe('a grant', () => {
   });
 
   test('L1: is not given for a decision that was made on an older record', async () => {
-    const sessions = createProcess();
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess();
     await sessions.restrict(session.id, { ttlSeconds: 30 });
     await expect((async () => sessions.acquire(session, true))()).rejects.toBeInstanceOf(StaleSessionError);
   });
 
   test('is not given either when the record changed while the store was asked', async () => {
-    const sessions = createProcess();
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess();
     between.late.add('admit');
     const entering = expect((async () => sessions.acquire(session, true))()).rejects.toBeInstanceOf(StaleSessionError);
     await waitForTurn();
@@ -110,8 +115,7 @@ describe('a grant', () => {
   });
 
   test('that was long in coming is good for those who waited, and for nobody after them', async () => {
-    const sessions = createProcess();
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess();
     await warmUp(sessions, session);
     now += 1000;
     between.late.add('admit');
@@ -125,8 +129,7 @@ describe('a grant', () => {
   });
 
   test('L5: its session is not unloaded while a call waits for it', async () => {
-    const sessions = createProcess(between, 4);
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess(4);
     const left: string[] = [];
     sessions.onEnded(({ id }) => left.push(id));
     between.late.add('admit');
@@ -144,18 +147,13 @@ describe('a grant', () => {
   });
 
   test('that ran out while the store was away is taken anew for the call that goes on', async () => {
-    const sessions = createProcess();
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess();
     const grant = await sessions.acquire(session, true);
     between.failing.add('renew');
-    now += 31_000;
-    grant.owner.settle();
-    await waitForTurn();
+    await settleAfter(31_000, grant);
     expect((await store.usage(session.id))?.underWay).toBe(0);
     between.failing.clear();
-    now += 10_000;
-    grant.owner.settle();
-    await waitForTurn();
+    await settleAfter(10_000, grant);
     expect((await store.usage(session.id))?.underWay).toBe(1);
     releaseGrant(grant);
     await waitForTurn();
@@ -163,8 +161,7 @@ describe('a grant', () => {
   });
 
   test('is refused with the reason once its session is unloaded', async () => {
-    const sessions = createProcess();
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess();
     between.late.add('admit');
     const entering = codeOf(() => sessions.acquire(session, true));
     await waitForTurn();
@@ -174,8 +171,7 @@ describe('a grant', () => {
   });
 
   test('is given although the session was unloaded meanwhile', async () => {
-    const sessions = createProcess(between, 4);
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess(4);
     const elsewhere = createProcess(store);
     for (let i = 0; i < 6; i++) {
       now++;
@@ -189,20 +185,15 @@ describe('a grant', () => {
 
 describe('what a store does not hear', () => {
   test('L11: unused calls are given back once the store is back', async () => {
-    const sessions = createProcess();
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess();
     const grant = await warmUp(sessions, session);
     const made = (await store.usage(session.id))?.calls as number;
     const unused = grant.calls;
     between.failing.add('release');
-    now += 800;
-    grant.owner.settle();
-    await waitForTurn();
+    await settleAfter(800, grant);
     expect((await store.usage(session.id))?.calls).toBe(made);
     between.failing.clear();
-    now += 1000;
-    grant.owner.settle();
-    await waitForTurn();
+    await settleAfter(1000, grant);
     expect(await store.usage(session.id)).toEqual({ calls: made - unused, bytes: 0, underWay: 0 });
     expect(grant.owner.settle()).toBe(false);
   });
@@ -215,27 +206,20 @@ describe('what a store does not hear', () => {
     const [one, two] = [await sessions.acquire(session, true), await sessions.acquire(session, true)];
     releaseGrant(one, 1234);
     between.failing.add('renew');
-    now += 800;
-    two.owner.settle();
-    await waitForTurn();
+    await settleAfter(800, two);
     between.failing.clear();
-    now += 1000;
-    two.owner.settle();
-    await waitForTurn();
+    await settleAfter(1000, two);
     expect((await store.usage(session.id))?.bytes).toBe(1234);
     releaseGrant(two, 1);
     await waitForTurn();
-    now += 1000;
-    two.owner.settle();
-    await waitForTurn();
+    await settleAfter(1000, two);
     expect((await store.usage(session.id))?.bytes).toBe(1235);
   });
 });
 
 describe('quotas', () => {
   test('L11: unused calls are given back to the limits they were taken from, also after a reload', async () => {
-    const sessions = createProcess();
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess();
     const grant = await warmUp(sessions, session);
     expect(grant.calls).toBeGreaterThan(0);
     // The user's calls were not counted when this was granted: none may be given back to it.
@@ -243,9 +227,7 @@ describe('quotas', () => {
     const other = await open(sessions);
     await call(sessions, other);
     await call(sessions, other);
-    now += 800;
-    grant.owner.settle();
-    await waitForTurn();
+    await settleAfter(800, grant);
     await call(sessions, other);
     expect(await codeOf(() => call(sessions, other))).toBe('QUOTA_EXCEEDED');
   });
@@ -287,8 +269,7 @@ describe('quotas', () => {
     [{ totalCalls: 5 }, 'totalCalls', /No further call is possible/, undefined],
   ])('L11: a session with %j makes exactly that many', async (limits, name, words, wait) => {
     quotas = { session: limits };
-    const sessions = createProcess();
-    const session = await open(sessions);
+    const [sessions, session] = await openInProcess();
     for (let i = 0; i < 5; i++) await call(sessions, session);
     const refused = (async () => call(sessions, session))();
     await expect(refused).rejects.toMatchObject({

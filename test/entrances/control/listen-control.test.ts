@@ -17,9 +17,7 @@ import { withLongLock } from '../../../src/lib/fs/file-lock.ts';
 const noGateway = { log: { info() {}, warn() {} } } as unknown as Gateway;
 
 test('a gateway does not judge the socket of another that is just being made', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'ambit-control-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, 'control.sock');
+  const path = join(createFolders().folder, 'control.sock');
   const other = createServer();
   const opening = await withLongLock(path, 10_000, async () => {
     await new Promise<void>((resolve) => other.listen(path, resolve));

@@ -37,11 +37,8 @@ async function ask(
   address?: string,
 ): Promise<{ status: number; body: unknown }> {
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-  const { status, body: answer } = await handleControlRequest(
-    gateway,
-    { method, path: base + path, body: bytes },
-    address,
-  );
+  const request = { method, path: base + path, body: bytes };
+  const { status, body: answer } = await handleControlRequest(gateway, request, address);
   checkAnswer(method, base + path, status, answer);
   return { status, body: answer };
 }

@@ -10,6 +10,9 @@ const tool = (name: string) => ({ name, inputSchema: { type: 'object' } });
 
 type Issuer = NonNullable<NonNullable<ConfigInput['auth']>['jwt']>[number];
 
+export const challengeOf = ({ status, headers }: { status: number; headers: Record<string, unknown> }) =>
+  [status, headers['www-authenticate']] as const;
+
 /** A gateway that takes the tokens of these issuers, before a server whose tools say what they are told. */
 export async function openJwtGateway<Name extends string>(
   issuers: Readonly<Record<Name, Partial<Issuer>>>,

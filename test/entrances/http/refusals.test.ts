@@ -11,6 +11,7 @@ import { serveStdio } from '../../../src/entrances/stdio/serve-stdio.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import { allServers } from '../../../src/gateway/exchange.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
+import { readJournal } from '../../gateway/shared-data.ts';
 import { openRawSocket, writeHead } from '../../journeys/hostile/raw-socket.ts';
 import { modernHeaders, modernRequest } from '../../journeys/json-mcp-client.ts';
 import { requestControl } from '../../journeys/request-control.ts';
@@ -42,12 +43,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function lines(): Record<string, unknown>[] {
-  const whole = readFileSync(join(folder, 'data', 'journal', 'journal.jsonl'), 'utf8')
-    .split('\n')
-    .slice(0, -1);
-  return whole.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ kind }) => kind === 'refusal');
-}
+const lines = () => readJournal(join(folder, 'data')).filter(({ kind }) => kind === 'refusal');
+const linesOf = (event: string) => lines().filter((line) => line['event'] === event);
 
 /** Waits for the one line that is new, and has these fields. */
 async function expectLine(before: number, fields: Record<string, unknown>): Promise<void> {
@@ -114,16 +111,8 @@ test.each(Object.entries(requests))('S9: %s leaves a line', async (_what, [bytes
 });
 
 test('S9: what somebody with a credential is refused names them, and no token is in any line', () => {
-  expect(
-    lines()
-      .filter(({ event }) => event === 'message')
-      .map((line) => line['sessionId']),
-  ).toContain(sessionId);
-  expect(
-    lines()
-      .filter(({ event }) => event === 'credential')
-      .every(({ address }) => address === '127.0.0.1'),
-  ).toBe(true);
+  expect(linesOf('message').map((line) => line['sessionId'])).toContain(sessionId);
+  expect(linesOf('credential').every(({ address }) => address === '127.0.0.1')).toBe(true);
   expect(JSON.stringify(lines())).not.toMatch(/amb[sk]_|0123456789/);
 });
 

@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createGateway } from '../../../src/index.ts';
 import { callModern } from '../../journeys/raw-mcp-client.ts';
-import { openJwtGateway } from './jwt-gateway.ts';
+import { challengeOf, openJwtGateway } from './jwt-gateway.ts';
 
 const open = () => openJwtGateway({ corp: { scopes: ['use'], permissions: { 'notes:write': 'notes.write' } } });
 const wellKnown = '/.well-known/oauth-protected-resource';
@@ -41,10 +41,7 @@ test('every refusal says where, whatever was sent', async () => {
     `Bearer realm="ambit", scope="use", ${metadata}`,
   ]);
   const bad = await callModern(url, await token('corp', { aud: 'other' }), 'read', '{}');
-  expect([bad.status, bad.headers['www-authenticate']]).toEqual([
-    401,
-    `Bearer realm="ambit", error="invalid_token", scope="use", ${metadata}`,
-  ]);
+  expect(challengeOf(bad)).toEqual([401, `Bearer realm="ambit", error="invalid_token", scope="use", ${metadata}`]);
   const stream = await fetch(url, { headers: { accept: 'text/event-stream', 'mcp-session-id': 'x' } });
   expect([stream.status, stream.headers.get('www-authenticate')]).toEqual([401, expect.stringContaining(metadata)]);
 });
@@ -89,6 +86,6 @@ test('without an identity provider nothing is said', async () => {
   const { origin } = new URL((await gateway.listen({ port: 0 })).url);
   expect((await fetch(`${origin}${wellKnown}`)).status).toBe(404);
   const refused = await callModern(`${origin}/mcp`, 'a.b.c', 'x', '{}');
-  expect([refused.status, refused.headers['www-authenticate']]).toEqual([401, 'Bearer realm="ambit"']);
+  expect(challengeOf(refused)).toEqual([401, 'Bearer realm="ambit"']);
   await gateway.close();
 });

@@ -27,22 +27,11 @@ async function getData(tool: string, args: object, caller?: ToolCaller): Promise
 
 describe('state', () => {
   test('L15: is kept from one call to the next', async () => {
-    expect(await getData('get', { key: 'step' })).toEqual({
-      key: 'step',
-      found: false,
-      value: null,
-      version: 0,
-      expiresAt: null,
-    });
-    expect(await getData('set', { key: 'step', value: { at: [1, null, 'x'] } })).toEqual({
-      key: 'step',
-      version: 1,
-    });
-    expect(await getData('get', { key: 'step' })).toMatchObject({
-      found: true,
-      value: { at: [1, null, 'x'] },
-      version: 1,
-    });
+    const absent = { key: 'step', found: false, value: null, version: 0, expiresAt: null };
+    expect(await getData('get', { key: 'step' })).toEqual(absent);
+    const value = { at: [1, null, 'x'] };
+    expect(await getData('set', { key: 'step', value })).toEqual({ key: 'step', version: 1 });
+    expect(await getData('get', { key: 'step' })).toMatchObject({ found: true, value, version: 1 });
     expect(await getData('list', {})).toMatchObject({ keys: [{ key: 'step', version: 1 }], next: null });
     expect(await getData('delete', { key: 'step' })).toEqual({ key: 'step', deleted: true });
     expect(await getData('delete', { key: 'step' })).toEqual({ key: 'step', deleted: false });
