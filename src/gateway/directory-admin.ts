@@ -7,7 +7,7 @@ import { keyNotFound, type MintedKey } from '../identity/keys.ts';
 import type { TeamView, UserView } from '../identity/users.ts';
 import type { Journal } from '../observability/journal/journal.ts';
 import type { TrustLevel } from '../rules/trust-level.ts';
-import { checkPermissions } from '../sessions/check-draft.ts';
+import { checkPermissions } from '../sessions/check-fields.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 
 export interface KeyRequest {

@@ -2,7 +2,7 @@ import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { type AccessCeiling, localUser } from '../identity/principal.ts';
 import { userNamePattern } from '../lib/text/name-patterns.ts';
-import { checkMetadata, checkPermissions, checkServers } from './check-draft.ts';
+import { checkMetadata, checkPermissions, checkServers } from './check-fields.ts';
 import { boundDraft, parentNotFound } from './parent-bounds.ts';
 import { isSuppliedId, type Session, type SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';

@@ -1,7 +1,7 @@
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { isTrustAtMost } from '../rules/trust-level.ts';
-import { checkServers } from './check-draft.ts';
+import { checkServers } from './check-fields.ts';
 import type { Restriction, Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 

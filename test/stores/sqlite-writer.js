@@ -10,7 +10,14 @@ const say = (line) => writeSync(1, `${JSON.stringify(line)}\n`);
 async function work(lane) {
   for (let number = 0; ; number++) {
     const id = `${name}-${lane}-${number}`;
-    const draft = createDraft({ id, name: id, userId: name, keyId: null, permissions: ['a', 'b'], metadata: { number } });
+    const draft = createDraft({
+      id,
+      name: id,
+      userId: name,
+      keyId: null,
+      permissions: ['a', 'b'],
+      metadata: { number },
+    });
     const created = await store.create({ ...draft, ttlSeconds: 3600, lifetimeSeconds: 3600 });
     say({ id, did: created.outcome });
     await store.state.set(id, 'k', number);

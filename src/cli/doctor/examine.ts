@@ -114,20 +114,21 @@ function examineDataDir(dataDir: string): Finding {
 async function examineRunners(): Promise<Finding[]> {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-doctor-'));
   const tmpRoot = await createTmpRoot(folder);
-  const warden = createReaper({ tmpRoot });
+  const reaper = createReaper({ tmpRoot });
   try {
-    const { plain, sandboxes } = createRunners({ reaper: warden, tmpRoot, packages: join(folder, 'packages') });
+    const { plain, sandboxes, container } = createRunners({ reaper, tmpRoot, packages: join(folder, 'packages') });
     const direct: Finding = { kind: 'runner', name: plain.name, state: 'ok', detail: 'direct sessions', remedy: null };
     const probed = await Promise.all(sandboxes.map(examineRunner));
-    const [first, second] = probed.flatMap(({ result }) => result ?? []);
-    const limits = first?.limits ?? (await createLimiter().inForce());
+    const first = probed.find(({ result }) => result !== undefined);
+    const limits = first?.result?.limits ?? (await createLimiter().inForce());
+    const containers = probed[sandboxes.indexOf(container)];
     return [
       direct,
       ...probed.map(({ finding }) => finding),
-      ...describeLimits(limits, inspectMachine(), second?.limits),
+      ...describeLimits(limits, inspectMachine(), containers === first ? undefined : containers?.result?.limits),
     ];
   } finally {
-    await warden.close();
+    await reaper.close();
     rmSync(folder, { recursive: true, force: true });
   }
 }

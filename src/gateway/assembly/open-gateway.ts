@@ -4,7 +4,7 @@ import { openOnStack } from './closing-stack.ts';
 import { openObservability } from './open-observability.ts';
 import { openPipeline } from './open-pipeline.ts';
 import { openSandbox } from './open-sandbox.ts';
-import { createOperator, openSessions } from './open-sessions.ts';
+import { createCommonOperator, openSessions } from './open-sessions.ts';
 import { openStorage } from './open-storage.ts';
 import { openUpstreams } from './open-upstreams.ts';
 import { type GatewayParts, reactToChange } from './react-to-change.ts';
@@ -41,7 +41,7 @@ function createGateway(parts: GatewayParts, more: Pick<Gateway, 'reload' | 'clos
   const { serve, handleTransport, identify, jwt, access } = pipeline;
   const { credentials, logins } = auth;
   return {
-    ...createOperator(storage, own),
+    ...createCommonOperator(storage, own),
     ...access,
     ...more,
     get config() {
@@ -66,7 +66,7 @@ function createGateway(parts: GatewayParts, more: Pick<Gateway, 'reload' | 'clos
     prepare() {
       const hasPrograms = Object.values(settings.config().servers).some(({ command }) => command !== undefined);
       // An error is ignored here: the first call reports it.
-      if (hasPrograms) void sandbox.warden.start().catch(() => {});
+      if (hasPrograms) void sandbox.reaper.start().catch(() => {});
     },
     ready: () => store.ping(),
     live: () => ({ sessions: sessions.loaded().length, links: links.size(), transports: callers.size }),

@@ -3,7 +3,7 @@ import { createMetrics, type Metrics } from '../../observability/metrics/metrics
 import { openTelemetry } from '../../observability/traces/open-telemetry.ts';
 import type { Tracer } from '../../observability/traces/tracer.ts';
 import { createObserver, type Observer } from '../observer.ts';
-import { ownServer } from '../routing/own-tools.ts';
+import { ownServer } from '../routing/own-tool-list.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { GatewayParts } from './react-to-change.ts';
 

@@ -8,7 +8,7 @@ import { cleanUpEndedSessions, noSessionWork } from './clean-up-ended-sessions.t
 import { type ClosingStack, createClosingStack, openOnStack } from './closing-stack.ts';
 import type { AuthParts } from './open-auth.ts';
 import type { Sandbox } from './open-sandbox.ts';
-import { createOperator, openSessions, type SessionParts } from './open-sessions.ts';
+import { createCommonOperator, openSessions, type SessionParts } from './open-sessions.ts';
 import { openStorage, type Storage } from './open-storage.ts';
 import type { GatewayParts } from './react-to-change.ts';
 
@@ -33,7 +33,7 @@ export function openOperator(options: GatewayOptions): Promise<Operator & Pick<G
     watchSessions(storage, sessions, openAuth, closing);
     storage.recordOpened();
     return {
-      ...createOperator(storage, sessions),
+      ...createCommonOperator(storage, sessions),
       // Examining the sandbox would start programs. Only a running gateway reports it.
       sandbox: async () => null,
       openAuth: async () => (await openAuth()).auth,

@@ -4,7 +4,7 @@ import { createWorkspaceFiles, type WorkspaceFiles } from '../../workspaces/work
 import type { ServerAccess } from '../gateway.ts';
 import { explainCall } from '../inspect/explain-call.ts';
 import { createOwnServer } from '../routing/own-server.ts';
-import { createOwnToolList, type OwnToolList } from '../routing/own-tools.ts';
+import { createOwnToolList, type OwnToolList } from '../routing/own-tool-list.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { AccessParts } from './open-access.ts';
 import type { GatewayParts } from './react-to-change.ts';

@@ -1,6 +1,6 @@
 import { createJwtIdentity } from '../../identity/jwt/jwt-identity.ts';
+import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import { createRequestRateLimit } from '../../sessions/request-rate.ts';
-import { sessionScopeKey } from '../../sessions/session-views.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import { disconnectedLink } from '../../upstreams/links/link.ts';
 import { createCallCache } from '../cache/call-cache.ts';

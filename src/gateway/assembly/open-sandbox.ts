@@ -14,7 +14,7 @@ import { type ClosingStack, createClosingStack } from './closing-stack.ts';
 export interface Sandbox {
   /** The temporary folder of this process in the data directory. The reaper finds the folders of programs there. */
   readonly tmpRoot: string;
-  readonly warden: Reaper;
+  readonly reaper: Reaper;
   readonly runners: Runners;
   readonly sandbox: SandboxMonitor;
   readonly git: RunGit;
@@ -28,14 +28,14 @@ export async function openSandbox(dataDir: string, closing: ClosingStack): Promi
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);
   closing.push(() => removeFolder(tmpRoot));
-  const warden = createReaper({ tmpRoot });
-  closing.push(warden.close);
-  const runners = createRunners({ reaper: warden, tmpRoot, packages: packagesFolder(dataDir) });
+  const reaper = createReaper({ tmpRoot });
+  closing.push(reaper.close);
+  const runners = createRunners({ reaper: reaper, tmpRoot, packages: packagesFolder(dataDir) });
   const sandbox = monitorSandbox(runners);
   closing.push(sandbox.settled);
   return {
     tmpRoot,
-    warden,
+    reaper,
     runners,
     sandbox,
     git: createGitRunner({ sandbox: runners.sandbox, tmpRoot }),

@@ -98,7 +98,7 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   };
 }
 
-export function createOperator(storage: Storage, parts: SessionParts): CommonOperator {
+export function createCommonOperator(storage: Storage, parts: SessionParts): CommonOperator {
   const { settings, paths, log, journal, store } = storage;
   const { sessions, people, policies, folders } = parts;
   return {

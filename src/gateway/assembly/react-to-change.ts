@@ -101,7 +101,7 @@ function watchSessions(parts: GatewayParts, bounds: RestrictionEnforcer): void {
         ownServer.links.modern.dropSession(id, why);
         return links.endSession(id, why);
       },
-      settled: sandbox.warden.settled,
+      settled: sandbox.reaper.settled,
       restricted(session, before) {
         forget(session.id);
         return bounds.enforceRestriction(session, before);

@@ -1,7 +1,7 @@
 import type { FinalReply } from '../../protocol/channel.ts';
 import { composeNotification } from '../../protocol/compose-message.ts';
 import { findMember, readRawValue, readShape } from '../../protocol/json/scan.ts';
-import { inWorkspace, sessionScopeKey } from '../../sessions/session-views.ts';
+import { inWorkspace, sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import { type Message, readMessage } from '../../protocol/message.ts';
+import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
-import { sessionScopeKey } from '../../sessions/session-views.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { createOwnCall } from '../../upstreams/links/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';

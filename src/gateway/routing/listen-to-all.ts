@@ -3,7 +3,7 @@ import type { Channel, FinalReply } from '../../protocol/channel.ts';
 import { composeNotification } from '../../protocol/compose-message.ts';
 import { findMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
-import { sessionScopeKey } from '../../sessions/session-views.ts';
+import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';

@@ -15,7 +15,7 @@ import { asksForToolChanges } from '../lists/announce-lists.ts';
 import { createListReply, createResultReply } from './collect-lists.ts';
 import { nullLink } from './composite-link.ts';
 import { createListenStreams, type ListenStream } from './listen-streams.ts';
-import { ownServer } from './own-tools.ts';
+import { ownServer } from './own-tool-list.ts';
 
 const serverInfo = { name: 'ambit', title: 'Ambit', version: '0.1.0' };
 

@@ -25,7 +25,7 @@ import type { ServerCallers } from './server-callers.ts';
 
 const [mark, escaped] = [Buffer.from('inputRequests'), Buffer.from('\\u')];
 
-/** Creates the check that runs when an admitted request is sent. See `Acting.confirm`. */
+/** Creates the check that runs when an admitted request is sent. See `RequestActor.recheck`. */
 type RecheckCall = (decided: DecidedExchange, server: ServerDefinition, message: Message) => () => Session;
 
 interface SendParts {
@@ -44,14 +44,14 @@ export function createSendToServer({ links, callers, serverCallers, recheckCall 
     server: ServerDefinition,
     shown: string | undefined,
   ): Promise<FinalReply> {
-    const confirm = recheckCall(exchange, server, exchange.outgoing);
+    const recheck = recheckCall(exchange, server, exchange.outgoing);
     const isForAllServers = exchange.server === allServers;
     if (exchange.era === 'modern') {
-      const reply = links.requestModern(exchange.session, server, createCall(exchange, exchange.caller, confirm));
+      const reply = links.requestModern(exchange.session, server, createCall(exchange, exchange.caller, recheck));
       return isForAllServers ? nameAskers(await reply, server.name) : reply;
     }
     const caller = await serverCallers.find(exchange, server);
-    const call = createCall(exchange, caller, confirm);
+    const call = createCall(exchange, caller, recheck);
     return changesSubscription(call.message.method)
       ? requestSubscription(callers, call, caller, shown)
       : caller.link.request(call);
@@ -69,7 +69,7 @@ export function createSendToServer({ links, callers, serverCallers, recheckCall 
 export function createCall(
   exchange: PreparedExchange,
   caller: Caller | undefined,
-  confirm?: RequestActor['confirm'],
+  recheck?: RequestActor['recheck'],
 ): UpstreamCall {
   const { outgoing, edits, channel, headers, session, principal, correlationId, trace, entry } = exchange;
   return {
@@ -78,7 +78,7 @@ export function createCall(
     channel,
     headers,
     caller,
-    acting: { session, principal, correlationId, trace, confirm, entry },
+    acting: { session, principal, correlationId, trace, recheck, entry },
     cancelOnGone: exchange.era === 'modern',
     namesAsker: exchange.server === allServers,
   };

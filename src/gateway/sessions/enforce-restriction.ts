@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
+import { inWorkspace } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
-import { inWorkspace } from '../../sessions/session-views.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
@@ -12,7 +12,7 @@ import type { Links } from '../../upstreams/links/links.ts';
 import { isShared, type ProcessScope, processScopeFor } from '../../upstreams/links/process-key.ts';
 import { announceListChange, type ToolListeners } from '../lists/announce-lists.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
-import { ownServer } from '../routing/own-tools.ts';
+import { ownServer } from '../routing/own-tool-list.ts';
 
 interface RestrictionParts {
   readonly links: Links;

@@ -1,6 +1,6 @@
 import { type Message, readMessage } from '../../protocol/message.ts';
+import { inWorkspace } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
-import { inWorkspace } from '../../sessions/session-views.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { SessionMarks } from '../../stores/state.ts';
 import { type Caller, type Callers, parseCallerSlot } from '../../upstreams/links/caller.ts';

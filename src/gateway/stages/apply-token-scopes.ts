@@ -1,6 +1,6 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { UserPrincipal } from '../../identity/principal.ts';
-import { withTokenPermissions } from '../../sessions/session-views.ts';
+import { withTokenPermissions } from '../../sessions/narrowed-sessions.ts';
 import { type AroundStage, addToExchange } from '../stage.ts';
 import type { SessionRequest } from './handle-transport.ts';
 

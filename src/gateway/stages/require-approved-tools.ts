@@ -1,6 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import type { FinalReply } from '../../protocol/channel.ts';
-import { sessionScopeKey } from '../../sessions/session-views.ts';
+import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import { readToolName } from '../../upstreams/access/tool-access.ts';
 import type { Catalog, ServerListing } from '../../upstreams/catalog/catalog.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
-import { checkPermissions } from '../../sessions/check-draft.ts';
+import { checkPermissions } from '../../sessions/check-fields.ts';
 import type { CheckedDraft, Session } from '../../sessions/session.ts';
 import { isSuppliedId, sessionGoneError } from '../../sessions/session.ts';
 import { isObject } from '../sdk/call.ts';

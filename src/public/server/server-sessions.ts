@@ -1,5 +1,5 @@
 import { AmbitError } from '../../errors.ts';
-import { checkMetadata, checkPermissions } from '../../sessions/check-draft.ts';
+import { checkMetadata, checkPermissions } from '../../sessions/check-fields.ts';
 import type { Restriction, SessionDraft, SessionEndReason, SessionView } from '../../sessions/session.ts';
 import { isSuppliedId, sessionViewOf } from '../../sessions/session.ts';
 import type { SessionRecord } from '../../stores/record.ts';

@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import { localUser } from '../../identity/principal.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
-import { checkPermissions } from '../../sessions/check-draft.ts';
+import { checkPermissions } from '../../sessions/check-fields.ts';
 import { readSessionVariables } from '../../sessions/session-environment.ts';
 import type { SessionBounds } from '../../sessions/sessions.ts';
 import { startEnvironment } from '../sdk/current-session.ts';

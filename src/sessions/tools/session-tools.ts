@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import type { SessionRecord } from '../../stores/record.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { applyTokenPermissions } from '../narrowed-sessions.ts';
 import { type Session, sessionViewOf } from '../session.ts';
 import { sessionSchema } from '../session-schema.ts';
-import { applyTokenPermissions } from '../session-views.ts';
 import type { Sessions } from '../sessions.ts';
 import { type SessionReach, sessionNotFoundError } from './reach.ts';
 import { defineTool, sessionArgument, type Tool, withBlocks } from './tool.ts';

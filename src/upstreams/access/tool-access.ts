@@ -7,8 +7,8 @@ import type { Decision, ReadArguments } from '../../rules/decision.ts';
 import type { SessionClaims } from '../../rules/session-base.ts';
 import { listReplacements } from '../../rules/tool-filters.ts';
 import { createToolRules, type ServerToolRules, type ToolRules } from '../../rules/tool-rules.ts';
+import { viewLike } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
-import { viewLike } from '../../sessions/session-views.ts';
 
 /** Decides which tools of a server a session may call, once it may use the server. */
 export interface ToolAccess {

@@ -1,5 +1,5 @@
+import { viewLike } from '../../sessions/narrowed-sessions.ts';
 import { type Session, sessionOf } from '../../sessions/session.ts';
-import { viewLike } from '../../sessions/session-views.ts';
 import type { SessionReach } from '../../sessions/tools/reach.ts';
 import type { ToolCaller } from '../../sessions/tools/tool.ts';
 import type { FileResolution } from '../resolutions.ts';

@@ -27,7 +27,7 @@ const restriction = z.strictObject({
   permissions: stringListSchema.exactOptional().describe('What it may do, by name.'),
 });
 
-const draft = restriction.extend({
+const newSessionBody = restriction.extend({
   name: z.string().exactOptional().describe('Unique per user among live sessions.'),
   userId: z.string().exactOptional(),
   agentId: z.string().exactOptional(),
@@ -90,7 +90,7 @@ export const sessionRoutes = {
   'POST /api/v1/sessions': defineRoute({
     summary: 'Opens a session; its token is shown only here',
     description: 'More trust than the bounds allow is refused, not lowered.',
-    body: draft,
+    body: newSessionBody,
     status: 201,
     returns: 'The session and its token',
     answer: 'openedSession',
@@ -176,7 +176,7 @@ export const sessionRoutes = {
   }),
 };
 
-async function createSession(gateway: Operator, { body }: RouteRequest<{ body: typeof draft }>) {
+async function createSession(gateway: Operator, { body }: RouteRequest<{ body: typeof newSessionBody }>) {
   if (body.userId === anonymousUser) {
     throw new AmbitError('REQUEST_INVALID', { what: `No session can be opened for a user named "${anonymousUser}".` });
   }

@@ -7,8 +7,8 @@ import { replaceValue } from '../../../protocol/json/edit.ts';
 import { findMember } from '../../../protocol/json/scan.ts';
 import { findIdMember, type Message } from '../../../protocol/message.ts';
 import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
+import { sessionScopeKey } from '../../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../../sessions/session.ts';
-import { sessionScopeKey } from '../../../sessions/session-views.ts';
 import type { Caller } from '../caller.ts';
 import type { BaseLink, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
 import {
@@ -211,7 +211,7 @@ async function sendAndRead(parts: LinkParts, call: UpstreamCall, waiting: Pendin
   const { server, dialect, binding, pending } = parts;
   await dialect.prepare();
   // The headers for the user may have to be waited for, so the call is checked again before it is sent.
-  const beforeSend = () => void call.acting?.confirm?.();
+  const beforeSend = () => void call.acting?.recheck?.();
   for (let attempt = 0; ; attempt++) {
     // A call that was cancelled, timed out or ended meanwhile must not reach the upstream.
     if (pending.get(waiting.upstreamId) === undefined) return;

@@ -20,7 +20,7 @@ export interface RequestActor {
    * Reads the session as it is now; throws when the request may no longer be made. Called when the request is sent: it
    * may have waited for a server to start, and its session may have been restricted meanwhile.
    */
-  readonly confirm?: (() => Session) | undefined;
+  readonly recheck?: (() => Session) | undefined;
   /** The journal entry, which gets the id of the process. */
   readonly entry?: { pid: number | undefined } | undefined;
 }

@@ -53,7 +53,7 @@ export function toUpstreamRequest(
   acting?: RequestActor,
   tail = '',
 ): OutgoingRequest {
-  const session = acting?.confirm?.() ?? acting?.session;
+  const session = acting?.recheck?.() ?? acting?.session;
   const edits = [replaceValue(findIdMember(message), String(upstreamId)), ...pipelineEdits];
   const { bytes, meta } = message;
   const params = message.params?.shape;

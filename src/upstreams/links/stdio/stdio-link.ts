@@ -5,7 +5,7 @@ import { replaceValue } from '../../../protocol/json/edit.ts';
 import { findMember, readRawValue } from '../../../protocol/json/scan.ts';
 import { toSingleLine, toSingleLineMessage } from '../../../protocol/lines/single-line.ts';
 import type { Message } from '../../../protocol/message.ts';
-import { sessionScopeKey } from '../../../sessions/session-views.ts';
+import { sessionScopeKey } from '../../../sessions/narrowed-sessions.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
 import type { BaseLink, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
