@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { type ClientName, clientNames, clients, type Era } from '../clients/connect/connect-client.ts';
 import { repository } from '../start-ambit.ts';
-import { type ClientName, clientNames, clients, type Era } from './connect-client.ts';
 import { type Feature, featureNames } from './feature-checks.ts';
 import type { Outcome, Result } from './results.ts';
 import { versionOf } from './servers/install.ts';

@@ -1,4 +1,4 @@
-import { clientNames } from './connect-client.ts';
+import { clientNames } from '../clients/connect/connect-client.ts';
 import { type Feature, featureNames } from './feature-checks.ts';
 import type { Outcome, Result } from './results.ts';
 import type { Upstream } from './upstreams.ts';

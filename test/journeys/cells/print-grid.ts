@@ -1,4 +1,4 @@
-import { clientNames } from './connect-client.ts';
+import { clientNames } from '../clients/connect/connect-client.ts';
 import { featureNames } from './feature-checks.ts';
 import { entrances, type Result } from './results.ts';
 

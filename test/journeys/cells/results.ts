@@ -1,4 +1,4 @@
-import type { ClientName } from './connect-client.ts';
+import type { ClientName } from '../clients/connect/connect-client.ts';
 import type { Feature } from './feature-checks.ts';
 
 export const entrances = ['/mcp', '/mcp/{server}', 'ambit stdio'] as const;

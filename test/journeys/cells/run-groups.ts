@@ -1,14 +1,16 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { proof } from '../../proof.ts';
+import { canSubscribe } from '../clients/checks/try-features.ts';
+import type { Script } from '../clients/checks/upstream-scripts.ts';
+import { type ClientName, clientNames, clients, connectClient } from '../clients/connect/connect-client.ts';
 import type { McpClient, Target } from '../clients/connect/mcp-client.ts';
 import { findStrayMessages } from '../clients/evidence/wire-log.ts';
 import { ambitBin, type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { type ClientName, clientNames, clients, connectClient, limitToServer } from './connect-client.ts';
 import type { Feature } from './feature-checks.ts';
+import { limitToServer } from './limit-to-server.ts';
 import type { Entrance, Result } from './results.ts';
 import { tryFeatures } from './try-features.ts';
-import type { Script } from './upstream-scripts.ts';
 import { createPlace, type Place, type Started, type Upstream } from './upstreams.ts';
 
 /** The clients of a group in the short run: one at `/mcp`, and one for a single server at `/mcp/{server}`. */
@@ -129,6 +131,7 @@ async function runClientAt(
         script: upstream.script({ ...place, files: own.files }),
         evidence: evidence[index]!,
         folder: place.folder,
+        isMixed: true,
       };
       if (entrance === '/mcp/{server}') expectNoSuchOffer(upstream.name, visit.script, client.offers);
       results.push({ entrance, client: name, upstream: upstream.name, outcomes: await tryFeatures(upstream, visit) });
@@ -147,7 +150,7 @@ function expectNoSuchOffer(server: string, script: Script, offers: McpClient['of
   const offered: Partial<Record<Feature, unknown>> = {
     logging: offers.logging,
     resources: offers.resources,
-    subscribe: (offers.resources as { subscribe?: boolean } | undefined)?.subscribe,
+    subscribe: canSubscribe(offers),
     prompts: offers.prompts,
     completion: offers.completions,
   };

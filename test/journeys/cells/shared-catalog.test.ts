@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { connectClient } from '../clients/connect/connect-client.ts';
 import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
-import { connectClient, limitToServer } from './connect-client.ts';
+import { limitToServer } from './limit-to-server.ts';
 
 const server = join(repository, 'test', 'fixtures', 'conformance', 'stdio.js');
 let ambit: RunningAmbit;

@@ -1,5 +1,6 @@
+import type { CheckParts } from '../clients/checks/check.ts';
 import { runCheck } from '../clients/checks/try-features.ts';
-import { type CheckParts, checks, type Feature, featureNames } from './feature-checks.ts';
+import { checks, type Feature, featureNames } from './feature-checks.ts';
 import type { Outcome } from './results.ts';
 import type { Upstream } from './upstreams.ts';
 

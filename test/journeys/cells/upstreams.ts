@@ -1,23 +1,13 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { everything, filesystem, fixture, type Script } from '../clients/checks/upstream-scripts.ts';
+import type { Era } from '../clients/connect/connect-client.ts';
 import { type Evidence, readStdioEvidence, tapArguments } from '../clients/evidence/evidence.ts';
 import { startHttpTap } from '../clients/evidence/tap-http.ts';
 import { createFolders, startHttpUpstream, type TestFolders } from '../clients/upstreams.ts';
 import { repository } from '../start-ambit.ts';
-import type { Era } from './connect-client.ts';
 import { startLite } from './servers/start-lite.ts';
-import {
-  everything,
-  fast,
-  filesystem,
-  fixture,
-  framework,
-  lite,
-  memory,
-  type Script,
-  thinking,
-  tinyModern,
-} from './upstream-scripts.ts';
+import { fast, framework, lite, memory, thinking, tinyModern } from './upstream-scripts.ts';
 
 const packages = join(repository, 'node_modules', '@modelcontextprotocol');
 const others = join(import.meta.dirname, 'servers');

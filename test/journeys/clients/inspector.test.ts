@@ -21,33 +21,17 @@ import {
 type Cell = readonly [name: string, era: InspectorEra, way: 'serve' | 'run'];
 
 const overHttp: readonly UpstreamName[] = ['everything http', 'fixture http'];
+const served: Readonly<Record<'leg' | 'aut' | 'mod', Cell>> = {
+  leg: ['leg', 'legacy', 'serve'],
+  aut: ['aut', 'auto', 'serve'],
+  mod: ['mod', 'modern', 'serve'],
+};
 const plan: Readonly<Record<UpstreamName, readonly Cell[]>> = {
-  'everything stdio': [
-    ['leg', 'legacy', 'serve'],
-    ['aut', 'auto', 'serve'],
-    ['mod', 'modern', 'serve'],
-    ['run', 'legacy', 'run'],
-  ],
-  'everything http': [
-    ['leg', 'legacy', 'serve'],
-    ['aut', 'auto', 'serve'],
-    ['mod', 'modern', 'serve'],
-  ],
-  filesystem: [
-    ['leg', 'legacy', 'serve'],
-    ['aut', 'auto', 'serve'],
-    ['run', 'legacy', 'run'],
-  ],
-  'fixture stdio': [
-    ['leg', 'legacy', 'serve'],
-    ['aut', 'auto', 'serve'],
-    ['mod', 'modern', 'serve'],
-    ['run', 'modern', 'run'],
-  ],
-  'fixture http': [
-    ['leg', 'legacy', 'serve'],
-    ['mod', 'modern', 'serve'],
-  ],
+  'everything stdio': [served.leg, served.aut, served.mod, ['run', 'legacy', 'run']],
+  'everything http': [served.leg, served.aut, served.mod],
+  filesystem: [served.leg, served.aut, ['run', 'legacy', 'run']],
+  'fixture stdio': [served.leg, served.aut, served.mod, ['run', 'modern', 'run']],
+  'fixture http': [served.leg, served.mod],
 };
 const upstreams = Object.keys(plan) as UpstreamName[];
 const serverName = (upstream: UpstreamName) => upstream.replace(' ', '-');

@@ -47,7 +47,9 @@ export type InspectorFeature = (typeof inspectorFeatures)[number];
 
 /** How each feature is asked of the CLI, and what must be in the answer. */
 export function toArguments(feature: InspectorFeature, script: Script): { args: string[]; says: string } {
-  const { call, resource, prompt } = script;
+  const { call } = script;
+  const resource = typeof script.resources === 'string' ? undefined : script.resources;
+  const prompt = typeof script.prompts === 'string' ? undefined : script.prompts;
   switch (feature) {
     case 'list tools':
       return { args: ['tools/list'], says: script.tools[0]! };

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { ambitBin, fileFlags } from '../start-ambit.ts';
 import { type EmbeddedAmbit, startEmbeddedAmbit } from '../start-embedded-ambit.ts';
-import { clientNames, connectClient } from './connect/connect-client.ts';
+import { clientNames, clients, connectClient } from './connect/connect-client.ts';
 import { modernOnly, readRefusal } from './connect/connection-refusal.ts';
 import type { Target } from './connect/mcp-client.ts';
 
@@ -46,9 +46,9 @@ describe('a server that has left the handshake behind', () => {
   // Each client and each way has its turn; the proof has every client by every way.
   const pairs = [
     ['v1', 'ambit run'],
-    ['leg', 'ambit serve'],
-    ['aut', 'ambit serve, era configured'],
-    ['pin', 'ambit serve'],
+    ['legacy', 'ambit serve'],
+    ['auto', 'ambit serve, era configured'],
+    ['pinned', 'ambit serve'],
   ] as const;
   const all = clientNames.flatMap((client) =>
     (['ambit run', 'ambit serve', 'ambit serve, era configured'] as const).map((way) => [client, way] as const),
@@ -56,7 +56,7 @@ describe('a server that has left the handshake behind', () => {
 
   test.each(proof ? all : pairs)('works with client %s: %s', async (client, way) => {
     const connected = await connectClient(client, ways[way]!, folder);
-    expect(connected.era).toBe(client === 'v1' || client === 'leg' ? 'handshake' : 'modern');
+    expect(connected.era).toBe(clients[client].era);
     expect(await connected.call('echo', { text: 'there and back' })).toBe('there and back');
     await connected.close();
   });

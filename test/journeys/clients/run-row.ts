@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { CheckParts } from './checks/check.ts';
 import { listMissingFeatures, speaksModern } from './checks/missing-features.ts';
 import { type Feature, featureNames, tryFeatures } from './checks/try-features.ts';
-import { type ClientName, connectClient } from './connect/connect-client.ts';
+import { type ClientName, clients, connectClient } from './connect/connect-client.ts';
 import type { Target } from './connect/mcp-client.ts';
 import { type Evidence, readStdioEvidence, tapArguments } from './evidence/evidence.ts';
 import type { HttpTap } from './evidence/tap-http.ts';
@@ -26,10 +26,10 @@ export interface Row {
 /** Tries every feature, and fails when one does not work that works without Ambit. */
 export async function runRow(row: Row): Promise<Column> {
   // Clients of the other era cross a bridge: those cells are tried in test/journeys/cells.
-  if (['aut', 'pin'].includes(row.client) && !speaksModern(row.upstream)) return 'over the bridge: see cells';
+  const { era } = clients[row.client];
+  if (era === 'modern' && !speaksModern(row.upstream)) return 'over the bridge: see cells';
   const visited = await connectToUpstream(row);
-  const speaks = ['aut', 'pin'].includes(row.client) && speaksModern(row.upstream) ? 'modern' : 'handshake';
-  expect(visited.client.era).toBe(speaks);
+  expect(visited.client.era).toBe(era);
   const outcomes = await tryFeatures(visited, featureNames);
   const absent = featureNames.filter((name) => outcomes.get(name)?.mark === '–');
   for (const name of row.compare ? await tryWithoutAmbit(row, absent) : []) {
@@ -37,7 +37,7 @@ export async function runRow(row: Row): Promise<Column> {
   }
   const failed = [...outcomes].filter(([, { mark }]) => mark === '✗');
   expect({ client: row.client, failed }).toEqual({ client: row.client, failed: [] });
-  expect(absent).toEqual(featureNames.filter((name) => listMissingFeatures(row.upstream, speaks).includes(name)));
+  expect(absent).toEqual(featureNames.filter((name) => listMissingFeatures(row.upstream, era).includes(name)));
   expect(findStrayMessages(visited.client.wire)).toEqual([]);
   return outcomes;
 }
@@ -76,6 +76,7 @@ async function connectToUpstream({ client, upstream, target, evidence, place }: 
     script: findScript(upstream, place),
     evidence,
     folder: place.folder,
+    isMixed: false,
     address: target.kind === 'http' ? { url: target.url, headers } : undefined,
   };
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EmbeddedAmbit, startEmbeddedAmbit } from '../start-embedded-ambit.ts';
-import { everything, fixture } from './checks/upstream-scripts.ts';
+import { everything, fixture, type Script } from './checks/upstream-scripts.ts';
 import { connectV1 } from './connect/connect-v1.ts';
 import { connectV2 } from './connect/connect-v2.ts';
 import type { McpClient, Target } from './connect/mcp-client.ts';
@@ -52,10 +52,10 @@ async function host(server: 'everything' | 'fixture'): Promise<Host> {
 
 const person = () => createSimulatedUser([{ uri: pathToFileURL(places[0]!.files).href, name: 'files' }]);
 
-async function busy(client: McpClient, { tool, args, progress }: NonNullable<typeof everything.steps>): Promise<void> {
+async function busy(client: McpClient, { tool, args, steps }: Exclude<Script['progress'], string>): Promise<void> {
   await client.call(tool, args, { onprogress: () => {} });
   const call = client.wire.findLast(({ way, message }) => way === 'sent' && message.method === 'tools/call');
-  expect(findProgress(client.wire, call?.message.id)).toEqual({ before: progress, afterAnswer: [] });
+  expect(findProgress(client.wire, call?.message.id)).toEqual({ before: steps, afterAnswer: [] });
 }
 
 describe('several clients at once on one session', () => {
@@ -73,7 +73,7 @@ describe('several clients at once on one session', () => {
     ]);
     const [first, second, third] = clients as [McpClient, McpClient, McpClient];
     await Promise.all(clients.map((client) => client.streamOpened));
-    await Promise.all(clients.map((client) => busy(client, everything.steps!)));
+    await Promise.all(clients.map((client) => busy(client, everything.progress)));
     await Promise.all(
       clients.flatMap((client, a) =>
         [1, 2, 3, 4, 5].map(async (b) =>
@@ -83,7 +83,7 @@ describe('several clients at once on one session', () => {
         ),
       ),
     );
-    const { uri, change } = everything.watched!;
+    const { uri, change } = everything.subscribe;
     const undo = await second.watch(uri);
     await first.call(change.tool);
     await second.heard.waitFor(({ method }) => method === 'notifications/resources/updated');
@@ -114,11 +114,11 @@ describe('several clients at once on one session', () => {
   test('modern clients share a process, and clients of the handshake era have another', async () => {
     const { target, pids } = await host('fixture');
     const modern = await Promise.all([1, 2, 3, 4].map(() => connectV2(pin, target, person())));
-    await Promise.all(modern.map((client) => busy(client, fixture.steps!)));
+    await Promise.all(modern.map((client) => busy(client, fixture.progress)));
     expect(pids()).toHaveLength(1);
     const early = await connectV2('legacy', target, person());
-    await Promise.all([...modern, early].map((client) => busy(client, fixture.steps!)));
-    const { tool, args, says } = fixture.elicitation!;
+    await Promise.all([...modern, early].map((client) => busy(client, fixture.progress)));
+    const { tool, args, says } = fixture.elicitation;
     for (const client of [...modern, early]) {
       expect(await client.call(tool, args)).toBe(says);
       expect(client.person.asked).toEqual(['elicitation/create']);

@@ -4,49 +4,36 @@ import { open } from 'node:fs/promises';
 import { expect, vi } from 'vitest';
 import { hasMark, type SeenRequest } from '../evidence/evidence.ts';
 import { findProgress } from '../evidence/wire-log.ts';
-import type { Check, CheckParts } from './check.ts';
+import { type Check, type CheckParts, readPart } from './check.ts';
 
-export const attempts = 20;
+const attempts = 20;
 const waiting = { timeout: 30_000, interval: 15 };
 
-/** A call taken back reaches the upstream as such: it is told, and gives no answer. */
+/** A call taken back reaches the upstream as such: it is told, and gives no answer; the client hears no more of it. */
 export const checkCancellation: Check = async (visit) => {
-  const { client, script } = visit;
-  if (script.blocks !== undefined) {
-    await cancelBlocked(visit, script.blocks);
-    return;
-  }
-  const { tool, args } = script.steps!;
-  for (let attempt = 0; attempt < attempts; attempt++) {
+  const { client, script, isMixed } = visit;
+  const { tool, args, pipe } = readPart(visit, 'cancel');
+  // As long as the first call would have taken: whatever it still had to say is said by then.
+  const next = pipe === undefined ? { tool, args } : script.call;
+  const isSilenced = ({ cancelled, answered }: SeenRequest) => cancelled && (isMixed || !answered);
+  // A reader of a pipe cannot answer too early.
+  for (let attempt = pipe === undefined ? 0 : attempts - 1; attempt < attempts; attempt++) {
     const call = await cancelCall(visit, tool, args);
     // The answer may have been on its way already: then there was nothing to cancel.
-    if (!call.seen.cancelled || call.seen.answered) continue;
+    if (!isSilenced(call.seen)) continue;
     const before = findProgress(client.wire, call.id).before.length;
-    // As long as the first call would have taken: whatever it still had to say is said by then.
-    await client.call(tool, args);
+    if (pipe !== undefined) await releasePipe(pipe);
+    await client.call(next.tool, next.args);
     // The two may have passed each other on the way; every time they cannot.
-    if (call.seen.answered) continue;
+    if (!isSilenced(call.seen)) continue;
     expect(findProgress(client.wire, call.id).before).toHaveLength(before);
     return;
   }
   throw new Error('the upstream answered before it could be told, every time');
 };
 
-async function cancelBlocked(visit: CheckParts, blocks: NonNullable<CheckParts['script']['blocks']>): Promise<void> {
-  const { client, script } = visit;
-  const call = await cancelCall(visit, blocks.tool, blocks.args);
-  expect(call.seen.cancelled).toBe(true);
-  await releasePipe(blocks.pipe);
-  await client.call(script.call.tool, script.call.args);
-  expect(call.seen.answered).toBe(false);
-}
-
 /** Cancels a call once the upstream has seen it, and waits until the upstream knows. */
-export async function cancelCall(
-  { client, evidence }: Pick<CheckParts, 'client' | 'evidence'>,
-  tool: string,
-  args: Record<string, unknown> | undefined,
-) {
+async function cancelCall({ client, evidence }: CheckParts, tool: string, args: Record<string, unknown> | undefined) {
   const mark = randomUUID();
   const controller = new AbortController();
   const outcome = client.call(tool, args, { mark, signal: controller.signal }).then(
@@ -62,7 +49,7 @@ export async function cancelCall(
 }
 
 /** Writes to a named pipe that a reader waits at. */
-export async function releasePipe(pipe: string): Promise<void> {
+async function releasePipe(pipe: string): Promise<void> {
   const writer = await vi.waitFor(() => open(pipe, constants.O_WRONLY | constants.O_NONBLOCK), waiting);
   await writer.write('too late');
   await writer.close();

@@ -1,85 +1,110 @@
 import { expect } from 'vitest';
 import type { Notification } from '../connect/received-notifications.ts';
-import { type Check, type CheckParts, requireOffer } from './check.ts';
+import { type Check, type CheckParts, readPart } from './check.ts';
+import type { Logging } from './upstream-scripts.ts';
+
+const attempts = 60;
 
 /** Log messages come when they were wished for, at the level wished for, in order. */
 export const checkLogging: Check = async (visit) => {
-  requireOffer(visit.client.offers.logging, 'it logs nothing');
-  const { logging } = visit.script;
-  if (logging !== undefined && 'tool' in logging) await checkToolLogs(visit, logging.tool, logging.lines);
-  else await checkSubscriptionLogs(visit, logging!.subscribes);
+  const logging = readPart(visit, 'logging');
+  const { lines, subscribes } = logging;
+  if (!(lines instanceof RegExp)) await checkToolLogs(visit, logging, lines);
+  else if (!visit.isMixed && subscribes !== undefined) await checkSubscriptionLogs(visit, subscribes);
+  else await checkRandomLogs(visit, logging, lines);
 };
 
-async function checkToolLogs({ client }: CheckParts, tool: string, lines: readonly string[]): Promise<void> {
+async function checkToolLogs(visit: CheckParts, { tool, args, always }: Logging, lines: readonly string[]) {
+  const { client, isMixed } = visit;
   const modern = client.era === 'modern';
-  const texts = () => client.heard.withMethod('notifications/message').map((notice) => readLogText(notice));
-  if (!modern) await client.setLevel('error');
-  const before = texts();
-  await client.call(tool);
+  const texts = () => logTexts(client).filter((text) => !isMixed || lines.includes(text));
+  if (always === undefined && !(isMixed && modern)) {
+    const quiet = texts().length;
+    if (!modern) await client.setLevel('error');
+    await client.call(tool, args);
+    expect(texts()).toHaveLength(quiet);
+  }
   if (!modern) await client.setLevel('debug');
-  await client.call(tool, {}, modern ? { logLevel: 'info' } : {});
-  await client.heard.waitFor((notice) => readLogText(notice) === lines.at(-1));
-  expect(texts().slice(before.length)).toEqual(lines);
+  const before = texts().length;
+  await client.call(tool, args, modern ? { logLevel: 'info' } : {});
+  await client.heard.waitFor(() => texts().length >= before + lines.length);
+  expect(texts().slice(before)).toEqual(lines);
+}
+
+/** Its lines are of random levels, some below the one wished for. */
+async function checkRandomLogs({ client }: CheckParts, { tool, args }: Logging, line: RegExp): Promise<void> {
+  const count = () => logTexts(client).filter((text) => line.test(text)).length;
+  const modern = client.era === 'modern';
+  if (!modern) await client.setLevel('debug');
+  const before = count();
+  for (let attempt = 0; count() === before && attempt < attempts; attempt++)
+    await client.call(tool, args, modern ? { logLevel: 'info' } : {});
+  expect(count()).toBeGreaterThan(before);
 }
 
 async function checkSubscriptionLogs({ client }: CheckParts, base: string): Promise<void> {
   const subscribed = () =>
-    client.heard
-      .withMethod('notifications/message')
-      .map((notice) => /Subscribe Resource request for URI: (\S+)/.exec(readLogText(notice))?.[1])
+    logTexts(client)
+      .map((text) => /Subscribe Resource request for URI: (\S+)/.exec(text)?.[1])
       .filter((uri) => uri !== undefined);
   await client.setLevel('error');
-  const undoFirst = await client.watch(`${base}1`);
+  const undoFirst = await client.watch(`${base}21`);
   await client.setLevel('debug');
-  const undoSecond = await client.watch(`${base}2`);
-  await client.heard.waitFor((notice) => readLogText(notice).includes(`${base}2`));
-  expect(subscribed()).toEqual([`${base}2`]);
+  const undoSecond = await client.watch(`${base}22`);
+  await client.heard.waitFor(() => subscribed().includes(`${base}22`));
+  expect(subscribed()).toEqual([`${base}22`]);
   await undoFirst();
   await undoSecond();
 }
 
 /** Updates come for what was subscribed to, while it was. */
-export const checkUpdates: Check = async ({ client, script }) => {
-  requireOffer((client.offers.resources as { subscribe?: boolean } | undefined)?.subscribe, 'it has no subscriptions');
-  const { uri, change, stop } = script.watched!;
-  const updated = () => client.heard.withMethod('notifications/resources/updated').map(({ params }) => readUri(params));
-  expect(updated()).toEqual([]);
+export const checkUpdates: Check = async (visit) => {
+  const { client, isMixed } = visit;
+  const { uri, change, stop } = readPart(visit, 'subscribe');
+  const updated = () =>
+    client.heard
+      .withMethod('notifications/resources/updated')
+      .map(({ params }) => (params as { uri?: unknown }).uri)
+      .filter((each) => !isMixed || each === uri);
+  const from = isMixed ? updated().length : 0;
+  const changeOnce = async (isWatched: boolean) => {
+    const count = updated().length;
+    await client.call(change.tool, change.args);
+    if (isWatched) await client.heard.waitFor(() => updated().length > count);
+    if (stop !== undefined) await client.call(stop.tool, stop.args);
+  };
   const undo = await client.watch(uri);
-  await client.call(change.tool, change.args);
-  await client.heard.waitFor(({ method }) => method === 'notifications/resources/updated');
-  if (stop !== undefined) await client.call(stop.tool, stop.args);
+  await changeOnce(true);
   await undo();
-  await client.call(change.tool, change.args);
-  if (stop !== undefined) await client.call(stop.tool, stop.args);
+  // A modern client closes a stream and gets no answer to that: through a bridge an update may still be on its way.
+  if (client.era === 'handshake' || !isMixed) await changeOnce(false);
   const again = await client.watch(uri);
-  const count = updated().length;
-  await client.call(change.tool, change.args);
-  await client.heard.waitFor(
-    (notice) => client.heard.withMethod('notifications/resources/updated').indexOf(notice) >= count,
-  );
-  if (stop !== undefined) await client.call(stop.tool, stop.args);
+  await changeOnce(true);
   await again();
-  expect(updated()).toEqual([uri, uri]);
+  expect(updated().slice(from)).toEqual([uri, uri]);
 };
 
 /** The server says that a list has changed, and the list has. */
-export const checkListChanged: Check = async ({ client, script }) => {
-  requireOffer(script.changed, 'its lists never change');
-  const { tool, args, method } = script.changed!;
+export const checkListChanged: Check = async (visit) => {
+  const { client } = visit;
+  const { tool, args, method, shows } = readPart(visit, 'listChanged');
   const list = async () => JSON.stringify(method.includes('tools') ? await client.tools() : await client.resources());
   const stop = await client.listen();
   const before = await list();
   const heard = client.heard.withMethod(method).length;
-  await client.call(tool, args);
-  await client.heard.waitFor((notice) => client.heard.withMethod(method).indexOf(notice) >= heard);
-  expect(await list()).not.toBe(before);
+  const said = await client.call(tool, args);
+  await client.heard.waitFor(() => client.heard.withMethod(method).length > heard);
+  const after = await list();
+  expect(after).toContain(shows ?? said);
+  expect(after).not.toBe(before);
   await stop();
 };
 
-function readLogText({ method, params }: Notification): string {
-  return method === 'notifications/message' ? String((params as { data?: unknown }).data) : '';
+function logTexts({ heard }: CheckParts['client']): string[] {
+  return heard.withMethod('notifications/message').map(readLogText);
 }
 
-function readUri(params: unknown): unknown {
-  return (params as { uri?: unknown }).uri;
+function readLogText({ params }: Notification): string {
+  const { data } = params as { data?: unknown };
+  return typeof data === 'string' ? data : String((data as { message?: unknown }).message);
 }

@@ -1,5 +1,5 @@
 import type { Outcome } from '../print-grid.ts';
-import { type Check, type CheckParts, MissingFeatureError } from './check.ts';
+import { type Check, type CheckParts, MissingFeatureError, requireOffer } from './check.ts';
 import { checkCancellation, checkGoodbye } from './check-cancellation-and-end.ts';
 import { checkListChanged, checkLogging, checkUpdates } from './check-notifications.ts';
 import {
@@ -10,21 +10,29 @@ import {
   checkProgress,
   checkPrompts,
   checkResources,
+  checkTemplates,
 } from './check-requests.ts';
 import { checkElicitation, checkRoots, checkSampling } from './check-server-questions.ts';
 
-export const features = {
+const whenOffered =
+  (offer: (offers: CheckParts['client']['offers']) => unknown, otherwise: string, ...checks: readonly Check[]): Check =>
+  async (visit) => {
+    requireOffer(offer(visit.client.offers), otherwise);
+    for (const check of checks) await check(visit);
+  };
+
+const features = {
   'list tools': checkListTools,
   // Early, because server-filesystem serves nothing but the roots it was told of.
   roots: checkRoots,
   'call a tool': checkCallTool,
   progress: checkProgress,
   cancel: checkCancellation,
-  logging: checkLogging,
-  resources: checkResources,
-  subscribe: checkUpdates,
-  prompts: checkPrompts,
-  completion: checkCompletion,
+  logging: whenOffered(({ logging }) => logging, 'it logs nothing', checkLogging),
+  resources: whenOffered(({ resources }) => resources, 'it offers no resources', checkResources, checkTemplates),
+  subscribe: whenOffered(canSubscribe, 'it has no subscriptions', checkUpdates),
+  prompts: whenOffered(({ prompts }) => prompts, 'it offers no prompts', checkPrompts),
+  completion: whenOffered(({ completions }) => completions, 'it completes nothing', checkCompletion),
   sampling: checkSampling,
   elicitation: checkElicitation,
   list_changed: checkListChanged,
@@ -64,4 +72,9 @@ export async function runCheck(check: () => Promise<void>): Promise<unknown> {
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Whether a server says that it has subscriptions. */
+export function canSubscribe({ resources }: CheckParts['client']['offers']): boolean | undefined {
+  return (resources as { subscribe?: boolean } | undefined)?.subscribe;
 }

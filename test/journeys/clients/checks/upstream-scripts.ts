@@ -1,99 +1,134 @@
 import { join } from 'node:path';
 
-/** The requests for one upstream with the expected answers. Missing features are left out. */
-export interface Script {
-  readonly tools: readonly string[];
-  readonly call: ToolCall & { readonly says: string };
-  /** A tool that reports progress. */
-  readonly steps?: ToolCall & { readonly progress: readonly { progress: number; total: number }[] };
-  /** A tool that waits for the other end of a named pipe. */
-  readonly blocks?: ToolCall & { readonly pipe: string };
-  readonly resource?: { readonly uri: string; readonly says: string; readonly template: string };
-  /** A resource that changes when `change` is called. */
-  readonly watched?: { readonly uri: string; readonly change: ToolCall; readonly stop?: ToolCall };
-  /** Log lines and what brings them about: a tool, or subscribing to a resource. */
-  readonly logging?: { readonly tool: string; readonly lines: readonly string[] } | { readonly subscribes: string };
-  readonly prompt?: { readonly name: string; readonly args: Record<string, string>; readonly says: string };
-  readonly completion?: readonly [prompt: string, argument: string, value: string, expected: readonly string[]];
-  readonly sampling?: ToolCall & { readonly says: string };
-  readonly elicitation?: ToolCall & { readonly says: string };
-  /** A tool that tells the client's roots. */
-  readonly roots?: ToolCall;
-  readonly changed?: ToolCall & { readonly method: string };
-}
-
 export interface ToolCall {
   readonly tool: string;
   readonly args?: Record<string, unknown>;
 }
 
-const steps = (values: readonly number[], total: number) => values.map((progress) => ({ progress, total }));
+/** The requests for one upstream with the expected answers; a text instead gives the reason why it cannot. */
+export interface Script {
+  readonly tools: readonly string[];
+  readonly call: ToolCall & { readonly says: string };
+  readonly progress: string | (ToolCall & { readonly steps: readonly { progress: number; total: number }[] });
+  /** A tool that takes its time, or one that waits for the other end of a named pipe. */
+  readonly cancel: string | (ToolCall & { readonly pipe?: string });
+  readonly logging: string | Logging;
+  readonly resources: string | { readonly uri: string; readonly says: string };
+  readonly templates: string | { readonly template: string; readonly uri: string; readonly says: string };
+  /** A resource that changes when `change` is called. */
+  readonly subscribe: string | { readonly uri: string; readonly change: ToolCall; readonly stop?: ToolCall };
+  readonly prompts: string | { readonly name: string; readonly args: Record<string, string>; readonly says: string };
+  readonly completion:
+    | string
+    | { readonly prompt: string; readonly argument: string; readonly value: string; readonly says: readonly string[] };
+  readonly elicitation: string | (ToolCall & { readonly says: string });
+  readonly sampling: string | (ToolCall & { readonly says: string });
+  /** A tool that tells the client's roots; `keeps` when it asks for them only once unless told of a change. */
+  readonly roots: string | (ToolCall & { readonly keeps: boolean });
+  /** The new entry of the list is the answer of the tool, unless `shows` says otherwise. */
+  readonly listChanged: string | (ToolCall & { readonly method: string; readonly shows?: string });
+}
 
-export const everything: Script = {
+export interface Logging extends ToolCall {
+  readonly lines: readonly string[] | RegExp;
+  /** It logs whatever the level. */
+  readonly always?: true;
+  /** The beginning of the addresses of resources; subscribing to one is logged. */
+  readonly subscribes?: string;
+}
+
+const none = 'The server has nothing of the kind.';
+const quick = 'The server has no call that lasts long enough to be taken back.';
+export const steps = (values: readonly number[], total: number) => values.map((progress) => ({ progress, total }));
+export const nothing = {
+  progress: none,
+  cancel: quick,
+  logging: none,
+  resources: none,
+  templates: none,
+  subscribe: none,
+  prompts: none,
+  completion: none,
+  elicitation: none,
+  sampling: none,
+  roots: none,
+  listChanged: none,
+} as const;
+
+const operation = { tool: 'trigger-long-running-operation', args: { duration: 0.2, steps: 4 } };
+
+export const everything = {
   tools: ['echo', 'get-sum', 'trigger-long-running-operation', 'trigger-sampling-request', 'get-roots-list'],
   call: { tool: 'get-sum', args: { a: 2, b: 40 }, says: 'The sum of 2 and 40 is 42.' },
-  steps: {
-    tool: 'trigger-long-running-operation',
-    args: { duration: 0.2, steps: 4 },
-    progress: steps([1, 2, 3, 4], 4),
+  progress: { ...operation, steps: steps([1, 2, 3, 4], 4) },
+  cancel: operation,
+  logging: {
+    tool: 'toggle-simulated-logging',
+    lines: /level.message/,
+    subscribes: 'demo://resource/dynamic/text/',
   },
-  resource: {
+  resources: { uri: 'demo://resource/static/document/features.md', says: '# Everything Server' },
+  templates: {
+    template: 'demo://resource/dynamic/text/{resourceId}',
     uri: 'demo://resource/dynamic/text/7',
     says: 'Resource 7: This is a plaintext resource',
-    template: 'demo://resource/dynamic/text/{resourceId}',
   },
-  watched: {
+  subscribe: {
     uri: 'demo://resource/dynamic/text/1',
     change: { tool: 'toggle-subscriber-updates' },
     stop: { tool: 'toggle-subscriber-updates' },
   },
-  logging: { subscribes: 'demo://resource/dynamic/text/2' },
-  prompt: { name: 'args-prompt', args: { city: 'Turin' }, says: "What's weather in Turin?" },
-  completion: ['completable-prompt', 'department', 'S', ['Sales', 'Support']],
-  sampling: { tool: 'trigger-sampling-request', args: { prompt: 'Say it back', maxTokens: 10 }, says: 'Say it back>' },
+  prompts: { name: 'args-prompt', args: { city: 'Turin' }, says: "What's weather in Turin?" },
+  completion: { prompt: 'completable-prompt', argument: 'department', value: 'S', says: ['Sales', 'Support'] },
   elicitation: { tool: 'trigger-elicitation-request', says: '- Name: Ada' },
-  roots: { tool: 'get-roots-list' },
-  changed: {
+  sampling: { tool: 'trigger-sampling-request', args: { prompt: 'Say it back', maxTokens: 10 }, says: 'Say it back>' },
+  roots: { tool: 'get-roots-list', keeps: true },
+  listChanged: {
     tool: 'gzip-file-as-resource',
     args: { name: 'note.gz', data: 'data:text/plain,hello', outputType: 'resourceLink' },
     method: 'notifications/resources/list_changed',
+    shows: 'note.gz',
   },
-};
+} satisfies Script;
 
-export const fixture: Script = {
+export const fixture = {
   tools: ['test_simple_text', 'test_sampling', 'test_dynamic_tool'],
   call: { tool: 'test_simple_text', says: 'This is a simple text response for testing.' },
-  steps: { tool: 'test_tool_with_progress', progress: steps([0, 50, 100], 100) },
-  resource: {
-    uri: 'test://static-text',
-    says: 'This is the content of the static text resource.',
-    template: 'test://template/{id}/data',
-  },
-  watched: { uri: 'test://watched-resource', change: { tool: 'test_trigger_resource_update' } },
+  progress: { tool: 'test_tool_with_progress', steps: steps([0, 50, 100], 100) },
+  cancel: { tool: 'test_tool_with_progress' },
   logging: {
     tool: 'test_tool_with_logging',
     lines: ['Tool execution started', 'Tool processing data', 'Tool execution completed'],
   },
-  prompt: {
+  resources: { uri: 'test://static-text', says: 'This is the content of the static text resource.' },
+  templates: { template: 'test://template/{id}/data', uri: 'test://template/7/data', says: '7' },
+  subscribe: { uri: 'test://watched-resource', change: { tool: 'test_trigger_resource_update' } },
+  prompts: {
     name: 'test_prompt_with_arguments',
     args: { arg1: 'one', arg2: 'two' },
     says: "Prompt with arguments: arg1='one', arg2='two'",
   },
-  completion: ['test_prompt_with_arguments', 'arg1', 'par', ['paris', 'park', 'party']],
-  sampling: { tool: 'test_sampling', args: { prompt: 'Say it back' }, says: 'I heard <Say it back>' },
+  completion: {
+    prompt: 'test_prompt_with_arguments',
+    argument: 'arg1',
+    value: 'par',
+    says: ['paris', 'park', 'party'],
+  },
   elicitation: {
     tool: 'test_elicitation',
     args: { message: 'Who are you?' },
     says: 'User response: action=accept, content={"username":"ada","email":"ada@example.com"}',
   },
-  roots: { tool: 'test_input_required_result_list_roots' },
-  changed: { tool: 'test_trigger_tool_change', method: 'notifications/tools/list_changed' },
-};
+  sampling: { tool: 'test_sampling', args: { prompt: 'Say it back' }, says: 'I heard <Say it back>' },
+  roots: { tool: 'test_input_required_result_list_roots', keeps: false },
+  listChanged: { tool: 'test_trigger_tool_change', method: 'notifications/tools/list_changed' },
+} satisfies Script;
 
 /** `folder` holds note.txt, and a named pipe that a reader waits at. */
 export const filesystem = (folder: string): Script => ({
+  ...nothing,
   tools: ['read_text_file', 'write_file', 'list_allowed_directories'],
   call: { tool: 'read_text_file', args: { path: join(folder, 'note.txt') }, says: 'a note' },
-  blocks: { tool: 'read_text_file', args: { path: join(folder, 'pipe') }, pipe: join(folder, 'pipe') },
-  roots: { tool: 'list_allowed_directories' },
+  cancel: { tool: 'read_text_file', args: { path: join(folder, 'pipe') }, pipe: join(folder, 'pipe') },
+  roots: { tool: 'list_allowed_directories', keeps: true },
 });

@@ -1,5 +1,11 @@
-import type { LoggedMessage } from '../evidence/wire-log.ts';
-import type { ReceivedNotifications } from './received-notifications.ts';
+import type { Stream } from 'node:stream';
+import { type LoggedMessage, logWire, type TransportLike } from '../evidence/wire-log.ts';
+import { createStreamNoticingFetch } from './notice-stream.ts';
+import {
+  createReceivedNotifications,
+  type Notification,
+  type ReceivedNotifications,
+} from './received-notifications.ts';
 import type { SimulatedUser } from './simulated-user.ts';
 
 export type Target =
@@ -58,6 +64,8 @@ interface TextLike {
 /** The methods that have the same name in both SDKs. */
 export interface SdkClient {
   onerror?: ((error: Error) => void) | undefined;
+  fallbackNotificationHandler?: ((notice: Notification) => Promise<void>) | undefined;
+  connect(transport: TransportLike, options: { timeout: number }): Promise<void>;
   getServerCapabilities(): object | undefined;
   listTools(): Promise<{ tools: { name: string; description?: string | undefined }[] }>;
   listResources(): Promise<{ resources: { uri: string }[] }>;
@@ -80,13 +88,84 @@ export interface SdkClient {
   close(): Promise<void>;
 }
 
-export type SdkOwn = Pick<
-  McpClient,
-  'era' | 'heard' | 'person' | 'errors' | 'wire' | 'streamOpened' | 'transportId' | 'call' | 'leave'
-> &
-  Partial<Pick<McpClient, 'watch' | 'listen'>>;
+interface HttpTransport extends TransportLike {
+  readonly sessionId?: string | undefined;
+  terminateSession(): Promise<void>;
+}
 
-export function adaptClient(sdk: SdkClient, own: SdkOwn): McpClient {
+interface StdioTransport extends TransportLike {
+  readonly stderr: Stream | null;
+}
+
+/** The classes of one SDK. */
+export interface Transports {
+  readonly Http: new (url: URL, options: { fetch: typeof fetch; requestInit: RequestInit }) => HttpTransport;
+  readonly Stdio: new (options: { command: string; args: string[]; stderr: 'pipe' }) => StdioTransport;
+}
+
+export const allCapabilities = { sampling: {}, elicitation: {}, roots: { listChanged: true } };
+export type Capabilities = Partial<typeof allCapabilities>;
+
+type Connection = Pick<McpClient, 'heard' | 'person' | 'errors' | 'wire' | 'streamOpened' | 'transportId' | 'leave'>;
+
+/** Connects a client of either SDK; `streamAfter` holds its GET stream back. */
+export async function openConnection(
+  sdk: SdkClient,
+  { Http, Stdio }: Transports,
+  target: Target,
+  person: SimulatedUser,
+  streamAfter?: Promise<void>,
+): Promise<Connection> {
+  const heard = createReceivedNotifications();
+  const errors: Error[] = [];
+  const stream = createStreamNoticingFetch(streamAfter);
+  sdk.onerror = (error) => void errors.push(error);
+  sdk.fallbackNotificationHandler = async (notice) => heard.add(notice);
+  const token = target.kind === 'http' ? target.token : undefined;
+  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const http =
+    target.kind === 'http'
+      ? new Http(new URL(target.url), { fetch: stream.fetch, requestInit: { headers } })
+      : undefined;
+  const stdio =
+    target.kind === 'stdio'
+      ? new Stdio({ command: process.execPath, args: [...target.args], stderr: 'pipe' })
+      : undefined;
+  const transport = (http ?? stdio) as TransportLike;
+  await addStderrToError(stdio, sdk.connect(transport, { timeout: requestTimeoutMs }));
+  return {
+    heard,
+    person,
+    errors,
+    wire: logWire(transport),
+    streamOpened: stream.opened,
+    get transportId() {
+      return http?.sessionId;
+    },
+    async leave() {
+      await http?.terminateSession();
+      await sdk.close();
+    },
+  };
+}
+
+/** When a connection over stdio fails, the reason is usually on stderr. */
+async function addStderrToError(stdio: StdioTransport | undefined, connecting: Promise<void>): Promise<void> {
+  let said = '';
+  stdio?.stderr?.on('data', (chunk: Buffer) => {
+    said += chunk.toString();
+  });
+  await connecting.catch((error: Error) => {
+    if (said !== '') error.message += `\nstderr: ${said}`;
+    throw error;
+  });
+}
+
+export function adaptClient(
+  sdk: SdkClient,
+  connection: Connection,
+  own: Pick<McpClient, 'era' | 'call'> & Partial<Pick<McpClient, 'watch' | 'listen'>>,
+): McpClient {
   return {
     offers: { ...sdk.getServerCapabilities() },
     tools: async () => (await sdk.listTools()).tools,
@@ -111,9 +190,10 @@ export function adaptClient(sdk: SdkClient, own: SdkOwn): McpClient {
     listen: async () => async () => {},
     rootsChanged: () => sdk.sendRootsListChanged(),
     close: () => sdk.close(),
+    ...connection,
     ...own,
     get transportId() {
-      return own.transportId;
+      return connection.transportId;
     },
   };
 }

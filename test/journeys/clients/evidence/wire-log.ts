@@ -9,7 +9,7 @@ export interface LoggedMessage {
   };
 }
 
-interface TransportLike {
+export interface TransportLike {
   onmessage?: unknown;
   send: unknown;
 }
