@@ -1,11 +1,10 @@
 import type { SessionStore } from '../stores/store.ts';
 import { keyCollection } from './key-record.ts';
 import { createKeys, type Keys } from './keys.ts';
-import { createUsers, type DeclaredPeople, type TeamView, type Users, type UserView, userCollection } from './users.ts';
+import { createUsers, type DeclaredPeople, type TeamView, type Users, userCollection } from './users.ts';
 
 /** The organisation, teams, users and keys, from the configuration as it is now and from the shared store. */
 export interface Directory {
-  /** The name of the organisation, if configured. */
   organisation(): string | undefined;
   readonly users: Users;
   readonly teams: { list(): Promise<TeamView[]> };
@@ -16,8 +15,6 @@ export interface Directory {
   onRevoked(listener: (userId: string, keyId: string) => void): void;
   close(): void;
 }
-
-export type { DeclaredPeople as Declared, TeamView, UserView };
 
 interface DirectoryOptions {
   readonly documents: SessionStore['documents'];
@@ -30,8 +27,7 @@ interface DirectoryOptions {
 export function createDirectory(options: DirectoryOptions): Directory {
   const { documents, declared, now = Date.now } = options;
   const users = createUsers(documents, declared, now);
-  const isUser = async (name: string) => (await users.get(name)) !== undefined;
-  const keys = createKeys({ documents, isUser, now });
+  const keys = createKeys({ documents, isUser: async (name) => (await users.get(name)) !== undefined, now });
   const listeners = new Set<(userId: string, keyId: string) => void>();
 
   async function notifyRevoked(id: string): Promise<void> {

@@ -69,8 +69,9 @@ export function createKeys(options: KeysOptions): Keys & { forgetCached(id?: str
   }
 
   async function readAllRecords(): Promise<KeyRecord[]> {
-    const found = await readAllDocuments(documents, keyCollection);
-    return found.flatMap(({ key, text }) => parseKeyRecord(key, text) ?? []);
+    return (await readAllDocuments(documents, keyCollection)).flatMap(
+      ({ key, text }) => parseKeyRecord(key, text) ?? [],
+    );
   }
 
   function forgetCached(id?: string): void {

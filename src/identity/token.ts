@@ -14,12 +14,7 @@ const checksumLength = 6;
 const secretLength = 43;
 const tokenPattern = /^(ambs|ambk)_([a-z0-9-]{1,64})_[0-9A-Za-z]{49}$/;
 
-interface MintedToken {
-  readonly token: string;
-  readonly digest: string;
-}
-
-export function mintToken(kind: TokenKind, id: string): MintedToken {
+export function mintToken(kind: TokenKind, id: string): Pick<PresentedToken, 'token' | 'digest'> {
   const head = `${kind}_${id}_${encodeBase62(randomBytes(32), secretLength)}`;
   const token = head + computeChecksum(head);
   return { token, digest: tokenDigest(token) };

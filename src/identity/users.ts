@@ -29,7 +29,6 @@ export interface TeamView {
 export interface Users {
   /** Adds a user; an existing one joins the given teams. */
   add(name: string, teams?: readonly string[]): Promise<UserView>;
-  /** Replaces the teams of a user. */
   setTeams(name: string, teams: readonly string[]): Promise<UserView>;
   get(name: string): Promise<UserView | undefined>;
   list(): Promise<UserView[]>;

@@ -7,9 +7,7 @@ import { digestsEqual, hasValidChecksum, type PresentedToken } from './token.ts'
 interface KeyVerifierOptions {
   /** Reads a key from the store; undefined when there is none. */
   readRecord(id: string): Promise<KeyRecord | undefined>;
-  /** Tells whether the user still exists. */
   isUser(name: string): Promise<boolean>;
-  /** Called after the store has verified a key. */
   onVerified(id: string): void;
   now(): number;
 }

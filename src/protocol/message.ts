@@ -172,7 +172,6 @@ export function applyMessageEdits(message: Message, edits: readonly Edit[]): Mes
   return edits.length === 0 ? message : readMessage(applyEdits(message.bytes, edits));
 }
 
-/** Finds the member that holds the id. */
 export function findIdMember(message: Message): JsonMember {
   const member = findMember(message.shape, 'id');
   if (member === undefined) throw new TypeError('the message has no id');

@@ -111,12 +111,11 @@ const maxBaggageLength = 8192;
 export function stripReservedBaggage(baggage: string): string {
   if (baggage.length > maxBaggageLength) return '';
   const members = baggage.split(',');
-  const kept = members.filter((member) => !foldKey(decodePercentEscapes(readBaggageKey(member))).startsWith('ambit'));
+  const kept = members.filter((member) => {
+    const [key = ''] = /^[^=;]*/.exec(member) ?? [];
+    return !foldKey(decodePercentEscapes(key.trim())).startsWith('ambit');
+  });
   return kept.length === members.length ? baggage : kept.join(',');
-}
-
-function readBaggageKey(member: string): string {
-  return (/^[^=;]*/.exec(member)?.[0] ?? '').trim();
 }
 
 /** Decodes run by run: an invalid escape must not hide the others. */
@@ -126,30 +125,24 @@ function decodePercentEscapes(key: string): string {
     .trim();
 }
 
-interface Span {
-  readonly start: number;
-  readonly end: number;
-}
-
 interface MemberSpan {
   readonly start: number;
   end: number;
   readonly unwanted: boolean;
 }
 
-/** An open object or array. Members are recorded for a `_meta` only. */
-interface OpenContainer {
-  readonly members: MemberSpan[] | undefined;
-  holdsMeta: boolean;
-}
-
 /**
  * Removes reserved keys from every `_meta` inside a JSON value, at any depth, in one pass. The bytes must be valid
  * JSON. The `_meta` of the value itself is kept unless `withOwnMeta` is set, since Ambit may have written it.
  */
-export function stripNestedMeta(bytes: Buffer, { start, end }: Span, withOwnMeta = false): Edit[] {
+export function stripNestedMeta(
+  bytes: Buffer,
+  { start, end }: Pick<JsonMember, 'start' | 'end'>,
+  withOwnMeta = false,
+): Edit[] {
   const edits: Edit[] = [];
-  const open: OpenContainer[] = [];
+  // The open objects and arrays. Members are recorded for a `_meta` only.
+  const open: { readonly members: MemberSpan[] | undefined; holdsMeta: boolean }[] = [];
   /** End of the last value. */
   let last = start;
 

@@ -17,7 +17,6 @@ export interface Trace {
   readonly parentId: string | undefined;
   /** Our span, the parent of what the upstream does. */
   readonly spanId: string;
-  /** Whether the callers want the trace recorded. */
   readonly sampled: boolean;
   /** The span of the request to the upstream, if spans are exported; it lies between ours and the upstream's. */
   readonly upstreamSpanId: string | undefined;

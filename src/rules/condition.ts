@@ -109,7 +109,6 @@ const maxProgramSize = 2000;
 const compiledPatterns = new Map<string, RE2JS>();
 let matchSteps = 0;
 
-/** Resets the budget before each evaluation. */
 function resetMatchBudget(): void {
   matchSteps = 0;
 }

@@ -23,8 +23,6 @@ export interface AccessDenial {
   readonly reason: string;
 }
 
-type AccessCheck = (server: ServerTrust, session: SessionInWorkspace) => AccessDenial | undefined;
-
 function checkTrust({ name, trust }: ServerTrust, { trustLevel }: SessionInWorkspace): AccessDenial | undefined {
   if (trust.includes(trustLevel)) return undefined;
   const whom = trust.length === 0 ? 'no session' : `${trust.join(' and ')} sessions only`;
@@ -46,14 +44,7 @@ function checkSessionServers({ name }: ServerTrust, { servers }: SessionInWorksp
   return { rule: 'session.servers', reason: 'it is not among the servers this session was limited to' };
 }
 
-/** The checks in order: the first one that denies a server is reported. */
-const accessChecks: readonly AccessCheck[] = [checkTrust, checkWorkspace, checkSessionServers];
-
-/** Finds the reason why a session may not use a server; undefined if it may. */
+/** Finds the first reason why a session may not use a server; undefined if it may. */
 export function findAccessDenial(server: ServerTrust, session: SessionInWorkspace): AccessDenial | undefined {
-  for (const filter of accessChecks) {
-    const removal = filter(server, session);
-    if (removal !== undefined) return removal;
-  }
-  return undefined;
+  return checkTrust(server, session) ?? checkWorkspace(server, session) ?? checkSessionServers(server, session);
 }

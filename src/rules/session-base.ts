@@ -14,7 +14,6 @@ export interface SessionBase {
   readonly agentId: string | null;
   readonly workspaceId: string | null;
   readonly trustLevel: TrustLevel;
-  /** Names of permissions. */
   readonly permissions: readonly string[];
   /** The only servers it may use; null if it is not limited. An empty list means none. */
   readonly servers: readonly string[] | null;
@@ -25,10 +24,8 @@ export type Loaded<T> = {
   readonly [Key in keyof T]: null extends T[Key] ? Exclude<T[Key], null> | undefined : T[Key];
 };
 
-/** A type of which any member may be left out. */
 export type Optional<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
 
-/** A type in which nothing is null. */
 export type NonNull<T> = { readonly [Key in keyof T]: NonNullable<T[Key]> };
 
 /** The session that a call acts for. */

@@ -66,12 +66,9 @@ export function createToolFilters(server: string, texts: ToolFilterTexts | undef
   };
 }
 
-interface ToolReplacement extends ToolPattern {
-  /** The tool to use instead. */
-  readonly by: string;
-}
-
-export function listReplacements({ instead }: Pick<ToolFilterTexts, 'instead'>): readonly ToolReplacement[] {
+export function listReplacements({
+  instead,
+}: Pick<ToolFilterTexts, 'instead'>): readonly (ToolPattern & { readonly by: string })[] {
   return Object.entries(instead).map(([text, by]) => ({ ...compileToolPattern(text), by }));
 }
 

@@ -12,7 +12,6 @@ import {
 const minuteUs = 60_000_000;
 const dayMs = 86_400_000;
 
-/** Counters of a session, a user or a workspace. */
 export interface Counters {
   /** The time at which the calls so far would have ended at an even pace, in whole microseconds to stay exact. */
   readonly paceUs: number;

@@ -23,7 +23,6 @@ export interface SessionStore {
 
   /** Checks the id, the name and the caps, and writes, in one step. */
   create(session: NewSession, caps?: Caps): Promise<Created>;
-  /** Reads a live session. */
   get(id: string): Promise<SessionRecord | undefined>;
   /** Reads the remains of a session that is gone. */
   remains(id: string): Promise<Tombstone | undefined>;

@@ -1,10 +1,11 @@
-import { createDirectory, type Declared, type Directory } from '../../src/identity/directory.ts';
+import { createDirectory, type Directory } from '../../src/identity/directory.ts';
 import type { AccessCeiling } from '../../src/identity/principal.ts';
 import { parseToken } from '../../src/identity/token.ts';
+import type { DeclaredPeople } from '../../src/identity/users.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 
-export const nobody: Declared = { teams: [], users: [] };
+export const nobody: DeclaredPeople = { teams: [], users: [] };
 export const unbounded: AccessCeiling = { trustLevel: 'direct', workspaces: null, scopes: null };
 
 export interface TestDirectory {
@@ -23,7 +24,10 @@ export interface TestDirectory {
 }
 
 /** A directory whose reads are counted and whose time is moved by hand. */
-export function openDirectory(given: SessionStore = openMemoryStore(), declared: Declared = nobody): TestDirectory {
+export function openDirectory(
+  given: SessionStore = openMemoryStore(),
+  declared: DeclaredPeople = nobody,
+): TestDirectory {
   const reads: string[] = [];
   let time = Date.now();
   const documents: SessionStore['documents'] = {

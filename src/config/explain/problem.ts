@@ -8,22 +8,15 @@ const maxShownLength = 60;
 /** Keys of a server whose values may contain secrets; arguments and addresses may contain tokens. */
 const serverSecrets = new Set<string | number>(['env', 'headers', 'args', 'url', 'command']);
 
-/** One thing that is wrong with a configuration. */
 export interface ConfigProblem {
   readonly path: KeyPath;
-  /** The faulty part: the key or its value. */
   readonly at: 'key' | 'value';
   readonly message: string;
   /** The offset in the text, when the path does not determine it. */
   readonly offset?: number;
 }
 
-interface TextPosition {
-  readonly line: number;
-  readonly col: number;
-}
-
-export type Locator = (problem: ConfigProblem) => TextPosition;
+export type Locator = (problem: ConfigProblem) => { readonly line: number; readonly col: number };
 
 /** Limits the lines of an error, so that a broken generator does not fill a terminal or a log. */
 const maxLines = 1000;
@@ -63,12 +56,9 @@ export function withoutSecretKeys(path: KeyPath): KeyPath {
   return firstUnusual === -1 ? path : path.slice(0, firstUnusual);
 }
 
-function shortenText(text: string): string {
-  return escapeControls(text.length > maxShownLength ? `${text.slice(0, maxShownLength)}…` : text);
-}
-
 function quoteText(text: string): string {
-  return `"${shortenText(text.replace(/["\\]/g, '\\$&'))}"`;
+  const escaped = text.replace(/["\\]/g, '\\$&');
+  return `"${escapeControls(escaped.length > maxShownLength ? `${escaped.slice(0, maxShownLength)}…` : escaped)}"`;
 }
 
 /** Writes a path such as `servers.notes.args[0]`; unusual keys are quoted. */

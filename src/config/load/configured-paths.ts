@@ -24,7 +24,6 @@ export const fileKeys = {
   'workspaces.*.path': 'given',
 } as const satisfies Record<string, FileRole>;
 
-/** A file that the configuration names. */
 interface ConfiguredFile {
   /** The key that names it, as it is written. */
   readonly key: string;
@@ -60,8 +59,7 @@ export function resolvePaths(config: ConfigDraft, folder: string, home: string):
     if (server.transport === 'http') {
       const { oauth } = server;
       if (oauth?.clientSecretFile === undefined) return [name, server] as const;
-      const clientSecretFile = absolute(oauth.clientSecretFile);
-      return [name, { ...server, oauth: { ...oauth, clientSecretFile } }] as const;
+      return [name, { ...server, oauth: { ...oauth, clientSecretFile: absolute(oauth.clientSecretFile) } }] as const;
     }
     const { sandbox } = server;
     const paths = { readable: sandbox.readable.map(absolute), writable: sandbox.writable.map(absolute) };

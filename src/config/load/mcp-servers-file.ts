@@ -57,7 +57,8 @@ const containsVariable = (value: unknown): boolean =>
 export function readMcpServers(text: string, prefixes: readonly string[]): ForeignServers {
   let file: unknown;
   try {
-    file = readJsonc(text);
+    // The text is not trusted: no regular expressions over the whole.
+    file = JSON.parse(stripTrailingCommas(stripComments(text)));
   } catch {
     return { servers: [], problems: ['it is not valid JSON; its servers are absent'] };
   }
@@ -92,8 +93,7 @@ function readServer(name: string, value: unknown, prefixes: readonly string[]): 
   if (type === 'sse' || type === 'ws') return `the transport "${type}" is not supported; only stdio and HTTP are`;
   const written: Record<string, unknown> = {};
   for (const key of takenKeys) if (value[key] !== undefined && value[key] !== null) written[key] = value[key];
-  const draft = type === undefined ? written : { ...written, type };
-  const root = { servers: { [name]: draft } };
+  const root = { servers: { [name]: type === undefined ? written : { ...written, type } } };
   const parsed = wrappedServersSchema.safeParse(root);
   if (!parsed.success) {
     const [first] = explainIssues(parsed.error.issues, root);
@@ -118,11 +118,6 @@ function listOddities(value: Record<string, unknown>): string[] {
   if (value['cwd'] !== undefined) notes.push('.cwd: ignored; a server runs in the workspace of its session');
   if (value['envFile'] !== undefined) notes.push('.envFile: ignored; write the variables into "env"');
   return notes;
-}
-
-/** Parses JSON with comments and trailing commas. The text is not trusted: no regular expressions over the whole. */
-function readJsonc(text: string): unknown {
-  return JSON.parse(stripTrailingCommas(stripComments(text)));
 }
 
 function stripComments(text: string): string {

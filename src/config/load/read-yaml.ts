@@ -170,11 +170,6 @@ function describeYamlError(code: ErrorCode, message: string): string {
   return `not valid YAML: ${words}`;
 }
 
-/** Returns the text of a key as it was written: `010` stays `010`. */
-function readKeyText(key: Scalar): string {
-  return typeof key.value === 'string' ? key.value : (key.source ?? String(key.value));
-}
-
 /**
  * Converts a document into plain values and reports YAML features that a configuration must not use. Maps have no
  * prototype. Aliases share one value, so nothing is expanded.
@@ -217,7 +212,8 @@ function readYamlValue(root: Node | null, lineAt: (offset: number) => number): Y
       return undefined;
     }
     if (scalar.anchor && scalar === key) anchors.set(scalar.anchor, { node: scalar, value: scalar.value, size: 1 });
-    return readKeyText(scalar);
+    // As it was written: `010` stays `010`.
+    return typeof scalar.value === 'string' ? scalar.value : (scalar.source ?? String(scalar.value));
   }
 
   function readMap(map: YAMLMap, path: KeyPath): unknown {

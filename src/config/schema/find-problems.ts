@@ -23,14 +23,8 @@ export const notBuiltYet: readonly NotBuiltRow[] = [
   { key: 'listen.tls', refuse: 'not built yet; starting without it would send in the clear what should be encrypted' },
 ];
 
-interface NotBuiltKey extends ConfigProblem {
-  readonly refused: boolean;
-}
-
-interface WrittenKey {
-  readonly path: KeyPath;
-  readonly value: unknown;
-}
+type NotBuiltKey = ConfigProblem & { readonly refused: boolean };
+type WrittenKey = { readonly path: KeyPath; readonly value: unknown };
 
 /** Finds variables that no workspace may set for a server: the context, and those that decide which program runs. */
 export function findOverrideProblems(config: ConfigDraft): ConfigProblem[] {

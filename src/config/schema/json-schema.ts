@@ -15,8 +15,6 @@ export interface JsonSchema {
   readonly description?: string;
   readonly type?: string;
   readonly default?: unknown;
-  readonly const?: unknown;
-  readonly enum?: readonly unknown[];
   readonly pattern?: string;
   readonly properties?: Readonly<Record<string, JsonSchema>>;
   readonly required?: readonly string[];

@@ -16,7 +16,6 @@ export const byteCount = positiveCount(256 * 1024 * 1024);
 export const timerSeconds = z.number().positive().max(maxTimerSeconds);
 export const lifeSeconds = positiveCount(maxLifeSeconds);
 
-/** A schema for one line of printable text. */
 export const textLine = (max = 256): z.ZodString =>
   z
     .string()

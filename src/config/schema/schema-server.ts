@@ -239,7 +239,6 @@ type CommonServerKeys = Omit<
 
 export type ServerSource = 'operator' | 'project' | 'imported';
 
-/** A server that is started as a process. */
 type StdioServer = CommonServerKeys & {
   transport: 'stdio';
   command: string;
@@ -251,7 +250,6 @@ type StdioServer = CommonServerKeys & {
 
 type OauthKeys = z.output<typeof oauthSchema>;
 
-/** A server that is reached over HTTP. */
 type HttpServer = CommonServerKeys & {
   transport: 'http';
   url: string;

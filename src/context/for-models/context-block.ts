@@ -78,7 +78,6 @@ function indentLines(text: string): string {
   return text.trim().replaceAll(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, '\n    ');
 }
 
-/** The facts that a signed block proves. */
 interface BlockClaims {
   readonly sessionId: string;
   readonly userId: string;

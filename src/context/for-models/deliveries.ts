@@ -60,7 +60,6 @@ interface DeliveryState {
   deliveredRevision: GovernanceRevision | undefined;
   /** True while a reply of this process carries the block. */
   isDelivering: boolean;
-  /** Settles when the last queued write is done. */
   writing: Promise<void>;
   lastAt: number;
 }
@@ -217,13 +216,11 @@ function createRareWarning(now: () => number): RareWarning {
   };
 }
 
-type FindDue = (to: BlockRecipient) => Promise<DueText | 'later' | undefined>;
-
 /** Finds what is due: undefined when nothing is, `later` while another call delivers it. */
-function createDueFinder(options: DeliveriesOptions, now: () => number, warnAtMostEvery: RareWarning): FindDue {
+function createDueFinder(options: DeliveriesOptions, now: () => number, warnAtMostEvery: RareWarning) {
   const { state: governance, renderFor, log } = options;
   const { marks } = options.store;
-  return async (to) => {
+  return async (to: BlockRecipient): Promise<DueText | 'later' | undefined> => {
     if (to.userId === anonymousUser) {
       if (await governance.refresh())
         warnAtMostEvery('anonymous', () => log.warn('no policies for anonymous callers', { session: to.sessionId }));

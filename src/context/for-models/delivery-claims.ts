@@ -29,8 +29,7 @@ export async function claimDelivery(
 ): Promise<DeliveryClaim | 'taken'> {
   const own: ClaimMark = { host: hostname(), pid: process.pid, until: now() + leaseMs };
   for (let index = 0; index < maxTakeovers; index++) {
-    const key = `claim:${what}:${index}`;
-    const put = await marks.put(sessionId, key, JSON.stringify(own));
+    const put = await marks.put(sessionId, `claim:${what}:${index}`, JSON.stringify(own));
     if (put.outcome === 'put') {
       return {
         async release(delivered) {

@@ -28,8 +28,7 @@ export function insertFirstBlock(message: Message, content: JsonMember, block: s
 
 /** Adds messages, as JSON, before and after those of a prompt. */
 export function surroundMessages(bytes: Buffer, before: readonly string[], after: readonly string[]): Buffer {
-  const message = readMessage(bytes);
-  const messages = findList(message, 'messages');
+  const messages = findList(readMessage(bytes), 'messages');
   if (messages === undefined) return bytes;
   const own = readElements(bytes, messages);
   if (own.length === 0) return applyEdits(bytes, [replaceValue(messages, `[${[...before, ...after].join(',')}]`)]);
@@ -70,8 +69,7 @@ function findList(message: Message, key: string): JsonMember | undefined {
 
 function insertAtStart(bytes: Buffer, list: JsonMember, items: readonly string[]): Edit {
   const at = list.start + 1;
-  const more = !isEmptyArray(bytes, list);
-  return { start: at, end: at, text: `${items.join(',')}${more ? ',' : ''}` };
+  return { start: at, end: at, text: `${items.join(',')}${isEmptyArray(bytes, list) ? '' : ','}` };
 }
 
 /**

@@ -52,16 +52,12 @@ interface GovernancePreview {
   readonly block: string;
 }
 
-/** The context of one reader, with nothing cut. */
-interface WholeContext extends EffectiveContext {
-  readonly text: string;
-}
-
 /** Policies and objectives, and how they reach the model. */
 export interface Governance {
   readonly texts: PolicyStore;
   preview(person: PolicyReader): Promise<GovernancePreview>;
-  contextOf(person: PolicyReader): Promise<WholeContext>;
+  /** The context of one reader, with nothing cut. */
+  contextOf(person: PolicyReader): Promise<EffectiveContext & { readonly text: string }>;
   readonly touch: Deliveries['touch'];
   /** Puts what is due to the recipient before the result of a call. */
   prependIfDue(to: BlockRecipient, reply: FinalReply): FinalReply | Promise<FinalReply>;
@@ -78,7 +74,6 @@ interface GovernanceOptions {
   readonly store: SessionStore;
   readonly settings: () => GovernanceSettings;
   readonly people: PeopleSource;
-  /** The keys that sign blocks, if any. */
   readonly keys?: Pick<SigningKeys, 'current'>;
   readonly issuer: string;
   readonly log: Pick<Log, 'warn'>;
@@ -121,8 +116,11 @@ export function createGovernance(options: GovernanceOptions): Governance {
     state,
     async renderFor(to) {
       const { effective } = await resolvePolicies(to);
-      const revision = digestText(renderBlock(effective, true));
-      return { block: renderBlock(effective), notice: renderNotice(), revision };
+      return {
+        block: renderBlock(effective),
+        notice: renderNotice(),
+        revision: digestText(renderBlock(effective, true)),
+      };
     },
     signBlock,
     log,
@@ -145,8 +143,7 @@ export function createGovernance(options: GovernanceOptions): Governance {
     person: PolicyReader,
     reply: Extract<FinalReply, { kind: 'message' }>,
   ): Promise<FinalReply> {
-    const used = await state.refresh().catch(() => false);
-    if (!used) return reply;
+    if (!(await state.refresh().catch(() => false))) return reply;
     const { carrier } = settings();
     const effective = carrier === 'first-result' ? undefined : await tryResolve(person);
     const parts = [

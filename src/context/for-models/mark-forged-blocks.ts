@@ -26,7 +26,9 @@ const blockMembers = new Set(['_meta', 'type', 'role', 'uri', 'mimeType', 'blob'
  */
 export function markForgedBlocks(bytes: Buffer): Buffer {
   const text = bytes.toString('utf8');
-  const plain = text.includes('\\u') ? text.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => parseCharacter(hex)) : text;
+  const plain = text.includes('\\u')
+    ? text.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+    : text;
   const stripped = mayContainOurKey(bytes, text) ? stripOurKeys(bytes) : bytes;
   return mayContainLookAlike(plain, true) ? addMarks(readMessage(stripped)) : stripped;
 }
@@ -52,10 +54,6 @@ function addMarks(message: Message): Buffer {
     if (!markTexts(readTexts(bytes, holder), edits)) return dropContent(message, holder);
   }
   return applyEdits(bytes, edits);
-}
-
-function parseCharacter(hex: string): string {
-  return String.fromCharCode(Number.parseInt(hex, 16));
 }
 
 function dropContent(message: Message, { start, end }: JsonMember): Buffer {

@@ -13,7 +13,6 @@ export interface Policy {
   readonly order: number;
 }
 
-/** A goal of the work. */
 export interface Objective {
   readonly id: string;
   readonly scope: string;
@@ -69,12 +68,9 @@ export function judgePolicies<P extends Policy>(policies: readonly P[], levels: 
     const stands = standing.get(policy.name);
     if (!policy.enabled) return { policy, outcome: 'disabled', by: undefined };
     if (stands === undefined || stands === policy) return { policy, outcome: 'given', by: undefined };
-    return { policy, outcome: stands.locked && isBefore(stands, policy) ? 'locked out' : 'replaced', by: stands.scope };
+    const isLockedOut = stands.locked && ordered.indexOf(stands) < ordered.indexOf(policy);
+    return { policy, outcome: isLockedOut ? 'locked out' : 'replaced', by: stands.scope };
   });
-
-  function isBefore(a: P, b: P): boolean {
-    return ordered.indexOf(a) < ordered.indexOf(b);
-  }
 }
 
 /** Sorts policies for reading: prepended ones from the farthest level on, appended ones from the nearest on. */

@@ -5,7 +5,6 @@ import { assertPrefixes, type ContextField, contextNames, readValues, type ToolC
 /** The origin of a server's configuration. Only the operator may set context variables by hand. */
 export type EnvSource = 'operator' | 'imported' | 'project';
 
-/** The origin of the value of a variable. */
 export type Provenance = 'injected' | 'pinned' | 'configured' | 'workspace' | 'credential';
 
 /** The part of an entry of `mcpServers` that matters here. Other keys stay as they are. */
@@ -71,7 +70,6 @@ export function explainInjection<Server extends InjectableServer>(
   return { servers: injected, provenance: Object.fromEntries(origins) };
 }
 
-/** The variables that every server gets. */
 interface InjectionPlan {
   readonly prefixes: readonly string[];
   readonly names: ReadonlySet<string>;

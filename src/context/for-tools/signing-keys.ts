@@ -65,7 +65,10 @@ export async function openSigningKeys(folder: string, now: () => number = Date.n
   let seenAt = readModifiedTime(file);
   let stored = await withLock(file, () => {
     const kept = loadKeyFile(file);
-    if (kept === undefined) return saveKeyFile(file, jwksFile, createKeyFile(now()));
+    if (kept === undefined) {
+      const pseudonymSecret = randomBytes(32).toString('base64url');
+      return saveKeyFile(file, jwksFile, { version: 1, pseudonymSecret, keys: [createKey(now())] });
+    }
     // Long-running programs read the next key there, so the file must be current.
     if (readTextIfPresent(jwksFile) !== writeJwks(kept)) writeAtomically(jwksFile, writeJwks(kept), 0o644);
     return kept;
@@ -124,10 +127,6 @@ export async function openSigningKeys(folder: string, now: () => number = Date.n
 /** Writes the keys for an environment variable, with the file where a long-running process finds the next ones. */
 export function writeInlineKeys({ jwks, jwksFile }: SigningKeys, source = jwksFile): string {
   return `${jwks().slice(0, -1)},"source":${JSON.stringify(source)}}`;
-}
-
-function createKeyFile(at: number): KeyFile {
-  return { version: 1, pseudonymSecret: randomBytes(32).toString('base64url'), keys: [createKey(at)] };
 }
 
 /** Drops keys whose last tokens expired long ago. Returns the same object when there are none. */

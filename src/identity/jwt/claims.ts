@@ -35,14 +35,10 @@ const plainSubject = /^[A-Za-z0-9._@|:-]+$/;
 const maxUserLength = 128;
 const hashPrefix = 'sha256:';
 
-/** The part of its users' names before the `|`. It must be unique among issuers, or their users would be mixed up. */
-function findUserPrefix({ issuer, userPrefix }: Pick<JwtIssuer, 'issuer' | 'userPrefix'>): string {
-  return userPrefix ?? new URL(issuer).host;
-}
-
 /** Creates the name of a user. Unusual subjects become hashes, and so do those that look like one. */
-export function createUserName(issuer: JwtIssuer, subject: string): string {
-  const prefix = findUserPrefix(issuer);
+export function createUserName({ issuer, userPrefix }: JwtIssuer, subject: string): string {
+  // It must be unique among issuers, or their users would be mixed up.
+  const prefix = userPrefix ?? new URL(issuer).host;
   const name = `${prefix}|${subject}`;
   if (plainSubject.test(subject) && name.length <= maxUserLength && !subject.startsWith(hashPrefix)) return name;
   return `${prefix}|${hashPrefix}${createHash('sha256').update(subject).digest('hex')}`;

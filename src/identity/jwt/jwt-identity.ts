@@ -11,7 +11,6 @@ export interface JwtIdentity {
   verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
   /** Returns the user of a token that may use the control API; undefined for any other token. */
   adminOf(presented: PresentedToken): Promise<string | undefined>;
-  /** The issuers that give tokens. */
   readonly issuers: readonly string[];
   /** The scopes that are useful here with every issuer. */
   readonly scopes: readonly string[];

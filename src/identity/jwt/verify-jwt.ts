@@ -5,7 +5,6 @@ import type { PresentedToken } from '../token.ts';
 import { createUserName, findCeiling, findPermissions, type JwtIssuer, readRoles, readScopes } from './claims.ts';
 import { createIssuerKeys, IssuerUnreachableError } from './issuer-keys.ts';
 
-/** The content of a verified token. */
 export interface VerifiedJwt {
   /** Undefined when its roles give no access; it may still be an administrator. */
   readonly principal: UserPrincipal | undefined;
@@ -31,7 +30,6 @@ interface JwtVerifierOptions {
   readonly elapsed?: () => number;
 }
 
-/** The time for which a verified token is cached. */
 const cacheMs = 60_000;
 const maxCachedTokens = 10_000;
 /** Signatures are verified on the threads that also read and write files; forged tokens must not occupy all of them. */

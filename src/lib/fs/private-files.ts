@@ -160,8 +160,7 @@ function writeSecret(file: string, secret: string): string {
 export function readSecret(file: string): string | undefined {
   const stat = lstatSync(file, { throwIfNoEntry: false });
   if (stat === undefined) return undefined;
-  const readable = process.platform !== 'win32' && (stat.mode & 0o077) !== 0;
-  if (!stat.isFile() || readable) {
+  if (!stat.isFile() || isOpenToOthers(stat.mode)) {
     throw new AmbitError('CONFIG_INVALID', {
       what: `The file ${file} holds a secret, but others can read it or it is no plain file.`,
       hint: `Remove it, or "chmod 600" it if nobody else has read it.`,

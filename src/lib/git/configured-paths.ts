@@ -26,7 +26,6 @@ export class GitConfigError extends Error {
   }
 }
 
-/** Settings whose value is a command that git runs. */
 const commandSettings =
   /^(?:core\.(?:fsmonitor|editor|pager|sshcommand|askpass|gitproxy|alternaterefscommand)|sequence\.editor|diff\.(?:external|command|textconv)|merge\.driver|filter\.(?:clean|smudge|process)|gpg\.(?:program|defaultkeycommand)|credential\.helper|alias\..*|pager\..*|(?:difftool|mergetool|browser|man)\.(?:cmd|path)|(?:web|help)\.browser|interactive\.difffilter|uploadpack\.packobjectshook|gc\.recentobjectshook|hook\.command|submodule\.update|trailer\.(?:command|cmd)|remote\.(?:uploadpack|receivepack|vcs)|sendemail\.(?:.*cmd|smtpserver)|imap\.tunnel|instaweb\.(?:httpd|browser)|lfs\.(?:path|args|clean|smudge)|tig\..*|secrets\.providers|.*\.(?:.*(?:command|cmd|program|prog|hook)|pager|editor|browser))$/;
 /** Settings whose value is a folder or file that git follows. */

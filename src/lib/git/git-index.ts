@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { GitConfigError } from './configured-paths.ts';
 
 interface IndexOptions {
-  /** The folder that contains the index. */
   readonly gitFolder: string;
   /** 20, or 32 if the repository uses SHA-256. */
   readonly hashBytes: number;
@@ -114,7 +113,6 @@ function readEntry(
   return { mode, name, end: end + 1 };
 }
 
-/** Reads git's variable-length integer. */
 function readVariableInt(piece: Buffer, from: number): { value: number; end: number } {
   let at = from;
   let byte = piece[at++] ?? 0;
@@ -150,7 +148,6 @@ async function readExtensions(bytes: ByteReader, hashBytes: number, found: Index
   }
 }
 
-/** Reads a file from start to end. */
 interface ByteReader {
   /** Returns at least this many bytes without consuming them, fewer only at the end of the file. */
   peek(count: number): Promise<Buffer>;

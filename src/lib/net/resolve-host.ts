@@ -1,6 +1,5 @@
 import { lookup } from 'node:dns/promises';
 
-/** Resolves a host name to all its addresses. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
 export const resolveHost: ResolveHost = async (host) =>

@@ -1,4 +1,3 @@
-/** The text that replaces a credential. */
 export const redactedMark = 'REDACTED-BY-AMBIT';
 /** No setting is this long. A longer line is not searched but replaced as a whole. */
 export const maxLineLength = 4096;

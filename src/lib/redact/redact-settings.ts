@@ -158,7 +158,6 @@ function redactIni(text: string): string {
   });
 }
 
-/** Redacts variables in shell syntax. */
 function redactVariables(text: string): string {
   return mapLines(text, (line) => {
     if (line.length > maxLineLength) return redactedMark;

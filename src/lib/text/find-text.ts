@@ -1,7 +1,6 @@
 import { findOccurrences, findSequence } from './find-occurrences.ts';
 import { toLf } from './line-endings.ts';
 
-/** A part of a text that matches the sought one. */
 export interface TextMatch {
   readonly start: number;
   readonly end: number;
@@ -81,7 +80,6 @@ interface NormalizedText {
   toOriginal(places: readonly number[]): number[];
 }
 
-/** Replaces CRLF by LF. */
 function normalizeBreaks(text: string): NormalizedText {
   return {
     text: toLf(text),
@@ -141,7 +139,6 @@ const maxComparisons = 2_000_000;
 const maxIndentCharacters = 8_000_000;
 const maxLines = 1_000_000;
 
-/** The remaining cost of a search. */
 interface SearchBudget {
   comparisons: number;
   characters: number;
@@ -154,7 +151,6 @@ interface IndentCandidate {
   readonly first: number;
   /** Index of the first sought line that is not blank. */
   readonly anchor: number;
-  /** Length of the indentation. */
   readonly length: number;
 }
 

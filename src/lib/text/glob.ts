@@ -64,7 +64,7 @@ function matchParts(parts: readonly Part[], names: readonly string[]): boolean {
 }
 
 function walkParts(parts: readonly Part[], names: readonly string[]): ReadonlySet<number> {
-  return names.reduce((states, name) => nextStates(parts, states, name), startStates(parts));
+  return names.reduce((states, name) => nextStates(parts, states, name), addReachable(parts, [0]));
 }
 
 function hasOpenState(states: ReadonlySet<number>, end: number): boolean {
@@ -83,11 +83,6 @@ function parseParts(glob: string): Part[] {
 }
 
 const trimTrailingSlashes = (glob: string): string => glob.replace(/(?<!\/)\/+$/, '');
-
-/** Returns the parts that may come first; `**` may match nothing. */
-function startStates(parts: readonly Part[]): ReadonlySet<number> {
-  return addReachable(parts, [0]);
-}
 
 function nextStates(parts: readonly Part[], states: ReadonlySet<number>, name: string): ReadonlySet<number> {
   const next: number[] = [];

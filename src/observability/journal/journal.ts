@@ -6,7 +6,6 @@ import { scrubSecrets } from '../log/scrub.ts';
 import { createAppender, type JournalLoss } from './appender.ts';
 import { type CallsPage, type CallsQuery, readCalls } from './read-calls.ts';
 
-/** The journal entry of one exchange. */
 export interface CallEntry {
   readonly id: string;
   readonly sessionId: string | undefined;
@@ -143,15 +142,7 @@ function shortenField(key: string, value: unknown): unknown {
 
 /** Formats the entry that stands for the lost ones before it. */
 function formatLoss({ entries, since, error }: JournalLoss, time: string): string {
-  const entry: JournalEntry & { time: string } = {
-    time,
-    kind: 'gateway',
-    event: 'entries-lost',
-    entries,
-    since,
-    error,
-  };
-  return `${JSON.stringify(entry)}\n`;
+  return `${JSON.stringify({ time, kind: 'gateway', event: 'entries-lost', entries, since, error })}\n`;
 }
 
 /** Formats the entry of a call. There is one for every exchange, and this takes half the time of JSON.stringify. */

@@ -1,23 +1,17 @@
 import { open } from 'node:fs/promises';
+import type { CallEntry } from './journal.ts';
 
 /** An exchange as the journal recorded it. */
-export interface RecordedCall {
+export interface RecordedCall
+  extends Pick<CallEntry, 'id' | 'server' | 'method' | 'outcome' | 'ms' | 'bytesIn' | 'bytesOut'> {
   readonly at: string;
-  /** The correlation id. */
-  readonly id: string;
-  readonly server: string;
-  readonly method: string;
   readonly name?: string;
-  readonly outcome: string;
   readonly rule?: string;
   readonly entrance: 'http' | 'stdio';
   readonly era: 'modern' | 'handshake';
   readonly workspaceId?: string;
   readonly cached?: string;
   readonly traceId?: string;
-  readonly ms: number;
-  readonly bytesIn: number;
-  readonly bytesOut: number;
 }
 
 export interface CallsPage {

@@ -58,11 +58,6 @@ interface Bucket {
   at: number;
 }
 
-interface OmittedRefusals {
-  readonly refusal: EntranceRefusal;
-  further: number;
-}
-
 const burst = 10;
 const everyMs = 10_000;
 /** Bucket of all callers without a credential: more addresses give no more lines. */
@@ -75,23 +70,23 @@ const maxTextLength = 200;
  * Creates the journal of refusals. Each refusal counts, but not each gets a line, since callers could fill the disk.
  * One kind and one caller get ten lines, then one every ten seconds. The number of omitted lines is recorded.
  */
-export function createRefusalJournal(journal: Pick<Journal, 'record'>, now = () => performance.now()): RefusalJournal {
+export function createRefusalJournal(journal: Pick<Journal, 'record'>): RefusalJournal {
   const buckets = new Map<string, Bucket>();
-  const omitted = new Map<string, OmittedRefusals>();
-  const strangers: Bucket = { lines: strangersBurst, at: now() };
+  const omitted = new Map<string, { readonly refusal: EntranceRefusal; further: number }>();
+  const strangers: Bucket = { lines: strangersBurst, at: performance.now() };
   let timer: NodeJS.Timeout | undefined;
 
   function findBucket(key: string): Bucket {
     const known = buckets.get(key);
     if (known !== undefined) return known;
     if (buckets.size >= maxBuckets) buckets.delete(buckets.keys().next().value as string);
-    const fresh = { lines: burst, at: now() };
+    const fresh = { lines: burst, at: performance.now() };
     buckets.set(key, fresh);
     return fresh;
   }
 
   function hasRoom(bucket: Bucket, maxLines: number, every: number): boolean {
-    const gained = Math.floor((now() - bucket.at) / every);
+    const gained = Math.floor((performance.now() - bucket.at) / every);
     if (gained > 0) {
       bucket.lines = Math.min(maxLines, bucket.lines + gained);
       bucket.at += gained * every;

@@ -1,4 +1,3 @@
-/** The text that replaces a secret. */
 export const redactedText = '[secret]';
 
 interface SecretPattern {

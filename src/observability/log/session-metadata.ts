@@ -9,7 +9,6 @@ const secretName = /pass|pwd|secret|token|api.?key|private.?key|auth|credential|
 const maxTextLength = 128;
 const maxKeys = 32;
 
-/** Detects the kind of personal data in a text. */
 export function detectPersonalData(text: string): 'mail address' | 'phone number' | undefined {
   if (mail.test(text)) return 'mail address';
   return phone.test(text) ? 'phone number' : undefined;
@@ -23,14 +22,11 @@ export function createMetadataFields(metadata: Readonly<Record<string, unknown>>
   const fields: Record<string, string | number> = {};
   const entries = Object.entries(metadata);
   for (const [key, value] of entries.slice(0, maxKeys)) {
-    fields[`metadata.${hidePersonal(key)}`] = secretName.test(key) ? redactedText : hidePersonal(toText(value));
+    const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+    fields[`metadata.${hidePersonal(key)}`] = secretName.test(key) ? redactedText : hidePersonal(text);
   }
   if (entries.length > maxKeys) fields['metadata.more'] = entries.length - maxKeys;
   return fields;
-}
-
-function toText(value: unknown): string {
-  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
 }
 
 function hidePersonal(text: string): string {

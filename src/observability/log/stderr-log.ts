@@ -30,9 +30,6 @@ function quoteIfNeeded(value: string): string {
 
 /** Formats one JSON object. A field cannot replace the real time, level or event. */
 export function formatJsonLine(time: Date, level: LogLevel, event: string, fields: LogFields = {}): string {
-  return escapeControls(JSON.stringify({ ...fields, time: time.toISOString(), level, event }, listFieldOrder(fields)));
-}
-
-function listFieldOrder(fields: LogFields): string[] {
-  return ['time', 'level', 'event', ...Object.keys(fields)];
+  const order = ['time', 'level', 'event', ...Object.keys(fields)];
+  return escapeControls(JSON.stringify({ ...fields, time: time.toISOString(), level, event }, order));
 }

@@ -116,7 +116,8 @@ export function formatMetrics(families: readonly AnyMetricFamily[]): string {
 }
 
 function formatFamily(family: AnyMetricFamily): string {
-  let text = `# HELP ${family.name} ${escapeHelp(family.help)}\n# TYPE ${family.name} ${family.kind}\n`;
+  const help = family.help.replace(/\\/g, '\\\\').replace(/\n/g, '\\n');
+  let text = `# HELP ${family.name} ${help}\n# TYPE ${family.name} ${family.kind}\n`;
   if (isHistogram(family)) {
     family.each((values, histogram) => {
       text += formatHistogram(family, values, histogram);
@@ -158,8 +159,4 @@ function formatLabels(names: readonly string[], values: readonly string[]): stri
 
 function escapeLabelValue(value: string): string {
   return value.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\n/g, '\\n');
-}
-
-function escapeHelp(help: string): string {
-  return help.replace(/\\/g, '\\\\').replace(/\n/g, '\\n');
 }

@@ -1,5 +1,4 @@
 import {
-  type AnyMetricFamily,
   createCounters,
   createGauges,
   createHistograms,
@@ -31,7 +30,6 @@ export interface Metrics {
   httpRefused(status: number): void;
   /** Spans that reached their collector, or never will. */
   spans(result: 'sent' | 'dropped', count: number): void;
-  /** Formats all metrics for Prometheus. */
   text(): Promise<string>;
 }
 
@@ -68,72 +66,52 @@ const methods = new Set([
 ]);
 
 export function createMetrics(options: MetricsOptions): Metrics {
-  const opened = createCounters('ambit_sessions_opened_total', 'Sessions opened here, by trust level.', 'trust');
-  const live = createGauges('ambit_sessions_live', 'Sessions that are live now.');
-  const ended = createCounters('ambit_sessions_ended_total', 'Sessions that ended here, and why.', 'reason');
-  const lives = createHistograms('ambit_session_duration_seconds', 'How long sessions lived.', lifeSeconds);
-  const perSession = createHistograms('ambit_session_calls', 'Tool calls of a session here, when it ends.', callCounts);
-  const calls = createCounters('ambit_calls_total', 'Exchanges, and how they ended.', 'server', 'method', 'outcome');
-  const durations = createHistograms('ambit_call_duration_seconds', 'How long exchanges took.', callSeconds, 'server');
-  const withoutContext = createCounters(
-    'ambit_calls_without_context_total',
-    'Requests that told their server nothing about the session.',
-    'server',
-  );
-  const cache = createCounters('ambit_cache_lookups_total', 'Looks into the result cache.', 'server', 'result');
-  const quotas = createCounters('ambit_quota_refusals_total', 'Calls refused by a quota, and whose it was.', 'scope');
-  const spawned = createCounters('ambit_process_starts_total', 'Server processes started.', 'server');
-  const restarts = createCounters(
-    'ambit_process_restarts_total',
-    'Server processes started again after they had ended by themselves.',
-    'server',
-  );
-  const failed = createCounters(
-    'ambit_process_start_failures_total',
-    'Starts after which nothing could be called.',
-    'server',
-  );
-  const starts = createHistograms(
-    'ambit_process_start_seconds',
-    'From the start of a server process until it could be called.',
-    startSeconds,
-    'server',
-  );
-  const processes = createGauges('ambit_processes_live', 'Server processes that are there now.', 'server');
-  const refused = createCounters('ambit_http_refusals_total', 'HTTP requests answered with 400 or above.', 'status');
-  const spans = createCounters('ambit_spans_total', 'Spans sent to the collector, and those it never got.', 'result');
-  const memory = createGauges('process_resident_memory_bytes', 'Memory of the gateway itself.');
-  const cpu = createCounters('process_cpu_seconds_total', 'Processor time of the gateway itself.');
-  const since = createGauges('process_start_time_seconds', 'When the gateway was started, in seconds since 1970.');
-  const all: AnyMetricFamily[] = [
-    opened,
-    live,
-    ended,
-    lives,
-    perSession,
-    calls,
-    durations,
-    withoutContext,
-    cache,
-    quotas,
-    spawned,
-    restarts,
-    failed,
-    starts,
-    processes,
-    refused,
-    spans,
-    memory,
-    cpu,
-    since,
-  ];
+  const families = {
+    opened: createCounters('ambit_sessions_opened_total', 'Sessions opened here, by trust level.', 'trust'),
+    live: createGauges('ambit_sessions_live', 'Sessions that are live now.'),
+    ended: createCounters('ambit_sessions_ended_total', 'Sessions that ended here, and why.', 'reason'),
+    lives: createHistograms('ambit_session_duration_seconds', 'How long sessions lived.', lifeSeconds),
+    perSession: createHistograms('ambit_session_calls', 'Tool calls of a session here, when it ends.', callCounts),
+    calls: createCounters('ambit_calls_total', 'Exchanges, and how they ended.', 'server', 'method', 'outcome'),
+    durations: createHistograms('ambit_call_duration_seconds', 'How long exchanges took.', callSeconds, 'server'),
+    withoutContext: createCounters(
+      'ambit_calls_without_context_total',
+      'Requests that told their server nothing about the session.',
+      'server',
+    ),
+    cache: createCounters('ambit_cache_lookups_total', 'Looks into the result cache.', 'server', 'result'),
+    quotas: createCounters('ambit_quota_refusals_total', 'Calls refused by a quota, and whose it was.', 'scope'),
+    spawned: createCounters('ambit_process_starts_total', 'Server processes started.', 'server'),
+    restarts: createCounters(
+      'ambit_process_restarts_total',
+      'Server processes started again after they had ended by themselves.',
+      'server',
+    ),
+    failed: createCounters(
+      'ambit_process_start_failures_total',
+      'Starts after which nothing could be called.',
+      'server',
+    ),
+    starts: createHistograms(
+      'ambit_process_start_seconds',
+      'From the start of a server process until it could be called.',
+      startSeconds,
+      'server',
+    ),
+    processes: createGauges('ambit_processes_live', 'Server processes that are there now.', 'server'),
+    refused: createCounters('ambit_http_refusals_total', 'HTTP requests answered with 400 or above.', 'status'),
+    spans: createCounters('ambit_spans_total', 'Spans sent to the collector, and those it never got.', 'result'),
+    memory: createGauges('process_resident_memory_bytes', 'Memory of the gateway itself.'),
+    cpu: createCounters('process_cpu_seconds_total', 'Processor time of the gateway itself.'),
+    since: createGauges('process_start_time_seconds', 'When the gateway was started, in seconds since 1970.'),
+  };
   // Counters start at zero instead of absent, so that a first event shows as a change.
-  for (const trust of ['direct', 'sandboxed']) opened.of(trust);
-  for (const reason of ['ended', 'expired', 'evicted', 'closed', 'revoked']) ended.of(reason);
-  for (const scope of ['session', 'user', 'workspace']) quotas.of(scope);
-  lives.of();
-  perSession.of();
-  since.of().value = Math.round(Date.now() / 1000 - process.uptime());
+  for (const trust of ['direct', 'sandboxed']) families.opened.of(trust);
+  for (const reason of ['ended', 'expired', 'evicted', 'closed', 'revoked']) families.ended.of(reason);
+  for (const scope of ['session', 'user', 'workspace']) families.quotas.of(scope);
+  families.lives.of();
+  families.perSession.of();
+  families.since.of().value = Math.round(Date.now() / 1000 - process.uptime());
 
   const sessionCalls = createSessionCallCounter();
   /** A client may name any server; other servers come from the configuration. */
@@ -142,72 +120,66 @@ export function createMetrics(options: MetricsOptions): Metrics {
 
   return {
     sessionOpened(trustLevel) {
-      opened.of(trustLevel).value++;
+      families.opened.of(trustLevel).value++;
     },
     sessionEnded(sessionId, reason, seconds) {
-      ended.of(reason).value++;
-      observeValue(lives, lives.of(), Math.max(0, seconds));
-      observeValue(perSession, perSession.of(), sessionCalls.take(sessionId));
+      families.ended.of(reason).value++;
+      observeValue(families.lives, families.lives.of(), Math.max(0, seconds));
+      observeValue(families.perSession, families.perSession.of(), sessionCalls.take(sessionId));
     },
     called(server, method, outcome, seconds, sessionId) {
       const label = serverLabel(server);
-      calls.of(label, methodLabel(method), outcome).value++;
-      observeValue(durations, durations.of(label), seconds);
+      families.calls.of(label, methodLabel(method), outcome).value++;
+      observeValue(families.durations, families.durations.of(label), seconds);
       if (sessionId !== undefined && method === 'tools/call') sessionCalls.add(sessionId);
     },
     contextNotSent(server) {
-      withoutContext.of(server).value++;
+      families.withoutContext.of(server).value++;
     },
     cacheLookedUp(server, found) {
-      cache.of(server, found ? 'hit' : 'miss').value++;
+      families.cache.of(server, found ? 'hit' : 'miss').value++;
     },
     quotaRefused(scope) {
-      quotas.of(scope).value++;
+      families.quotas.of(scope).value++;
     },
     processSpawned(server) {
-      spawned.of(server).value++;
-      processes.of(server).value++;
+      families.spawned.of(server).value++;
+      families.processes.of(server).value++;
     },
     processReady(server, seconds, again) {
-      observeValue(starts, starts.of(server), seconds);
-      if (again) restarts.of(server).value++;
+      observeValue(families.starts, families.starts.of(server), seconds);
+      if (again) families.restarts.of(server).value++;
     },
     processFailed(server) {
-      failed.of(server).value++;
+      families.failed.of(server).value++;
     },
     processEnded(server) {
-      processes.of(server).value--;
+      families.processes.of(server).value--;
     },
     httpRefused(status) {
-      refused.of(String(status)).value++;
+      families.refused.of(String(status)).value++;
     },
     spans(result, count) {
-      spans.of(result).value += count;
+      families.spans.of(result).value += count;
     },
     async text() {
-      live.of().value = await options.liveSessions();
-      memory.of().value = process.memoryUsage.rss();
+      families.live.of().value = await options.liveSessions();
+      families.memory.of().value = process.memoryUsage.rss();
       const { user, system } = process.cpuUsage();
-      cpu.of().value = (user + system) / 1e6;
-      return formatMetrics(all);
+      families.cpu.of().value = (user + system) / 1e6;
+      return formatMetrics(Object.values(families));
     },
   };
-}
-
-/** Counts the tool calls of each session until it ends. */
-interface SessionCallCounter {
-  add(sessionId: string): void;
-  /** Returns the count and forgets it. */
-  take(sessionId: string): number;
 }
 
 /** Limit of counted sessions: those that end elsewhere are never removed, so the oldest make room. */
 export const maxSessions = 100_000;
 
-export function createSessionCallCounter(): SessionCallCounter {
+/** Counts the tool calls of each session until it ends. */
+export function createSessionCallCounter() {
   const calls = new Map<string, { count: number }>();
   return {
-    add(sessionId) {
+    add(sessionId: string): void {
       const known = calls.get(sessionId);
       if (known !== undefined) {
         known.count++;
@@ -216,7 +188,7 @@ export function createSessionCallCounter(): SessionCallCounter {
       if (calls.size >= maxSessions) calls.delete(calls.keys().next().value as string);
       calls.set(sessionId, { count: 1 });
     },
-    take(sessionId) {
+    take(sessionId: string): number {
       const count = calls.get(sessionId)?.count ?? 0;
       calls.delete(sessionId);
       return count;

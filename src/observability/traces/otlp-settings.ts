@@ -1,4 +1,3 @@
-/** Settings of the export of spans. */
 export interface OtlpSettings {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
@@ -7,7 +6,6 @@ export interface OtlpSettings {
   readonly serviceName: string;
 }
 
-/** The `telemetry` section of the configuration. */
 export interface TelemetryConfig {
   readonly otlpUrl?: string | undefined;
   readonly headers: Readonly<Record<string, string>>;

@@ -15,12 +15,7 @@ const commonStrings = [
   ...['tools/call', 'tools/list', 'resources/read', 'prompts/get', 'notifications/progress', 'ping'],
 ];
 
-interface CommonString {
-  readonly text: string;
-  readonly bytes: Buffer;
-}
-
-const byLength: CommonString[][] = [];
+const byLength: { readonly text: string; readonly bytes: Buffer }[][] = [];
 for (const text of commonStrings) {
   const bytes = Buffer.from(text, 'latin1');
   for (let length = byLength.length; length <= bytes.length; length++) byLength.push([]);

@@ -53,7 +53,6 @@ function resetValueLimit(limit = maxValues): void {
   valuesLeft = limit;
 }
 
-/** Limits of one text. */
 export interface ScanLimits {
   readonly maxKeys: number;
   readonly maxValues?: number;
@@ -118,10 +117,10 @@ export function scanArray(bytes: Buffer, maxElements: number, valueLimit = maxVa
 }
 
 /** Reads an object value inside bytes that were scanned already. */
-export function readShape(bytes: Buffer, member: JsonMember, plan: ScanPlan = noPlan): ObjectShape | undefined {
-  if (member.shape !== undefined && plan === noPlan) return member.shape;
+export function readShape(bytes: Buffer, member: JsonMember): ObjectShape | undefined {
+  if (member.shape !== undefined) return member.shape;
   resetValueLimit();
-  return bytes[member.start] === openBrace ? readObject(bytes, member.start, plan, 1, noLimits) : undefined;
+  return bytes[member.start] === openBrace ? readObject(bytes, member.start, noPlan, 1, noLimits) : undefined;
 }
 
 /** Returns the spans of the first `limit` elements of an array, inside bytes that were scanned already. */

@@ -91,35 +91,33 @@ function isV1(source: CallSource): source is ExtraV1 {
   return 'signal' in source && 'requestId' in source;
 }
 
-function readV2Call({ mcpReq, http, sessionId }: ContextV2): IncomingCall {
+type SeenCall = Pick<IncomingCall, 'meta' | 'headers' | 'transport'> & Partial<IncomingCall>;
+
+function readV2Call({ mcpReq, http, sessionId }: ContextV2): SeenCall {
   const overHttp = http !== undefined || sessionId !== undefined;
   return {
     meta: mcpReq._meta,
     headers: http?.req?.headers,
     transport: overHttp ? 'http' : 'stdio',
     method: mcpReq.method,
-    name: undefined,
-    arguments: undefined,
     carrier: http?.req ?? mcpReq.signal,
     id: mcpReq.id,
   };
 }
 
-function readV1Call({ _meta, requestInfo, sessionId, requestId, signal }: ExtraV1): IncomingCall {
+function readV1Call({ _meta, requestInfo, sessionId, requestId, signal }: ExtraV1): SeenCall {
   const overHttp = requestInfo !== undefined || sessionId !== undefined;
   return {
     meta: _meta,
     headers: requestInfo?.headers,
     transport: overHttp ? 'http' : 'stdio',
-    method: undefined,
-    name: undefined,
-    arguments: undefined,
     carrier: requestInfo ?? signal,
     id: requestId,
   };
 }
 
-function readCallDetails(details: CallDetails): IncomingCall {
+/** Each description by the author is a call of its own, without a carrier. */
+function readCallDetails(details: CallDetails): SeenCall {
   return {
     meta: details.meta,
     headers: details.headers,
@@ -127,8 +125,5 @@ function readCallDetails(details: CallDetails): IncomingCall {
     method: details.method,
     name: details.name,
     arguments: details.arguments,
-    // Each description by the author is a call of its own.
-    carrier: undefined,
-    id: undefined,
   };
 }

@@ -13,7 +13,6 @@ export interface TokenClaims extends Omit<ActingSession, 'id'> {
   /** Seconds since 1970, as in the token. */
   readonly issuedAt: number;
   readonly expiresAt: number;
-  /** The id of the token. */
   readonly id: string;
   readonly sessionId: string;
   readonly correlationId: string;

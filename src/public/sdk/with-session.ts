@@ -41,7 +41,7 @@ export function withSession<A extends unknown[], R>(
  * Runs the handler of a call inside its context, or throws if the context was refused. A context that an outer wrapper
  * has read already is used as it is: the outer wrapper saw the request before any schema changed it.
  */
-export async function runInContext<R>(
+async function runInContext<R>(
   call: IncomingCall,
   options: HandlerOptions,
   run: (active: ActiveCall) => Promise<R>,
@@ -69,7 +69,6 @@ export function secureServer<S extends SecurableServer>(server: S, options: Hand
   const wrapping = { calledAs: 'secureServer', transport: options.transport };
   return wrapHandlers(server, wrapping, ({ call, method }, run) => {
     // Lists are always answered: a client that sees no tools would never learn what is wrong with its calls.
-    const onRefused = method.endsWith('/list') ? 'run' : options.onRefused;
-    return runInContext(call, { ...options, onRefused }, run);
+    return runInContext(call, { ...options, onRefused: method.endsWith('/list') ? 'run' : options.onRefused }, run);
   });
 }

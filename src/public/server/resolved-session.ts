@@ -25,7 +25,6 @@ export interface ResolvedSession {
   createContext(session: Session, state: SessionState): SessionContext;
 }
 
-/** The parts that sessions are resolved with. */
 export interface SessionLayer {
   readonly settings: ServerSettings;
   readonly store: SessionStore;

@@ -107,7 +107,7 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
         return { resolved, isCounted, grant: await layer.sessions.acquire(resolved.session, isCounted) };
       } catch (error) {
         if (error instanceof StaleSessionError) continue;
-        if (!isGoneError(error)) throw error;
+        if (!isAmbitError(error) || (error.code !== 'SESSION_EXPIRED' && error.code !== 'SESSION_ENDED')) throw error;
         if (!resolved.isRenewable) throw (await resolved.explainGone?.()) ?? error;
       }
     }
@@ -140,10 +140,6 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
 /** A credential means a network, even if the transport shows nothing else of it. */
 function isOverHttp({ call, extra }: HandlerRequest): boolean {
   return call.transport === 'http' || extra['authInfo'] !== undefined;
-}
-
-function isGoneError(error: unknown): boolean {
-  return isAmbitError(error) && (error.code === 'SESSION_EXPIRED' || error.code === 'SESSION_ENDED');
 }
 
 function measureJson(value: unknown): number {

@@ -32,8 +32,7 @@ export function createSessionState(store: SessionStore, id: string): SessionStat
       for (let tries = 0; tries < maxTries; tries++) {
         const entry = await state.get(key);
         const value = change(entry?.value);
-        const expectedVersion = entry?.version ?? 0;
-        const written = await write(key, value, writeOptions({ ...options, expectedVersion }));
+        const written = await write(key, value, writeOptions({ ...options, expectedVersion: entry?.version ?? 0 }));
         if (written.outcome === 'written') return { value, version: written.version };
       }
       throw createConflictError(key);

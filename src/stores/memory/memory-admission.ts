@@ -21,7 +21,6 @@ import {
 } from './memory-sessions.ts';
 
 export interface Ledger {
-  /** Counters of users and workspaces. */
   readonly counters: Map<string, Counters>;
   /** Sessions of a user or workspace, to count their calls under way. */
   sessionsOf(scope: 'user' | 'workspace', owner: string): Iterable<MemorySession>;

@@ -35,7 +35,7 @@ export interface MemorySession
   readonly marks: Map<string, string>;
 }
 
-interface MemorySessions {
+export interface MemorySessions {
   create(session: NewSession, caps: Caps): Created;
   findLive(id: string): MemorySession | Gone;
   /** Finds a session that is live or whose remains are still kept. */

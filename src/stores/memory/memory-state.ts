@@ -1,13 +1,9 @@
 import { checkKey, checkMark, checkStateList, countEntryBytes, isConflict, readStateValue } from '../checks.ts';
 import { cutKeyPage, maxMarks, type SessionMarks, type SessionStateStore } from '../state.ts';
-import type { Gone, StateLimits } from '../store.ts';
-import type { MemorySession, MemoryStateEntry } from './memory-sessions.ts';
+import type { StateLimits } from '../store.ts';
+import type { MemorySession, MemorySessions, MemoryStateEntry } from './memory-sessions.ts';
 
-interface LiveSessionLookup {
-  /** Finds a live session, or the reason why there is none. */
-  findLive(id: string): MemorySession | Gone;
-  now(): number;
-}
+type LiveSessionLookup = Pick<MemorySessions, 'findLive'> & { now(): number };
 
 export function createMemoryState(sessions: LiveSessionLookup, limits: StateLimits): SessionStateStore {
   function readFreshEntries(held: MemorySession): Map<string, MemoryStateEntry> {

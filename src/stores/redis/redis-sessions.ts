@@ -158,11 +158,9 @@ return these(redis.call('ZRANGEBYLEX', P .. 'ids', '[' .. reference, '(' .. refe
 
 type RedisSessions = Pick<SessionStore, 'create' | 'get' | 'remains' | 'update' | 'end' | 'list' | 'find' | 'sweep'>;
 
-const listFilterValues = ({ userId = '', workspaceId = '', parentId = '' }: SessionFilter) => [
-  userId,
-  workspaceId,
-  parentId,
-];
+function listFilterValues({ userId = '', workspaceId = '', parentId = '' }: SessionFilter): string[] {
+  return [userId, workspaceId, parentId];
+}
 
 /** Chooses the index with the fewest candidates. */
 function chooseIndex({ userId, workspaceId, parentId }: SessionFilter): string {
@@ -225,10 +223,8 @@ export function createRedisSessions(connection: RedisConnection, origin: string)
       const body = JSON.stringify(toBody(next));
       const kind = isRestricted(found.record, next) ? 'restricted' : 'changed';
       const values = [expectedVersion, body, next.ttlSeconds * 1000, next.endsAt, kind, origin];
-      const reply = await connection.run(updateScript, id, ...values);
-      const [status, record] = toList(reply);
-      const outcome = status === 'updated' ? 'updated' : 'stale';
-      return parseGone(status) ?? { outcome, record: parseRecord(record) };
+      const [status, record] = toList(await connection.run(updateScript, id, ...values));
+      return parseGone(status) ?? { outcome: status === 'updated' ? 'updated' : 'stale', record: parseRecord(record) };
     },
 
     async end(id, reason = 'ended') {

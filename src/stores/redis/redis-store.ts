@@ -27,8 +27,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
   // Braces delimit the part of a key that selects the cluster slot, and that part must not be empty.
   if (!/^[^{}\s]{1,64}$/.test(name)) throw new AmbitError('REQUEST_INVALID', { what: 'That is no name for a store.' });
   const prefix = `{${name}}`;
-  const url = options.url.replace(/^unix:\/\//, '');
-  const settings: RedisConnectionOptions = { url, prefix, patienceMs, now };
+  const settings: RedisConnectionOptions = { url: options.url.replace(/^unix:\/\//, ''), prefix, patienceMs, now };
   const client = await createClient(settings);
   const listener = await createClient(settings);
   const connection = createConnection(client, settings);

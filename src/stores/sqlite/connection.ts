@@ -12,7 +12,6 @@ const maxBatchJobs = 256;
 const maxBatchMs = 8;
 
 export interface SqliteConnection {
-  /** Runs a read. */
   read<T>(work: (database: Database) => T): Promise<T>;
   /**
    * Runs a write in one transaction with others of the same moment. `work` may run more than once, so it only reads and

@@ -13,11 +13,6 @@ const changesKeptMs = 60_000;
 
 const dayMs = 86_400_000;
 
-interface SqlCondition {
-  readonly sql: string;
-  readonly values: readonly SqlValue[];
-}
-
 /** A row of `sessions`, with the columns that the code reads. */
 export interface SessionRow {
   readonly id: string;
@@ -162,7 +157,7 @@ function changeReason(change: Exclude<Change, { kind: 'lost' }>): string | null 
   return change.kind === 'changed' && change.restricted ? restrictedReason : null;
 }
 
-function filterCondition(filter: SessionFilter, now: number): SqlCondition {
+function filterCondition(filter: SessionFilter, now: number): { sql: string; values: SqlValue[] } {
   const given = [
     ['user_id', filter.userId],
     ['workspace_id', filter.workspaceId],

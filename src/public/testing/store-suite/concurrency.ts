@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { callConcurrently, createDraft, type DefineTest, openPair } from './harness.ts';
+import { callConcurrently, createDraft, type DefineTest, expectOutcome, openPair } from './harness.ts';
 
 const sortOutcomes = (answers: readonly { readonly outcome: string }[]) => answers.map(({ outcome }) => outcome).sort();
 
@@ -7,8 +7,7 @@ export function testConcurrency(test: DefineTest): void {
   test('a change based on an old version is stale and writes nothing', async ({ store, open }) => {
     const { id } = await open({ permissions: ['a', 'b'] });
     await store.update(id, 1, { permissions: ['a'] });
-    const late = await store.update(id, 1, { permissions: ['a', 'b', 'c'] });
-    assert.ok(late.outcome === 'stale');
+    const late = await expectOutcome(store.update(id, 1, { permissions: ['a', 'b', 'c'] }), 'stale');
     assert.equal(late.record.version, 2);
     assert.deepEqual((await store.get(id))?.permissions, ['a']);
   });
@@ -35,8 +34,9 @@ export function testConcurrency(test: DefineTest): void {
   });
 
   test('caps hold for concurrent creations', async (storeTest) => {
-    const stores = await openPair(storeTest);
-    const answers = await callConcurrently(stores, (store) => store.create(createDraft(), { perUser: 3 }));
+    const answers = await callConcurrently(await openPair(storeTest), (store) =>
+      store.create(createDraft(), { perUser: 3 }),
+    );
     assert.equal(answers.filter(({ outcome }) => outcome === 'created').length, 3);
     assert.deepEqual(
       answers.find(({ outcome }) => outcome !== 'created'),
@@ -46,8 +46,7 @@ export function testConcurrency(test: DefineTest): void {
 
   test('of many concurrent ends of a session, one succeeds', async (storeTest) => {
     const { id } = await storeTest.open();
-    const stores = await openPair(storeTest);
-    const answers = await callConcurrently(stores, (store) => store.end(id));
+    const answers = await callConcurrently(await openPair(storeTest), (store) => store.end(id));
     assert.equal(answers.filter(Boolean).length, 1);
   });
 
@@ -56,8 +55,7 @@ export function testConcurrency(test: DefineTest): void {
     const [store, other] = await openPair(storeTest);
     await other.update(id, 1, { permissions: [] });
     storeTest.advance(1000);
-    const answer = await store.admit({ id, version: 1, holdMs: 1000 });
-    assert.ok(answer.outcome === 'stale');
+    const answer = await expectOutcome(store.admit({ id, version: 1, holdMs: 1000 }), 'stale');
     assert.deepEqual(answer.record, await store.get(id));
     assert.deepEqual(answer.record.permissions, []);
     assert.deepEqual(await store.usage(id), { calls: 0, bytes: 0, underWay: 0 });

@@ -1,11 +1,17 @@
-import assert from 'node:assert/strict';
 import type { NewSession } from '../../../stores/record.ts';
 import { testClosing } from './closing.ts';
 import { testConcurrency } from './concurrency.ts';
 import { testDocuments } from './documents.ts';
 import { testFeed } from './feed.ts';
 import { testGrants } from './grants.ts';
-import { createDraft, type DefineTest, type OpenStore, type SuiteRunner, suiteLimits } from './harness.ts';
+import {
+  createDraft,
+  type DefineTest,
+  expectOutcome,
+  type OpenStore,
+  type SuiteRunner,
+  suiteLimits,
+} from './harness.ts';
 import { testExpiry, testLifecycle } from './lifecycle.ts';
 import { testListing, testTenancy } from './listing.ts';
 import { testQuotas } from './quotas.ts';
@@ -39,9 +45,7 @@ export function describeSessionStore(name: string, open: OpenStore, runner: Suit
       const storeTest = {
         ...harness,
         async open(changes: Partial<NewSession> = {}) {
-          const created = await harness.store.create(createDraft(changes));
-          assert.ok(created.outcome === 'created', `a session was expected, not ${JSON.stringify(created)}`);
-          return created.record;
+          return (await expectOutcome(harness.store.create(createDraft(changes)), 'created')).record;
         },
         ...(another === undefined
           ? {}

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { watchStore } from './feed.ts';
-import { callConcurrently, type DefineTest, isInvalidRequest } from './harness.ts';
+import { callConcurrently, type DefineTest, expectOutcome, isInvalidRequest } from './harness.ts';
 
 export function testDocuments(test: DefineTest): void {
   test('a document comes back as it was written, in its own collection', async ({ store: { documents } }) => {
     for (const text of ['', ' ', '{"a":1}', 'ü😀\n\t"\\', '7 8', '__proto__']) {
-      const written = await documents.put('things', 'k', text);
-      assert.ok(written.outcome === 'written');
+      const written = await expectOutcome(documents.put('things', 'k', text), 'written');
       assert.deepEqual(await documents.get('things', 'k'), { key: 'k', text, version: written.version });
     }
     assert.equal(await documents.get('things', 'other'), undefined);
@@ -20,9 +19,7 @@ export function testDocuments(test: DefineTest): void {
   });
 
   test('a document is written and deleted only at the version expected', async ({ store: { documents } }) => {
-    const first = await documents.put('things', 'k', 'a', { expectedVersion: 0 });
-    assert.ok(first.outcome === 'written');
-    const { version } = first;
+    const { version } = await expectOutcome(documents.put('things', 'k', 'a', { expectedVersion: 0 }), 'written');
     assert.deepEqual(await documents.put('things', 'k', 'b', { expectedVersion: 0 }), { outcome: 'conflict', version });
     const second = await documents.put('things', 'k', 'b', { expectedVersion: version });
     assert.ok(second.outcome === 'written' && second.version > version);
@@ -41,8 +38,7 @@ export function testDocuments(test: DefineTest): void {
   test('a document deleted and written again has another version', async ({ store: { documents } }) => {
     const versions = new Set<number>();
     for (let round = 0; round < 3; round++) {
-      const written = await documents.put('things', 'k', 'same', { expectedVersion: 0 });
-      assert.ok(written.outcome === 'written');
+      const written = await expectOutcome(documents.put('things', 'k', 'same', { expectedVersion: 0 }), 'written');
       versions.add(written.version);
       await documents.delete('things', 'k');
     }
@@ -92,8 +88,7 @@ export function testDocuments(test: DefineTest): void {
   });
 
   test('a watcher hears of documents written and deleted, here and elsewhere', async ({ store, another }) => {
-    const other = another === undefined ? store : await another();
-    const watcher = watchStore(other);
+    const watcher = watchStore(another === undefined ? store : await another());
     await store.documents.put('things', 'a key: ü', 'x');
     await store.documents.put('things', 'a key: ü', 'y', { expectedVersion: 99 });
     await store.documents.delete('things', 'never there');

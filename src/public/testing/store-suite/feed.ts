@@ -16,7 +16,6 @@ export function watchStore(store: SessionStore) {
   return {
     changes,
     stop,
-    /** Waits until a matching change was received. */
     async waitFor(matches: (change: Change) => boolean, what: string): Promise<void> {
       let late = false;
       // This timer keeps the process alive; the timers of a store do not.
@@ -70,8 +69,7 @@ export function testFeed(test: DefineTest): void {
 
   test('a watcher hears what another process does', async ({ open, another, store }) => {
     if (another === undefined) return assert.equal(store.capabilities.shared, 'process');
-    const other = await another();
-    const watcher = watchStore(other);
+    const watcher = watchStore(await another());
     const { id } = await open();
     await watcher.waitFor((change) => change.kind === 'created' && change.id === id, 'created elsewhere');
     await store.update(id, 1, { permissions: [] });

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import type { Admission } from '../../../stores/admission.ts';
 import type { SessionStore } from '../../../stores/store.ts';
-import { acquireLease, callConcurrently, type DefineTest, isAdmitted, isInvalidRequest } from './harness.ts';
+import {
+  acquireLease,
+  callConcurrently,
+  type DefineTest,
+  expectOutcome,
+  isAdmitted,
+  isInvalidRequest,
+} from './harness.ts';
 
 /** Counts how many more single calls are admitted, up to ten. */
 async function countAdmissions(store: SessionStore, request: Admission): Promise<number> {
@@ -109,8 +116,7 @@ function testUnusedCalls(test: DefineTest): void {
       const lease = await acquireLease(store, { id, calls: 5, limits });
       await store.release(id, lease, { unusedCalls: 2, limits });
       assert.equal(await countAdmissions(store, { id, limits }), 2, scope);
-      const refused = await store.admit({ id, limits });
-      assert.ok(refused.outcome === 'quota');
+      const refused = await expectOutcome(store.admit({ id, limits }), 'quota');
       assert.deepEqual([refused.scope, refused.retryAfterMs], [scope, 8572]);
     }
   });

@@ -64,9 +64,19 @@ export function createDraft(changes: Partial<NewSession> = {}): NewSession {
 
 /** Takes a lease, for half a minute by default. */
 export async function acquireLease(store: SessionStore, request: Admission): Promise<string> {
-  const answer = await store.admit({ holdMs: 30_000, ...request });
-  assert.ok(answer.outcome === 'admitted' && answer.lease !== null, JSON.stringify(answer));
-  return answer.lease;
+  const { lease } = await expectOutcome(store.admit({ holdMs: 30_000, ...request }), 'admitted');
+  assert.ok(lease !== null);
+  return lease;
+}
+
+/** Asserts the outcome of an answer, and returns the answer with what only this outcome has. */
+export async function expectOutcome<A extends { readonly outcome: string }, O extends A['outcome']>(
+  asked: Promise<A>,
+  outcome: O,
+): Promise<Extract<A, { readonly outcome: O }>> {
+  const answer = await asked;
+  assert.equal(answer.outcome, outcome, JSON.stringify(answer));
+  return answer as Extract<A, { readonly outcome: O }>;
 }
 
 export function isInvalidRequest(error: unknown): boolean {

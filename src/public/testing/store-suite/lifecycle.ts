@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import type { SessionChange } from '../../../stores/record.ts';
-import { acquireLease, createDraft, type DefineTest, isInvalidRequest } from './harness.ts';
+import { acquireLease, createDraft, type DefineTest, expectOutcome, isInvalidRequest } from './harness.ts';
 
 export function testLifecycle(test: DefineTest): void {
   test('a created session is read back complete', async ({ store }) => {
     const session = createDraft({ name: 'task#049', servers: ['notes'], parentId: 'abc-1' });
-    const created = await store.create(session);
-    assert.ok(created.outcome === 'created');
+    const created = await expectOutcome(store.create(session), 'created');
     const { lifetimeSeconds, ...given } = session;
     const { createdAt } = created.record;
     assert.deepEqual(created.record, {
@@ -149,8 +148,7 @@ export function testExpiry(test: DefineTest): void {
   test('calls keep a session alive, reading does not', async ({ store, open, advance }) => {
     const { id, createdAt } = await open({ ttlSeconds: 60 });
     advance(59_999);
-    const used = await store.admit({ id, calls: 0 });
-    assert.ok(used.outcome === 'admitted');
+    const used = await expectOutcome(store.admit({ id, calls: 0 }), 'admitted');
     assert.equal(used.lastActiveAt, createdAt + 59_999);
     assert.equal(used.expiresAt, createdAt + 119_999);
     advance(30_000);
@@ -166,8 +164,7 @@ export function testExpiry(test: DefineTest): void {
   test('calls do not keep a session alive beyond its lifetime', async ({ store, open, advance }) => {
     const { id, endsAt } = await open({ ttlSeconds: 60, lifetimeSeconds: 100 });
     advance(50_000);
-    const used = await store.admit({ id, holdMs: 300_000 });
-    assert.ok(used.outcome === 'admitted');
+    const used = await expectOutcome(store.admit({ id, holdMs: 300_000 }), 'admitted');
     assert.equal(used.expiresAt, endsAt);
     advance(49_999);
     assert.ok(await store.get(id));
@@ -224,12 +221,10 @@ export function testExpiry(test: DefineTest): void {
       await acquireLease(store, { id: other.id, holdMs: 8000 });
       advance(4000);
       await sweep();
-      const shorter = await store.update(id, 1, { ttlSeconds: 1 });
-      assert.ok(shorter.outcome === 'updated');
+      const shorter = await expectOutcome(store.update(id, 1, { ttlSeconds: 1 }), 'updated');
       assert.equal(shorter.record.expiresAt, createdAt + 1000);
       assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
-      const underWay = await store.update(other.id, 1, { ttlSeconds: 1 });
-      assert.ok(underWay.outcome === 'updated');
+      const underWay = await expectOutcome(store.update(other.id, 1, { ttlSeconds: 1 }), 'updated');
       assert.equal(underWay.record.expiresAt, other.createdAt + 8000, 'one that has not still does');
     }
   });

@@ -1,5 +1,12 @@
 import assert from 'node:assert/strict';
-import { acquireLease, callConcurrently, type DefineTest, isAdmitted, isInvalidRequest } from './harness.ts';
+import {
+  acquireLease,
+  callConcurrently,
+  type DefineTest,
+  expectOutcome,
+  isAdmitted,
+  isInvalidRequest,
+} from './harness.ts';
 
 export function testQuotas(test: DefineTest): void {
   testCallQuotas(test);
@@ -41,8 +48,7 @@ function testCallQuotas(test: DefineTest): void {
     assert.ok(await isAdmitted(store, { id, limits, calls: 2, holdMs: 1000 }));
     assert.ok(!(await isAdmitted(store, { id, limits })));
     assert.ok(await isAdmitted(store, { id, limits, calls: 0, holdMs: 1000 }));
-    const never = await store.admit({ id, limits, calls: 3 });
-    assert.ok(never.outcome === 'quota');
+    const never = await expectOutcome(store.admit({ id, limits, calls: 3 }), 'quota');
     assert.equal(never.retryAfterMs, null);
     assert.deepEqual(await store.usage(id), { calls: 2, bytes: 0, underWay: 1 });
   });
@@ -74,8 +80,7 @@ function testCallQuotas(test: DefineTest): void {
     const perUser = { user: { callsPerMinute: 2 } };
     assert.ok(await isAdmitted(store, { id: ada.id, limits: perUser }));
     assert.ok(await isAdmitted(store, { id: kitchen.id, limits: perUser }));
-    const refused = await store.admit({ id: ada.id, limits: perUser });
-    assert.ok(refused.outcome === 'quota');
+    const refused = await expectOutcome(store.admit({ id: ada.id, limits: perUser }), 'quota');
     assert.deepEqual([refused.scope, refused.retryAfterMs], ['user', 30_000]);
     assert.ok(await isAdmitted(store, { id: eve.id, limits: perUser }));
     const perWorkspace = { workspace: { concurrentCalls: 1 } };
@@ -174,13 +179,11 @@ function testTotals(test: DefineTest): void {
     await store.release(id, lease, { bytes: 50 });
     await store.release(id, lease, { bytes: 50 });
     assert.deepEqual(await store.usage(id), { calls: 1, bytes: 90, underWay: 0 });
-    const refused = await store.admit({ id, bytes: 11, limits });
-    assert.ok(refused.outcome === 'quota');
+    const refused = await expectOutcome(store.admit({ id, bytes: 11, limits }), 'quota');
     assert.deepEqual([refused.scope, refused.limit, refused.retryAfterMs], ['session', 'totalBytes', null]);
     assert.ok(await isAdmitted(store, { id, bytes: 10, limits }));
     assert.ok(!(await isAdmitted(store, { id, limits })), 'at the limit nothing more is let in');
-    const second = await open();
-    assert.ok(await isAdmitted(store, { id: second.id, bytes: 50, limits }));
+    assert.ok(await isAdmitted(store, { id: (await open()).id, bytes: 50, limits }));
     const third = await store.admit({ id: (await open()).id, bytes: 1, limits });
     assert.ok(third.outcome === 'quota' && third.scope === 'user');
   });
@@ -205,8 +208,7 @@ function testTotals(test: DefineTest): void {
     const { id } = await open();
     const limits = { session: { callsPerMinute: 60, burst: 1 }, user: { callsPerMinute: 6, burst: 1 } };
     assert.ok(await isAdmitted(store, { id, limits }));
-    const refused = await store.admit({ id, limits });
-    assert.ok(refused.outcome === 'quota');
+    const refused = await expectOutcome(store.admit({ id, limits }), 'quota');
     assert.deepEqual([refused.scope, refused.retryAfterMs], ['user', 10_000]);
   });
 

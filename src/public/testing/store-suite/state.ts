@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import type { JsonValue } from '../../../stores/record.ts';
-import { callConcurrently, type DefineTest, isInvalidRequest } from './harness.ts';
+import { callConcurrently, type DefineTest, expectOutcome, isInvalidRequest } from './harness.ts';
 
 export function testState(test: DefineTest): void {
   test('values are read back as they were written', async ({ store, open }) => {
     const { id } = await open();
     const values: JsonValue[] = [null, false, 0, '', [], {}, [{}], { a: [1, { b: null }] }, 'ü😀\n\u0000', 1e300];
     for (const value of values) {
-      const written = await store.state.set(id, 'k', value);
-      assert.ok(written.outcome === 'written');
+      const written = await expectOutcome(store.state.set(id, 'k', value), 'written');
       const entry = await store.state.get(id, 'k');
       assert.deepEqual(entry?.value, value);
       assert.equal(entry.version, written.version);
@@ -21,9 +20,7 @@ export function testState(test: DefineTest): void {
 
   test('a write with an expected version happens only at that version', async ({ store, open }) => {
     const { id } = await open();
-    const first = await store.state.set(id, 'k', 'a', { expectedVersion: 0 });
-    assert.ok(first.outcome === 'written');
-    const { version } = first;
+    const { version } = await expectOutcome(store.state.set(id, 'k', 'a', { expectedVersion: 0 }), 'written');
     assert.deepEqual(await store.state.set(id, 'k', 'b', { expectedVersion: 0 }), { outcome: 'conflict', version });
     const second = await store.state.set(id, 'k', 'b', { expectedVersion: version });
     assert.ok(second.outcome === 'written' && second.version > version);
