@@ -118,7 +118,7 @@ describe.runIf(proof)('every feature of the Inspector', () => {
     await Promise.all(running.map((server) => server.stop()));
   });
 
-  test('the CLI has no word for ping, completion and subscriptions', async () => {
+  test('the CLI has no command for ping, completion and subscriptions', async () => {
     for (const method of ['ping', 'completion/complete', 'resources/subscribe']) {
       const { error } = await runInspector(home, 'legacy', directly('fixture http'), [method]);
       expect(error?.message).toContain(`Unsupported method: ${method}`);

@@ -64,7 +64,7 @@ describe('several clients at once on one session', () => {
     atEverything = await host('everything');
   });
 
-  test('equal capabilities share a process, and each hears only what is its own', async () => {
+  test('clients with equal capabilities share a process, and each receives only its own messages', async () => {
     const { target, pids } = atEverything;
     const clients = await Promise.all([
       connectV1(target, person()),
@@ -101,7 +101,7 @@ describe('several clients at once on one session', () => {
     await Promise.all(clients.map((client) => client.leave()));
   });
 
-  test('other capabilities get a process of their own', async () => {
+  test('a client with other capabilities gets a process of its own', async () => {
     const { target, pids } = atEverything;
     const able = await connectV1(target, person());
     const plain = await connectV1(target, person(), {});

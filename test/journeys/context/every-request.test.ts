@@ -31,7 +31,7 @@ const methods: [string, string, string?][] = [
 ];
 
 describe.each(servers)('P12: to %s', (server) => {
-  test('each method is told and bound, for either era', async () => {
+  test('every method carries the context and a token for this request, in both eras', async () => {
     const client = await connectHandshake(upstreams.address(server), ada.token);
     for (const [method, params, name] of methods) {
       const named = name === undefined || method === 'acme/do' ? {} : { name };
@@ -48,7 +48,7 @@ describe.each(servers)('P12: to %s', (server) => {
   });
 });
 
-test('P12: a handshake that Ambit repeats by itself tells the session too, and no old token', async () => {
+test('P12: a handshake that Ambit repeats by itself carries the session too, with a new token', async () => {
   const tokens: string[] = [];
   for (const server of ['pipe', 'pipe-old', 'web', 'web-old'] as const) {
     const session = await upstreams.open({ userId: 'ada' });
@@ -75,7 +75,7 @@ test('P12: a handshake that Ambit repeats by itself tells the session too, and n
   expect(new Set(tokens).size).toBe(tokens.length);
 });
 
-test('P6, P12: a session that is restricted is told as restricted from the next call on', async () => {
+test('P6, P12: from the next call on, a restricted session is described as restricted', async () => {
   const session = await upstreams.open({ userId: 'bob', trustLevel: 'direct' });
   const clients = await Promise.all(
     (['web', 'web-old', 'web-new'] as const).map(

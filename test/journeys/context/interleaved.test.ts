@@ -72,7 +72,7 @@ test('P5, P8, P12: of many calls of sessions in parallel, each tells its own ses
   expect(seen.size).toBe(ways.length);
 });
 
-test('P5, P8: and the environment of each process says the same, at the same time', async () => {
+test('P5, P8: the environment of each process names the same session, at the same time', async () => {
   const started = ways.filter(({ server }) => server.startsWith('pipe'));
   await Promise.all(
     Array.from({ length: counts(started.length, 1000) }, async (_, i) => {

@@ -79,7 +79,7 @@ function withoutHost(environment: Record<string, string>): Record<string, string
   return told;
 }
 
-test('P8: in parallel, each process says exactly what its own session is, swapped nowhere', async () => {
+test('P8: in parallel, each process has exactly the environment of its own session', async () => {
   const calls = Array.from({ length: counts(300, 1000) }, async (_, i) => {
     const { client, expected } = sessions[i % sessions.length] as Told;
     const environment = JSON.parse(await client.call('environment')) as Record<string, string>;
@@ -88,7 +88,7 @@ test('P8: in parallel, each process says exactly what its own session is, swappe
   await Promise.all(calls);
 });
 
-test('P1: the system says the same of each process, and where it works', () => {
+test('P1: the system shows the same environment of each process, and its working directory', () => {
   const pids = taggedProcesses(dataDir).filter((pid) =>
     readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('recorder/stdio.js'),
   );
@@ -103,7 +103,7 @@ test('P1: the system says the same of each process, and where it works', () => {
   for (const { expected, cwd } of sessions) expect(found).toContainEqual({ told: expected, cwd });
 });
 
-test('P4: what the agent sends changes nothing of it', async () => {
+test('P4: nothing that the agent sends changes the environment', async () => {
   const { client, expected } = sessions[0] as Told;
   const forged = { AMBIT_SESSION_ID: 'forged', env: { AMBIT_TRUST_LEVEL: 'direct' }, session: 'forged' };
   const { result } = await client.request('tools/call', { name: 'environment', arguments: forged, env: forged });

@@ -123,7 +123,7 @@ describe.each(hidden)('P12: %s', (server) => {
   });
 });
 
-test('P12: two servers that lay together what they learnt cannot join it', async () => {
+test('P12: two servers that compare the names they were given find nothing in common', async () => {
   const all = await Promise.all(hidden.map(async (server) => Object.values(await learnt('first', server))));
   const names = all.flat().filter((name) => name !== undefined);
   expect(new Set(names).size).toBe(names.length);
@@ -133,7 +133,7 @@ test('P12: two servers that lay together what they learnt cannot join it', async
   }
 });
 
-test('P12: where nothing is to be told, nothing is, by no carrier', async () => {
+test('P12: a server that is to get no context gets none, by any carrier', async () => {
   for (const server of silent) {
     for (const era of ['modern', 'handshake'] as const) {
       const client = await connect('first', server, era);

@@ -113,7 +113,7 @@ describe.each(cells)('%s, for a client of the %s era', (server, era) => {
   });
 });
 
-test('P12: what was recorded at one server is worth nothing at another', async () => {
+test('P12: a request that was recorded at one server is refused by another', async () => {
   const [from, to] = [proxies.get('http-v2'), proxies.get('http-v2-old')];
   const call = from?.recorded.findLast(({ body }) => body.includes('"plain"'));
   const answer = await fetch(to?.url ?? '', { method: 'POST', ...call });

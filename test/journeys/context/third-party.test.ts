@@ -102,7 +102,7 @@ describe('P12: with nothing but jose and the address of the keys', () => {
   });
 });
 
-test('P12: the key of a running gateway is for its owner alone', () => {
+test('P12: only its owner can read the key of a running gateway', () => {
   const folder = join(attacked.ambit.dataDir, 'keys');
   expect(statSync(join(folder, 'signing.json')).mode & 0o777).toBe(0o600);
   expect(statSync(folder).mode & 0o777).toBe(0o700);

@@ -76,7 +76,7 @@ test.each(proof ? [...crossed, ...rest] : crossed)(
   },
 );
 
-test('the same harness catches the published server', async () => {
+test('the same attack succeeds against the published filesystem server, so it can find a leak', async () => {
   const published = (inside: string): Readonly<Record<string, readonly Call[]>> => ({
     read: [['read_text_file', { path: join(inside, path) }]],
     create: [['write_file', { path: join(inside, 'a/d/fresh.txt'), content: 'inside' }]],

@@ -66,7 +66,7 @@ describe.each(servers)('%s answering with', (server) => {
     expect(handshake.at(-1)).toBe(proper.replace('$ID', '1'));
   });
 
-  test('two answers: the first counts, and the second meets no later call', async () => {
+  test('two answers: the first counts, and the second answers no later call', async () => {
     const args = JSON.stringify({ lines: [proper, forged('$ID'), forged('$ID')] });
     for (let round = 0; round < 5; round++) {
       expect(await (await callModern(attacked[server], mine, 'say', args)).rest()).toEqual([
@@ -121,7 +121,7 @@ test('over HTTP a plain answer under a wrong id is a failure, not a wait', async
   }
 });
 
-test('answers before the questions: none of them is taken', async () => {
+test('answers that come before their requests: none of them is used', async () => {
   for (let round = 1; round <= 30; round++) {
     const sent = callModern(attacked.ambit.mcp('early'), mine, 'echo', `{"marker":"round ${round}"}`);
     expect(await readToolText(sent)).toContain(`"round ${round}"`);

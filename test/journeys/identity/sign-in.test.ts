@@ -69,7 +69,7 @@ const clients = {
 };
 
 describe.each(Object.entries(clients))('%s', (_name, make) => {
-  test('finds the authorization server by our refusal, signs in there, and is served', async () => {
+  test('finds the authorization server in the refusal of Ambit, signs in there, and is served', async () => {
     const host = createOAuthProvider();
     const client = make(url, host);
     await expect(client.connect()).rejects.toThrow(/unauthorized/i);

@@ -80,7 +80,7 @@ describe.each(Object.keys(eras))('a client of the %s era', (era) => {
   });
 });
 
-test('L14: a stranger is told of no session', async () => {
+test('L14: a caller with an invalid token is shown no session', async () => {
   const answer = await callModern(`${naming.url}/mcp/pipe`, 'ambs_x_y', 'say', lines(bare));
   expect((await answer.rest()).join()).not.toContain('ambit/session');
 });

@@ -91,7 +91,7 @@ test('L9: no planted secret is in logs, journal, metrics or what clients are tol
   }
 });
 
-test('L9: nothing in them has the shape of a credential, by the rules of others', async () => {
+test('L9: a public secret scanner finds no credential in them', async () => {
   for (const [where, text] of Object.entries(scanned())) expect(await findWithSecretlint(text), where).toEqual([]);
 });
 

@@ -61,7 +61,7 @@ test('sessions are created, listed, shown and ended without a gateway, a program
   expect(JSON.parse(left.stdout)).toMatchObject({ sessions: [{ name: 'direct' }] });
 });
 
-test('nor do the other commands that work on the store', async () => {
+test('the other commands that work on the store need no gateway, program or runner either', async () => {
   await offline('user', 'add', 'ada');
   await Promise.all([
     offline('key', 'list'),
@@ -71,7 +71,7 @@ test('nor do the other commands that work on the store', async () => {
   ]);
 });
 
-test('a gateway that serves is ready before any sandbox was tried; what ends its programs starts beside that', async () => {
+test('ambit serve is ready before any sandbox was tried; the reaper of its processes starts beside that', async () => {
   const { child, trace, clear } = await startTraced(['serve', '--port', '0', '--json', ...places]);
   try {
     await once(child.stdout!, 'data');

@@ -1,44 +1,31 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EmbeddedGateway } from '../../../src/index.ts';
 import { findProgramOnPath } from '../../../src/sandbox/common/find-program.ts';
 import { buildLocalImage } from '../../../src/sandbox/container/local-image.ts';
-import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
+import type { RawClient } from '../../gateway/raw-client.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
-import { createQuietGateway } from '../start-embedded-ambit.ts';
 import { waitUntilEmpty } from '../wait-until.ts';
+import { createSandboxFolder } from './sandbox-gateway.ts';
 
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-contained-')));
-const dataDir = join(folder, 'data');
+const { folder, dataDir, open, use: useAs, journal, close } = createSandboxFolder('contained');
 const garden = join(folder, 'garden');
 const image = `localhost/ambit-test-image:${process.pid}`;
 const path = process.env['PATH'];
 const fixture = (name: string) => ({ command: process.execPath, args: [join(repository, 'test', name)] });
 const recorder = { ...fixture('fixtures/recorder/stdio.js'), env: { CUSTOM: 'configured' } };
-const boxed = { trustLevel: 'sandboxed', workspaceId: 'garden' } as const;
 const reaching = fixture('journeys/sandbox/reaches-out.js');
 const web = createServer((_, answer) => answer.end('reached'));
 let place = '';
 let gateway: EmbeddedGateway;
-const clients: RawClient[] = [];
 
 describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () => {
   beforeAll(async () => {
@@ -58,7 +45,7 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
     place = `127.0.0.1:${(web.address() as { port: number }).port}`;
     process.env['PATH'] = bin;
     process.env['HOST_SECRET'] = 'host-secret';
-    gateway = await createQuietGateway(dataDir, {
+    gateway = await open({
       servers: {
         recorder,
         once: { ...recorder, scope: 'call' },
@@ -77,19 +64,13 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
   afterAll(async () => {
     process.env['PATH'] = path;
     delete process.env['HOST_SECRET'];
-    for (const client of clients) await client.close();
-    await gateway?.close();
+    await close();
     web.close();
     execFileSync('podman', ['rmi', '--force', image], { stdio: 'ignore' });
-    rmSync(folder, { recursive: true, force: true });
   });
 
-  async function use(server: string, trustLevel: 'sandboxed' | 'direct' = 'sandboxed') {
-    const { id } = await gateway.createSession({ userId: 'ada', agentId: 'a1', ...boxed, trustLevel });
-    const client = await createRawClient(gateway.connect(id, server), 'modern');
-    clients.push(client);
-    return { id, client };
-  }
+  const use = (server: string, trustLevel: 'sandboxed' | 'direct' = 'sandboxed') =>
+    useAs(server, { userId: 'ada', agentId: 'a1', trustLevel, workspaceId: 'garden' });
   const environmentOf = async (client: RawClient) =>
     JSON.parse(await client.call('environment')) as Record<string, string>;
 
@@ -99,7 +80,7 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
   ];
   if (proof) kinds.push(['one-shot', 'once', {}]);
   test.each(kinds)(
-    'P5: a server in a container, %s, is told the same as in a direct session',
+    'P5: a server in a container, %s, gets the same context as in a direct session',
     async (_, server, more) => {
       const [contained, direct] = [await use(server), await use(server, 'direct')];
       const { PATH: _path, AMBIT_JWKS: keys = '{}', ...inside } = await environmentOf(contained.client);
@@ -145,7 +126,7 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
     expect(await client.call('reach', { place: '169.254.169.254:80' })).toMatch(/^HTTP\/1\.1 403 [\s\S]*not listed/);
   });
 
-  test('without Node in an image there is no way to hosts, and without its program no server; both are said', async () => {
+  test('an image without Node reaches no host, and one without the program starts no server; both errors say so', async () => {
     const [hosts, program] = [await use('without'), await use('program')];
     const said = await hosts.client.call('reach', { place });
     expect(said).toMatch(/^SANDBOX_UNAVAILABLE: .*the way to them needs "node".*\n?.*an image that has Node/s);
@@ -154,21 +135,15 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
     );
   });
 
-  test('an image that is not there is not fetched; it is said how', async () => {
+  test('a missing image is not pulled; the error says how to pull it', async () => {
     const { client } = await use('absent');
     const said = await client.call('environment');
     expect(said).toMatch(/^SANDBOX_UNAVAILABLE: .*"localhost\/ambit-nowhere:1" is not on this machine/);
     expect(said).toContain('podman pull localhost/ambit-nowhere:1');
   });
 
-  test('P6: nothing of it ran outside a container, and nothing is left when the sessions end', async () => {
-    const journal = readFileSync(join(dataDir, 'journal/journal.jsonl'), 'utf8');
-    const started = journal
-      .split('\n')
-      // What is behind the last line break is still being written, or nothing.
-      .slice(0, -1)
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
-      .filter(({ event }) => event === 'started');
+  test('P6: no server ran outside a container, and nothing is left when the sessions end', async () => {
+    const started = journal().filter(({ event }) => event === 'started');
     const levels = new Map((await gateway.listSessions()).map(({ id, trustLevel }) => [id, trustLevel]));
     expect(started.length).toBeGreaterThan(5);
     for (const { runner, sessionId } of started) {

@@ -1,19 +1,15 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { EmbeddedGateway } from '../../../src/index.ts';
-import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
+import type { RawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { repository } from '../../structure/source-files.ts';
-import { createQuietGateway } from '../start-embedded-ambit.ts';
+import { createSandboxFolder } from './sandbox-gateway.ts';
 
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-context-')));
+const { folder, open, use, close } = createSandboxFolder('context');
 const node = (path: string) => ({ command: process.execPath, args: [join(repository, 'test', path)] });
 const scopes = ['session', 'call'] as const;
-let gateway: EmbeddedGateway;
-const clients: RawClient[] = [];
 
 beforeAll(async () => {
   mkdirSync(join(folder, 'garden'));
@@ -23,27 +19,21 @@ beforeAll(async () => {
       [`who-${scope}`, { ...node('public/sdk/fixtures/stdio-v2.js'), scope }],
     ]),
   );
-  gateway = await createQuietGateway(join(folder, 'data'), {
+  await open({
     context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
     servers,
     workspaces: { garden: { path: join(folder, 'garden') } },
   });
 });
 
-afterAll(async () => {
-  for (const client of clients) await client.close();
-  await gateway?.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(close);
 
 const levels = ['sandboxed', 'direct'] as const;
 async function inBoth<Told>(server: string, ask: (client: RawClient, id: string) => Promise<Told>): Promise<Told[]> {
   const told: Told[] = [];
   for (const trustLevel of levels) {
     const draft = { userId: 'ada', agentId: 'a1', workspaceId: 'garden', permissions: ['notes:write'], trustLevel };
-    const { id } = await gateway.createSession(draft);
-    const client = await createRawClient(gateway.connect(id, server), 'modern');
-    clients.push(client);
+    const { id, client } = await use(server, draft);
     told.push(await ask(client, id));
   }
   return told;
@@ -55,8 +45,8 @@ function alike(value: unknown, id: string, trustLevel: string): unknown {
   return JSON.parse(text);
 }
 
-describe.skipIf(!hasBwrap()).each(scopes)('P5: through the boundary of a sandbox, at scope %s', (scope) => {
-  test('the environment tells the same as in a direct session', async () => {
+describe.skipIf(!hasBwrap()).each(scopes)('P5: a server in a sandbox, at scope %s,', (scope) => {
+  test('has the same context in its environment as in a direct session', async () => {
     const [inside, outside] = await inBoth(`recorder-${scope}`, async (client, id) => {
       const env = JSON.parse(await client.call('environment')) as Record<string, string>;
       const told = Object.entries(env).filter(([name]) => /^(?:AMBIT|PARACHUTE|CUSTOM)/.test(name));
@@ -74,7 +64,7 @@ describe.skipIf(!hasBwrap()).each(scopes)('P5: through the boundary of a sandbox
     });
   });
 
-  test('the request carries the same context, and a token of the same shape', async () => {
+  test('gets the same context with requests, and a token of the same shape', async () => {
     const [inside, outside] = await inBoth(`recorder-${scope}`, async (client, id) => {
       const raw = JSON.parse(await client.call('echo')) as {
         params: { _meta: Record<string, Record<string, unknown>> };
@@ -90,7 +80,7 @@ describe.skipIf(!hasBwrap()).each(scopes)('P5: through the boundary of a sandbox
     expect(inside).toMatchObject({ context: { sessionId: 'SESSION', userId: 'ada', permissions: ['notes:write'] } });
   });
 
-  test('the server verifies it with the keys it finds inside', async () => {
+  test('verifies the token with the keys that it finds inside', async () => {
     const [inside, outside] = await inBoth(`who-${scope}`, async (client, id) => {
       const who = JSON.parse(await client.call('whoami')) as { status: string; trustLevel: string };
       return alike(who, id, who.trustLevel);

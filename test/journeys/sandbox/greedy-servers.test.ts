@@ -1,45 +1,34 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EmbeddedGateway } from '../../../src/index.ts';
-import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
+import type { RawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts, proof } from '../../proof.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { repository } from '../../structure/source-files.ts';
-import { createQuietGateway } from '../start-embedded-ambit.ts';
 import { waitUntilEmpty } from '../wait-until.ts';
+import { createSandboxFolder } from './sandbox-gateway.ts';
 
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-greedy-')));
+const { folder, open, use: useAs, close } = createSandboxFolder('greedy');
 const began = performance.now();
 const calls = counts(20, 1000);
 const node = (path: string) => ({ command: process.execPath, args: [join(repository, 'test', path)] });
 let gateway: EmbeddedGateway;
-const clients: RawClient[] = [];
 
 beforeAll(async () => {
   const limits = { memoryMb: 200, pids: 40, cpus: 0.5 };
   const greedy = { ...node('sandbox/bwrap/greedy-server.js'), sandbox: limits };
   for (const name of ['one', 'two']) mkdirSync(join(folder, name));
-  gateway = await createQuietGateway(join(folder, 'data'), {
+  gateway = await open({
     servers: { hungry: greedy, greedy: { ...greedy, timeoutSeconds: 1 }, calm: node('fixtures/recorder/stdio.js') },
     workspaces: { one: { path: join(folder, 'one') }, two: { path: join(folder, 'two') } },
   });
 });
 
-afterAll(async () => {
-  for (const client of clients) await client.close();
-  await gateway?.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(close);
 
-async function use(server: string, workspaceId: string) {
-  const { id } = await gateway.createSession({ trustLevel: 'sandboxed', workspaceId });
-  const client = await createRawClient(gateway.connect(id, server), 'modern');
-  clients.push(client);
-  return { id, client };
-}
+const use = (server: string, workspaceId: string) => useAs(server, { trustLevel: 'sandboxed', workspaceId });
 
 /** The durations of a neighbour's calls in milliseconds, one after the other. */
 async function latencies(client: RawClient): Promise<{ p50: string; p95: string }> {
@@ -93,7 +82,7 @@ describe.skipIf(!hasBwrap())('beside a server that takes all it can get', () => 
     },
   );
 
-  test('what floods its log is cut short in the journal', () => {
+  test('the journal takes a limited number of stderr lines per second', () => {
     const lines = readFileSync(join(folder, 'data/journal/journal.jsonl'), 'utf8').split('\n');
     const said = lines.filter((line) => line.includes('"stderr"'));
     expect(said.length).toBeGreaterThan(0);

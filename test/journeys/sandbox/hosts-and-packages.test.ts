@@ -1,33 +1,22 @@
 import { once } from 'node:events';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { networkInterfaces, tmpdir } from 'node:os';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { EmbeddedGateway } from '../../../src/index.ts';
 import { findProgramOnPath } from '../../../src/sandbox/common/find-program.ts';
-import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
+import type { RawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
 import { startRegistry } from '../../sandbox/packages/tiny-registry.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
-import { createQuietGateway } from '../start-embedded-ambit.ts';
 import { waitForCount, waitUntilEmpty } from '../wait-until.ts';
+import { createSandboxFolder } from './sandbox-gateway.ts';
 
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-hosts-')));
-const dataDir = join(folder, 'data');
+const { folder, dataDir, open, use: useAs, journal, close } = createSandboxFolder('hosts');
 const garden = join(folder, 'garden');
 const address =
   Object.values(networkInterfaces())
@@ -40,7 +29,6 @@ const published = proof
 const web = createServer((_, answer) => answer.end('reached'));
 let place = '';
 let gateway: EmbeddedGateway;
-const clients: RawClient[] = [];
 
 beforeAll(async () => {
   mkdirSync(garden);
@@ -49,7 +37,7 @@ beforeAll(async () => {
   place = `${address}:${(web.address() as { port: number }).port}`;
   const reaching = { command: process.execPath, args: [join(import.meta.dirname, 'reaches-out.js')] };
   const everything = join(repository, 'node_modules/@modelcontextprotocol/server-everything/dist/index.js');
-  gateway = await createQuietGateway(dataDir, {
+  gateway = await open({
     servers: {
       open: { ...reaching, sandbox: { network: [place] } },
       closed: reaching,
@@ -64,25 +52,12 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  for (const client of clients) await client.close();
-  await gateway?.close();
+  await close();
   web.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
-async function use(server: string, era: 'modern' | 'handshake' = 'modern') {
-  const { id } = await gateway.createSession({ userId: 'ada', trustLevel: 'sandboxed', workspaceId: 'garden' });
-  const client = await createRawClient(gateway.connect(id, server), era);
-  clients.push(client);
-  return { id, client };
-}
-
-const journal = () =>
-  readFileSync(join(dataDir, 'journal/journal.jsonl'), 'utf8')
-    .split('\n')
-    // What is behind the last line break is still being written, or nothing.
-    .slice(0, -1)
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
+const use = (server: string, era?: 'modern' | 'handshake') =>
+  useAs(server, { userId: 'ada', trustLevel: 'sandboxed', workspaceId: 'garden' }, era);
 
 const sockets = () =>
   readdirSync(join(dataDir, 'tmp'), { recursive: true }).filter((name) => String(name).endsWith('.sock'));
@@ -105,13 +80,13 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     await waitUntilEmpty(sockets, 5000);
   });
 
-  test('has no way out where nothing was granted', async () => {
+  test('reaches no host where none was granted', async () => {
     const { client } = await use('closed');
     expect(await client.call('reach', { place })).toBe('no proxy');
     expect(sockets()).toEqual([]);
   });
 
-  test('of another maker, started as a file, is told of its proxy', async () => {
+  test('of a third party, started as a file, finds its proxy in the environment', async () => {
     const { client } = await use('everything', 'handshake');
     const told = JSON.parse(await client.call('get-env')) as Record<string, string>;
     expect(told).toMatchObject({ HTTPS_PROXY: 'http://127.0.0.1:3128', NODE_USE_ENV_PROXY: '1', TMPDIR: '/tmp' });
@@ -136,7 +111,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     vi.stubEnv('npm_config_cache', join(folder, 'npm-cache'));
   }
 
-  test('that is a package is fetched in one sandbox and runs in another, with nothing of the host in sight', async () => {
+  test('that is a package is fetched in one sandbox and runs in another, and sees nothing of the host', async () => {
     if (!proof) await offerPackage();
     const { client } = await use('published', 'handshake');
     await expectToRun(client);
@@ -151,7 +126,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
   });
 
   test.runIf(proof && hasPodman())(
-    'of another maker, by npx or as a file, runs in a container where there is no bwrap',
+    'of a third party, by npx or as a file, runs in a container where there is no bwrap',
     async () => {
       const bin = join(folder, 'bin');
       mkdirSync(bin);
@@ -177,7 +152,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     },
   );
 
-  test('is not started where there is neither bwrap nor an engine, nor fetched; the remedy is said', async () => {
+  test('is neither fetched nor started without bwrap and a container engine; the error says what to install', async () => {
     vi.stubEnv('PATH', pathWithoutBwrap);
     onTestFinished(() => void vi.unstubAllEnvs());
     const there = () => [...readdirSync(join(dataDir, 'packages')), ...sockets()].sort();
@@ -200,7 +175,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
   test.each([
     ['image', /"docker" starts its server outside of the sandbox.*sandbox: \{ image: … \}/],
     ['repository', /"github:somebody\/something" is not the name of a package.*npx -y some-package@1\.2\.3/],
-  ])('that cannot be pinned is refused with what to write: %s', async (server, reason) => {
+  ])('that cannot be pinned is refused, and the error says what to write instead: %s', async (server, reason) => {
     const { client } = await use(server);
     expect(await client.call('anything')).toMatch(/^SANDBOX_UNAVAILABLE: /);
     expect(await client.call('anything')).toMatch(reason);

@@ -1,17 +1,14 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EmbeddedGateway, SessionDraft } from '../../../src/index.ts';
-import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { repository } from '../../structure/source-files.ts';
-import { createQuietGateway } from '../start-embedded-ambit.ts';
 import { waitForCount, waitUntilEmpty } from '../wait-until.ts';
+import { createSandboxFolder } from './sandbox-gateway.ts';
 
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sandboxed-')));
-const dataDir = join(folder, 'data');
+const { folder, dataDir, open, use: useAs, journal, close } = createSandboxFolder('sandboxed');
 const garden = join(folder, 'garden');
 const kitchen = join(folder, 'kitchen');
 const granted = join(folder, 'granted');
@@ -22,7 +19,6 @@ const boxedInGarden = { trustLevel: 'sandboxed', workspaceId: 'garden' } as cons
 const directInGarden = { trustLevel: 'direct', workspaceId: 'garden' } as const;
 const inGarden = { IN: 'the garden' };
 let gateway: EmbeddedGateway;
-const clients: RawClient[] = [];
 
 beforeAll(async () => {
   for (const place of [garden, kitchen, granted]) {
@@ -30,7 +26,7 @@ beforeAll(async () => {
     writeFileSync(join(place, 'note'), `of ${place}`);
   }
   process.env['HOST_SECRET'] = 'host-secret';
-  gateway = await createQuietGateway(dataDir, {
+  gateway = await open({
     servers: {
       recorder: { ...node(fixture('fixtures/recorder/stdio.js')), env: { CUSTOM: 'configured' } },
       once: { ...node(fixture('fixtures/recorder/stdio.js')), env: { CUSTOM: 'configured' }, scope: 'call' },
@@ -44,31 +40,18 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  for (const client of clients) await client.close();
-  await gateway?.close();
+  await close();
   delete process.env['HOST_SECRET'];
-  rmSync(folder, { recursive: true, force: true });
 });
 
-async function use(server: string, draft: SessionDraft, era: 'modern' | 'handshake' = 'modern') {
-  const { id } = await gateway.createSession({ userId: 'ada', agentId: 'a1', ...draft });
-  const client = await createRawClient(gateway.connect(id, server), era);
-  clients.push(client);
-  return { id, client };
-}
-
-const journal = () =>
-  readFileSync(join(dataDir, 'journal/journal.jsonl'), 'utf8')
-    .split('\n')
-    // What is behind the last line break is still being written, or nothing.
-    .slice(0, -1)
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
+const use = (server: string, draft: SessionDraft, era?: 'modern' | 'handshake') =>
+  useAs(server, { userId: 'ada', agentId: 'a1', ...draft }, era);
 
 describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
   test.each([
     ['long-lived', 'recorder'],
     ['one-shot', 'once'],
-  ])('P5: %s, are told the same as those of a direct one, and nothing of the host', async (_, server) => {
+  ])('P5: %s, get the same context as those of a direct one, and nothing of the host', async (_, server) => {
     const [boxed, direct] = [await use(server, boxedInGarden), await use(server, directInGarden)];
     const inside = JSON.parse(await boxed.client.call('environment')) as Record<string, string>;
     const outside = JSON.parse(await direct.client.call('environment')) as Record<string, string>;
@@ -112,7 +95,7 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
     expect(await client.call('delete_note', { id: 1 })).toContain('TRUST_REQUIRED');
   });
 
-  test('reach the workspace and what was granted, and nothing else, though a server be told it owns the machine', async () => {
+  test('reach the workspace and the granted paths only, even a server that is started with / as its root', async () => {
     const { client } = await use('files', boxedInGarden);
     const read = (path: string) => client.call('read_text_file', { path });
     expect(await read(join(garden, 'note'))).toContain(`of ${garden}`);
@@ -141,7 +124,7 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
     expect(told).toMatchObject({ AMBIT_WORKSPACE_ID: '', AMBIT_WORKSPACE_PATH: '', PWD: join(dataDir, 'run', id) });
   });
 
-  test('are ended alone when they take more than they were given, and the caller is told why', async () => {
+  test('are ended when they exceed their memory limit; the caller gets the reason, and other servers go on', async () => {
     const { client } = await use('greedy', boxedInGarden);
     const other = await use('recorder', boxedInGarden);
     expect(await client.call('eat')).toMatch(
@@ -150,7 +133,7 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
     expect(await other.client.call('environment')).toContain(other.id);
   });
 
-  test('P6: a session that is sandboxed while it runs goes on in a sandbox', async () => {
+  test('P6: a running session that is restricted to sandboxed goes on in a sandbox', async () => {
     const { id, client } = await use('recorder', directInGarden);
     expect(JSON.parse(await client.call('environment'))).toMatchObject({ AMBIT_TRUST_LEVEL: 'direct' });
     await gateway.restrictSession(id, { trustLevel: 'sandboxed' });

@@ -85,7 +85,7 @@ const mounts = () =>
     .filter((line) => line.includes(home));
 
 describe.skipIf(!hasBwrap())('ambit run, with no configuration at all', () => {
-  test('takes a package by npx: its range is settled when it is first fetched, and nobody is asked again', async () => {
+  test('runs a package by npx: its version is fixed when it is first fetched, and the registry is not asked again', async () => {
     const server = readFileSync(join(import.meta.dirname, 'tells-environment.cjs'), 'utf8');
     const shelf = await startRegistry();
     onTestFinished(() => shelf.stop());
