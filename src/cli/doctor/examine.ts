@@ -125,7 +125,7 @@ async function examineRunners(): Promise<Finding[]> {
     return [
       direct,
       ...probed.map(({ finding }) => finding),
-      ...describeLimits(limits, inspectMachine(), containers === first ? undefined : containers?.result?.limits),
+      ...describeLimits(limits, inspectMachine(), containers?.result?.limits),
     ];
   } finally {
     await reaper.close();
