@@ -2,6 +2,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { Confinement } from './common/confinement.ts';
 import type { EnforcedLimits } from './limits/limits.ts';
 import type { Packages } from './packages/packages.ts';
+import type { Reaper } from './reaper/reaper.ts';
 
 /** Everything a runner needs to start one upstream process; Ambit's own environment is not used. */
 export interface ProcessLaunch {
@@ -23,7 +24,6 @@ export interface ProcessLaunch {
   readonly egressProxy?: EgressProxy | undefined;
 }
 
-/** The proxy of one process. */
 export interface EgressProxy {
   /** The path of its socket, outside. */
   readonly socket: string;
@@ -57,7 +57,6 @@ export interface Runner {
   start(launch: ProcessLaunch): Promise<RunningProcess>;
 }
 
-/** The result of a real start. */
 export interface ProbeResult {
   /** The protections that hold inside, by name; a probe that finds one missing fails. */
   readonly enforced: Readonly<Record<string, boolean>>;
@@ -92,6 +91,13 @@ export interface Runners {
    * of the first one when none does. Never `plain`.
    */
   sandbox(image?: string): Promise<SandboxRunner>;
+}
+
+export interface RunnerOptions {
+  readonly reaper: Reaper;
+  /** The instance's folder, in which the reaper finds the folders of processes. */
+  readonly tmpRoot: string;
+  readonly timing?: EndTiming;
 }
 
 /** The time a process has to exit after its stdin closed, and after TERM. */

@@ -3,16 +3,12 @@ import { sandboxUnavailable } from './common/sandbox-errors.ts';
 import { createContainerRunner } from './container/container.ts';
 import { createPackages } from './packages/packages.ts';
 import { createPlainRunner } from './plain/plain.ts';
-import type { Reaper } from './reaper/reaper.ts';
-import type { EndTiming, Runners, SandboxRunner } from './runner.ts';
+import type { RunnerOptions, Runners, SandboxRunner } from './runner.ts';
 import { createSeatbeltRunner } from './seatbelt/seatbelt.ts';
 
-interface RunnersOptions {
-  readonly reaper: Reaper;
-  readonly tmpRoot: string;
+interface RunnersOptions extends RunnerOptions {
   /** The folder of the packages that servers are started from. */
   readonly packages: string;
-  readonly timing?: EndTiming;
 }
 
 /** Creates the runners. The sandbox of this machine is found when something is first started in it. */

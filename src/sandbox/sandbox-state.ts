@@ -6,7 +6,6 @@ import type { Runners } from './runner.ts';
 export interface SandboxState {
   /** Null where there is none. */
   readonly runner: string | null;
-  /** The mechanism that enforces each limit. */
   readonly limits: EnforcedLimits | null;
   /** The reason why there is none. */
   readonly refusal: string | null;
@@ -22,7 +21,7 @@ export interface SandboxMonitor {
 const settleMs = 2000;
 
 export function monitorSandbox({ sandbox }: Pick<Runners, 'sandbox'>): SandboxMonitor {
-  let looking: Promise<SandboxState> | undefined;
+  let pending: Promise<SandboxState> | undefined;
 
   async function find(): Promise<SandboxState> {
     try {
@@ -31,15 +30,15 @@ export function monitorSandbox({ sandbox }: Pick<Runners, 'sandbox'>): SandboxMo
     } catch (error) {
       return { runner: null, limits: null, refusal: (error as Error).message };
     } finally {
-      looking = undefined;
+      pending = undefined;
     }
   }
 
   return {
     check() {
-      looking ??= find();
-      return looking;
+      pending ??= find();
+      return pending;
     },
-    settled: async () => void (await Promise.race([looking, delay(settleMs, undefined, { ref: false })])),
+    settled: async () => void (await Promise.race([pending, delay(settleMs, undefined, { ref: false })])),
   };
 }

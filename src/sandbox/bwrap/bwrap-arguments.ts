@@ -36,7 +36,7 @@ interface BwrapDescriptors {
   readonly info: number;
 }
 
-interface BwrapProfile {
+export interface BwrapProfile {
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
   readonly devices: readonly DeviceFile[];

@@ -7,25 +7,21 @@ import { bwrapFailed, bwrapMissing, refuseVolume, sandboxUnavailable } from '../
 import { addEgressProxy } from '../egress/add-egress-proxy.ts';
 import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
-import { createWatchdog, superviseBounded } from '../limits/supervise-bounded.ts';
+import { createWatchdog, releaseBounded, superviseBounded } from '../limits/supervise-bounded.ts';
+import { findInheritedDescriptors } from '../processes/process-table.ts';
 import { ensurePrivateFolder, type StartedChild, superviseChild } from '../processes/supervise.ts';
-import type { Reaper } from '../reaper/reaper.ts';
-import type { EndTiming, ProbeResult, ProcessLaunch, SandboxRunner } from '../runner.ts';
+import type { ProbeResult, ProcessLaunch, RunnerOptions, SandboxRunner } from '../runner.ts';
 import { type DeviceFile, makeDeviceFiles, sandboxEnvironment } from './bwrap-arguments.ts';
 import { withMountChecks } from './guard/watch-mount-points.ts';
 import { pinMounts } from './mounts.ts';
 import { createProbe, listMissingProtections, probeScript, readProbe, readProbeOutput } from './probe.ts';
 import { hasSeccompFilter, seccompFilter } from './seccomp-filter.ts';
 import { type ServerFiles, serverFiles } from './server-files.ts';
-import { findInheritedDescriptors, spawnSandbox } from './spawn-sandbox.ts';
+import { spawnSandbox } from './spawn-sandbox.ts';
 import { visibilityRulesOf } from './visibility-filter.ts';
 
-export interface BwrapRunnerOptions {
-  readonly reaper: Reaper;
-  /** The instance's folder, in which the reaper finds the folders of processes. */
-  readonly tmpRoot: string;
-  readonly timing?: EndTiming;
-  /** The PATH on which bwrap and the programs of servers are found. */
+export interface BwrapRunnerOptions extends RunnerOptions {
+  /** The PATH on which bwrap, or an engine, and the programs of servers are found. */
   readonly searchPath?: () => string | undefined;
   readonly limiter?: Limiter;
 }
@@ -53,7 +49,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   async function spawnServer(
     launch: ProcessLaunch,
     confinement: Confinement,
-    files: ServerFiles & { readonly before?: readonly string[] },
+    files: ServerFiles,
   ): Promise<{ child: StartedChild; bounds: Bounds; removePlaceholders: () => void }> {
     const bwrap = findBwrap();
     if (!hasSeccompFilter(process.arch))
@@ -87,11 +83,8 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
           },
           reaper,
         );
-        return {
-          child,
-          bounds: withMountChecks(bounds, mounts.watched),
-          removePlaceholders: mounts.removePlaceholders,
-        };
+        const { watched, removePlaceholders } = mounts;
+        return { child, bounds: withMountChecks(bounds, watched), removePlaceholders };
       } catch (error) {
         mounts.removePlaceholders();
         throw error;
@@ -106,17 +99,12 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     }
   }
 
-  async function release(pid: number, tmpDir: string, bounds: Bounds): Promise<void> {
-    await reaper.release(pid, tmpDir);
-    bounds.release();
-  }
-
   async function probeSandbox(): Promise<ProbeResult> {
     const tmpDir = join(tmpRoot, `probe-${process.pid}-${++folderCount}`);
     await ensurePrivateFolder(tmpDir);
     const home: Mount = { source: realpathSync.native(tmpDir), target: '/probe' };
     const { child, bounds } = await spawnServer(...createProbe(probeScript, tmpDir, home));
-    const running = superviseChild(child, timing, () => void release(child.pid, tmpDir, bounds));
+    const running = superviseChild(child, timing, () => void releaseBounded(reaper, child, tmpDir, bounds));
     const [output, errors] = await readProbeOutput(running, probeLimitMs);
     const enforced = readProbe(output);
     if (enforced === undefined) throw bwrapFailed(errors);
@@ -126,7 +114,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         `bwrap starts, but this does not hold inside: ${lacks.join(', ')}`,
         'Install bubblewrap 0.8 or newer.',
       );
-    return { enforced: { ...enforced }, limits: await limiter.inForce() };
+    return { enforced, limits: await limiter.inForce() };
   }
 
   async function probe(): Promise<ProbeResult> {
@@ -155,7 +143,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         ...visibilityRulesOf(confinement),
       });
       const { child, bounds, removePlaceholders } = await spawnServer(...addEgressProxy(launch, confinement, files));
-      const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(removePlaceholders);
+      const onGone = () => void releaseBounded(reaper, child, launch.tmpDir, bounds).finally(removePlaceholders);
       return superviseBounded(child, { bounds, limits: confinement.limits, watchdog, timing, onGone });
     },
   };

@@ -51,7 +51,7 @@ export async function pinMounts(
   const wanted: WantedMount[] = [
     ...homes.map((mount) => ({ mount, writable: true })),
     ...writable.map((mount) => ({ mount, writable: true })),
-    ...[...readable, ...server.shown].map((mount) => ({ mount, writable: false })),
+    ...[...readable, ...server.mounts].map((mount) => ({ mount, writable: false })),
   ];
   const held: PinnedPath[] = [];
   const placeholders: Placeholder[] = [];
@@ -162,7 +162,7 @@ function dropRedundantMounts(wanted: readonly WantedMount[], hasSystem: boolean)
     const given =
       above !== undefined
         ? isReachedThrough(above, candidate) && (above.writable || !candidate.writable)
-        : hasSystem && isGivenBySystem(candidate);
+        : hasSystem && !candidate.writable && isSystemPath(candidate.mount.target);
     if (!given) kept.push(candidate);
   }
   return kept;
@@ -175,8 +175,4 @@ const depthOf = ({ mount }: WantedMount): number => mount.target.split('/').leng
 function isReachedThrough(above: WantedMount, { mount }: WantedMount): boolean {
   const direct = above.mount.source + mount.target.slice(above.mount.target.length);
   return direct === mount.source || mount.target !== mount.source;
-}
-
-function isGivenBySystem({ mount, writable }: WantedMount): boolean {
-  return !writable && isSystemPath(mount.target);
 }

@@ -12,20 +12,20 @@ export interface PinnedPath extends Mount {
 }
 
 /** Throws when the path now leads to something else, or through a link. */
-export function pinPath(shown: Mount): PinnedPath {
-  const isHeld = shown.descriptor !== undefined;
+export function pinPath(mount: Mount): PinnedPath {
+  const isHeld = mount.descriptor !== undefined;
   const descriptor = isHeld
-    ? openSync(`/proc/self/fd/${shown.descriptor}`, O_PATH)
-    : openSync(shown.source, O_PATH | constants.O_NOFOLLOW);
+    ? openSync(`/proc/self/fd/${mount.descriptor}`, O_PATH)
+    : openSync(mount.source, O_PATH | constants.O_NOFOLLOW);
   try {
-    if (!isHeld && readlinkSync(`/proc/self/fd/${descriptor}`) !== shown.source) {
-      throw new Error(`This path leads elsewhere than a moment ago: ${shown.source}`);
+    if (!isHeld && readlinkSync(`/proc/self/fd/${descriptor}`) !== mount.source) {
+      throw new Error(`This path leads elsewhere than a moment ago: ${mount.source}`);
     }
     const stats = fstatSync(descriptor);
     if (!stats.isDirectory() && !stats.isFile() && !stats.isSocket()) {
-      throw new Error(`This is neither a folder nor a file, and is not shown in a sandbox: ${shown.source}`);
+      throw new Error(`This is neither a folder nor a file, and is not shown in a sandbox: ${mount.source}`);
     }
-    return { ...shown, descriptor, stats };
+    return { ...mount, descriptor, stats };
   } catch (error) {
     closeSync(descriptor);
     throw error;

@@ -1,22 +1,8 @@
 import { readlinkSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import type { Confinement, Mount } from '../common/confinement.ts';
-import type { ProcessLaunch, RunningProcess } from '../runner.ts';
+import type { ProbeResult, ProcessLaunch, RunningProcess } from '../runner.ts';
 import type { ServerFiles } from './server-files.ts';
-
-/** The protections that a test run inside a sandbox has seen. */
-export interface EnforcedProtections {
-  readonly noCapabilities: boolean;
-  readonly noNewPrivileges: boolean;
-  readonly seccomp: boolean;
-  readonly noNetwork: boolean;
-  readonly ownProcesses: boolean;
-  /** Shared memory, semaphores and message queues. */
-  readonly ownIpc: boolean;
-  readonly ownHostname: boolean;
-  readonly ownUsers: boolean;
-  readonly readOnlySystem: boolean;
-}
 
 const probeLimits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
 const namespaceKinds = ['ipc', 'net', 'pid', 'user', 'uts'] as const;
@@ -35,7 +21,7 @@ export function createProbe(script: string, tmpDir: string, home: Mount): [Proce
   return [
     { command: '/bin/sh', args: ['-c', script], env: {}, cwd: tmpDir, tmpDir },
     { home, readable: [], writable: [], hidden: [], limits: probeLimits },
-    { program: '/bin/sh', shown: [], links: [], searched: [] },
+    { program: '/bin/sh', mounts: [], links: [], searched: [] },
   ];
 }
 
@@ -48,7 +34,7 @@ export async function readProbeOutput(running: RunningProcess, limitMs: number):
   return [output, errors];
 }
 
-export function readProbe(said: string): EnforcedProtections | undefined {
+export function readProbe(said: string): ProbeResult['enforced'] | undefined {
   if (!/^finished$/m.test(said)) return undefined;
   const status = (name: string) => new RegExp(`^${name}:[ \\t]*(\\S+)$`, 'm').exec(said)?.[1];
   const interfaces = [...said.matchAll(/^[ \t]*([^\s:|]+):(?:[ \t]+\d+){16}$/gm)].map(([, name]) => name);
@@ -62,6 +48,7 @@ export function readProbe(said: string): EnforcedProtections | undefined {
     seccomp: status('Seccomp') === '2',
     noNetwork: hasOwnNamespace('net') && interfaces.every((name) => name === 'lo'),
     ownProcesses: hasOwnNamespace('pid') && status('first') === 'bwrap',
+    // Shared memory, semaphores and message queues.
     ownIpc: hasOwnNamespace('ipc'),
     ownHostname: hasOwnNamespace('uts'),
     ownUsers: hasOwnNamespace('user'),
@@ -69,7 +56,6 @@ export function readProbe(said: string): EnforcedProtections | undefined {
   };
 }
 
-/** Lists the protections that do not hold. */
-export function listMissingProtections(enforced: object): string[] {
+export function listMissingProtections(enforced: ProbeResult['enforced']): string[] {
   return Object.entries(enforced).flatMap(([name, holds]) => (holds ? [] : [name]));
 }

@@ -44,6 +44,8 @@ export interface ServerFiles extends VisiblePaths {
   readonly program: string;
   /** Folders of programs that are not on the sandbox's own PATH. */
   readonly searched: readonly string[];
+  /** A program with its arguments that starts the program. */
+  readonly before?: readonly string[];
 }
 
 interface ServerFilesRequest extends VisibilityRules {
@@ -62,14 +64,15 @@ const runtimeMarks = ['pyvenv.cfg', 'conda-meta', 'include/node'];
  */
 export function serverFiles(wanted: ServerFilesRequest): ServerFiles {
   const { command, searchPath } = wanted;
-  const program = command.includes('/') ? findNamedProgram(command) : findProgramOnPath(command, searchPath);
+  const named = isAbsolute(command) && isProgram(command) ? command : undefined;
+  const program = command.includes('/') ? named : findProgramOnPath(command, searchPath);
   if (program === undefined) throw new Error(`There is no program "${command}" to start.`);
   const filter = createFilter(wanted);
   const script = findScript(wanted.args);
   const ofProgram = [...findRuntimeFolders(program, filter), ...findPackageFiles(program, filter)];
-  const own = mergePaths(ofProgram).shown.map(({ source }) => source);
+  const own = mergePaths(ofProgram).mounts.map(({ source }) => source);
   const interpreter = findInterpreter({ program, searchPath, own, filter });
-  const { shown, links } = mergePaths([
+  const { mounts, links } = mergePaths([
     ...ofProgram,
     ...(interpreter === undefined ? [] : findInterpreterFiles(interpreter, filter)),
     ...(script === undefined ? [] : findPackageFiles(script, filter)),
@@ -77,7 +80,7 @@ export function serverFiles(wanted: ServerFilesRequest): ServerFiles {
   const folders = [program, ...(interpreter === undefined ? [] : [interpreter.path])].map((path) => dirname(path));
   return {
     program,
-    shown: shown.filter(({ target }) => !isSystemPath(target)),
+    mounts: mounts.filter(({ target }) => !isSystemPath(target)),
     links: links.filter(({ inside }) => !isSystemPath(inside)),
     searched: [...new Set(folders)].filter((folder) => !isSystemPath(folder)),
   };
@@ -92,14 +95,14 @@ export function runtimeFiles(program: string, hidden: readonly string[]): Visibl
 /** Finds the files of a server in a container image: only the script it is given, with the package of the script. */
 export function scriptFiles({ command, args, ...rules }: Omit<ServerFilesRequest, 'searchPath'>): ServerFiles {
   const script = findScript(args);
-  const { shown: all, links } = mergePaths(script === undefined ? [] : findPackageFiles(script, createFilter(rules)));
-  const shown = all.filter(({ source }) => !isSystemPath(source));
+  const { mounts: all, links } = mergePaths(script === undefined ? [] : findPackageFiles(script, createFilter(rules)));
+  const mounts = all.filter(({ source }) => !isSystemPath(source));
   // No link can be made in somebody else's image, so its target is mounted under the name of the link.
   const instead = links.flatMap(({ inside }) => {
     const target = resolveRealPath(inside);
-    return target === undefined ? [] : shown.flatMap((each) => mountBehindLink(each, inside, target));
+    return target === undefined ? [] : mounts.flatMap((each) => mountBehindLink(each, inside, target));
   });
-  return { program: command, shown: [...shown, ...instead], links: [], searched: [] };
+  return { program: command, mounts: [...mounts, ...instead], links: [], searched: [] };
 }
 
 function mountBehindLink({ source }: Mount, link: string, target: string): Mount[] {
@@ -109,10 +112,6 @@ function mountBehindLink({ source }: Mount, link: string, target: string): Mount
 
 function findScript(args: readonly string[]): string | undefined {
   return args.find((arg) => isAbsolute(arg) && isFile(arg));
-}
-
-function findNamedProgram(path: string): string | undefined {
-  return isAbsolute(path) && isProgram(path) ? path : undefined;
 }
 
 /** Resolves a path that the operator names. It is shown, or the server does not start. */
@@ -178,7 +177,7 @@ function findManifest(folder: string, filter: VisibilityFilter): VisiblePaths {
   return filter.canShowFile(path) ? showPath(path) : noPaths;
 }
 
-const showPath = (real: string): VisiblePaths => ({ shown: [{ source: real, target: real }], links: [] });
+const showPath = (real: string): VisiblePaths => ({ mounts: [{ source: real, target: real }], links: [] });
 
 function resolveRealPath(path: string): string | undefined {
   try {
@@ -208,16 +207,12 @@ function findInterpreter({ program, searchPath, own, filter }: InterpreterQuery)
   const isSearched = isEnv || isOnPath(named, searchPath);
   const isOwn = (file: string) => own.some((folder) => isInside(file, folder));
   const isSeen = (file: string) => filter.isGranted(file) || isOwn(file);
-  if (isSeen(real)) return isSearched || isSeen(named) ? found(named) : undefined;
+  const found: Interpreter = { path: named, isSearched };
+  if (isSeen(real)) return isSearched || isSeen(named) ? found : undefined;
   if (!isBinary(real)) return undefined;
   const ownNode = filter.resolvePath(process.execPath)?.real;
   const mayName = isOwn(named) || filter.fetchedFolder(program) === undefined;
-  if (isSearched || real === ownNode || (mayName && isLanguageRuntime(real))) return found(named);
-  return undefined;
-
-  function found(path: string): Interpreter {
-    return { path, isSearched };
-  }
+  return isSearched || real === ownNode || (mayName && isLanguageRuntime(real)) ? found : undefined;
 }
 
 function findOnPath(name: string, searchPath: string | undefined): string | undefined {
@@ -240,12 +235,12 @@ function isBinary(path: string): boolean {
   return binaryMagics.includes(readFirstBytes(path, 4).toString('hex'));
 }
 
-function readFirstBytes(path: string, most: number): Buffer {
-  const head = Buffer.alloc(most);
+function readFirstBytes(path: string, maxBytes: number): Buffer {
+  const head = Buffer.alloc(maxBytes);
   try {
     const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
-      return head.subarray(0, readSync(descriptor, head, 0, most, 0));
+      return head.subarray(0, readSync(descriptor, head, 0, maxBytes, 0));
     } finally {
       closeSync(descriptor);
     }

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -9,25 +9,18 @@ import type { Bounds } from '../limits/limiter.ts';
 import { NotPausedError, registerWriter, withWritersPaused } from '../processes/pause-writers.ts';
 import { type StartedChild, spawnTracked } from '../processes/supervise.ts';
 import type { Reaper } from '../reaper/reaper.ts';
-import { bwrapArguments, type DeviceFile, groupFile, hostsFile, passwdFile } from './bwrap-arguments.ts';
+import { type BwrapProfile, bwrapArguments, groupFile, hostsFile, passwdFile } from './bwrap-arguments.ts';
 import { type Mounts, mountsInOrder } from './mounts.ts';
 import { assertMountPointsClear, findMountFolders, parseMountInfo, verifyMounts } from './verify-mounts.ts';
 
-const closeOnExec = 0o2000000;
-
-interface SandboxSpawn {
+interface SandboxSpawn extends Pick<BwrapProfile, 'env' | 'workFolder' | 'devices' | 'tmpBytes'> {
   readonly bwrap: string;
   /** The program with its arguments. */
   readonly program: readonly [string, ...string[]];
   readonly bounds: Bounds;
   readonly beforeSpawn: (() => void) | undefined;
-  readonly env: Readonly<Record<string, string>>;
-  readonly workFolder: string;
-  readonly devices: readonly DeviceFile[];
   readonly mounts: Mounts;
   readonly seccomp: Buffer;
-  /** The size of its own `/tmp`, which lies in memory. */
-  readonly tmpBytes: number;
   /** Descriptors that must not be inherited. */
   readonly inherited: readonly number[];
   readonly tmpDir: string;
@@ -62,7 +55,9 @@ export async function spawnSandbox(wanted: SandboxSpawn, reaper: Reaper): Promis
     ]);
     const child = await spawnTracked({ ...started, cwd: '/', stdio, tmpDir }, reaper);
     await killOnFailure(child, wanted, reaper, async () => {
-      await admitChild(child, wanted);
+      await bounds.admit(child.pid);
+      if (hasExited(child)) throw new Error('The sandbox was ended as it started.');
+      wanted.beforeSpawn?.();
       await setUpMounts(child, wanted, (descriptor) => firstMountDescriptor + held.indexOf(descriptor));
       wanted.beforeSpawn?.();
     });
@@ -71,12 +66,6 @@ export async function spawnSandbox(wanted: SandboxSpawn, reaper: Reaper): Promis
   } finally {
     closeSync(nothing);
   }
-}
-
-async function admitChild(child: StartedChild, wanted: SandboxSpawn): Promise<void> {
-  await wanted.bounds.admit(child.pid);
-  if (hasExited(child)) throw new Error('The sandbox was ended as it started.');
-  wanted.beforeSpawn?.();
 }
 
 /**
@@ -155,23 +144,4 @@ function writeToChild(child: StartedChild, number: number, content: Buffer | str
   // The child may have ended already; then its exit code reports it.
   pipe.on('error', () => {});
   pipe.end(content);
-}
-
-/**
- * Finds descriptors that Ambit itself inherited. Node closes its own on exec, but not these, and bwrap would pass them
- * on into the sandbox.
- */
-export function findInheritedDescriptors(): number[] {
-  const found: number[] = [];
-  for (const name of readdirSync('/proc/self/fd')) {
-    const descriptor = Number(name);
-    if (descriptor <= 2) continue;
-    try {
-      const flags = /flags:\s*([0-7]+)/.exec(readFileSync(`/proc/self/fdinfo/${name}`, 'latin1'))?.[1] ?? '';
-      if ((Number.parseInt(flags, 8) & closeOnExec) === 0) found.push(descriptor);
-    } catch {
-      // The descriptor of the listing itself.
-    }
-  }
-  return found;
 }

@@ -34,7 +34,6 @@ export function verifyMounts(pid: number, mounts: Pick<Mounts, 'entries' | 'guar
   }
 }
 
-/** The error for a path that was moved or replaced during the set-up. */
 function replacedDuringSetup() {
   return sandboxUnavailable(
     'something that is guarded in a folder was moved or replaced while the sandbox was set up',

@@ -11,13 +11,13 @@ export interface LinkCopy {
 }
 
 export interface VisiblePaths {
-  readonly shown: readonly Mount[];
+  readonly mounts: readonly Mount[];
   readonly links: readonly LinkCopy[];
 }
 
 const maxLinks = 40;
 
-export const noPaths: VisiblePaths = { shown: [], links: [] };
+export const noPaths: VisiblePaths = { mounts: [], links: [] };
 
 /** Decides which of a server's own files are shown. All paths are real paths. */
 export interface VisibilityRules {
@@ -62,14 +62,13 @@ export function isSystemPath(path: string): boolean {
   return systemFolders.some((folder) => isInside(path, folder));
 }
 
-/** The visibility rules of a confinement. */
 export function visibilityRulesOf(confinement: Confinement): VisibilityRules {
   const { home, volume, writable, readable, hidden, open = [], packages } = confinement;
-  const shown = [...(volume === undefined ? [home] : []), ...writable, ...readable];
+  const mounts = [...(volume === undefined ? [home] : []), ...writable, ...readable];
   return {
     hidden,
     open: [...[home, ...writable].map(({ source }) => source), ...open],
-    granted: shown.map(({ source }) => source),
+    granted: mounts.map(({ source }) => source),
     packages,
   };
 }
@@ -99,7 +98,7 @@ export function createFilter({ hidden, open = [], granted = [], packages }: Visi
     canShowFile: (file) => isOrdinaryFile(file) && (isExempt(file) || !isIn(file, kept)),
     resolvePath(path) {
       const traced = tracePath(path);
-      const real = traced.shown[0]?.source;
+      const real = traced.mounts[0]?.source;
       if (real === undefined || !traced.links.every(({ inside }) => mayFollow(inside, real))) return undefined;
       return { ...traced, real };
     },
@@ -200,9 +199,9 @@ function tracePath(path: string): VisiblePaths {
     ];
     real = '';
   }
-  return { shown: [{ source: real, target: real }], links };
+  return { mounts: [{ source: real, target: real }], links };
 }
 
 export function mergePaths(all: readonly VisiblePaths[]): VisiblePaths {
-  return { shown: all.flatMap(({ shown }) => shown), links: all.flatMap(({ links }) => links) };
+  return { mounts: all.flatMap(({ mounts }) => mounts), links: all.flatMap(({ links }) => links) };
 }

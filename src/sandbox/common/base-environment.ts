@@ -9,10 +9,10 @@ export function baseEnvironment(
   tmpDir: string,
   configured: Readonly<Record<string, string>>,
 ): Record<string, string> {
-  const environment: Record<string, string> = {};
-  for (const name of inheritedVariables) {
-    const value = host[name];
-    if (value !== undefined && value !== '') environment[name] = value;
-  }
-  return { ...environment, ...configured, TMPDIR: tmpDir };
+  return { ...pickVariables(host, inheritedVariables), ...configured, TMPDIR: tmpDir };
+}
+
+/** Leaves out empty variables. */
+export function pickVariables(host: NodeJS.ProcessEnv, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.flatMap((name) => (host[name] ? [[name, host[name]]] : [])));
 }

@@ -1,5 +1,11 @@
 import type { ResourceLimits } from '../limits/limits.ts';
 
+/**
+ * The folder at which a volume is mounted. The local image has this folder, and the user of the programs owns it:
+ * docker gives a new volume to the owner of the folder it is first mounted on.
+ */
+export const volumeFolder = '/workspace';
+
 /** A path outside a sandbox and its path inside. */
 export interface Mount {
   /** The path outside, without any link in it. It is checked again when it is mounted. */
@@ -11,7 +17,6 @@ export interface Mount {
   readonly guard?: Guard;
 }
 
-/** The protection of files in a writable folder. */
 export interface Guard {
   /** Whether the repository may be written, except for what git runs or reads as configuration. */
   readonly git: 'read' | 'write';

@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
+import { readText } from './read-if-present.ts';
 
 /** The facts about this machine that decide which remedy helps. */
 export interface Machine {
@@ -25,15 +26,16 @@ const installCommands = {
 };
 
 export function inspectMachine(): Machine {
+  const readSetting = (path: string) => readText(`/proc/sys/${path}`).trim();
   const tool = Object.entries(installCommands).find(([name]) =>
     ['/usr/bin', '/sbin'].some((at) => existsSync(`${at}/${name}`)),
   );
   return {
     platform: process.platform,
     isRoot: process.getuid?.() === 0,
-    appArmorRestricts: readText('/proc/sys/kernel/apparmor_restrict_unprivileged_userns') === '1',
-    userNamespacesOff: readText('/proc/sys/kernel/unprivileged_userns_clone') === '0',
-    noUserNamespacesLeft: readText('/proc/sys/user/max_user_namespaces') === '0',
+    appArmorRestricts: readSetting('kernel/apparmor_restrict_unprivileged_userns') === '1',
+    userNamespacesOff: readSetting('kernel/unprivileged_userns_clone') === '0',
+    noUserNamespacesLeft: readSetting('user/max_user_namespaces') === '0',
     isContainer:
       existsSync('/.dockerenv') || existsSync('/run/.containerenv') || process.env['container'] !== undefined,
     hasSystemd: existsSync('/run/systemd/system'),
@@ -49,12 +51,4 @@ export function installCommand({ install, isRoot }: Machine, name: string): stri
 
 export function asRoot(command: string, isRoot: boolean): string {
   return isRoot ? command : `sudo ${command}`;
-}
-
-function readText(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'latin1').trim();
-  } catch {
-    return undefined;
-  }
 }

@@ -70,10 +70,10 @@ export function writersNotPaused(cause: unknown): AmbitError {
 }
 
 /** Refuses a server that was granted hosts where no proxy can be reached from inside. */
-export function refuseHosts({ egressProxy }: ProcessLaunch, where: string): void {
+export function refuseHosts({ egressProxy }: ProcessLaunch): void {
   if (egressProxy === undefined) return;
   throw sandboxUnavailable(
-    `hosts (sandbox.network) cannot be reached from ${where} yet`,
+    'hosts (sandbox.network) cannot be reached from this sandbox yet',
     'Leave out sandbox.network for this server, or run Ambit where bubblewrap works.',
   );
 }

@@ -1,5 +1,6 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { listNames } from '../common/read-if-present.ts';
 import { type Engine, runEngine } from './engine.ts';
 
 /**
@@ -29,13 +30,7 @@ export async function removeContainerOf(root: string, process: string): Promise<
 
 /** Removes the containers of a whole instance. */
 export async function removeAllContainers(root: string): Promise<void> {
-  let names: string[];
-  try {
-    names = readdirSync(join(root, folderName));
-  } catch {
-    return;
-  }
-  await Promise.all(names.map((name) => removeContainerOf(root, name)));
+  await Promise.all(listNames(join(root, folderName)).map((name) => removeContainerOf(root, name)));
 }
 
 /** Returns whether the container is gone. */

@@ -4,9 +4,11 @@ import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isAmbitError } from '../../errors.ts';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
+import type { BwrapRunnerOptions } from '../bwrap/bwrap.ts';
 import { withMountChecks } from '../bwrap/guard/watch-mount-points.ts';
 import { type Mounts, pinMounts } from '../bwrap/mounts.ts';
-import { createProbe, listMissingProtections, readProbeOutput } from '../bwrap/probe.ts';
+import { createProbe, listMissingProtections, probeScript, readProbe, readProbeOutput } from '../bwrap/probe.ts';
+import { hasSeccompFilter } from '../bwrap/seccomp-filter.ts';
 import { scriptFiles, serverFiles } from '../bwrap/server-files.ts';
 import { visibilityRulesOf } from '../bwrap/visibility-filter.ts';
 import type { Confinement, Mount } from '../common/confinement.ts';
@@ -14,31 +16,22 @@ import { findTool } from '../common/find-program.ts';
 import { sandboxUnavailable } from '../common/sandbox-errors.ts';
 import { addEgressProxy } from '../egress/add-egress-proxy.ts';
 import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
-import { type Bounds, containerLayout, createLimiter, type Limiter } from '../limits/limiter.ts';
+import { type Bounds, containerLayout, createLimiter } from '../limits/limiter.ts';
 import type { EnforcedLimits, LimitEnforcer } from '../limits/limits.ts';
-import { createWatchdog, superviseBounded, withMonitorCheck } from '../limits/supervise-bounded.ts';
+import { createWatchdog, releaseBounded, superviseBounded, withMonitorCheck } from '../limits/supervise-bounded.ts';
 import { ensurePrivateFolder, superviseChild } from '../processes/supervise.ts';
-import type { Reaper } from '../reaper/reaper.ts';
-import type { EndTiming, ProbeResult, ProcessLaunch, SandboxRunner } from '../runner.ts';
+import type { ProbeResult, ProcessLaunch, SandboxRunner } from '../runner.ts';
 import { engineFailed, engineMissing, isProgramMissing, programMissing } from './container-errors.ts';
 import { noteContainer, removeContainerOf } from './container-notes.ts';
 import { EngineError, findEngines } from './engine.ts';
 import { containerLabels, containerNameFor, removeLeftoverContainers } from './leftover-containers.ts';
 import { ensureImage } from './local-image.ts';
-import { containerProbeScript, markFile, readContainerProbe } from './probe.ts';
-import { hasSeccompProfile, seccompProfile } from './seccomp-profile.ts';
+import { seccompProfile } from './seccomp-profile.ts';
 import { type EngineSetup, type StartedContainer, type StartRequest, startContainer } from './start-container.ts';
 
-interface ContainerRunnerOptions {
-  readonly reaper: Reaper;
-  /** The instance's folder, in which the reaper finds the folders of processes. */
-  readonly tmpRoot: string;
-  readonly timing?: EndTiming;
-  /** The PATH on which engines and the programs of servers are found. */
-  readonly searchPath?: () => string | undefined;
+interface ContainerRunnerOptions extends BwrapRunnerOptions {
   /** False to ask the engine for no limits: then the watchdog of Ambit checks them. */
   readonly limitsByEngine?: boolean;
-  readonly limiter?: Limiter;
 }
 
 interface WorkingEngine {
@@ -47,6 +40,9 @@ interface WorkingEngine {
 }
 
 const probeLimitMs = 20_000;
+const markFile = 'mark';
+/** The script of bwrap's probe, with the mark in the working directory and the pid of the shell. */
+const containerProbeScript = `echo "self: $$"\ncat ${markFile}\n${probeScript}`;
 
 /** Starts processes in containers of podman or docker, or not at all. */
 export function createContainerRunner(options: ContainerRunnerOptions): SandboxRunner {
@@ -102,11 +98,6 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     }
   }
 
-  async function release(pid: number, tmpDir: string, bounds: Bounds): Promise<void> {
-    await reaper.release(pid, tmpDir);
-    bounds.release();
-  }
-
   async function probeSetup(setup: EngineSetup): Promise<WorkingEngine> {
     const mark = randomBytes(16).toString('hex');
     const tmpDir = join(tmpRoot, `probe-${mark}`);
@@ -115,7 +106,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     const home: Mount = { source: realpathSync.native(tmpDir), target: '/probe' };
     const probe = createProbe(containerProbeScript, tmpDir, home);
     const { child, ignoresLimits, bounds } = await runContainer(setup, ...probe);
-    const running = superviseChild(child, timing, () => void release(child.pid, tmpDir, bounds));
+    const running = superviseChild(child, timing, () => void releaseBounded(reaper, child, tmpDir, bounds));
     const [output, errors] = await readProbeOutput(running, probeLimitMs);
     const enforced = readContainerProbe(output, mark);
     if (enforced === undefined) throw engineFailed(setup.engine, errors.trim() || 'what is mounted is not found');
@@ -130,7 +121,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     return {
       setup: { ...setup, limitsByEngine },
       probed: {
-        enforced: { ...enforced },
+        enforced,
         limits: containerEnforcement(limitsByEngine, await limiterFor(setup).inForce(containerLayout)),
         by: setup.engine.kind,
       },
@@ -138,7 +129,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
   }
 
   async function findWorkingSetup(): Promise<WorkingEngine> {
-    if (!hasSeccompProfile(process.arch))
+    if (!hasSeccompFilter(process.arch))
       throw sandboxUnavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
     let refusal: unknown;
     const hasGroups = (await limiter.inForce(containerLayout)).memoryMb.startsWith('cgroup');
@@ -185,7 +176,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
       const started = await runContainer(setup, ...addEgressProxy(launch, confinement, files));
       const { child, first, removePlaceholders, watched } = started;
       const bounds = withMountChecks(withMonitorCheck(started.bounds, first), watched);
-      const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(removePlaceholders);
+      const onGone = () => void releaseBounded(reaper, child, launch.tmpDir, bounds).finally(removePlaceholders);
       return superviseBounded(child, { bounds, limits, watchdog, timing, onGone });
     },
   };
@@ -221,6 +212,17 @@ export function containerEnforcement(byEngine: boolean, { memoryMb, pids, cpus }
     openFiles: 'rlimit',
     wallSeconds: 'timer',
   };
+}
+
+/**
+ * Undefined when the probe did not finish, or ran on another machine, which does not have our mounts. A container that
+ * root starts has the users of the machine.
+ */
+function readContainerProbe(said: string, mark: string): ProbeResult['enforced'] | undefined {
+  const enforced = readProbe(said);
+  if (enforced === undefined || !said.includes(mark)) return undefined;
+  const { ['ownUsers']: _, ...rest } = enforced;
+  return { ...rest, ownProcesses: /^self: 1$/m.test(said) };
 }
 
 /** Makes each image once, as long as the engine keeps it. */

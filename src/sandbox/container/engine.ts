@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { pickVariables } from '../common/base-environment.ts';
 import { findTool } from '../common/find-program.ts';
 
 /** A program that runs containers. */
@@ -33,11 +34,7 @@ const timeLimitMs = 30_000;
 /** Finds the engines, in the order in which they are tried. */
 export function findEngines(searchPath: string | undefined, host: NodeJS.ProcessEnv = process.env): Engine[] {
   if (process.platform !== 'linux') return [];
-  const env: Record<string, string> = {};
-  for (const name of passedVariables) {
-    const value = host[name];
-    if (value !== undefined && value !== '') env[name] = value;
-  }
+  const env = pickVariables(host, passedVariables);
   return (['podman', 'docker'] as const).flatMap((kind) => {
     const path = findTool(kind, searchPath);
     return path === undefined ? [] : [{ kind, path, env }];
@@ -51,16 +48,12 @@ export class EngineError extends Error {}
 export function runEngine(
   engine: Engine,
   args: readonly string[],
-  {
-    input = '',
-    tmpDir,
-    timeoutMs = timeLimitMs,
-  }: { input?: string | Buffer; tmpDir?: string; timeoutMs?: number } = {},
+  { input = '', tmpDir }: { input?: string | Buffer; tmpDir?: string } = {},
 ): Promise<EngineOutput> {
   return new Promise((accept, reject) => {
     // The reaper recognises our processes by TMPDIR.
     const env = { NODE_V8_COVERAGE: undefined, ...engine.env, ...(tmpDir === undefined ? {} : { TMPDIR: tmpDir }) };
-    const options = { env, cwd: '/', timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20 } as const;
+    const options = { env, cwd: '/', timeout: timeLimitMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20 } as const;
     const child = execFile(engine.path, [...args], options, (error, stdout, stderr) => {
       if (error === null) accept({ stdout, stderr });
       else reject(new EngineError(lastLine(stderr) || error.message, { cause: error }));

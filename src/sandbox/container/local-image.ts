@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 import { etcNames, hostsFile, sandboxUser } from '../bwrap/bwrap-arguments.ts';
 import { type LinkCopy, systemFolders } from '../bwrap/visibility-filter.ts';
+import { volumeFolder } from '../common/confinement.ts';
 import { type Engine, runEngine } from './engine.ts';
-import { volumeFolder } from './volume-folder.ts';
 
 /** An entry of a small archive; folders and links have no content. */
 type TarEntry =
-  | { readonly name: string; readonly kind: 'folder'; readonly owner?: { readonly uid: number; readonly gid: number } }
+  | { readonly name: string; readonly kind: 'folder'; readonly owner?: ContainerUser }
   | { readonly name: string; readonly kind: 'file'; readonly content: string }
   | { readonly name: string; readonly kind: 'link'; readonly target: string };
 

@@ -103,10 +103,6 @@ const refuseSetIdWhenCreating = (name: string, flags: number, mode: number): Sec
   ]),
 ];
 
-export function hasSeccompProfile(architecture: string): boolean {
-  return Object.hasOwn(architectures, architecture);
-}
-
 /**
  * The filter of bwrap as a profile for container engines. Their own profiles allow tracing, and some io_uring and keys.
  * Calls without a rule do not exist: newer ones, those with flags in memory, and those that make memory of no process

@@ -31,7 +31,7 @@ export interface StartRequest {
   readonly name: string;
   readonly launch: ProcessLaunch;
   readonly confinement: Confinement;
-  readonly files: ServerFiles & { readonly before?: readonly string[] };
+  readonly files: ServerFiles;
   readonly mounts: Mounts;
   readonly labels: readonly string[];
   readonly seccompFile: string;

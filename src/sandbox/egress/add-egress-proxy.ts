@@ -19,11 +19,11 @@ export function addEgressProxy(
   launch: ProcessLaunch,
   confinement: Confinement,
   files: ServerFiles,
-): [ProcessLaunch, Confinement, ServerFiles & { readonly before?: readonly string[] }] {
+): [ProcessLaunch, Confinement, ServerFiles] {
   if (launch.egressProxy === undefined) return [launch, confinement, files];
   const { socket, allowed } = launch.egressProxy;
   const inImage = confinement.image !== undefined;
-  const runtime = inImage ? { shown: [], links: [] } : runtimeFiles(process.execPath, confinement.hidden);
+  const runtime = inImage ? { mounts: [], links: [] } : runtimeFiles(process.execPath, confinement.hidden);
   const node = inImage ? 'node' : process.execPath;
   const forwarding: Mount[] = [
     { source: realpathSync.native(socket), target: socketInside },
@@ -35,7 +35,7 @@ export function addEgressProxy(
     {
       ...files,
       before: [node, ...nodeOptions, forwarderInside, socketInside, String(port)],
-      shown: [...files.shown, ...runtime.shown, ...forwarding],
+      mounts: [...files.mounts, ...runtime.mounts, ...forwarding],
       links: [...files.links, ...runtime.links],
     },
   ];

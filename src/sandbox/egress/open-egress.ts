@@ -17,7 +17,6 @@ interface EgressOptions {
   readonly folder: string;
   readonly onRefused: (refusal: EgressRefusal) => void;
   readonly resolve?: ResolveHost;
-  readonly ownAddresses?: () => readonly string[];
   /** Whether listed hosts may lead to an address that is not public. */
   readonly allowPrivate?: boolean;
   /** The user's proxy for a host, if any. It resolves the name. */
@@ -31,7 +30,6 @@ export interface EgressRefusal {
 }
 
 export interface Egress {
-  /** The path of the socket. */
   readonly socket: string;
   /** The number of connections by host and port. */
   readonly allowed: ReadonlyMap<string, number>;
@@ -50,7 +48,7 @@ const maxTargetLength = 300;
 export async function openEgress(options: EgressOptions): Promise<Egress> {
   const list = createAllowList(options.allowed);
   const isOpen = options.allowPrivate === true ? () => true : list.hasAddress;
-  const connectAllowed = createConnectCheck({ ...list, hasAddress: isOpen }, options.resolve, options.ownAddresses);
+  const connectAllowed = createConnectCheck({ ...list, hasAddress: isOpen }, options.resolve);
   const sockets = new Set<Duplex>();
   const allowed = new Map<string, number>();
   const closing = new AbortController();

@@ -7,9 +7,7 @@ export interface RefusalLine extends EgressRefusal {
 
 interface RefusalRecord {
   add(refusal: EgressRefusal): void;
-  /** The number of refusals. */
   readonly count: number;
-  /** Writes the counted refusals. */
   flush(): void;
 }
 

@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { listNames, readText } from '../common/read-if-present.ts';
 
 /**
  * Control groups outlive the process that made them. So the groups of a process are written down in the instance's
@@ -36,13 +37,7 @@ export async function removeCgroupsOf(root: string, name: string): Promise<void>
 
 /** Removes the groups of a whole instance. */
 export async function removeAllCgroups(root: string): Promise<void> {
-  let names: string[];
-  try {
-    names = readdirSync(join(root, folderName));
-  } catch {
-    return;
-  }
-  await Promise.all(names.map((name) => removeCgroupsOf(root, name)));
+  await Promise.all(listNames(join(root, folderName)).map((name) => removeCgroupsOf(root, name)));
 }
 
 /** Removes a group. Any other folder with files in it stays. */
@@ -73,13 +68,5 @@ function killProcess(pid: number): void {
     process.kill(pid, 'SIGKILL');
   } catch {
     // Gone already.
-  }
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return '';
   }
 }

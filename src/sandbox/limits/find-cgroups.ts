@@ -1,6 +1,8 @@
-import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { readText } from '../common/read-if-present.ts';
 import { listCgroupMembers } from './cgroup-notes.ts';
+import { trialLimits } from './limits.ts';
 import {
   type CgroupFolders,
   type Controller,
@@ -77,11 +79,7 @@ function delegatesControllers(folder: string): boolean {
 }
 
 function readControllers(folder: string, file: string): Set<string> {
-  try {
-    return new Set(readFileSync(join(folder, file), 'latin1').trim().split(' '));
-  } catch {
-    return new Set();
-  }
+  return new Set(readText(join(folder, file)).trim().split(' '));
 }
 
 function moveIntoLeaf(own: string, ours: ReadonlySet<number>): boolean {
@@ -114,10 +112,9 @@ function tryCgroups(version: 1 | 2, bases: CgroupFolders): Cgroups | undefined {
   if (!bases.has('memory') || !bases.has('pids')) return undefined;
   const folders = cgroupFoldersIn(bases, `ambit-trial-${process.pid}`);
   const below = cgroupFoldersIn(folders, 'ambit-below');
-  const limits = { memoryMb: 64, pids: 16, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 };
   try {
     makeFolders(folders);
-    writeLimits(version, folders, limits, 0, false);
+    writeLimits(version, folders, trialLimits, 0, false);
     makeFolders(below);
   } catch {
     return undefined;

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readText } from '../common/read-if-present.ts';
 import type { ProcessEntry } from '../processes/process-table.ts';
 import type { ResourceLimits } from './limits.ts';
 
@@ -33,7 +33,6 @@ interface LimitOwners<Keeper> {
   leave(name: string, member: LimitMember): { readonly last: boolean; readonly owner: LimitOwner<Keeper> } | undefined;
 }
 
-/** Keeps the members of each owner. */
 export function createOwners<Keeper>(): LimitOwners<Keeper> {
   const all = new Map<string, { readonly owner: LimitOwner<Keeper>; readonly members: Set<LimitMember> }>();
   return {
@@ -110,19 +109,11 @@ function measureUsage(processes: readonly ProcessEntry[]): ResourceUsage {
   let kilobytes = 0;
   let pids = 0;
   for (const { pid } of processes) {
-    const status = readStatus(pid);
+    const status = readText(`/proc/${pid}/status`);
     for (const name of ['RssAnon', 'RssShmem', 'VmSwap']) kilobytes += readField(status, name);
     pids += readField(status, 'Threads');
   }
   return { memoryMb: kilobytes / 1024, pids };
-}
-
-function readStatus(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/status`, 'latin1');
-  } catch {
-    return '';
-  }
 }
 
 function readField(status: string, name: string): number {

@@ -224,7 +224,6 @@ function createBounds(
   };
 }
 
-/** Explains why a process with this usage has to end. */
 export function explainOverLimit(used: ResourceUsage, { memoryMb, pids }: ResourceLimits): string | undefined {
   if (used.memoryMb > memoryMb) {
     return `it used ${Math.round(used.memoryMb)} MiB of memory, and sandbox.memoryMb is ${memoryMb}`;

@@ -14,6 +14,9 @@ export interface ResourceLimits {
   readonly wallSeconds: number;
 }
 
+/** Limits by which is found out whether a mechanism works here. */
+export const trialLimits: ResourceLimits = { memoryMb: 64, pids: 16, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 };
+
 /**
  * The mechanism that enforces a limit for the processes of one owner: the kernel (`cgroup`, `systemd`, `rlimit`),
  * Ambit, which checks from time to time (`watchdog`, `timer`), or none. `priority` is no limit: it only lets others go

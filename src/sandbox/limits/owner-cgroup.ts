@@ -1,12 +1,12 @@
-import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { readText } from '../common/read-if-present.ts';
 import { forgetCgroups, noteCgroups } from './cgroup-notes.ts';
 import type { ResourceLimits } from './limits.ts';
 
 export type Controller = 'memory' | 'pids' | 'cpu';
 
-/** A file of a group and its value. */
 interface CgroupSetting {
   readonly file: string;
   readonly value: string;
@@ -16,7 +16,6 @@ interface CgroupSetting {
 
 const periodUs = 100_000;
 
-/** The number of refusals by the kernel. */
 export interface KernelRefusals {
   /** Processes that were killed for lack of memory. */
   readonly memory: number;
@@ -42,7 +41,6 @@ export interface OwnerCgroup {
   remove(): void;
 }
 
-/** The group of one process. */
 export interface ProcessCgroup {
   join(pid: number): Promise<void>;
   /** Refusals since this process was added. Memory counts for all processes of the owner: all of them are affected. */
@@ -164,11 +162,7 @@ const listFolders = (folders: CgroupFolders): string[] => [...new Set(folders.va
 
 function countRefusals(version: 1 | 2, controller: 'memory' | 'pids', group: CgroupFolders): number {
   const file = join(group.get(controller) ?? '', refusalFiles[controller][version]);
-  try {
-    return readCount(readFileSync(file, 'latin1'), controller === 'memory' ? 'oom_kill' : 'max');
-  } catch {
-    return 0;
-  }
+  return readCount(readText(file), controller === 'memory' ? 'oom_kill' : 'max');
 }
 
 /** `helperCount` is the number of processes in the group that are not the server's own. */

@@ -1,5 +1,6 @@
 import { listProcesses, type ProcessEntry, readProcess } from '../processes/process-table.ts';
 import { type StartedChild, superviseChild } from '../processes/supervise.ts';
+import type { Reaper } from '../reaper/reaper.ts';
 import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
 import { type Bounds, explainExit, explainTimeUp } from './limiter.ts';
 import type { ResourceLimits } from './limits.ts';
@@ -66,6 +67,12 @@ export function superviseBounded(child: StartedChild, bounded: BoundedOptions): 
     return addReason(exit);
   });
   return { ...running, exited, end: () => running.end().then(addReason) };
+}
+
+/** Releases the limits of a process once its leftovers are gone. */
+export async function releaseBounded(reaper: Reaper, { pid }: StartedChild, tmpDir: string, bounds: Bounds) {
+  await reaper.release(pid, tmpDir);
+  bounds.release();
 }
 
 /** Also ends a container that has lost its monitor, since nobody reads its output. `first` is its first process. */

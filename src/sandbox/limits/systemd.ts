@@ -3,14 +3,11 @@ import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { findTool } from '../common/find-program.ts';
-import type { ResourceLimits } from './limits.ts';
+import type { ProcessLaunch } from '../runner.ts';
+import { type ResourceLimits, trialLimits } from './limits.ts';
 
 /** A command that is started instead of another. */
-export interface WrappedCommand {
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-}
+export type WrappedCommand = Pick<ProcessLaunch, 'command' | 'args' | 'env'>;
 
 /** The systemd of this machine, or of this user. */
 export interface Systemd {
@@ -35,7 +32,6 @@ export interface Slice {
   remove(): Promise<void>;
 }
 
-/** The programs of systemd and their environment. */
 interface SystemdTools {
   readonly systemdRun: string;
   readonly busctl: string;
@@ -137,8 +133,6 @@ export async function findSystemd(host: NodeJS.ProcessEnv): Promise<Systemd | un
       wrapInScope(tools, limits, helperCount, slice?.name, [command, ...args]),
   };
 }
-
-const trialLimits = { memoryMb: 64, pids: 16, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 };
 
 function createSlice(tools: SystemdTools, tmpRoot: string): Slice {
   const { env, busctl } = tools;

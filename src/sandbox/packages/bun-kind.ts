@@ -7,12 +7,9 @@ import { type FetchHost, findNpmProgram, type PackageKind } from './package-kind
 import { cacheFolder, settingsFolder, urlHost } from './package-sources.ts';
 import { assertNoEscape } from './package-tree.ts';
 import { maxLockBytes, readPackageFile } from './read-package-file.ts';
-import { isRegistrySpec, refuseOffender, showWord } from './registry-check.ts';
-
-const versionPattern = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
+import { isRegistrySpec, refuseOffender, showWord, versionPattern } from './registry-check.ts';
 
 const hashPattern = /^sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}$/;
-
 const dependencyGroups = ['dependencies', 'optionalDependencies', 'peerDependencies'] as const;
 
 const manifestFile = 'package.json';

@@ -98,9 +98,9 @@ export async function openFetchSandbox(
         const tooLarge = await stopWatching();
         if (tooLarge !== undefined) throw tooLarge;
         if (code === 0) return;
-        const places = refused.length === 0 ? '' : ` (refused: ${refused.join(', ')})`;
+        const refusals = refused.length === 0 ? '' : ` (refused: ${refused.join(', ')})`;
         const words = sources.secrets.reduce((text, secret) => text.replaceAll(secret, '…'), said.trim());
-        throw new Error(`${args[0]} ended with ${reason ?? signal ?? code}${places}: ${words}`);
+        throw new Error(`${args[0]} ended with ${reason ?? signal ?? code}${refusals}: ${words}`);
       },
       async close() {
         await egress.close();

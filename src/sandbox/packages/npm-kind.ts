@@ -5,7 +5,7 @@ import { findNpmProgram, type PackageKind } from './package-kind.ts';
 import { urlHost } from './package-sources.ts';
 import { assertNoEscape } from './package-tree.ts';
 import { maxLockBytes, readPackageFile } from './read-package-file.ts';
-import { isRegistrySpec, refuseOffender, showWord } from './registry-check.ts';
+import { isRegistrySpec, refuseOffender, showWord, versionPattern } from './registry-check.ts';
 
 /** The fields of a lock file that say where a package comes from. */
 interface LockEntry {
@@ -23,11 +23,7 @@ interface LockEntry {
 type Registries = Pick<NpmSources, 'hosts' | 'replacedHost'>;
 
 const packagePath = /^(?:node_modules\/(?:@[^/\\]+\/)?[^/\\]+\/)*node_modules\/((?:@[^/\\]+\/)?[^/\\]+)$/;
-
-const versionPattern = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
-
 const hashPattern = /^(?:sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}(?:\?\S*)?(?:\s+|$))+$/;
-
 const npmjsHost = 'registry.npmjs.org';
 
 const isPackagePath = (path: string): boolean =>
@@ -126,8 +122,8 @@ export function checkNpmLock(text: string, registries: Registries): void {
 
 /** Throws unless every dependency is in a registry, or inside the package's own tarball. */
 function checkDependencies(path: string, entry: LockEntry, entries: ReadonlyMap<string, LockEntry>): void {
-  const optionalPeers = isRecord(entry.peerDependenciesMeta) ? entry.peerDependenciesMeta : {};
-  const isOptionalPeer = (name: string) => isRecord(optionalPeers[name]) && optionalPeers[name]['optional'] === true;
+  const optionalPeers = asRecord(entry.peerDependenciesMeta);
+  const isOptionalPeer = (name: string) => asRecord(optionalPeers[name])['optional'] === true;
   const peers = Object.entries(asRecord(entry.peerDependencies)).filter(([name]) => !isOptionalPeer(name));
   const asked = [
     ...Object.entries(asRecord(entry.dependencies)),

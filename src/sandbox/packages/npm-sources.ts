@@ -18,8 +18,6 @@ const quoteValue = (value: string): string => JSON.stringify(value.replaceAll('$
 
 const escapeName = (name: string): string => name.replace(/[\\;#]/g, (each) => `\\${each}`);
 
-type NpmSettings = Readonly<Record<string, string | readonly string[]>>;
-
 const variablePrefix = /^npm_config_/i;
 
 /** The sources of a fetch from npm. */
@@ -57,8 +55,8 @@ export function readNpmSources(env: NodeJS.ProcessEnv, npm: string): NpmSources 
   const { cafile } = settings;
   if (typeof cafile === 'string' && cafile !== 'null' && cafile !== '') given['cafile'] = copyFile(cafile);
   for (const [name, value] of Object.entries(settings)) {
-    const [, place = '', kind = ''] = credentialName.exec(name) ?? [];
-    if (!authorities.has(place.split('/').slice(0, 3).join('/'))) continue;
+    const [, registryPath = '', kind = ''] = credentialName.exec(name) ?? [];
+    if (!authorities.has(registryPath.split('/').slice(0, 3).join('/'))) continue;
     given[name] = kind.endsWith('file') ? copyFile(String(value)) : value;
     if (kind.startsWith('_')) secrets.push(String(value));
   }
@@ -113,13 +111,13 @@ export function dropNpmSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 }
 
 /** Reads the user's settings of npm: from the environment, then the user's file, then the machine's. */
-function readNpmSettings(env: NodeJS.ProcessEnv, npm: string): NpmSettings {
+function readNpmSettings(env: NodeJS.ProcessEnv, npm: string): NpmrcValues {
   const byEnvironment = readEnvironment(env);
   const builtIn = readNpmrc(readIfThere(join(dirname(dirname(realpathSync.native(npm))), 'npmrc')), env);
   const ofUser = readNpmrcFile(byEnvironment['userconfig'] ?? join(env['HOME'] ?? '/', '.npmrc'), env);
-  const places = { ...builtIn, ...ofUser, ...byEnvironment };
-  const home = places['prefix'] ?? env['PREFIX'] ?? findNodePrefix(env['PATH']);
-  const ofMachine = readNpmrcFile(places['globalconfig'] ?? join(String(home), 'etc/npmrc'), env);
+  const known = { ...builtIn, ...ofUser, ...byEnvironment };
+  const prefix = known['prefix'] ?? env['PREFIX'] ?? findNodePrefix(env['PATH']);
+  const ofMachine = readNpmrcFile(known['globalconfig'] ?? join(String(prefix), 'etc/npmrc'), env);
   return { ...builtIn, ...ofMachine, ...ofUser, ...byEnvironment };
 }
 

@@ -14,7 +14,6 @@ export interface PackageCommand {
   readonly program: string | undefined;
   /** The runtime of the program: `--bun`, `--python 3.12`. */
   readonly runtime: string | undefined;
-  /** The arguments of the program. */
   readonly args: readonly string[];
 }
 

@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { basename, join, relative, sep } from 'node:path';
 import { AmbitError } from '../../errors.ts';
+import type { ProcessLaunch } from '../runner.ts';
 import type { PackageCommand, PackageTool } from './package-command.ts';
 import type { PackageSources } from './package-sources.ts';
 import { maxManifestBytes, readFileStart, readPackageFile } from './read-package-file.ts';
@@ -15,10 +16,7 @@ export interface FetchedPin {
   readonly integrity: string;
 }
 
-export interface StartCommand {
-  readonly command: string;
-  readonly args: readonly string[];
-}
+export type StartCommand = Pick<ProcessLaunch, 'command' | 'args'>;
 
 /** Runs the fetching program in its sandbox, where it may write only `folder`; rejects with its output. */
 export type RunTool = (args: readonly string[], folder: string) => Promise<void>;
@@ -26,7 +24,6 @@ export type RunTool = (args: readonly string[], folder: string) => Promise<void>
 /** Fetches packages of one kind without running anything of theirs. */
 export interface PackageKind<Sources extends PackageSources = PackageSources> {
   readonly tool: PackageTool;
-  /** The program that fetches. */
   readonly fetcher: string;
   readonly installHint: string;
   /** Files that pin exactly what is fetched, so that it can be fetched again. */

@@ -38,10 +38,10 @@ export async function assertNoEscape(folder: string, mayLeave: (path: string) =>
   const root = realpathSync.native(folder);
   for await (const { path, entry } of walkFolder(root)) {
     if (entry.isDirectory() || entry.isFile()) continue;
-    const shown = relative(root, path);
-    if (!entry.isSymbolicLink()) refuseOffender(`"${showWord(shown)}", which is neither a file nor a folder`);
-    if (!leadsInside(path, root) && !mayLeave(shown))
-      refuseOffender(`the link "${showWord(shown)}", which leads out of it`);
+    const name = relative(root, path);
+    if (!entry.isSymbolicLink()) refuseOffender(`"${showWord(name)}", which is neither a file nor a folder`);
+    if (!leadsInside(path, root) && !mayLeave(name))
+      refuseOffender(`the link "${showWord(name)}", which leads out of it`);
   }
 }
 

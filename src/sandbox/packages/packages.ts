@@ -9,7 +9,7 @@ import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import { sha256Hex } from '../../lib/json/canonical-json.ts';
 import { findProgramOnPath, withoutProjectFolders } from '../common/find-program.ts';
 import { bunKind } from './bun-kind.ts';
-import { type FetchOptions, type FetchSandbox, openFetchSandbox } from './fetch-sandbox.ts';
+import { type FetchOptions, openFetchSandbox } from './fetch-sandbox.ts';
 import { npmKind } from './npm-kind.ts';
 import { dropNpmSettings, isSetByProject } from './npm-sources.ts';
 import { type PackageCommand, type PackageTool, readPackageCommand } from './package-command.ts';
@@ -17,7 +17,7 @@ import type { FetchedPin, PackageKind, StartCommand } from './package-kind.ts';
 import type { PackageSources } from './package-sources.ts';
 import { assertTreeSize, defaultBounds, TooLargeError } from './package-tree.ts';
 import { readFileStart } from './read-package-file.ts';
-import { isRegistrySpec, OffenderError, refuseOffender, showWord } from './registry-check.ts';
+import { installHint, isRegistrySpec, OffenderError, refuseOffender, showWord } from './registry-check.ts';
 import { uvKind } from './uv-kind.ts';
 
 const maxLogBytes = 8 << 20;
@@ -109,7 +109,11 @@ export function createPackages(options: PackagesOptions): Packages {
       searchPath: env['PATH'] ?? '',
     });
     try {
-      if (locks === undefined) await resolveLock(kind, wanted, folder, sandbox);
+      if (locks === undefined)
+        await kind.resolve(wanted, folder, sandbox.run).catch((error: unknown) => {
+          refuseUnresolved(String(error), sandbox.cache);
+          throw error;
+        });
       else for (const name of kind.lockFiles) copyFileSync(join(locks, name), join(folder, name));
       kind.checkLock(folder, sources);
       await kind.install(wanted, folder, sandbox.run);
@@ -134,20 +138,6 @@ export function createPackages(options: PackagesOptions): Packages {
       return kinds[wanted.tool].findStartCommand(wanted, await content);
     },
   };
-}
-
-async function resolveLock(
-  kind: PackageKind,
-  wanted: PackageCommand,
-  folder: string,
-  { run, cache }: FetchSandbox,
-): Promise<void> {
-  try {
-    await kind.resolve(wanted, folder, run);
-  } catch (error) {
-    refuseUnresolved(String(error), cache);
-    throw error;
-  }
 }
 
 /** Reads the version of a package when it was first fetched; undefined before that, or where the command names none. */
@@ -188,24 +178,14 @@ function findKeptContent(home: string): string | undefined {
 
 interface Reason {
   readonly why: string;
-  /** The remedy. */
   readonly hint?: string;
 }
 
 /** Explains why a fetch failed. The output of the tool is for the operator, in the cause; a caller sees its code. */
 function explainFailure(error: unknown): Reason {
-  if (error instanceof OffenderError) {
-    return {
-      why: `it brings ${error.message}. Only what a registry has is fetched`,
-      hint: 'If you trust the package, install it yourself and name its program as the command.',
-    };
-  }
-  if (error instanceof TooLargeError) {
-    return {
-      why: `it has ${error.message}`,
-      hint: 'If you trust the package, install it yourself and name its program as the command.',
-    };
-  }
+  if (error instanceof OffenderError)
+    return { why: `it brings ${error.message}. Only what a registry has is fetched`, hint: installHint };
+  if (error instanceof TooLargeError) return { why: `it has ${error.message}`, hint: installHint };
   const said = String(error);
   const [, refused] = /\(refused: ([^)]*)\)/.exec(said) ?? [];
   if (refused !== undefined) {

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import { showWord } from './registry-check.ts';
+import { installHint, showWord } from './registry-check.ts';
 
 const mebibyte = 1 << 20;
 
@@ -59,6 +59,6 @@ function readUpTo(descriptor: number, maxBytes: number): Buffer {
 function refuseFile(path: string, why: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The file "${showWord(path)}" of the package ${why}.`,
-    hint: 'If you trust the package, install it yourself and name its program as the command.',
+    hint: installHint,
   });
 }

@@ -15,7 +15,6 @@ import {
   urlHost,
 } from './package-sources.ts';
 
-/** An index of Python packages. */
 interface UvIndex {
   readonly url: string;
   readonly name?: string | undefined;
@@ -58,7 +57,7 @@ export async function readUvSources({ env, fetcher }: FetchHost, { runtime }: Pa
       ...urls.map(({ password }) => password),
     ].filter((each) => each !== undefined && each !== '') as string[],
     proxyFor: proxyFinder(reached, readProxySettings(env)),
-    readable: runtimeFiles(python, []).shown.map(({ source }) => source),
+    readable: runtimeFiles(python, []).mounts.map(({ source }) => source),
     env: {
       ...Object.fromEntries(Object.entries(env).filter((each): each is [string, string] => passedNames.test(each[0]))),
       ...indexEnvironment(indexes),
@@ -83,10 +82,10 @@ function indexEnvironment({ default: first, further }: UvIndexes): Record<string
           ...(password === undefined ? [] : [[`UV_INDEX_${known}_PASSWORD`, password]]),
         ];
   });
-  const shown = (index: UvIndexes['default']) => (index.name === undefined ? index.url : `${index.name}=${index.url}`);
+  const format = ({ name, url }: UvIndex) => (name === undefined ? url : `${name}=${url}`);
   return {
-    UV_DEFAULT_INDEX: shown(first),
-    ...(further.length === 0 ? {} : { UV_INDEX: further.map(shown).join(' ') }),
+    UV_DEFAULT_INDEX: format(first),
+    ...(further.length === 0 ? {} : { UV_INDEX: further.map(format).join(' ') }),
     ...Object.fromEntries(logins),
   };
 }

@@ -5,17 +5,9 @@ import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { withoutProjectFolders } from '../common/find-program.ts';
 import { ensurePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
 import type { Reaper } from '../reaper/reaper.ts';
-import type { EndTiming, ProcessLaunch, Runner } from '../runner.ts';
+import type { ProcessLaunch, Runner, RunnerOptions } from '../runner.ts';
 
-/** The parts of a launch that matter for npx. */
-interface NpxStart {
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  readonly cwd: string;
-  /** Private to the process. */
-  readonly tmpDir: string;
-}
+type NpxStart = Pick<ProcessLaunch, 'command' | 'args' | 'env' | 'cwd' | 'tmpDir'>;
 
 /** A folder that only root writes. */
 const neutralFolder = '/';
@@ -23,13 +15,8 @@ const neutralFolder = '/';
 /** Flags by which the operator asks for something of the workspace, or for another folder. */
 const localFlags = /^(?:\.|file:|~|--no$|--no-install$|--offline$|--prefix|-C$|-w$|--workspace)/;
 
-interface PlainRunnerOptions {
-  readonly reaper: Reaper;
-  readonly timing?: EndTiming;
-}
-
 /** Starts a process with the user's own rights: its own session and group, no shell, only the environment given. */
-export function createPlainRunner(options: PlainRunnerOptions): Runner {
+export function createPlainRunner(options: Omit<RunnerOptions, 'tmpRoot'>): Runner {
   const { reaper, timing = { closeMs: 1000, termMs: 1000 } } = options;
   return {
     name: 'plain',

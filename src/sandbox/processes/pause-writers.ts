@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { findFamily, type RootProcess } from './process-family.ts';
+import { findFamily, type RootProcess, signalProcess } from './process-family.ts';
 import { listProcesses, type ProcessEntry, readStartTime } from './process-table.ts';
 
 const limitMs = 5000;
@@ -168,15 +168,5 @@ function stopProcesses(running: readonly ProcessEntry[], stopped: Map<string, Pr
   for (const entry of running) {
     stopped.set(`${entry.pid} ${entry.start}`, entry);
     signalProcess(entry, 'SIGSTOP');
-  }
-}
-
-/** Signals a process after checking that the pid is still the same process. */
-function signalProcess({ pid, start }: ProcessEntry, name: 'SIGSTOP' | 'SIGCONT'): void {
-  if (readStartTime(pid) !== start) return;
-  try {
-    process.kill(pid, name);
-  } catch {
-    // Gone already, or not ours to signal: the next check shows.
   }
 }

@@ -6,10 +6,7 @@ const maxPauseMs = 50;
 const stopPasses = 10;
 
 /** A process we started. The start time tells it from a later process with the same pid. */
-export interface RootProcess {
-  readonly pid: number;
-  readonly start: number;
-}
+export type RootProcess = Pick<ProcessEntry, 'pid' | 'start'>;
 
 /** The rules that decide whether a process is ours. */
 export interface ProcessFamily {
@@ -104,20 +101,22 @@ function killFamilyOnce(family: ProcessFamily): number {
     );
     const running = found.filter((entry) => !stopped.has(`${entry.pid} ${entry.start}`));
     if (running.length === 0 || pass === stopPasses) {
-      for (const entry of found) signalProcess(entry, 'SIGKILL');
+      for (const entry of found) signalProcess(entry, 'SIGKILL', withGroup(entry));
       return found.length;
     }
     for (const entry of running) {
-      signalProcess(entry, 'SIGSTOP');
+      signalProcess(entry, 'SIGSTOP', withGroup(entry));
       stopped.add(`${entry.pid} ${entry.start}`);
     }
   }
 }
 
+const withGroup = ({ pid, group }: ProcessEntry): number[] => (group === pid ? [-pid, pid] : [pid]);
+
 /** Signals a process after checking that the pid is still the same process. */
-function signalProcess(entry: ProcessEntry, name: 'SIGSTOP' | 'SIGKILL'): void {
-  if (readStartTime(entry.pid) !== entry.start) return;
-  for (const target of entry.group === entry.pid ? [-entry.pid, entry.pid] : [entry.pid]) {
+export function signalProcess({ pid, start }: RootProcess, name: NodeJS.Signals, targets = [pid]): void {
+  if (readStartTime(pid) !== start) return;
+  for (const target of targets) {
     try {
       process.kill(target, name);
     } catch {

@@ -1,4 +1,5 @@
 import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
+import { listNames, readText } from '../common/read-if-present.ts';
 
 export interface ProcessEntry {
   readonly pid: number;
@@ -16,6 +17,7 @@ export interface TaggedProcess extends ProcessEntry {
   readonly tmpDirs: readonly string[];
 }
 
+const closeOnExec = 0o2000000;
 const listPasses = 5;
 let scratch = Buffer.allocUnsafeSlow(16 * 1024);
 
@@ -74,7 +76,7 @@ export function listProcesses(wantsTmpDirs: (entry: ProcessEntry) => boolean): T
   const seen = new Set<string>();
   for (let pass = 0; pass < listPasses; pass++) {
     const before = seen.size;
-    for (const name of listProcNames()) {
+    for (const name of listNames('/proc')) {
       if (seen.has(name) || !/^[1-9][0-9]*$/.test(name)) continue;
       seen.add(name);
       const entry = readProcess(Number(name));
@@ -86,12 +88,18 @@ export function listProcesses(wantsTmpDirs: (entry: ProcessEntry) => boolean): T
   return processes;
 }
 
-function listProcNames(): string[] {
-  try {
-    return readdirSync('/proc');
-  } catch {
-    return [];
-  }
+/**
+ * Finds descriptors that this process itself inherited. Node closes its own on exec, but not these: they would reach
+ * every program it starts.
+ */
+export function findInheritedDescriptors(): number[] {
+  return readdirSync('/proc/self/fd')
+    .filter((name) => {
+      // Empty for the descriptor of the listing itself.
+      const flags = /flags:\s*([0-7]+)/.exec(readText(`/proc/self/fdinfo/${name}`))?.[1];
+      return flags !== undefined && (Number.parseInt(flags, 8) & closeOnExec) === 0 && Number(name) > 2;
+    })
+    .map(Number);
 }
 
 /** Reads every TMPDIR in the initial environment of the process: usually one, but nothing forbids two. */

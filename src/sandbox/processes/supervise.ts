@@ -3,18 +3,12 @@ import { once } from 'node:events';
 import { lstat, mkdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Reaper } from '../reaper/reaper.ts';
-import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
+import type { EndTiming, Exit, ProcessLaunch, RunningProcess } from '../runner.ts';
 
 export type StartedChild = ChildProcessWithoutNullStreams & { readonly pid: number };
 
-interface SpawnRequest {
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  readonly cwd: string;
+interface SpawnRequest extends Pick<ProcessLaunch, 'command' | 'args' | 'env' | 'cwd' | 'tmpDir'> {
   readonly stdio: SpawnOptions['stdio'];
-  /** The private folder by which the reaper knows the process. */
-  readonly tmpDir: string;
 }
 
 /** The time for which stdio may stay open after the exit: another process may hold it. */
@@ -29,11 +23,7 @@ const pollMs = 10;
  * Turns a started child, leader of its own process group, into a running process. `onGone` is called once, when the
  * child has exited and its group has been killed.
  */
-export function superviseChild(
-  child: ChildProcessWithoutNullStreams & { readonly pid: number },
-  timing: EndTiming,
-  onGone: () => void,
-): RunningProcess {
+export function superviseChild(child: StartedChild, timing: EndTiming, onGone: () => void): RunningProcess {
   const { pid, stdin, stdout, stderr } = child;
   let ending: Promise<Exit> | undefined;
   let hasLeft = false;

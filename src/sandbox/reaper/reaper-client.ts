@@ -47,7 +47,7 @@ export function startReaperClient(options: ReaperClientOptions): ReaperClient {
     const leave = (cause: unknown, code: number | null) => {
       if (hasLeft) return;
       hasLeft = true;
-      reject(new Error('The warden process could not be started.', { cause }));
+      reject(new Error('The reaper process could not be started.', { cause }));
       options.onLeft(client, code);
     };
     if (child === undefined) {

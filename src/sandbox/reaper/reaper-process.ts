@@ -1,13 +1,13 @@
 // The program that outlives Ambit. While its stdin is open, it cleans up after ended processes. When stdin closes,
 // Ambit is gone, and it kills everything that Ambit had started.
-import { closeSync, readdirSync, readFileSync } from 'node:fs';
+import { closeSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { isOwnedBy } from '../common/instance-owner.ts';
 import { removeAllContainers, removeContainerOf } from '../container/container-notes.ts';
 import { removeAllCgroups, removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { killUntilGone, type ProcessFamily } from '../processes/process-family.ts';
-import { type ProcessEntry, readProcess, readStartTime } from '../processes/process-table.ts';
+import { findInheritedDescriptors, type ProcessEntry, readProcess, readStartTime } from '../processes/process-table.ts';
 import { formatSwept, parseCommand, type TrackedProcess, trackedKey } from './reaper-protocol.ts';
 
 const [root = '', ambitPid = '', ambitStart = '', processTable = ''] = process.argv.slice(2);
@@ -133,21 +133,8 @@ function handleCommand(line: string): void {
   scheduleSweep();
 }
 
-/** Closes descriptors that Ambit inherited without close-on-exec: held here, they would outlive Ambit. */
-function closeInheritedDescriptors(): void {
-  if (!canScan) return;
-  for (const name of readdirSync('/proc/self/fd')) {
-    try {
-      const flags = /flags:\s*([0-7]+)/.exec(readFileSync(`/proc/self/fdinfo/${name}`, 'utf8'))?.[1] ?? '';
-      if (Number(name) > 2 && (Number.parseInt(flags, 8) & 0o2000000) === 0) closeSync(Number(name));
-    } catch {
-      // The descriptor of the listing itself.
-    }
-  }
-}
-
 if (!root.startsWith('/') || !(ambit.pid > 0) || !Number.isSafeInteger(ambit.start)) process.exit(2);
-process.title = 'ambit-warden';
+process.title = 'ambit-reaper';
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const) {
   process.on(signal, () => {});
 }
@@ -158,7 +145,8 @@ process.on('uncaughtException', () => {
   killGroups([...watched.values()]);
   process.exit(1);
 });
-closeInheritedDescriptors();
+// Held here, they would outlive Ambit.
+if (canScan) for (const descriptor of findInheritedDescriptors()) closeSync(descriptor);
 
 let partial = '';
 process.stdin.setEncoding('latin1');

@@ -120,7 +120,7 @@ export function createReaper(options: ReaperOptions): Reaper {
     },
     async start() {
       for (let attempt = 1; ; attempt++) {
-        if (isClosing) throw new Error('The warden has been closed.');
+        if (isClosing) throw new Error('The reaper has been closed.');
         try {
           return await ensureClient().ready;
         } catch (error) {
@@ -131,7 +131,7 @@ export function createReaper(options: ReaperOptions): Reaper {
       }
     },
     watch(pid, tmpDir) {
-      if (isClosing) throw new Error('The warden has been closed.');
+      if (isClosing) throw new Error('The reaper has been closed.');
       if (!Number.isSafeInteger(pid) || pid <= 1) throw new Error(`Not a process that can be watched: ${pid}`);
       const tracked = { pid, start: readStartTime(pid) ?? 0, name: trackedName(root, tmpDir) };
       // The reaper is started before the entry is added: a new reaper is sent all existing entries.

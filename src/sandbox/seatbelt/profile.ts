@@ -1,5 +1,5 @@
-import { dirname } from 'node:path';
 import { protectedNames, protectedPaths, toRegExpSource } from '../../lib/fs/protected-paths.ts';
+import { listAncestors } from '../bwrap/visibility-filter.ts';
 import type { Guard } from '../common/confinement.ts';
 
 /** The rules of a process. All paths are real paths, since the kernel of macOS compares only these. */
@@ -50,7 +50,7 @@ const sysctls = ['hw.*', 'kern.osrelease', 'kern.ostype', 'kern.osversion', 'ker
 export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [] }: SeatbeltRules): string {
   const open = [...writable.map(({ path }) => path), tmpDir];
   const seen = [...systemFolders, ...readable, ...open];
-  const above = [...new Set(seen.flatMap(listFoldersAbove))];
+  const above = [...new Set(seen.flatMap((path) => listAncestors(path).slice(1)))];
   return [
     '(version 1)',
     '(deny default)',
@@ -125,11 +125,6 @@ function matchBelow(folder: string, expression: string): string {
   if (folder.includes('"')) throw new Error('A folder with a quote in its name cannot be guarded in a sandbox.');
   const anyCase = expression.replace(/[a-z]/gi, (each) => `[${each.toLowerCase()}${each.toUpperCase()}]`);
   return `  (regex #"^${folder.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}/${anyCase}$")`;
-}
-
-function listFoldersAbove(path: string): string[] {
-  const above = dirname(path);
-  return above === path ? [] : [above, ...listFoldersAbove(above)];
 }
 
 const subpath = (path: string): string => `  (subpath ${quoteText(path)})`;

@@ -14,22 +14,8 @@ import { refuseHosts, refuseVolume, sandboxUnavailable } from '../common/sandbox
 import type { EnforcedLimits } from '../limits/limits.ts';
 import { createWatchdog, noBounds, superviseBounded } from '../limits/supervise-bounded.ts';
 import { ensurePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
-import type { Reaper } from '../reaper/reaper.ts';
-import type { EndTiming, ProbeResult, ProcessLaunch, SandboxRunner } from '../runner.ts';
+import type { ProbeResult, ProcessLaunch, RunnerOptions, SandboxRunner } from '../runner.ts';
 import { seatbeltProfile } from './profile.ts';
-
-/** The protections that a test run inside has seen. */
-interface SeatbeltEnforced {
-  readonly noReadingOutside: boolean;
-  readonly noWritingOutside: boolean;
-  readonly noNetwork: boolean;
-}
-
-interface SeatbeltRunnerOptions {
-  readonly reaper: Reaper;
-  readonly tmpRoot: string;
-  readonly timing?: EndTiming;
-}
 
 const sandboxExec = '/usr/bin/sandbox-exec';
 const probeLimitMs = 10_000;
@@ -43,7 +29,7 @@ const enforcedLimits: EnforcedLimits = {
 };
 
 /** Starts processes under the sandbox of macOS, or not at all. */
-export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRunner {
+export function createSeatbeltRunner(options: RunnerOptions): SandboxRunner {
   const { reaper, tmpRoot, timing = { closeMs: 1000, termMs: 1000 } } = options;
   const watchdog = createWatchdog();
   let probed: Promise<ProbeResult> | undefined;
@@ -105,7 +91,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
           `this does not hold inside the sandbox of macOS: ${lacks.join(', ')}`,
           'Run Ambit on Linux.',
         );
-      return { enforced: { ...enforced }, limits: enforcedLimits };
+      return { enforced, limits: enforcedLimits };
     } finally {
       server.close();
       await removeFolder(outside);
@@ -126,7 +112,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
     async start(launch) {
       const { confinement, command, args } = launch;
       if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
-      refuseHosts(launch, 'this sandbox');
+      refuseHosts(launch);
       refuseVolume(confinement);
       await probe();
       const searchPath = launch.env['PATH'] ?? process.env['PATH'];
@@ -143,7 +129,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
 export function createSeatbeltProfile(confinement: Confinement, files: ServerFiles, tmpDir: string): string {
   const { home, readable, writable, frozen, masked = [] } = confinement;
   return seatbeltProfile({
-    readable: [...readable, ...files.shown].map(({ source }) => source),
+    readable: [...readable, ...files.mounts].map(({ source }) => source),
     writable: [home, ...writable].map(({ source, guard }) => ({ path: source, guard })),
     frozen: frozen?.map(({ source }) => source),
     secret: [
@@ -192,7 +178,7 @@ export function seatbeltProbeScript(outside: string, port: number): string {
   ].join('\n');
 }
 
-export function readSeatbeltProbe(said: string): SeatbeltEnforced | undefined {
+export function readSeatbeltProbe(said: string): ProbeResult['enforced'] | undefined {
   const lines = said.split('\n');
   if (!lines.includes('finished')) return undefined;
   return {

@@ -48,7 +48,7 @@ const rules = () => ({
 const searchPath = () => `${at('home/bin')}:/usr/bin:/bin`;
 function shown(command: string, args: string[] = []): string[] {
   const found = serverFiles({ command, args, searchPath: searchPath(), ...rules() });
-  return [...new Set(found.shown.map(({ source }) => source))].filter((path) => path.startsWith(folder)).sort();
+  return [...new Set(found.mounts.map(({ source }) => source))].filter((path) => path.startsWith(folder)).sort();
 }
 const refused = expect.objectContaining({ code: 'SANDBOX_UNAVAILABLE' });
 
@@ -172,7 +172,7 @@ describe('a link', () => {
     const script = file('disk/projects/one/server.js');
     link('home/linked', at('disk/projects'));
     expect(shown('sh', [at('home/linked/one/server.js')])).toEqual([script]);
-    const { shown: inImage } = scriptFiles({ command: 'x', args: [at('home/linked/one/server.js')], ...rules() });
+    const { mounts: inImage } = scriptFiles({ command: 'x', args: [at('home/linked/one/server.js')], ...rules() });
     expect(inImage.map(({ target }) => target)).toEqual([script, at('home/linked/one/server.js')]);
     expect(inImage.every(({ source }) => source === script)).toBe(true);
   });

@@ -20,9 +20,8 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import type { EnforcedProtections } from '../../../src/sandbox/bwrap/probe.ts';
 import type { EnforcedLimits } from '../../../src/sandbox/limits/limits.ts';
-import type { Exit } from '../../../src/sandbox/runner.ts';
+import type { Exit, ProbeResult } from '../../../src/sandbox/runner.ts';
 import { repository } from '../../structure/source-files.ts';
 import { keptFiles, keptFolders } from '../../workspaces/default-names.ts';
 import { type Account, own } from '../../workspaces/saferoot/accounts.ts';
@@ -60,7 +59,7 @@ export interface Report {
 }
 
 export interface Seen {
-  readonly enforced: EnforcedProtections;
+  readonly enforced: ProbeResult['enforced'];
   readonly limits: EnforcedLimits;
   readonly report: Report;
   readonly exit: Exit;

@@ -25,7 +25,7 @@ function file(path: string, content = '', mode = 0o755): string {
 
 function shown(command: string, args: string[] = [], hidden: string[] = []): string[] {
   const found = serverFiles({ command, args, searchPath: `${at('bin')}:/usr/bin:/bin`, hidden });
-  return [...new Set(found.shown.map(({ target }) => target))].filter((path) => path.startsWith(folder)).sort();
+  return [...new Set(found.mounts.map(({ target }) => target))].filter((path) => path.startsWith(folder)).sort();
 }
 
 test('a file that belongs to no package is shown alone', () => {
@@ -74,7 +74,7 @@ test('a script brings its interpreter, found on PATH, and links stay links', () 
   const found = serverFiles({ command: at('repo/node_modules/.bin/cli'), args: [], searchPath: at('bin'), hidden: [] });
   expect(found.program).toBe(at('repo/node_modules/.bin/cli'));
   expect(found.searched).toEqual([at('repo/node_modules/.bin'), at('bin')]);
-  expect(found.shown.map(({ source }) => source)).toEqual(
+  expect(found.mounts.map(({ source }) => source)).toEqual(
     expect.arrayContaining([program, runtime, at('repo/node_modules')]),
   );
   expect(found.links).toContainEqual({ inside: at('repo/node_modules/.bin/cli'), target: '../pkg/cli.js' });
@@ -103,12 +103,12 @@ test('a link with a protected name is not followed, so that nothing outside the 
   for (const name of ['.claude', '.git', '.mcp.json']) symlinkSync(at('outside-2'), at(`ws-2/${name}`));
   const home: Mount = { source: at('ws-2'), target: at('ws-2') };
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
-  const mounts = await pinMounts({ ...rest, home }, { shown: [], links: [] }, folder);
+  const mounts = await pinMounts({ ...rest, home }, { mounts: [], links: [] }, folder);
   const { kept, readOnly } = mounts.guarded;
   expect([...kept, ...readOnly].filter(({ target }) => target.startsWith(at('ws-2')))).toEqual([]);
   mounts.release();
   const guarded: Mount = { ...home, guard: { git: 'read' } };
-  await expect(pinMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).rejects.toThrow('is a link');
+  await expect(pinMounts({ ...rest, home: guarded }, { mounts: [], links: [] }, folder)).rejects.toThrow('is a link');
 });
 
 test('a missing program is not started, and a relative entry of PATH is skipped', () => {
@@ -121,7 +121,7 @@ test('a missing program is not started, and a relative entry of PATH is skipped'
 
 test('a path that was replaced since the check is not mounted, nor a folder of the kernel', async () => {
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
-  const none = { shown: [], links: [] };
+  const none = { mounts: [], links: [] };
   mkdirSync(at('outside'));
   symlinkSync(at('outside'), at('ws'));
   const toMount = (path: string): Mount => ({ source: path, target: path });
@@ -143,7 +143,7 @@ test('a path in the workspace needs no mount of its own, and no descriptor is cl
   const rest = { hidden: [], limits: ordinaryLimits };
   const mounts = await pinMounts(
     { ...rest, home: toMount('ws'), readable: [toMount('ws/inner')], writable: [toMount('ws/inner')] },
-    { shown: [toMount('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
+    { mounts: [toMount('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
     folder,
   );
   expect(mounts.entries.map(({ pinned, writable }) => [pinned.target, writable])).toEqual([[at('ws'), true]]);

@@ -16,8 +16,8 @@ function shownFrom(dataDir: string): string[] {
   }
   chmodSync(program, 0o755);
   const rules = { hidden: [dataDir], packages: join(dataDir, 'packages') };
-  const { shown } = serverFiles({ command: program, args: [], searchPath: '/usr/bin', ...rules });
-  return [...new Set(shown.map(({ source }) => source))].sort();
+  const { mounts } = serverFiles({ command: program, args: [], searchPath: '/usr/bin', ...rules });
+  return [...new Set(mounts.map(({ source }) => source))].sort();
 }
 
 test.each(['data', 'node_modules/.cache/data', 'node_modules/a/node_modules/b'])(

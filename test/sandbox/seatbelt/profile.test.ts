@@ -148,7 +148,7 @@ test('paths are granted by their real path', () => {
   };
   const profile = createSeatbeltProfile(
     confinement,
-    { program: '/n', shown: [toMount('/s')], links: [], searched: [] },
+    { program: '/n', mounts: [toMount('/s')], links: [], searched: [] },
     '/t/p',
   );
   expect(profile).not.toContain('/named');

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { isProtectedName, protectedPaths } from '../../../lib/fs/protected-paths.ts';
 
-/** A protected file or folder. */
 export interface ProtectedName {
   readonly name: string;
   /** The names that the write rules are asked about: parts of a repository as if they lay in `.git`. */

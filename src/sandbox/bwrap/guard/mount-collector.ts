@@ -45,12 +45,12 @@ export interface Collector {
 /** A larger file is no settings file, and searching it would take long. */
 const maxSettingsBytes = 256 * 1024;
 /** The budget for one folder: each mount takes descriptors and arguments, and each search takes time. */
-const budgets = { mounts: 2000, placeholders: 500, looks: 20_000, searched: 16 * 1024 * 1024 };
+const budgets = { mounts: 2000, placeholders: 500, visits: 20_000, searched: 16 * 1024 * 1024 };
 
 /** Collects the mounts of a folder, each once. */
 export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collector {
   const kept = new Map<string, PinnedPath>();
-  const shown = new Map<string, PinnedPath>();
+  const readOnly = new Map<string, PinnedPath>();
   const placeholders: Placeholder[] = [];
   const mountPoints: MountMark[] = [];
   const left = { ...budgets };
@@ -92,7 +92,7 @@ export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collecto
     isShownAnyway: boolean,
     settings?: readonly string[],
   ): PinnedPath | undefined {
-    const known = shown.get(`${folder.target}/${name}`);
+    const known = readOnly.get(`${folder.target}/${name}`);
     if (known !== undefined) return known;
     const found = pinChild(folder, name);
     if (found === undefined) return undefined;
@@ -100,7 +100,7 @@ export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collecto
     try {
       seen = copyRedacted(found, settings) ?? (isShownAnyway ? found : undefined);
       if (seen === undefined) return undefined;
-      shown.set(seen.target, seen);
+      readOnly.set(seen.target, seen);
       mountPoints.push(markMountPoint(found.source, found.stats));
       spendBudget('mounts', 1, seen.target);
       return seen;
@@ -140,8 +140,8 @@ export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collecto
     coverSocket(folder, path) {
       const stats = statChild(folder, path);
       const inside = `${folder.target}/${path}`;
-      if (!stats?.isSocket() || shown.has(inside)) return;
-      shown.set(inside, writeCopy(Buffer.alloc(0), inside));
+      if (!stats?.isSocket() || readOnly.has(inside)) return;
+      readOnly.set(inside, writeCopy(Buffer.alloc(0), inside));
       spendBudget('mounts', 1, inside);
       mountPoints.push(markMountPoint(`${folder.source}/${path}`, stats));
     },
@@ -149,16 +149,16 @@ export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collecto
       const stats = statChild(folder, name);
       if (stats !== undefined) mountPoints.push(markMountPoint(`${folder.source}/${name}`, stats));
     },
-    countVisit: () => spendBudget('looks', 1, ''),
+    countVisit: () => spendBudget('visits', 1, ''),
     collect() {
       // Writable mounts inside a read-only folder are not needed: nothing can move there.
-      const needless = [...kept.values()].filter(({ target }) => isBelowAny(target, shown));
+      const needless = [...kept.values()].filter(({ target }) => isBelowAny(target, readOnly));
       for (const { target } of needless) kept.delete(target);
       releasePins(needless);
-      return { kept: [...kept.values()], readOnly: [...shown.values()], mountPoints, placeholders };
+      return { kept: [...kept.values()], readOnly: [...readOnly.values()], mountPoints, placeholders };
     },
     release() {
-      releasePins([...kept.values(), ...shown.values()]);
+      releasePins([...kept.values(), ...readOnly.values()]);
       releasePlaceholders(placeholders);
     },
   };
@@ -167,7 +167,7 @@ export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collecto
 const budgetReasons: Readonly<Record<keyof typeof budgets, string>> = {
   mounts: `more than ${budgets.mounts} files and folders are guarded in it`,
   placeholders: `more than ${budgets.placeholders} names are guarded in it that nothing has`,
-  looks: `its repositories hold more than ${budgets.looks} folders of submodules and worktrees`,
+  visits: `its repositories hold more than ${budgets.visits} folders of submodules and worktrees`,
   searched: 'its files of settings are larger than 16 MiB in all',
 };
 

@@ -6,6 +6,7 @@ import { type CollectedMounts, createCollector } from './mount-collector.ts';
 import { protectProtectedLinks } from './protect-git-config.ts';
 import { protectRepositories } from './protect-repositories.ts';
 import { type MountMark, markMountPoint, type WatchedFolder } from './watch-mount-points.ts';
+
 /** Writes a file that is mounted over another one. */
 export type WriteCopy = (content: Buffer, inside: string) => PinnedPath;
 
@@ -37,7 +38,13 @@ export async function protectConfigFiles(folder: PinnedPath, writeCopy: WriteCop
     return {
       ...collected,
       mountPoints: [...collected.mountPoints, ...markLinks(folder, there)],
-      folders: [createWatchedFolder(folder, there)],
+      folders: [
+        {
+          path: folder.source,
+          present: new Set(there.map(({ name }) => name)),
+          isWriteAllowed: (names) => isWriteAllowed(folder, names),
+        },
+      ],
     };
   } catch (error) {
     collector.release();
@@ -51,12 +58,6 @@ async function listProtectedNames(folder: PinnedPath): Promise<string[]> {
     if (isProtectedName(name)) names.push(name);
   }
   return names;
-}
-
-function createWatchedFolder(folder: PinnedPath, there: readonly ProtectedName[]): WatchedFolder {
-  const { source: path } = folder;
-  const present = new Set(there.map(({ name }) => name));
-  return { path, present, isWriteAllowed: (names) => isWriteAllowed(folder, names) };
 }
 
 /** Nothing can be mounted on a link, so a replaced link is detected instead. */

@@ -75,11 +75,6 @@ export function findWorkTreesAbove(top: PinnedPath): string[] {
   return found;
 }
 
-/** Protects the target of a link that git takes for the folder of a repository. */
-export function protectLinkedRepository({ top, collector }: Protection, link: string): void {
-  protectLinks(top, [link], collector);
-}
-
 /** Protects the targets of links that have a protected name at the top of a folder, or lie in a protected folder. */
 export function protectProtectedLinks(top: PinnedPath, collector: Collector): void {
   protectLinks(
@@ -89,14 +84,15 @@ export function protectProtectedLinks(top: PinnedPath, collector: Collector): vo
   );
 }
 
-function protectOrder(top: PinnedPath, { path: place, kind }: ConfiguredPath, collector: Collector): void {
-  if (kind === 'path' || kind === 'word') protectPath(top, place, 'present', collector);
-  else if (kind === 'settings') protectPath(top, place, 'file', collector, ['.git', 'config']);
-  else protectPath(top, place, kind, collector);
-  if (kind === 'folder') protectLinks(top, findLinks(place), collector);
+function protectOrder(top: PinnedPath, { path, kind }: ConfiguredPath, collector: Collector): void {
+  if (kind === 'path' || kind === 'word') protectPath(top, path, 'present', collector);
+  else if (kind === 'settings') protectPath(top, path, 'file', collector, ['.git', 'config']);
+  else protectPath(top, path, kind, collector);
+  if (kind === 'folder') protectLinks(top, findLinks(path), collector);
 }
 
-function protectLinks(top: PinnedPath, links: readonly string[], collector: Collector): void {
+/** Protects the targets of links that git follows. */
+export function protectLinks(top: PinnedPath, links: readonly string[], collector: Collector): void {
   if (links.length > maxLinks) throw tooManyLinks();
   for (const link of links) protectLinkTarget(top, link, 'target', collector);
 }
@@ -118,13 +114,13 @@ type ProtectedKind = 'folder' | 'file' | 'present' | 'target';
 /** Protects one path. `known` gives the names by which a settings file is recognised. */
 function protectPath(
   top: PinnedPath,
-  place: string,
+  path: string,
   what: ProtectedKind,
   collector: Collector,
   known?: readonly string[],
 ): void {
-  if (!place.startsWith(`${top.source}/`)) return;
-  const names = place.slice(top.source.length + 1).split('/');
+  if (!path.startsWith(`${top.source}/`)) return;
+  const names = path.slice(top.source.length + 1).split('/');
   if (isProtectedElsewhere(top, names, what)) return;
   let here: PinnedPath | undefined = top;
   for (const [at, name] of names.entries()) {
@@ -138,7 +134,7 @@ function protectPath(
     if (found.isSymbolicLink()) {
       // The links on this path have just been resolved, so a new link was made meanwhile.
       if (what !== 'present') throw linkOnPath();
-      protectLinkTarget(top, place, what, collector);
+      protectLinkTarget(top, path, what, collector);
       return;
     }
     if (isLast && (what !== 'present' || found.isFile())) collector.addReadOnly(here, name, known);

@@ -18,7 +18,7 @@ import {
   findWorkTreesAbove,
   type Protection,
   protectGitConfig,
-  protectLinkedRepository,
+  protectLinks,
 } from './protect-git-config.ts';
 import { createYield, scanFolder } from './scan-folder.ts';
 
@@ -150,7 +150,7 @@ async function protectNested(context: Protection, names: readonly string[]): Pro
   if (statChild(folder, '.git')?.isSymbolicLink()) {
     // Nothing can be mounted on a link. It stays because its folder is read-only.
     lockParent(top, [...names, '.git'], collector);
-    protectLinkedRepository(context, `${folder.source}/.git`);
+    protectLinks(top, [`${folder.source}/.git`], collector);
   } else {
     const git = collector.addReadOnly(folder, '.git');
     if (git !== undefined) hideGitCredentials(git, collector);
@@ -211,9 +211,9 @@ function createSubmoduleProtection(context: Protection): ProtectSubmodules {
   function findPathsBelowTop(workTree: string, paths: readonly string[]): string[][] {
     const found = [...new Set(paths)].flatMap((path) => {
       const names = path.split('/').filter((name) => name !== '' && name !== '.');
-      const place = [workTree, ...names].join('/');
+      const full = [workTree, ...names].join('/');
       const isSound = names.length > 0 && !names.includes('..') && !names.includes('.git');
-      return isSound && place.startsWith(`${top.source}/`) ? [place.slice(top.source.length + 1).split('/')] : [];
+      return isSound && full.startsWith(`${top.source}/`) ? [full.slice(top.source.length + 1).split('/')] : [];
     });
     if (found.length > maxSubmodules) throw new GitConfigError(`names more than ${maxSubmodules} submodules`);
     return found;
@@ -229,15 +229,12 @@ function createSubmoduleProtection(context: Protection): ProtectSubmodules {
         .flatMap(({ name, value }) => (name === 'submodule.path' ? [value] : []));
       return findPathsBelowTop(workTree, [...submodules, ...named]).filter((names) => {
         makeSubmoduleFolders(top, names);
-        if (statChild(top, `${names.join('/')}/.git`) !== undefined && isReached(top, names)) return true;
+        const isCheckedOut = statChild(top, `${names.join('/')}/.git`) !== undefined;
+        if (isCheckedOut && keepFolders(top, names, collector) !== undefined) return true;
         blockMissingSubmodule(context, names);
         return false;
       });
     });
-
-  function isReached(from: PinnedPath, names: readonly string[]): boolean {
-    return keepFolders(from, names, collector) !== undefined;
-  }
 }
 
 /**

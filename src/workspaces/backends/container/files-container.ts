@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Log } from '../../../observability/log/log.ts';
 import { filesProgram } from '../../../package-paths.ts';
-import { volumeFolder } from '../../../sandbox/container/volume-folder.ts';
+import { volumeFolder } from '../../../sandbox/common/confinement.ts';
 import type { ResourceLimits } from '../../../sandbox/limits/limits.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
 import { connectToFiles, type FilesConnection } from './connection.ts';

@@ -1,7 +1,7 @@
 // The files program, in a container of its own: it opens the volume and answers until its stdin closes.
 
 import { isAmbitError } from '../../../errors.ts';
-import { volumeFolder } from '../../../sandbox/container/volume-folder.ts';
+import { volumeFolder } from '../../../sandbox/common/confinement.ts';
 import { getResolution } from '../../resolutions.ts';
 import type { OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { openLocal } from '../local/open-local.ts';
