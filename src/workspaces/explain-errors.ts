@@ -13,7 +13,6 @@ import { quotePath, type SafeRootCode, SafeRootError } from './saferoot/saferoot
 type ReadFolderNames = (folder: string) => Promise<readonly string[] | undefined>;
 
 const maxParents = 8;
-
 const maxSuggestions = 3;
 
 const joinWords = (all: readonly string[]): string =>
@@ -79,10 +78,8 @@ export function createErrorExplainer({ readFolderNames, findRelativePath }: Expl
   };
 }
 
-/** Converts a SafeRootError. Neither contains a path of the host. */
-function toAmbitError(error: unknown, path: string): unknown {
-  if (!(error instanceof SafeRootError)) return error;
-  const about = error.path ?? path;
+/** Neither error contains a path of the host. */
+function toAmbitError(error: SafeRootError, about: string): AmbitError {
   if (error.code === 'NOT_ADMITTED') return toAccessError(error, about);
   if (error.code === 'TOO_MANY_ENTRIES') return tooManyEntriesError(about);
   if (error.code === 'CHANGED') return fileChangedError(about);

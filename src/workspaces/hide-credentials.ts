@@ -2,6 +2,7 @@ import { findRedaction, redactBytes } from '../lib/redact/redact-settings.ts';
 import type { OpenedFile } from './backends/backend.ts';
 import { protectedPathError } from './backends/refusals.ts';
 import type { PathGuard } from './path-guard.ts';
+import { assertByteRange } from './saferoot/read-file.ts';
 
 /** Larger settings files are not searched for credentials, and not shown. */
 const maxShownBytes = 1024 * 1024;
@@ -31,9 +32,7 @@ export async function hideCredentials(
     return {
       facts: { ...facts, bytes: content.length },
       async read(offset, length) {
-        for (const value of [offset, length]) {
-          if (!Number.isSafeInteger(value) || value < 0) throw new RangeError('expected a whole number, 0 or more');
-        }
+        assertByteRange(offset, length);
         return content.subarray(offset, offset + length);
       },
       async close() {},

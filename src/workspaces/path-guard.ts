@@ -10,7 +10,6 @@ export interface PathGuard {
   isOpened(names: readonly string[]): boolean;
 }
 
-/** The reason for read-only paths. */
 export const readOnlyReason = 'may be read by sessions, but not changed';
 
 const HIDDEN = 1;

@@ -38,7 +38,7 @@ const maxRefusals = 100;
  * each kind is recorded, with the number of further ones.
  */
 export function createResolutionRecorder(record: (resolution: FileResolution) => void): ResolutionRecorder {
-  const firstReads = new Map<string, { readonly told: FileResolution; further: number }>();
+  const firstReads = new Map<string, { readonly first: FileResolution; further: number }>();
   const readOperations = new Set(['list', 'stat', 'open']);
   let refusals = 0;
 
@@ -48,9 +48,9 @@ export function createResolutionRecorder(record: (resolution: FileResolution) =>
       before.further++;
       return;
     }
-    const told: FileResolution = { operation, asked, resolved, decision: 'allowed', code: undefined };
-    firstReads.set(operation, { told, further: 0 });
-    record(told);
+    const first: FileResolution = { operation, asked, resolved, decision: 'allowed', code: undefined };
+    firstReads.set(operation, { first, further: 0 });
+    record(first);
   }
 
   return {
@@ -69,7 +69,7 @@ export function createResolutionRecorder(record: (resolution: FileResolution) =>
     },
 
     finish() {
-      for (const { told, further } of firstReads.values()) if (further > 0) record({ ...told, further });
+      for (const { first, further } of firstReads.values()) if (further > 0) record({ ...first, further });
     },
   };
 }

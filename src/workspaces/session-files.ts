@@ -1,7 +1,8 @@
 import type { KeyedMutex } from '../lib/async/mutex.ts';
-import type { WorkspaceBackend, WorkspacePath } from './backends/backend.ts';
+import type { WorkspaceBackend } from './backends/backend.ts';
 import { tooLargeError } from './backends/refusals.ts';
 import type { ResolutionRecorder } from './resolutions.ts';
+import type { ResolvedPath } from './saferoot/file-info.ts';
 import { splitIntoNames } from './saferoot/path-components.ts';
 import type { WriteLimits, WriteQuota } from './write-quota.ts';
 
@@ -34,7 +35,7 @@ export function createSessionFiles(parts: SessionFilesParts): SessionFiles {
   const { fileBytes } = limits;
 
   /** Runs and records an operation whose result has the resolved path. */
-  function runAt<T extends WorkspacePath>(operation: string, asked: string, work: () => Promise<T>): Promise<T> {
+  function runAt<T extends ResolvedPath>(operation: string, asked: string, work: () => Promise<T>): Promise<T> {
     return recorder.run(operation, asked, work, ({ path }) => path);
   }
 

@@ -34,15 +34,12 @@ export function createWorkspaceFiles(options: WorkspaceFilesOptions): WorkspaceF
   const { config, store, journal, folders, runners, tmpRoot, dataDir, log } = options;
   const { documents } = store;
   const ripgrep = createRipgrep({ sandboxes: runners.sandboxes, tmpRoot });
-  const quota = createWriteQuota({
-    documents,
-    isEnded: async (id) => (await store.get(id)) === undefined,
-  });
+  const quota = createWriteQuota({ documents, isEnded: async (id) => (await store.get(id)) === undefined });
   const containers = createContainerBackends({ runner: runners.container, tmpRoot, log });
   const workspaces = createWorkspaces({
     config,
     folderFor: folders.folderFor,
-    open: (place) => openBackend(place, { documents, ripgrep, containers, dataDir }),
+    open: (workspace) => openBackend(workspace, { documents, ripgrep, containers, dataDir }),
     quota,
   });
   return {

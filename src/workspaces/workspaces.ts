@@ -12,7 +12,7 @@ export interface Workspaces {
   /** Runs work on the files of a session. */
   in<T>(
     session: Session,
-    tell: (resolution: FileResolution) => void,
+    onResolution: (resolution: FileResolution) => void,
     work: (files: SessionFiles) => Promise<T>,
   ): Promise<T>;
   close(): Promise<void>;
@@ -30,7 +30,7 @@ export interface SessionWorkspace {
 export interface WorkspacesOptions {
   readonly config: () => Config;
   readonly folderFor: (session: Session) => Promise<string | undefined>;
-  readonly open: (place: SessionWorkspace) => Promise<WorkspaceBackend>;
+  readonly open: (workspace: SessionWorkspace) => Promise<WorkspaceBackend>;
   readonly quota: WriteQuota;
 }
 
@@ -39,35 +39,23 @@ export function createWorkspaces({ config, folderFor, open, quota }: WorkspacesO
   const runExclusive = createKeyedMutex();
 
   return {
-    async in(session, tell, work) {
+    async in(session, onResolution, work) {
       const { id, workspace } = findWorkspace(config(), session);
-      const place = { id, workspace, folder: workspace.backend === 'local' ? await folderFor(session) : undefined };
-      const { files } = workspace;
+      const folder = workspace.backend === 'local' ? await folderFor(session) : undefined;
       // A changed configuration needs another backend; running work finishes with the old one.
-      const key = `${id}\0${place.folder ?? ''}\0${backendKey(workspace)}`;
+      const key = `${id}\0${folder ?? ''}\0${backendKey(workspace)}`;
       // Workspaces may share a folder or lie in each other: a file has the same key in all of them.
-      const before = place.folder === undefined ? `${key}\0` : `${place.folder}/`;
-      const resolutions = createResolutionRecorder(tell);
-      const { id: sessionId } = session;
+      const pathPrefix = folder === undefined ? `${key}\0` : `${folder}/`;
+      const recorder = createResolutionRecorder(onResolution);
+      const parts = { sessionId: session.id, recorder, quota, limits: workspace.files, runExclusive, pathPrefix };
       try {
         return await pool.use(
           key,
-          () => open(place),
-          (opened) =>
-            work(
-              createSessionFiles({
-                sessionId,
-                backend: opened,
-                recorder: resolutions,
-                quota,
-                limits: files,
-                runExclusive,
-                pathPrefix: before,
-              }),
-            ),
+          () => open({ id, workspace, folder }),
+          (backend) => work(createSessionFiles({ ...parts, backend })),
         );
       } finally {
-        resolutions.finish();
+        recorder.finish();
       }
     },
 

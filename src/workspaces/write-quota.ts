@@ -1,6 +1,5 @@
 import { AmbitError } from '../errors.ts';
-import type { Documents } from '../stores/documents.ts';
-import { createEndedSessionSweep } from './sweep-ended-sessions.ts';
+import { createEndedSessionSweep, type SweepEndedOptions } from './sweep-ended-sessions.ts';
 
 /** Counts what sessions write in their lives, and limits it. */
 export interface WriteQuota {
@@ -13,17 +12,14 @@ export interface WriteQuota {
   close(): Promise<void>;
 }
 
-export interface QuotaReservation {
+interface QuotaReservation {
   /** Records the write and the number of files and folders made. */
   commit(entries: number): void;
   /** Frees the reservation. Has no effect after `commit`. */
   release(): void;
 }
 
-export interface WriteQuotaOptions {
-  readonly documents: Documents;
-  isEnded(sessionId: string): Promise<boolean>;
-}
+export type WriteQuotaOptions = Omit<SweepEndedOptions, 'collection'>;
 
 export interface WriteLimits {
   readonly sessionBytes: number;
@@ -55,12 +51,12 @@ const retryFullMs = 60_000;
 const maxRefusals = 100;
 const emptyCounts = { unsavedBytes: 0, unsavedEntries: 0, reservedBytes: 0, reservedEntries: 0, isForgotten: false };
 
-export function createWriteQuota({ documents, isEnded: isGone }: WriteQuotaOptions): WriteQuota {
+export function createWriteQuota({ documents, isEnded }: WriteQuotaOptions): WriteQuota {
   const counts = new Map<string, Promise<SessionCount>>();
   const unsaved = new Map<string, SessionCount>();
   /** Counts that the store had no room for; they are kept in memory. */
   const withoutRoom = new Map<string, SessionCount>();
-  const sweep = createEndedSessionSweep({ documents, collection, isEnded: isGone });
+  const sweep = createEndedSessionSweep({ documents, collection, isEnded });
   let saveTimer: NodeJS.Timeout | undefined;
   let retryTimer: NodeJS.Timeout | undefined;
   let saving: Promise<void> = Promise.resolve();
@@ -96,7 +92,7 @@ export function createWriteQuota({ documents, isEnded: isGone }: WriteQuotaOptio
         count.unsavedEntries -= unsavedEntries;
         return true;
       }
-      if (await isGone(id)) {
+      if (await isEnded(id)) {
         counts.delete(id);
         return true;
       }

@@ -1,9 +1,10 @@
 import type { Glob } from '../../lib/text/glob.ts';
-import type { FileKind, StatOptions } from '../saferoot/file-info.ts';
-import type { FolderListOptions } from '../saferoot/list-folder.ts';
+import type { FileInfo, ResolvedPath, StatOptions } from '../saferoot/file-info.ts';
+import type { FolderEntry, FolderListing, FolderListOptions } from '../saferoot/list-folder.ts';
 import type { MadeFolder } from '../saferoot/make-folder-or-link.ts';
 import type { MoveResult, RenameOptions } from '../saferoot/move.ts';
-import type { RemoveResult } from '../saferoot/remove.ts';
+import type { RemoveResult, RemoveTreeOptions } from '../saferoot/remove.ts';
+import type { WrittenFile } from '../saferoot/write-file.ts';
 
 /** A search, for engines that can quickly find the files that may match. */
 export interface CandidateQuery {
@@ -27,14 +28,14 @@ export interface CandidateQuery {
  * the host.
  */
 export interface WorkspaceBackend {
-  readonly kind: BackendKind;
+  readonly kind: 'local' | 'container' | 'database';
   stat(path: string, options?: StatOptions): Promise<FoundFile>;
   /** Opens a regular file for reading. The caller closes it. */
   open(path: string): Promise<OpenedFile>;
   /** Writes the whole content at once: readers see the old or the new one, never half. Missing folders are made. */
   write(path: string, content: Uint8Array, options?: FileWriteOptions): Promise<WriteResult>;
   /** Returns the path `write` would write to, or throws what it would throw. Nothing is made or changed. */
-  mayWrite(path: string, options?: FileWriteOptions): Promise<WorkspacePath>;
+  mayWrite(path: string, options?: FileWriteOptions): Promise<ResolvedPath>;
   /** Makes a folder and its missing parents. An existing folder is fine. */
   makeFolder(path: string): Promise<MadeFolder>;
   /** Removes a file, a link itself or an empty folder; with `recursive` also a folder with all its entries. */
@@ -54,20 +55,9 @@ export interface WorkspaceBackend {
 
 export type FileMoveOptions = Pick<RenameOptions, 'overwrite'>;
 export type FileListOptions = Omit<FolderListOptions, 'without'>;
-export type BackendKind = 'local' | 'container' | 'database';
 
-/** The resolved path inside the workspace, links followed. */
-export interface WorkspacePath {
-  readonly path: string;
-}
-
-export interface FoundFile extends WorkspacePath {
-  readonly kind: FileKind;
+export interface FoundFile extends ResolvedPath, Pick<FileInfo, 'kind' | 'mode' | 'modifiedMs' | 'version'> {
   readonly bytes: number;
-  readonly mode: number;
-  readonly modifiedMs: number;
-  /** Differs after the file was replaced or written; only for comparing. */
-  readonly version: string;
 }
 
 /** An open file. Its content stays the same whatever happens to its name. */
@@ -85,30 +75,18 @@ export interface FileWriteOptions {
   readonly mode?: number;
 }
 
-export interface WriteResult extends FoundFile {
-  readonly created: boolean;
-  readonly folders: number;
-}
+export type WriteResult = FoundFile & Pick<WrittenFile, 'created' | 'folders'>;
 
-export interface FileRemoveOptions {
+export interface FileRemoveOptions extends RemoveTreeOptions {
   readonly recursive?: boolean;
-  /** A larger folder is not removed at all. */
-  readonly maxEntries?: number;
 }
 
-export interface ListResult extends WorkspacePath {
+export interface ListResult extends Pick<FolderListing, 'path' | 'more'> {
   readonly entries: readonly ListedEntry[];
-  /** The folder has more entries than the limit. */
-  readonly more: boolean;
 }
 
-export interface ListedEntry {
-  readonly name: string;
-  readonly kind: FileKind;
+export interface ListedEntry extends Pick<FolderEntry, 'name' | 'kind' | 'modifiedMs' | 'unrepresentable'> {
   readonly bytes?: number;
-  readonly modifiedMs?: number;
-  /** The name is not UTF-8: `name` displays it, but no path can contain it. */
-  readonly unrepresentable?: true;
   /** Sessions may not read it, so only the name is listed. */
   readonly hidden?: true;
 }

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { AmbitError } from '../../errors.ts';
+import { sha256Hex } from '../../lib/json/canonical-json.ts';
 import type { Documents } from '../../stores/documents.ts';
 import { createPathRules } from '../path-rules.ts';
 import type { Ripgrep } from '../search/ripgrep.ts';
@@ -10,16 +10,17 @@ import type { ContainerBackends } from './container/container-backends.ts';
 import { openDatabase } from './database/open-database.ts';
 import { openLocal } from './local/open-local.ts';
 
-export interface BackendParts {
+interface BackendParts {
   readonly documents: Documents;
   readonly ripgrep: Ripgrep | undefined;
   readonly containers: ContainerBackends;
   readonly dataDir: string;
 }
 
-export async function openBackend(place: SessionWorkspace, parts: BackendParts): Promise<WorkspaceBackend> {
-  const { id, workspace, folder } = place;
-  const { documents, ripgrep, containers, dataDir } = parts;
+export async function openBackend(
+  { id, workspace, folder }: SessionWorkspace,
+  { documents, ripgrep, containers, dataDir }: BackendParts,
+): Promise<WorkspaceBackend> {
   const { durable, fileBytes } = workspace.files;
   const rules = createPathRules(workspace.files);
   switch (workspace.backend) {
@@ -38,6 +39,5 @@ const treeId = (name: string, id: string | undefined): string => (id === undefin
 
 /** Names a volume after the data directory and the workspace. */
 export function createVolumeName(dataDir: string, workspace: string): string {
-  const home = createHash('sha256').update(resolve(dataDir)).digest('hex').slice(0, 16);
-  return `ambit-${home}-${workspace}`;
+  return `ambit-${sha256Hex(resolve(dataDir)).slice(0, 16)}-${workspace}`;
 }

@@ -22,7 +22,6 @@ export interface ResolvedPath {
   readonly path: string;
 }
 
-/** A file with the path it was found at. */
 export interface LocatedFile extends FileInfo, ResolvedPath {}
 
 export function toFileInfo(stats: Stats): FileInfo {

@@ -19,8 +19,6 @@ import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
 import type { FileContent } from './temporary-file.ts';
 import { yieldToOthers } from './time-slice.ts';
 import {
-  type AppendOptions,
-  appendToFile,
   type CreateOptions,
   checkWritable,
   createFile,
@@ -47,7 +45,6 @@ export interface SafeRoot {
   replace(path: string, content: FileContent, options?: ReplaceOptions): Promise<WrittenFile>;
   /** Refuses what `create` or `replace` would refuse with missing parents made, and changes nothing. */
   mayWrite(path: string, options?: MayWriteOptions): Promise<facts.ResolvedPath>;
-  append(path: string, content: string | Uint8Array, options?: AppendOptions): Promise<void>;
   mkdir(path: string, options?: MakeFolderOptions): Promise<MadeFolder>;
   remove(path: string): Promise<RemoveResult>;
   removeTree(path: string, options?: RemoveTreeOptions): Promise<RemoveResult>;
@@ -136,7 +133,6 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
     create: (path, content, options) => runOperation(path, () => createFile(folder, path, content, options)),
     replace: (path, content, options) => runOperation(path, () => replaceFile(folder, path, content, options)),
     mayWrite: (path, options) => runOperation(path, () => checkWritable(folder, path, options)),
-    append: (path, content, options) => runOperation(path, () => appendToFile(folder, path, content, options)),
     mkdir: (path, options) => runOperation(path, () => makeFolder(folder, path, options)),
     remove: (path) => runOperation(path, () => removeEntry(folder, path)),
     removeTree: (path, options) => runOperation(path, () => removeTree(folder, path, options)),

@@ -7,7 +7,7 @@ import { type LocatedFile, toFileInfo } from './file-info.ts';
 import { assertRegularFile, type RootFolder, requireNode, withPath } from './root-folder.ts';
 import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
 
-export interface ByteRange {
+interface ByteRange {
   readonly offset?: number;
   /** Up to the end of the file by default. */
   readonly length?: number;
@@ -80,8 +80,7 @@ function createOpenFile(descriptor: number, facts: LocatedFile, path: string): O
   }
 
   async function read(offset: number, length: number): Promise<Buffer> {
-    assertWholeNumber(offset, 'offset');
-    assertWholeNumber(length, 'length');
+    assertByteRange(offset, length);
     return runRead(() => readFrom(offset, length));
   }
 
@@ -120,8 +119,13 @@ function createOpenFile(descriptor: number, facts: LocatedFile, path: string): O
 }
 
 /** Refuses negative numbers: to the system a negative offset means "from the current position". */
-export function assertWholeNumber(value: number, name: string): void {
+function assertWholeNumber(value: number, name: string): void {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be a whole number, 0 or more`);
+}
+
+export function assertByteRange(offset: number, length: number): void {
+  assertWholeNumber(offset, 'offset');
+  assertWholeNumber(length, 'length');
 }
 
 export interface ReadFileOptions extends ByteRange {

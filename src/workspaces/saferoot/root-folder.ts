@@ -61,9 +61,7 @@ export function requireLocation(end: WalkResult): EntryLocation {
 export function assertRegularFile(handle: Handle, folder: RootFolder): void {
   if (handle.stats.isDirectory()) throw new SafeRootError('IS_A_DIRECTORY');
   if (!handle.stats.isFile()) throw new SafeRootError('SPECIAL_FILE');
-  if (folder.strict && handle.stats.nlink > 1) {
-    throw new SafeRootError('HARD_LINKED', { what: 'is a file with several names, which a strict folder refuses' });
-  }
+  if (folder.strict && handle.stats.nlink > 1) throw new SafeRootError('HARD_LINKED');
 }
 
 export function isSameFile(one: Handle, other: Handle): boolean {

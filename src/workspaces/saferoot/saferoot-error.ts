@@ -15,7 +15,7 @@ const messages = {
   EXISTS: 'exists already',
   NOT_EMPTY: 'is not empty',
   SPECIAL_FILE: 'is a device, pipe or socket, which is never opened',
-  HARD_LINKED: 'is a file with several names, which is not changed in place',
+  HARD_LINKED: 'is a file with several names, which a strict folder refuses',
   TOO_LARGE: 'is larger than was allowed',
   TOO_MANY_ENTRIES: 'holds more than was allowed',
   INTO_ITSELF: 'cannot be moved into itself',

@@ -122,18 +122,14 @@ async function writeContent(file: FileHandle, content: FileContent, maxBytes: nu
   for await (const piece of pieces instanceof Uint8Array ? [pieces] : pieces) {
     total += piece.length;
     assertSize(total, maxBytes);
-    await writeAll(file, piece);
+    for (let offset = 0; offset < piece.length; ) offset += (await file.write(piece, offset)).bytesWritten;
   }
 }
 
-export function assertSize(bytes: number, maxBytes: number | undefined): void {
+function assertSize(bytes: number, maxBytes: number | undefined): void {
   if (maxBytes !== undefined && bytes > maxBytes) {
     throw new SafeRootError('TOO_LARGE', { what: 'would become larger than was allowed' });
   }
-}
-
-export async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
-  for (let offset = 0; offset < bytes.length; ) offset += (await file.write(bytes, offset)).bytesWritten;
 }
 
 /** Tells whether a running or killed write uses the name. */

@@ -14,18 +14,15 @@ import {
   withPathAsync,
 } from './root-folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { assertSize, type FileContent, writeAll, writeTemporary } from './temporary-file.ts';
+import { type FileContent, writeTemporary } from './temporary-file.ts';
 import type { EntryLocation, WalkResult } from './walk-path.ts';
 
-export interface BaseWriteOptions {
+export interface CreateOptions {
   readonly parents?: boolean;
   /** The content is on the disk when the promise resolves, not only in the cache of the system. */
   readonly sync?: boolean;
   /** Larger content is refused, and nothing is changed. */
   readonly maxBytes?: number;
-}
-
-export interface CreateOptions extends BaseWriteOptions {
   /** Narrowed by the umask; 0o666 by default. */
   readonly mode?: number;
 }
@@ -44,7 +41,7 @@ export interface WrittenFile extends LocatedFile {
   readonly folders: number;
 }
 
-const walkOptionsFor = (options: BaseWriteOptions): RootWalk => ({
+const walkOptionsFor = (options: CreateOptions): RootWalk => ({
   access: 'write',
   make: options.parents ? 'parents' : undefined,
 });
@@ -108,38 +105,6 @@ export async function replaceFile(
       renameSync(temporary, pathAt(location.folder, location.name));
       return describeWritten(folder, end, location, false);
     });
-  });
-}
-
-export interface AppendOptions {
-  readonly sync?: boolean;
-  readonly maxBytes?: number;
-}
-
-/** Appends to a file in place. A file with other names, perhaps outside, is refused. */
-export async function appendToFile(
-  folder: RootFolder,
-  path: string,
-  content: string | Uint8Array,
-  options: AppendOptions = {},
-): Promise<void> {
-  await withPathAsync(folder, path, { access: 'write' }, async (end) => {
-    const node = requireNode(end);
-    assertRegularFile(node, folder);
-    const file = await folder.fs.reopen(node, constants.O_WRONLY | constants.O_APPEND);
-    try {
-      const { nlink, size } = fstatSync(file.fd);
-      if (nlink > 1) throw new SafeRootError('HARD_LINKED');
-      const bytes = typeof content === 'string' ? Buffer.from(content) : content;
-      assertSize(size + bytes.length, options.maxBytes);
-      await writeAll(file, bytes).catch(async (error: unknown) => {
-        await file.truncate(size);
-        throw error;
-      });
-      if (options.sync) await file.sync();
-    } finally {
-      await file.close();
-    }
   });
 }
 

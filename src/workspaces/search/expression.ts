@@ -125,7 +125,7 @@ class ExpressionParser {
       const times = this.#readRepetition();
       if (times !== undefined && atom.size === 0) this.#fail('there is nothing to repeat', start);
       text += times === undefined ? atom.text : atom.text + times.text;
-      size += atom.size * (times?.most ?? 1);
+      size += atom.size * (times?.maxTimes ?? 1);
       if (size > maxSize) this.#fail('its repetitions are too many together', start);
     }
     return { text, size };
@@ -145,20 +145,20 @@ class ExpressionParser {
     return { text: toLiteral(code), size: 1 };
   }
 
-  #readRepetition(): { readonly text: string; readonly most: number } | undefined {
+  #readRepetition(): { readonly text: string; readonly maxTimes: number } | undefined {
     const counted = /^\{(\d+)(,(\d*))?\}/.exec(this.#pattern.slice(this.#at, this.#at + 16));
     const sign = counted?.[0] ?? (/^[*+?]/.test(this.#peek()) ? this.#peek() : undefined);
     if (sign === undefined) return undefined;
-    const least = Number(counted?.[1] ?? 0);
-    const most = Number(counted?.[3] || least);
-    if (most > maxRepeats || least > most)
+    const minTimes = Number(counted?.[1] ?? 0);
+    const maxTimes = Number(counted?.[3] || minTimes);
+    if (maxTimes > maxRepeats || minTimes > maxTimes)
       this.#fail(`"${sign}" repeats from 0 to ${maxRepeats} times, the lesser number first`);
     this.#at += sign.length;
     const lazy = this.#peek() === '?' ? '?' : '';
     this.#at += lazy.length;
     if (/^(?:[*+?]|\{\d+(?:,\d*)?\})/.test(this.#pattern.slice(this.#at, this.#at + 16)))
       this.#fail('a repetition is repeated; put it in "(?:…)"');
-    return { text: sign + lazy, most: Math.max(1, most) };
+    return { text: sign + lazy, maxTimes: Math.max(1, maxTimes) };
   }
 
   #readGroup(): ParsedPart {
@@ -224,7 +224,7 @@ class ExpressionParser {
       this.#at += (written as string).length;
       return code;
     }
-    const control = findControl(letter);
+    const control = Object.hasOwn(controls, letter) ? controls[letter] : undefined;
     if (control !== undefined) {
       this.#at++;
       return control;
@@ -288,10 +288,6 @@ function patternError(pattern: string, at: number | undefined, why: string): Amb
     what: `The pattern cannot be searched for${where}: ${why}.`,
     hint: 'Correct it; a character that is meant itself has a backslash before it. Without looking ahead or behind, and without \\1.',
   });
-}
-
-function findControl(letter: string): number | undefined {
-  return Object.hasOwn(controls, letter) ? controls[letter] : undefined;
 }
 
 /** Escapes a character that an engine could take for syntax. */

@@ -16,7 +16,7 @@ interface FileText {
 const isUtf16 = ([first, second]: Uint8Array): boolean =>
   (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
 
-export interface FoundLine {
+interface FoundLine {
   readonly line: number;
   readonly text: string;
 }

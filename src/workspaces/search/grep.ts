@@ -95,11 +95,7 @@ async function* yieldPath(path: string): AsyncGenerator<string> {
 }
 
 /** Sorts as a walk does: a name comes before all longer names that begin with it. */
-function walkOrderKey(path: string): string {
-  return path.replaceAll('/', '\0');
-}
-
 function sortInWalkOrder(paths: readonly string[]): string[] {
-  const keyed = paths.map((path) => ({ path, key: walkOrderKey(path) }));
+  const keyed = paths.map((path) => ({ path, key: path.replaceAll('/', '\0') }));
   return keyed.sort((one, other) => (one.key < other.key ? -1 : 1)).map(({ path }) => path);
 }

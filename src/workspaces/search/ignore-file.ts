@@ -78,8 +78,8 @@ function parseLine(text: string, maxSize: GlobLimits): IgnoreLine | undefined {
   if (text.startsWith('#')) return undefined;
   let line = /\\ $/.test(text) ? text : text.trimEnd();
   const isEscaped = /^\\[!#]/.test(line);
-  const says = !isEscaped && line.startsWith('!') ? 'wanted' : 'ignored';
-  if (isEscaped || says === 'wanted') line = line.slice(1);
+  const verdict = !isEscaped && line.startsWith('!') ? 'wanted' : 'ignored';
+  if (isEscaped || verdict === 'wanted') line = line.slice(1);
   const isFromTop = !isEscaped && line.startsWith('/');
   if (isFromTop) line = line.slice(1);
   const onlyFolders = line.endsWith('/');
@@ -87,7 +87,7 @@ function parseLine(text: string, maxSize: GlobLimits): IgnoreLine | undefined {
   if (line === '') return undefined;
   try {
     const glob = compileGlob(toByteString(line), { matchAnyFolder: !isFromTop, limits: maxSize });
-    return { body: line, glob, isFromTop, onlyFolders, verdict: says };
+    return { body: line, glob, isFromTop, onlyFolders, verdict };
   } catch {
     // Invalid lines are skipped, as in git.
     return undefined;

@@ -105,7 +105,7 @@ export async function readLevelsAbove(
 }
 
 /** Lists the parents of a path from the workspace down. */
-export function listFoldersAbove(path: string): string[] {
+function listFoldersAbove(path: string): string[] {
   if (path === '.') return [];
   const names = path.split('/');
   return ['.', ...names.slice(0, -1).map((_, index) => names.slice(0, index + 1).join('/'))];
@@ -146,7 +146,7 @@ export function relativeTo(folder: string, path: string): string {
   return folder === '.' ? path : path.slice(folder.length + 1);
 }
 
-export function isBelow(folder: string, path: string): boolean {
+function isBelow(folder: string, path: string): boolean {
   return path !== '.' && (folder === '.' || path.startsWith(`${folder}/`));
 }
 
@@ -154,9 +154,9 @@ export function isBelow(folder: string, path: string): boolean {
 export function createIgnoreJudge(files: SessionFiles, start: string, budget: SearchBudget): IgnoreJudge {
   const levels = new Map<string, Promise<IgnoreLevel>>();
   const levelOf = (folder: string): Promise<IgnoreLevel> => {
-    const above = listFoldersAbove(folder).at(-1);
     const known = levels.get(folder);
     if (known !== undefined) return known;
+    const above = listFoldersAbove(folder).at(-1);
     const level = (async () =>
       enterLevel(files, folder, above === undefined ? undefined : await levelOf(above), { budget }))();
     levels.set(folder, level);

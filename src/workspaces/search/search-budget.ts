@@ -17,7 +17,6 @@ const entriesPerCheck = 32;
 
 /** The remaining work of one search. It is checked often, so that the search ends in time and yields to others. */
 export interface SearchBudget {
-  /** The reason why the search is incomplete, if it is. */
   readonly stopped: StopReason | undefined;
   /** Counts one entry; true when `canContinue` should be called. */
   count(): boolean;

@@ -2,6 +2,7 @@ import { relative } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
 import { quotePath, SafeRootError } from '../saferoot/saferoot-error.ts';
+import { withOpen } from '../with-open.ts';
 import type { FolderPaths, FolderRecord } from './folder-record.ts';
 import type { RunGit } from './git/git.ts';
 import { listIgnoredFiles, shadowPaths } from './git/shadow-repository.ts';
@@ -17,12 +18,6 @@ export interface FolderChange {
   /** Undefined where there was nothing, or nothing is left. */
   readonly before: PathContent | undefined;
   readonly after: PathContent | undefined;
-}
-
-/** Tests paths against a list of ignored ones from git, where folders end in "/". */
-export function createIgnoreTest(listed: readonly string[]): (path: string, isFolder: boolean) => boolean {
-  const all = new Set(listed);
-  return (path, isFolder) => all.has(isFolder ? `${path}/` : path);
 }
 
 /** Compares a folder with its base. The changes are sorted by path; folders themselves do not count. */
@@ -41,7 +36,7 @@ export async function compareWithBase(
   };
   // The git folder is no work of the session and differs all the time.
   const skip = (path: string, isFolder: boolean) => path === '.git' || (!base.has(path) && isIgnored(path, isFolder));
-  for await (const { path, kind } of walkTree(root, { skip })) if (kind !== 'folder') await compare(path);
+  for await (const { path, kind } of walkTree(root, skip)) if (kind !== 'folder') await compare(path);
   // Deleted, or in a folder that is ignored now.
   for (const path of base.keys()) if (!seen.has(path)) await compare(path);
   return changes.sort((one, other) => (one.path < other.path ? -1 : 1));
@@ -55,9 +50,11 @@ export async function findChanges(
   paths: FolderPaths,
   record: FolderRecord,
 ): Promise<FolderChange[]> {
-  return compareWithBase(root, base, createIgnoreTest(await listIgnored(git, paths, record)));
+  const ignored = new Set(await listIgnored(git, paths, record));
+  return compareWithBase(root, base, (path, isFolder) => ignored.has(isFolder ? `${path}/` : path));
 }
 
+/** Lists what git ignores; folders end in "/". */
 async function listIgnored(git: RunGit, paths: FolderPaths, { origin, tree, path }: FolderRecord): Promise<string[]> {
   if (origin === null) return [];
   const prefix = relative(tree, path);
@@ -81,8 +78,7 @@ export async function findUnmerged(workspace: SafeRoot, changes: readonly Folder
  * rules, or not at all. Git ignores a link or a folder of that name, and they show as changes.
  */
 async function assertIgnoreFiles(tree: string): Promise<void> {
-  const root = openRoot(tree);
-  try {
+  await withOpen(openRoot(tree), async (root) => {
     let left = maxEntries;
     const ahead = ['.'];
     for (let folder = ahead.pop(); folder !== undefined && left > 0; folder = ahead.pop()) {
@@ -94,9 +90,7 @@ async function assertIgnoreFiles(tree: string): Promise<void> {
         else if (kind === 'folder' && path !== '.git') ahead.push(path);
       }
     }
-  } finally {
-    root.close();
-  }
+  });
 }
 
 /** Lists a folder; nothing where it is gone or unreadable, since reading its files fails later where it matters. */

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { constants, linkSync, lstatSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { constants, linkSync, lstatSync, renameSync, rmSync } from 'node:fs';
 import { copyFile, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { listNames } from '../../sandbox/common/read-if-present.ts';
 
 /**
  * The content of base files, by hash. Sessions of one workspace start from much the same files, so each content is
@@ -57,13 +58,7 @@ export function createContentCache(common: string, own: string): ContentCache {
 
 /** Removes content that no folder links to. */
 export function sweepContentCache(common: string): void {
-  let names: string[];
-  try {
-    names = readdirSync(common);
-  } catch {
-    return;
-  }
-  for (const name of names) {
+  for (const name of listNames(common)) {
     const path = join(common, name);
     if (lstatSync(path, { throwIfNoEntry: false })?.nlink === 1) rmSync(path, { force: true });
   }

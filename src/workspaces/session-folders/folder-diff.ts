@@ -5,7 +5,7 @@ import { decodeText, maxTextBytes, type ReadOriginal } from './original-content.
 import type { PathContent } from './snapshot.ts';
 import { ignoreGone } from './walk-tree.ts';
 
-export interface FileDiff {
+interface FileDiff {
   readonly path: string;
   readonly status: 'added' | 'modified' | 'deleted';
   /** A mode as git writes it: 100644, 100755, or 120000 for a link. */

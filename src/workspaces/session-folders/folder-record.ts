@@ -33,6 +33,9 @@ export interface FolderRecord {
   readonly kept: boolean;
 }
 
+/** Names one folder: a session may work in several workspaces. */
+export type FolderName = Pick<FolderRecord, 'sessionId' | 'workspaceId'>;
+
 /** The paths of the files that make up one folder of a session. */
 export interface FolderPaths {
   readonly home: string;
@@ -75,7 +78,6 @@ export function listWorkspaces(folders: string, sessionId: string): string[] {
   return listFolders(join(folders, sessionId));
 }
 
-/** The sessions that have a folder. */
 export function listSessions(folders: string): string[] {
   return listFolders(folders).filter((name) => !name.startsWith('.'));
 }

@@ -2,6 +2,7 @@ import { basename, dirname } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { openRoot } from '../saferoot/open-root.ts';
+import { withOpen } from '../with-open.ts';
 import { findChanges, findUnmerged } from './changes.ts';
 import { diffChanges, type RenderedDiff } from './folder-diff.ts';
 import { type FolderPaths, type FolderRecord, readFolderRecord } from './folder-record.ts';
@@ -10,7 +11,7 @@ import { removeWorktree } from './git/worktree.ts';
 import { type FolderParts, type FolderSubject, makeFolder } from './make-folder.ts';
 import { withOriginals } from './original-content.ts';
 import { readBase } from './snapshot.ts';
-import { defaultMaxEntries } from './walk-tree.ts';
+import { maxTreeEntries } from './walk-tree.ts';
 
 // Everything that works on the files of a session's folder stands behind this file, which is loaded on its first use.
 export { createPathGuard } from '../path-guard.ts';
@@ -39,14 +40,11 @@ export async function makeLoggedFolder(
 
 /** The number of changed paths that the workspace does not hold yet. */
 export async function countUnmerged(git: RunGit, paths: FolderPaths, record: FolderRecord): Promise<number> {
-  const session = openRoot(record.path);
-  try {
+  return withOpen(openRoot(record.path), async (session) => {
     const changes = await findChanges(git, session, readBase(paths.base), paths, record);
-    const workspace = openRoot(record.workspacePath);
-    return (await findUnmerged(workspace, changes).finally(() => workspace.close())).length;
-  } finally {
-    session.close();
-  }
+    const unmerged = await withOpen(openRoot(record.workspacePath), (workspace) => findUnmerged(workspace, changes));
+    return unmerged.length;
+  });
 }
 
 export async function diffFolder(
@@ -55,13 +53,10 @@ export async function diffFolder(
   paths: FolderPaths,
   record: FolderRecord,
 ): Promise<RenderedDiff> {
-  const root = openRoot(record.path);
-  try {
+  return withOpen(openRoot(record.path), async (root) => {
     const changes = await findChanges(git, root, readBase(paths.base), paths, record);
-    return await withOriginals(git, common, paths, record, changes, (read) => diffChanges(root, changes, read));
-  } finally {
-    root.close();
-  }
+    return withOriginals(git, common, paths, record, changes, (read) => diffChanges(root, changes, read));
+  });
 }
 
 /** Removes a session's folder and all that belongs to it, finished or not. The record is removed last. */
@@ -76,12 +71,8 @@ export async function removeSessionFolder(git: RunGit, paths: FolderPaths): Prom
 /** Removes by handles: a process may still replace folders with links, and none of them is followed. */
 async function removeByHandle(path: string): Promise<void> {
   try {
-    const root = openRoot(dirname(path));
-    try {
-      await root.removeTree(basename(path), { maxEntries: 4 * defaultMaxEntries });
-    } finally {
-      root.close();
-    }
+    const options = { maxEntries: 4 * maxTreeEntries };
+    await withOpen(openRoot(dirname(path)), (root) => root.removeTree(basename(path), options));
   } catch {
     // Missing or write-protected: the next step can deal with that.
   }

@@ -5,10 +5,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
 import { SafeRootError } from '../saferoot/saferoot-error.ts';
+import { withOpen } from '../with-open.ts';
 import { createContentCache } from './content-cache.ts';
-import { type FolderKind, type FolderPaths, type FolderRecord, writeFolderRecord } from './folder-record.ts';
+import { type FolderName, type FolderPaths, type FolderRecord, writeFolderRecord } from './folder-record.ts';
 import { GitError, type RunGit } from './git/git.ts';
-import { findRepository, type Repository } from './git/repository.ts';
+import { findRepository } from './git/repository.ts';
 import { hasUncommitted, shadowPaths } from './git/shadow-repository.ts';
 import { branchNames, createWorktree, readCommit } from './git/worktree.ts';
 import { type PathContent, readContent, writeBase } from './snapshot.ts';
@@ -16,24 +17,13 @@ import { ignoreGone, walkTree } from './walk-tree.ts';
 
 const maxCopiedBytes = 32 * 1024 ** 3;
 
-interface CopiedTree {
-  readonly entries: number;
-  /** Devices, pipes, and names that are not UTF-8. */
-  readonly leftOut: number;
-}
-
-export interface FolderSubject {
-  readonly sessionId: string;
+export interface FolderSubject extends FolderName, Pick<FolderRecord, 'workspacePath' | 'kind'> {
   readonly sessionName: string | undefined;
-  readonly workspaceId: string;
-  readonly workspacePath: string;
-  readonly kind: FolderKind;
 }
 
 /** The resolution of file times is at least this good. */
 const fileClockTickMs = 20;
 
-/** The tools and paths to make a folder with. */
 export interface FolderParts {
   readonly git: RunGit;
   /** The content cache that folders share. */
@@ -42,12 +32,12 @@ export interface FolderParts {
 }
 
 /** Makes the folder of a session. It counts as made once its record says so. */
-export async function makeFolder(workshop: FolderParts, subject: FolderSubject): Promise<FolderRecord> {
-  const { paths, common } = workshop;
+export async function makeFolder(parts: FolderParts, subject: FolderSubject): Promise<FolderRecord> {
+  const { paths, common } = parts;
   try {
     await mkdir(paths.home, { recursive: true, mode: 0o700 });
     const draft =
-      subject.kind === 'worktree' ? await createWorktreeFolder(workshop, subject) : await createCopy(paths, subject);
+      subject.kind === 'worktree' ? await createWorktreeFolder(parts, subject) : await createCopy(paths, subject);
     await recordBase(paths, common, draft);
     // A file that the session changes from now on has a later time than all recorded ones.
     await delay(fileClockTickMs);
@@ -74,37 +64,29 @@ async function createWorktreeFolder({ git, paths }: FolderParts, subject: Folder
   if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw noRepositoryError(subject, 'it is no part of the last commit');
   }
-  const record = { ...draft, origin, uncommitted: await isUncommitted(git, paths, repository) };
+  const shadow = shadowPaths(paths.shadow, commonDir, paths.tree);
+  const record = { ...draft, origin, uncommitted: (await hasUncommitted(git, shadow, repository)) ?? false };
   writeFolderRecord(paths, record);
   return record;
-}
-
-async function isUncommitted(git: RunGit, paths: FolderPaths, repository: Repository): Promise<boolean> {
-  const shadow = shadowPaths(paths.shadow, repository.commonDir, paths.tree);
-  return (await hasUncommitted(git, shadow, repository)) ?? false;
 }
 
 async function createCopy(paths: FolderPaths, subject: FolderSubject): Promise<FolderRecord> {
   const draft = createDraft(paths, subject, paths.tree);
   writeFolderRecord(paths, draft);
   await mkdir(paths.tree, { mode: 0o700 });
-  const root = openRoot(subject.workspacePath);
-  try {
-    await copyTree(root, paths.tree);
-  } finally {
-    root.close();
-  }
+  await withOpen(openRoot(subject.workspacePath), (root) => copyTree(root, paths.tree));
   return draft;
 }
 
 function createDraft(paths: FolderPaths, subject: FolderSubject, path: string): FolderRecord {
+  const { kind, sessionId, sessionName = null, workspaceId, workspacePath } = subject;
   return {
     state: 'making',
-    kind: subject.kind,
-    sessionId: subject.sessionId,
-    sessionName: subject.sessionName ?? null,
-    workspaceId: subject.workspaceId,
-    workspacePath: subject.workspacePath,
+    kind,
+    sessionId,
+    sessionName,
+    workspaceId,
+    workspacePath,
     tree: paths.tree,
     path,
     madeAt: new Date().toISOString(),
@@ -117,18 +99,15 @@ function createDraft(paths: FolderPaths, subject: FolderSubject, path: string): 
 /** Records the base of a folder. Content of a repository is not stored a second time. */
 async function recordBase(paths: FolderPaths, common: string, { path: folder, kind }: FolderRecord): Promise<void> {
   const kept = createContentCache(common, paths.kept);
-  const root: SafeRoot = openRoot(folder);
   const base = new Map<string, PathContent>();
-  try {
-    for await (const { path, kind: what } of walkTree(root, { skip: (each) => each === '.git' })) {
+  await withOpen(openRoot(folder), async (root) => {
+    for await (const { path, kind: what } of walkTree(root, (each) => each === '.git')) {
       const content = what === 'folder' ? undefined : await readContent(root, path);
       if (content === undefined) continue;
       base.set(path, content);
       if (kind === 'copy' && content.kind === 'file') await kept.add(content.sha256, join(folder, path));
     }
-  } finally {
-    root.close();
-  }
+  });
   writeBase(paths.base, base);
 }
 
@@ -155,12 +134,11 @@ function toRefusal(error: unknown, subject: FolderSubject): unknown {
 }
 
 /** Copies a folder into an empty one that nobody else can reach yet. Links are copied, not followed. */
-async function copyTree(from: SafeRoot, to: string, maxBytes = maxCopiedBytes): Promise<CopiedTree> {
-  let [entries, leftOut, bytes] = [0, 0, 0];
+async function copyTree(from: SafeRoot, to: string): Promise<void> {
+  let bytes = 0;
   const folders: { readonly path: string; readonly mode: number }[] = [];
-  for await (const { path, kind, facts } of walkTree(from, { onLeftOut: () => leftOut++ })) {
+  for await (const { path, kind, facts } of walkTree(from)) {
     const target = join(to, path);
-    entries++;
     if (kind === 'folder') {
       mkdirSync(target, { mode: 0o700 });
       folders.push({ path: target, mode: facts.mode });
@@ -169,32 +147,29 @@ async function copyTree(from: SafeRoot, to: string, maxBytes = maxCopiedBytes): 
       if (said !== undefined) symlinkSync(said, target);
     } else {
       bytes += facts.size;
-      if (bytes > maxBytes) throw tooLargeError(maxBytes);
+      if (bytes > maxCopiedBytes) throw tooLargeError();
       await copyFileOf(from, path, target);
     }
   }
   // Set last, since a read-only folder could not have been filled.
   for (const { path, mode } of folders.reverse()) chmodSync(path, mode & 0o777);
-  return { entries, leftOut };
 }
 
 async function copyFileOf(from: SafeRoot, path: string, target: string): Promise<void> {
-  const file = await ignoreGone(from.open(path));
-  if (file === undefined) return;
-  try {
+  const found = await ignoreGone(from.open(path));
+  if (found === undefined) return;
+  await withOpen(found, async (file) => {
     await file.copyTo(target);
     const { mode, modifiedMs } = file.facts;
     // Without set-user-id and similar bits: the copy belongs to this account and would run as it.
     chmodSync(target, mode & 0o777);
     utimesSync(target, modifiedMs / 1000, modifiedMs / 1000);
-  } finally {
-    await file.close();
-  }
+  });
 }
 
-function tooLargeError(most: number): AmbitError {
+function tooLargeError(): AmbitError {
   return new AmbitError('WORKSPACE_FULL', {
-    what: `The workspace holds more than ${Math.floor(most / 1024 ** 2)} MiB, which is not copied for a session.`,
+    what: `The workspace holds more than ${maxCopiedBytes / 1024 ** 2} MiB, which is not copied for a session.`,
     hint: 'Let the workspace be a smaller folder, or use "isolation: worktree".',
   });
 }

@@ -10,10 +10,11 @@ import type { PathGuard } from '../path-guard.ts';
 import type { CheckAccess } from '../saferoot/check-access.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
 import { SafeRootError } from '../saferoot/saferoot-error.ts';
+import { withOpen } from '../with-open.ts';
 import { findChanges } from './changes.ts';
 import { createContentCache } from './content-cache.ts';
-import type { FolderPaths, FolderRecord } from './folder-record.ts';
-import type { RunGit } from './git/git.ts';
+import type { FolderName, FolderPaths, FolderRecord } from './folder-record.ts';
+import type { FolderParts } from './make-folder.ts';
 import { withOriginals } from './original-content.ts';
 import { type MergeOutcome, type MergeRules, type PlannedChange, planMerge } from './plan-merge.ts';
 import { type PathContent, readBase, writeBase } from './snapshot.ts';
@@ -32,7 +33,7 @@ class MergeInterruptedError extends Error {
   }
 }
 
-export interface MergedFile {
+interface MergedFile {
   readonly path: string;
   readonly change: 'added' | 'modified' | 'deleted';
   /**
@@ -44,9 +45,7 @@ export interface MergedFile {
   readonly reason?: string;
 }
 
-export interface MergeResult {
-  readonly sessionId: string;
-  readonly workspaceId: string;
+export interface MergeResult extends FolderName {
   readonly dryRun: boolean;
   /** False where anything conflicts: then nothing was changed. */
   readonly fits: boolean;
@@ -71,20 +70,20 @@ export async function mergeFolder(
   const guard = guardProtectedTargets(() => realpathSync.native(workspacePath), options.guard, { firstAtOnce: true });
   const closed = (name: string) => guard.refusal('write', name.split('/'));
   // Called again for the targets of links in the workspace.
-  const admit: CheckAccess = (deed, names) => (deed === 'write' ? guard.refusal('write', names) : undefined);
+  const checkAccess: CheckAccess = (access, names) => (access === 'write' ? guard.refusal('write', names) : undefined);
   const staging = join(paths.home, `merge-${randomBytes(6).toString('hex')}`);
   // Locked, since two merges at once would each plan on the state before the other.
   return withLongLock(lock, lockTimeoutMs, async () => {
     const session = openRoot(path);
     let workspace: SafeRoot | undefined;
     try {
-      workspace = openRoot(workspacePath, { checkAccess: admit });
+      workspace = openRoot(workspacePath, { checkAccess });
       await mkdir(staging, { mode: 0o700 });
       const base = readBase(paths.base);
       const changes = await findChanges(git, session, base, paths, record);
-      const places = { session, workspace, staging };
+      const merged = { session, workspace, staging };
       const plan = await withOriginals(git, common, paths, record, changes, (read) =>
-        planMerge(places, changes, read, { closed, prefer: options.prefer }),
+        planMerge(merged, changes, read, { closed, prefer: options.prefer }),
       );
       const fits = plan.every(({ outcome }) => outcome !== 'conflict');
       const dryRun = options.dryRun === true;
@@ -115,11 +114,8 @@ function conflictError(error: MergeInterruptedError): AmbitError {
   });
 }
 
-export interface MergeParts {
-  readonly git: RunGit;
+interface MergeParts extends FolderParts {
   readonly folders: string;
-  readonly common: string;
-  readonly paths: FolderPaths;
   readonly record: FolderRecord;
 }
 
@@ -219,14 +215,11 @@ async function backUp(
   found: Extract<PathContent, { kind: 'file' }>,
   copy: string,
 ): Promise<{ readonly mode: number }> {
-  const file = await workspace.open(path);
-  try {
-    if (file.facts.version !== found.version) throw new SafeRootError('CHANGED', { path });
-    await file.copyTo(copy);
-    return { mode: file.facts.mode };
-  } finally {
-    await file.close();
-  }
+  return withOpen(workspace.open(path), async ({ facts, copyTo }) => {
+    if (facts.version !== found.version) throw new SafeRootError('CHANGED', { path });
+    await copyTo(copy);
+    return { mode: facts.mode };
+  });
 }
 
 /** Removes parent folders that are empty now, as git does. */

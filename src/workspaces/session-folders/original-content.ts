@@ -1,9 +1,10 @@
 import { isUtf8 } from 'node:buffer';
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
+import { sha256Hex } from '../../lib/json/canonical-json.ts';
 import type { FolderChange } from './changes.ts';
 import { createContentCache } from './content-cache.ts';
 import type { FolderPaths, FolderRecord } from './folder-record.ts';
@@ -47,15 +48,11 @@ export async function withOriginals<T>(
       if (before?.kind !== 'file' || before.bytes > maxTextBytes) return undefined;
       const content = (await kept.read(before.sha256)) ?? readIfPresent(join(folder, inTree(path)));
       // After a merge, or in a rewritten repository, the content may be another one.
-      return content !== undefined && hashContent(content) === before.sha256 ? content : undefined;
+      return content !== undefined && sha256Hex(content) === before.sha256 ? content : undefined;
     });
   } finally {
     await removeFolder(folder);
   }
-}
-
-function hashContent(content: Uint8Array): string {
-  return createHash('sha256').update(content).digest('hex');
 }
 
 function readIfPresent(path: string): Buffer | undefined {

@@ -4,6 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { mergeLines } from '../../lib/text/line-diff.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
+import { withOpen } from '../with-open.ts';
 import type { FolderChange } from './changes.ts';
 import { decodeText, maxTextBytes, type ReadOriginal } from './original-content.ts';
 import { isSameContent, type PathContent, readContent } from './snapshot.ts';
@@ -14,7 +15,6 @@ type RefuseInRepository = (path: string) => Promise<string | undefined>;
 
 export type MergeOutcome = 'taken' | 'merged' | 'already' | 'left' | 'refused' | 'conflict';
 
-/** The plan for one changed path. */
 export interface PlannedChange {
   readonly path: string;
   readonly outcome: MergeOutcome;
@@ -46,16 +46,16 @@ export interface MergeRules {
 
 /** Plans a three-way merge of each path: base, session and workspace. Changes nothing. */
 export async function planMerge(
-  places: MergeFolders,
+  folders: MergeFolders,
   changes: readonly FolderChange[],
   read: ReadOriginal,
   rules: MergeRules,
 ): Promise<PlannedChange[]> {
   const plan: PlannedChange[] = [];
-  const inRepository = createRepositoryCheck(places.workspace, rules.closed);
+  const inRepository = createRepositoryCheck(folders.workspace, rules.closed);
   for (const change of changes)
-    plan.push(await planChange(places, change, read, { ...rules, inRepository }, plan.length));
-  return Promise.all(plan.map((each) => checkParents(places.workspace, each, plan)));
+    plan.push(await planChange(folders, change, read, { ...rules, inRepository }, plan.length));
+  return Promise.all(plan.map((each) => checkParents(folders.workspace, each, plan)));
 }
 
 async function planChange(
@@ -97,11 +97,7 @@ async function stageFile(
   if (after?.kind !== 'file') return { content: after, staged: undefined };
   const file = await ignoreGone(session.open(path));
   if (file === undefined) return { content: undefined, staged: undefined };
-  try {
-    await file.copyTo(target);
-  } finally {
-    await file.close();
-  }
+  await withOpen(file, ({ copyTo }) => copyTo(target));
   return { content: await hashStaged(target, after.executable), staged: target };
 }
 

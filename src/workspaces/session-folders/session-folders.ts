@@ -10,6 +10,7 @@ import type { WorkspaceConfig } from '../workspaces.ts';
 import type { RenderedDiff } from './folder-diff.ts';
 import {
   type FolderKind,
+  type FolderName,
   type FolderPaths,
   type FolderRecord,
   folderPathsFor,
@@ -21,17 +22,9 @@ import {
 import type { RunGit } from './git/git.ts';
 import { findRepository } from './git/repository.ts';
 import type { FolderSubject } from './make-folder.ts';
-import type { MergeResult } from './merge-folder.ts';
+import type { MergeOptions, MergeResult } from './merge-folder.ts';
 
-export type FolderOwner = Pick<Session, 'id' | 'name' | 'workspaceId'>;
-
-/** Names one folder: a session may work in several workspaces. */
-export interface FolderName {
-  readonly sessionId: string;
-  readonly workspaceId: string;
-}
-
-export interface FolderDiff extends RenderedDiff, FolderName {
+interface FolderDiff extends RenderedDiff, FolderName {
   readonly isolation: FolderKind;
   readonly path: string;
   readonly branch: string | null;
@@ -39,23 +32,18 @@ export interface FolderDiff extends RenderedDiff, FolderName {
   readonly uncommitted: boolean;
 }
 
-export interface MergeRequest {
-  readonly dryRun?: boolean | undefined;
-  readonly prefer?: 'session' | 'workspace' | undefined;
-}
-
 /** The own folders of sessions, in workspaces that are configured so. They are in the data directory. */
 export interface SessionFolders {
   /** Whether the session has, or gets, a folder of its own in its workspace. */
   hasOwnFolder(session: Pick<Session, 'workspaceId'>): boolean;
   /** The folder that the session works in, made if needed; undefined where it works in none. */
-  folderFor(session: FolderOwner): Promise<string | undefined>;
+  folderFor(session: Pick<Session, 'id' | 'name' | 'workspaceId'>): Promise<string | undefined>;
   /** The path of that folder without making it. */
   path(session: Pick<Session, 'id' | 'workspaceId'>): string | undefined;
   /** Finds folders by the id of their session, its name, or a prefix of the id that fits only one session. */
   find(reference: string): readonly FolderName[];
   diff(which: FolderName): Promise<FolderDiff>;
-  merge(which: FolderName, request: MergeRequest): Promise<MergeResult>;
+  merge(which: FolderName, request: Pick<MergeOptions, 'dryRun' | 'prefer'>): Promise<MergeResult>;
   discard(which: FolderName): Promise<void>;
   /** Removes or keeps the folders of an ended session, as configured. Nothing may write in them any more. */
   ended(sessionId: string): Promise<void>;

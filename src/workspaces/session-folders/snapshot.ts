@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
-import type { FileInfo } from '../saferoot/file-info.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
+import { withOpen } from '../with-open.ts';
 import { ignoreGone } from './walk-tree.ts';
 
 /** The content of a path. Of its permissions only the executable bit counts. */
@@ -20,10 +20,6 @@ export type PathContent =
 /** The state that a session started from or that was last merged, path by path. */
 export type BaseSnapshot = ReadonlyMap<string, PathContent>;
 
-function isExecutable({ mode }: Pick<FileInfo, 'mode'>): boolean {
-  return (mode & 0o100) !== 0;
-}
-
 /** Reads the present content; undefined when there is no file or link. */
 export async function readContent(root: SafeRoot, path: string, known?: PathContent): Promise<PathContent | undefined> {
   const facts = await ignoreGone(root.stat(path, { link: true }));
@@ -34,20 +30,18 @@ export async function readContent(root: SafeRoot, path: string, known?: PathCont
   }
   if (facts.kind !== 'file') return undefined;
   if (known?.kind === 'file' && known.version === facts.version) return known;
-  const file = await ignoreGone(root.open(path));
-  if (file === undefined) return undefined;
-  try {
+  const opened = await ignoreGone(root.open(path));
+  if (opened === undefined) return undefined;
+  return withOpen(opened, async (file) => {
     const hash = createHash('sha256');
     let bytes = 0;
     for await (const chunk of file.chunks()) {
       hash.update(chunk);
       bytes += chunk.length;
     }
-    const { version } = file.facts;
-    return { kind: 'file', sha256: hash.digest('hex'), bytes, executable: isExecutable(file.facts), version };
-  } finally {
-    await file.close();
-  }
+    const { mode, version } = file.facts;
+    return { kind: 'file', sha256: hash.digest('hex'), bytes, executable: (mode & 0o100) !== 0, version };
+  });
 }
 
 export function isSameContent(one: PathContent | undefined, other: PathContent | undefined): boolean {

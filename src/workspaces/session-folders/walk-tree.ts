@@ -10,34 +10,27 @@ export interface TreeEntry {
   readonly facts: FileInfo;
 }
 
-export interface TreeWalkOptions {
-  /** Skips an entry and all that is in it. */
-  readonly skip?: (path: string, isFolder: boolean) => boolean;
-  /** Called for entries that cannot be copied: devices, pipes, names that are not UTF-8. */
-  readonly onLeftOut?: (path: string) => void;
-  readonly maxEntries?: number;
-}
+export const maxTreeEntries = 500_000;
 
-export const defaultMaxEntries = 500_000;
-
-/** Walks all entries of a folder, each folder before its content. Entries that vanish meanwhile are skipped. */
-export async function* walkTree(root: SafeRoot, walk: TreeWalkOptions = {}): AsyncGenerator<TreeEntry> {
-  const { skip = () => false, onLeftOut = () => {}, maxEntries = defaultMaxEntries } = walk;
-  let left = maxEntries;
+/**
+ * Walks all entries of a folder, each folder before its content. Left out are devices, pipes, names that are not UTF-8,
+ * entries that vanish meanwhile, and what `skip` names, with all that is in it.
+ */
+export async function* walkTree(
+  root: SafeRoot,
+  skip: (path: string, isFolder: boolean) => boolean = () => false,
+): AsyncGenerator<TreeEntry> {
+  let left = maxTreeEntries;
   const ahead = ['.'];
   for (let folder = ahead.pop(); folder !== undefined; folder = ahead.pop()) {
     const listed = await ignoreGone(root.list(folder, { limit: left }));
-    if (listed?.more) throw tooManyError(maxEntries);
+    if (listed?.more) throw tooManyError();
     for (const { name, kind, unrepresentable } of listed?.entries ?? []) {
       const path = folder === '.' ? name : `${folder}/${name}`;
-      if (--left < 0) throw tooManyError(maxEntries);
-      if (isTemporaryName(name) || (unrepresentable !== true && skip(path, kind === 'folder'))) continue;
-      const facts =
-        unrepresentable || kind === 'special' ? undefined : await ignoreGone(root.stat(path, { link: true }));
-      if (facts === undefined || facts.kind === 'special') {
-        if (unrepresentable || kind === 'special') onLeftOut(path);
-        continue;
-      }
+      if (--left < 0) throw tooManyError();
+      if (unrepresentable || kind === 'special' || isTemporaryName(name) || skip(path, kind === 'folder')) continue;
+      const facts = await ignoreGone(root.stat(path, { link: true }));
+      if (facts === undefined || facts.kind === 'special') continue;
       if (facts.kind === 'folder') ahead.push(path);
       yield { path, kind: facts.kind, facts };
     }
@@ -56,9 +49,9 @@ export async function ignoreGone<T>(work: Promise<T>): Promise<T | undefined> {
   }
 }
 
-function tooManyError(most: number): AmbitError {
+function tooManyError(): AmbitError {
   return new AmbitError('WORKSPACE_FULL', {
-    what: `The folder holds more than ${most} files and folders.`,
+    what: `The folder holds more than ${maxTreeEntries} files and folders.`,
     hint: 'Let the workspace be a smaller folder, or use "isolation: worktree", which leaves out what git ignores.',
   });
 }

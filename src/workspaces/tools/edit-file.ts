@@ -1,15 +1,17 @@
-import { createHash } from 'node:crypto';
 import { setImmediate as others } from 'node:timers/promises';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { createMutex } from '../../lib/async/mutex.ts';
+import { sha256Hex } from '../../lib/json/canonical-json.ts';
 import { applyEdit, replaceWhole, type TextEdit } from '../../lib/text/apply-edit.ts';
 import { decodeFile, detectEncoding, type Encoding, encodeText, splitByteOrderMark } from '../../lib/text/encoding.ts';
 import type { Strategy } from '../../lib/text/find-text.ts';
 import { countLines, detectLineEnding } from '../../lib/text/line-endings.ts';
 import { formatFileDiff } from '../../lib/text/unified-diff.ts';
-import type { FileWriteOptions, FoundFile, WorkspacePath } from '../backends/backend.ts';
+import type { FileWriteOptions, FoundFile } from '../backends/backend.ts';
 import { tooLargeError } from '../backends/refusals.ts';
+import type { ResolvedPath } from '../saferoot/file-info.ts';
 import type { SessionFiles } from '../session-files.ts';
+import { withOpen } from '../with-open.ts';
 import {
   danglingLinkError,
   editRefusedError,
@@ -17,7 +19,7 @@ import {
   notTextError,
   tooLargeToEditError,
 } from './edit-refusals.ts';
-import { hashFile, withFile } from './file-chunks.ts';
+import { hashFile } from './file-chunks.ts';
 
 export type FileChange = { readonly content: string } | { readonly edits: readonly TextEdit[] };
 
@@ -94,7 +96,7 @@ async function applyChange(files: SessionFiles, { path, change, dryRun }: EditRe
   const isSame = before !== undefined && Buffer.compare(before.bytes, next.bytes) === 0;
   const how: FileWriteOptions = { expected: there === undefined ? 'absent' : { version: there.facts.version } };
   const write = () => (dryRun ? files.mayWrite(path, how) : files.write(path, next.bytes, how));
-  const written: WorkspacePath = isSame ? { path: shownPath } : await write();
+  const written: ResolvedPath = isSame ? { path: shownPath } : await write();
   const old = there === undefined ? '' : before?.decoded?.text;
   const diff = old === undefined ? undefined : formatFileDiff(written.path, old, next.text);
   return {
@@ -104,7 +106,7 @@ async function applyChange(files: SessionFiles, { path, change, dryRun }: EditRe
     dryRun,
     bytes: next.bytes.length,
     lines: countLines(next.text),
-    sha256: hashBytes(next.bytes),
+    sha256: sha256Hex(next.bytes),
     encoding: next.encoding.name,
     bom: next.encoding.mark.length > 0,
     lineEnding: detectLineEnding(next.text),
@@ -134,14 +136,15 @@ async function openCurrent(
     if (!creates) throw fileNotFoundError(error);
   });
   if (opened === undefined) return undefined;
-  return withFile(opened, async (file) => {
+  return withOpen(opened, async (file) => {
     const { facts } = file;
     const isLarge = facts.bytes > files.fileBytes;
     if (isLarge && !('content' in change)) throw tooLargeToEditError(facts.path, facts.bytes, files.fileBytes);
     if (!isLarge) await beforeReading(facts.bytes);
-    const current = isLarge ? undefined : decodeContent(await file.read(0, facts.bytes));
+    const bytes = isLarge ? undefined : await file.read(0, facts.bytes);
+    const current = bytes && { bytes, decoded: decodeFile(bytes) };
     if (expected !== undefined) {
-      const actual = current === undefined ? await hashFile(file) : hashBytes(current.bytes);
+      const actual = current === undefined ? await hashFile(file) : sha256Hex(current.bytes);
       if (actual !== expected) throw fileChangedError(facts.path, actual ?? 'not known');
     }
     return { facts, current };
@@ -157,14 +160,6 @@ function fileNotFoundError({ message }: AmbitError): AmbitError {
     what: message,
     hint: 'Look with session_list_dir or session_file_search; give "content" to create it.',
   });
-}
-
-function decodeContent(bytes: Uint8Array): FileContent {
-  return { bytes, decoded: decodeFile(bytes) };
-}
-
-function hashBytes(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
 }
 
 /** Applies all of the change or nothing. Encoding, byte order mark and line endings stay. */

@@ -47,12 +47,12 @@ export function editRefusedError(
 function describeNearest(text: string, oldText: string): string {
   const near = findNearestLines(text, oldText);
   if (near.length === 0) return text.length > maxSearchedCharacters ? '' : ' Nothing like it is there.';
-  const places = near.map(({ line, has, sought }) =>
+  const found = near.map(({ line, has, sought }) =>
     has === sought
       ? `line ${line} has ${JSON.stringify(has)}`
       : `line ${line} has ${JSON.stringify(has)} where oldText has ${JSON.stringify(sought)}`,
   );
-  return ` Nearest: ${places.join('; ')}.`;
+  return ` Nearest: ${found.join('; ')}.`;
 }
 
 export function notTextError(path: string): AmbitError {
@@ -67,9 +67,9 @@ export function fileChangedError(path: string, actual: string | undefined): Ambi
   return new AmbitError('FILE_CHANGED', { what: `${quotePath(path)} is not as expected: ${now}.` });
 }
 
-export function tooLargeToEditError(path: string, bytes: number, most: number): AmbitError {
+export function tooLargeToEditError(path: string, bytes: number, maxBytes: number): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
-    what: `${quotePath(path)} has ${bytes} bytes; files of up to ${most} are edited.`,
+    what: `${quotePath(path)} has ${bytes} bytes; files of up to ${maxBytes} are edited.`,
     hint: 'Give "content" to replace it with something smaller, or write the new part to a file of its own.',
   });
 }

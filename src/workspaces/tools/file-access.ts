@@ -21,7 +21,6 @@ export interface ToolResolution extends FileResolution {
   readonly tool: string;
   readonly sessionId: string;
   readonly workspaceId: string | undefined;
-  /** The correlation id of the call. */
   readonly correlationId: string | undefined;
 }
 
@@ -30,7 +29,7 @@ export interface FileAccessParts {
   readonly onResolution: (resolution: ToolResolution) => void;
 }
 
-export function createFileAccess(reach: SessionReach, { workspaces, onResolution: tell }: FileAccessParts): FileAccess {
+export function createFileAccess(reach: SessionReach, { workspaces, onResolution }: FileAccessParts): FileAccess {
   async function findSession(reference: string | undefined, caller: ToolCaller): Promise<Session> {
     // The session of the call is known to be live, and has the workspace that its client selected.
     if (reference === 'current' || reference === caller.session.id) return caller.session;
@@ -43,7 +42,8 @@ export function createFileAccess(reach: SessionReach, { workspaces, onResolution
       const session = await findSession(reference, caller);
       const { id: sessionId, workspaceId } = session;
       const { correlationId } = caller;
-      return workspaces.in(session, (each) => tell({ ...each, tool, sessionId, workspaceId, correlationId }), work);
+      const record = (each: FileResolution) => onResolution({ ...each, tool, sessionId, workspaceId, correlationId });
+      return workspaces.in(session, record, work);
     },
   };
 }

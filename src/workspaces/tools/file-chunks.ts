@@ -36,16 +36,3 @@ export async function hashFile(file: OpenedFile): Promise<string | null> {
   for await (const piece of readChunks(file)) hash.update(piece);
   return hash.digest('hex');
 }
-
-/** Runs `work` on an opened file and closes it. */
-export async function withFile<T>(
-  opening: OpenedFile | Promise<OpenedFile>,
-  work: (file: OpenedFile) => Promise<T>,
-): Promise<T> {
-  const file = await opening;
-  try {
-    return await work(file);
-  } finally {
-    await file.close();
-  }
-}

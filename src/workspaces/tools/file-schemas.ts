@@ -20,15 +20,15 @@ export const entrySchema = z.strictObject({
 
 export function describeEntry(entry: WalkedEntry): z.input<typeof entrySchema> {
   const { path, kind, bytes, modifiedMs, ignored, closed, unrepresentable } = entry;
-  const shown = {
+  const common = {
     path,
     kind,
     bytes: kind === 'file' ? (bytes ?? null) : null,
     modified: modifiedMs === undefined ? null : formatTime(modifiedMs),
   };
-  if (!ignored && !closed && !unrepresentable) return shown;
+  if (!ignored && !closed && !unrepresentable) return common;
   return {
-    ...shown,
+    ...common,
     ...(ignored ? { ignored } : {}),
     ...(closed ? { closed } : {}),
     ...(unrepresentable ? { unrepresentable } : {}),
@@ -43,7 +43,6 @@ export function formatTime(ms: number): string {
   return new Date(Math.max(-maxDateMs, Math.min(ms, maxDateMs))).toISOString();
 }
 
-/** The reason why there may be more results. */
 export const truncatedSchema = z
   .enum(['limit', 'entries', 'time', 'depth'])
   .nullable()
@@ -66,6 +65,5 @@ export function explainTruncation(why: StopReason | 'limit' | null, advice: stri
 /** The whole workspace unless given. */
 export const folderArgument = z.string().min(1).max(4096).optional();
 
-/** The limit of results of one search. */
 export const limitArgument = z.number().int().min(1).max(1000).optional();
 export const defaultLimit = 100;

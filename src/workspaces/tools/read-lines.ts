@@ -11,7 +11,7 @@ import { maxWholeBytes, readChunks } from './file-chunks.ts';
 export interface LineOffsets {
   /** The last known offset that is not after the line. */
   before(file: string, line: number): LineOffset | undefined;
-  keep(file: string, place: LineOffset): void;
+  keep(file: string, offset: LineOffset): void;
 }
 
 const maxFiles = 64;
@@ -156,13 +156,13 @@ async function decodeStretches(
   const parts: string[] = [];
   const cutLines: number[] = [];
   for (const { start, end, line, isLong } of stretches) {
-    const most = isLong ? Math.min(end - start, maxLineBytes) : end - start;
-    const bytes = await file.read(start, most);
-    const text = most === end - start ? decodeText(bytes, encoding) : decodeBeginning(bytes, encoding);
+    const length = isLong ? Math.min(end - start, maxLineBytes) : end - start;
+    const bytes = await file.read(start, length);
+    const text = length === end - start ? decodeText(bytes, encoding) : decodeBeginning(bytes, encoding);
     if (text === undefined) return { content: undefined, cutLines };
-    const shown = isLong ? cutLine(text, Math.min(maxLineLength, maxBytes), end - start) : text;
-    if (shown !== text) cutLines.push(line);
-    parts.push(shown);
+    const part = isLong ? cutLine(text, Math.min(maxLineLength, maxBytes), end - start) : text;
+    if (part !== text) cutLines.push(line);
+    parts.push(part);
   }
   return { content: parts.join(''), cutLines };
 }
@@ -176,10 +176,10 @@ function decodeBeginning(bytes: Uint8Array, encoding: Encoding): string | undefi
   return undefined;
 }
 
-function cutLine(text: string, most: number, bytes: number): string {
+function cutLine(text: string, maxLength: number, bytes: number): string {
   const line = text.replace(/\r?\n$/, '');
-  if (line.length <= most) return text;
-  const kept = line.slice(0, most).replace(/[\ud800-\udbff]$/, '');
+  if (line.length <= maxLength) return text;
+  const kept = line.slice(0, maxLength).replace(/[\ud800-\udbff]$/, '');
   return `${kept}… [cut; the line has ${bytes} bytes]\n`;
 }
 
@@ -189,13 +189,13 @@ export function createLineOffsets(): LineOffsets {
     before: (file, line) =>
       files
         .get(file)
-        ?.filter((place) => place.line <= line)
+        ?.filter((known) => known.line <= line)
         .reduce<LineOffset | undefined>((a, b) => (a === undefined || b.line > a.line ? b : a), undefined),
-    keep(file, place) {
-      const others = (files.get(file) ?? []).filter(({ line }) => line !== place.line);
+    keep(file, offset) {
+      const others = (files.get(file) ?? []).filter(({ line }) => line !== offset.line);
       // Inserted again, so that the file read longest ago is evicted first.
       files.delete(file);
-      files.set(file, [...others, place].slice(-maxOffsets));
+      files.set(file, [...others, offset].slice(-maxOffsets));
       for (const oldest of files.keys()) {
         if (files.size <= maxFiles) break;
         files.delete(oldest);

@@ -5,8 +5,9 @@ import { detectImageType, detectMediaType } from '../../lib/text/media-type.ts';
 import { defineTool, sessionArgument, type Tool } from '../../sessions/tools/tool.ts';
 import type { OpenedFile } from '../backends/backend.ts';
 import type { SessionFiles } from '../session-files.ts';
+import { withOpen } from '../with-open.ts';
 import type { FileAccess } from './file-access.ts';
-import { hashFile, maxWholeBytes, withFile } from './file-chunks.ts';
+import { hashFile, maxWholeBytes } from './file-chunks.ts';
 import { formatTime, pathArgument, sha256Schema } from './file-schemas.ts';
 import { readLines } from './read-lines.ts';
 
@@ -63,7 +64,7 @@ async function readInfo(files: SessionFiles, path: string): Promise<z.input<type
     mode: (own.mode & 0o7777).toString(8).padStart(3, '0'),
     target: target === undefined ? null : { path: target.path, kind: target.kind },
     writable: isFile && (await ignoreRefusal(files.mayWrite(path))) !== undefined,
-    content: isFile ? await withFile(files.open(path), readContentInfo) : null,
+    content: isFile ? await withOpen(files.open(path), readContentInfo) : null,
   };
 }
 

@@ -78,7 +78,7 @@ function decodeCursor(cursor: string): string {
 
 /** Renders entries as an indented tree. A name is one line whatever it contains, so that it cannot fake an entry. */
 function renderTree(start: string, entries: readonly WalkedEntry[]): string {
-  const shown = new Set<string>();
+  const rendered = new Set<string>();
   const lines: string[] = [];
   for (const entry of entries) {
     const path = relativeTo(start, entry.path);
@@ -87,11 +87,11 @@ function renderTree(start: string, entries: readonly WalkedEntry[]): string {
     // A page may begin inside a folder, whose name it then needs.
     for (let above = 0; above < depth; above++) {
       const folder = names.slice(0, above + 1).join('/');
-      if (shown.has(folder)) continue;
-      shown.add(folder);
+      if (rendered.has(folder)) continue;
+      rendered.add(folder);
       lines.push(`${'  '.repeat(above)}${escapeControls(names[above] as string)}/`);
     }
-    if (entry.kind === 'folder') shown.add(path);
+    if (entry.kind === 'folder') rendered.add(path);
     lines.push(`${'  '.repeat(depth)}${renderEntry(entry, names[depth] as string)}`);
   }
   return lines.join('\n');

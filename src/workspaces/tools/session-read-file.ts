@@ -12,8 +12,9 @@ import {
 } from '../../sessions/tools/tool.ts';
 import type { OpenedFile } from '../backends/backend.ts';
 import { quotePath } from '../saferoot/saferoot-error.ts';
+import { withOpen } from '../with-open.ts';
 import type { FileAccess } from './file-access.ts';
-import { bufferIfSmall, hashFile, withFile } from './file-chunks.ts';
+import { bufferIfSmall, hashFile } from './file-chunks.ts';
 import { pathArgument, sha256Schema } from './file-schemas.ts';
 import { createLineOffsets, type LineOffsets, type LineRange, maxLineLength, readLines } from './read-lines.ts';
 
@@ -44,7 +45,7 @@ const output = z.strictObject({
 type ReadFileAnswer = z.input<typeof output>;
 
 export function sessionReadFile(access: FileAccess): Tool {
-  const places = createLineOffsets();
+  const offsets = createLineOffsets();
   return defineTool({
     name: 'session_read_file',
     title: 'Read a file',
@@ -67,9 +68,9 @@ export function sessionReadFile(access: FileAccess): Tool {
         });
       }
       const range = { startLine, endLine, maxBytes };
-      const whose = `${caller.session.id}\0${session}`;
+      const owner = `${caller.session.id}\0${session}`;
       return access.withFiles(session, caller, 'session_read_file', (files) =>
-        withFile(files.open(path), async (file) => readTextOrImage(await bufferIfSmall(file), range, places, whose)),
+        withOpen(files.open(path), async (file) => readTextOrImage(await bufferIfSmall(file), range, offsets, owner)),
       );
     },
   });
@@ -78,18 +79,18 @@ export function sessionReadFile(access: FileAccess): Tool {
 async function readTextOrImage(
   file: OpenedFile,
   range: LineRange,
-  places: LineOffsets,
-  whose: string,
+  offsets: LineOffsets,
+  owner: string,
 ): Promise<AnswerWithBlocks<ReadFileAnswer>> {
   const head = await file.read(0, headBytes);
   const encoding = detectEncoding(head);
   if (encoding === undefined || detectImageType(head) !== undefined) return describeBinary(file, head);
   const { path, bytes, version } = file.facts;
-  const key = `${whose}\0${path}\0${version}`;
-  const read = await readLines(file, encoding, range, places.before(key, range.startLine));
-  if (read.totalLines === null && read.next !== undefined) places.keep(key, read.next);
+  const key = `${owner}\0${path}\0${version}`;
+  const read = await readLines(file, encoding, range, offsets.before(key, range.startLine));
+  if (read.totalLines === null && read.next !== undefined) offsets.keep(key, read.next);
   if (read.givenUp !== undefined) {
-    places.keep(key, read.givenUp);
+    offsets.keep(key, read.givenUp);
     throw tooFarInError(path, read.givenUp.line);
   }
   const { content, next, sha256, endLine, totalLines, truncated, cutLines, lineEnding } = read;

@@ -26,7 +26,6 @@ const operations: Readonly<Record<string, (root: SafeRoot, path: string, n: numb
   readlink: (root, path) => root.readlink(path),
   create: (root, path) => root.create(path, 'planted', { parents: true }),
   replace: (root, path) => root.replace(path, 'planted', { parents: true, create: true }),
-  append: (root, path) => root.append(path, 'planted'),
   mkdir: (root, path) => root.mkdir(path, { parents: true }),
   'rename from': (root, path, n) => root.rename(path, `taken-${n}`),
   'rename to': async (root, path, n) => {
@@ -108,7 +107,7 @@ describe('contents of the folder', () => {
     const scene = createSceneForTest();
     await layTraps(scene);
     const strict = scene.open({ strict: true });
-    for (const work of [strict.read('hard'), strict.replace('hard', 'x'), strict.append('hard', 'x')]) {
+    for (const work of [strict.read('hard'), strict.replace('hard', 'x')]) {
       expect(await settleOutcome(work)).toBe('HARD_LINKED');
     }
     const root = scene.open();
@@ -244,7 +243,6 @@ test.runIf(canChange)('W3: an ordinary account is refused the same, and by its p
     ['NO_PERMISSION', 'mayWrite', 'closed/g/deep'],
     ['done', 'mayWrite', 'g'],
     ['NO_PERMISSION', 'replace', 'protected', 'y'],
-    ['NO_PERMISSION', 'append', 'protected', 'y'],
     ['NO_PERMISSION', 'read', 'unreadable'],
     ['done', 'stat', 'unreadable'],
     ['NO_PERMISSION', 'create', 'closed/g', 'y'],

@@ -55,7 +55,6 @@ function plantTree(scene: Scene, growth: Tree): void {
 const works: readonly ((root: SafeRoot, one: string, other: string) => Promise<unknown>)[] = [
   (root, one) => root.create(one, 'planted', { parents: true }),
   (root, one) => root.replace(one, 'planted', { parents: true, create: true }),
-  (root, one) => root.append(one, 'planted'),
   (root, one) => root.mkdir(one, { parents: true }),
   (root, one, other) => root.rename(one, other, { parents: true }),
   (root, one, other) => root.rename(one, other, { overwrite: true }),

@@ -194,7 +194,6 @@ describe('W6: writing', () => {
     await expect(root.create('g.txt', failing())).rejects.toThrow('the source broke');
     expect(await settleOutcome(root.replace('f.txt', yieldPieces('123', '456'), { maxBytes: 5 }))).toBe('TOO_LARGE');
     expect(await settleOutcome(root.create('g.txt', '123456', { maxBytes: 5 }))).toBe('TOO_LARGE');
-    expect(await settleOutcome(root.append('f.txt', '456', { maxBytes: 5 }))).toBe('TOO_LARGE');
     expect(seen.filter(isTemporaryName)).toHaveLength(2);
     expect(listNamesBelow(scene.inside())).toEqual(['f.txt']);
     expect(readFileSync(scene.inside('f.txt'), 'utf8')).toBe('old');
@@ -215,19 +214,6 @@ describe('W6: writing', () => {
     while (writing);
     await writer;
     expect([...seen].filter((content) => !contents.includes(content))).toEqual([]);
-  });
-
-  test('append writes in place, so a file with another name is refused', async () => {
-    const scene = createSceneForTest();
-    writeFileSync(scene.inside('log'), 'one\n');
-    writeFileSync(scene.inside('shared'), 'one\n');
-    linkSync(scene.inside('shared'), scene.outside('shared'));
-    const root = scene.open();
-    await root.append('log', 'two\n', { sync: true });
-    expect(readFileSync(scene.inside('log'), 'utf8')).toBe('one\ntwo\n');
-    expect(await settleOutcome(root.append('shared', 'two\n'))).toBe('HARD_LINKED');
-    expect(await settleOutcome(root.append('missing', 'x'))).toBe('FILE_NOT_FOUND');
-    expect(readFileSync(scene.outside('shared'), 'utf8')).toBe('one\n');
   });
 
   test.runIf(process.getuid?.() === 0)('replace keeps the owner, where it may', async () => {
@@ -350,7 +336,6 @@ describe('handles', () => {
       () => root.rename('a/b/f', 'a/b/out/f'),
       () => root.remove('a/b/nothing'),
       () => root.removeTree('a'.repeat(300)),
-      () => root.append('a/b/f', ''),
       () => root.create('a/b/f', 'x'),
     ];
     const before = countDescriptors();

@@ -21,7 +21,7 @@ function fillScene(scene: Scene): void {
   ] as const) {
     mkdirSync(join(folder, 'sub'), { recursive: true });
     mkdirSync(join(folder, 'tree/deep'), { recursive: true });
-    for (const name of ['f.txt', 'sub/f.txt', 'log', 'victim', 'prey']) writeFileSync(join(folder, name), content);
+    for (const name of ['f.txt', 'sub/f.txt', 'victim', 'prey']) writeFileSync(join(folder, name), content);
     symlinkSync(content.slice(0, 6), join(folder, 'link'));
   }
   writeFileSync(scene.outside('SECRET'), secret);

@@ -30,7 +30,6 @@ const operations = {
     await until(() => root.remove(`a/d/new-${n}`));
   },
   replace: (n) => root.replace('a/d/f.txt', `inside ${n}`),
-  append: (n) => (n % 100 === 0 ? root.replace('a/d/log', '') : root.append('a/d/log', 'planted')),
   mkdir: async (n) => {
     await root.mkdir(`a/d/made-${n}/deep`, { parents: true });
     await until(() => root.removeTree(`a/d/made-${n}`));

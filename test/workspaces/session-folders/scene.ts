@@ -17,11 +17,7 @@ import type { LogFields } from '../../../src/observability/log/log.ts';
 import { createPlainRunner } from '../../../src/sandbox/plain/plain.ts';
 import type { ProcessLaunch } from '../../../src/sandbox/runner.ts';
 import { createGitRunner, type RunGit } from '../../../src/workspaces/session-folders/git/git.ts';
-import {
-  createSessionFolders,
-  type FolderOwner,
-  type SessionFolders,
-} from '../../../src/workspaces/session-folders/session-folders.ts';
+import { createSessionFolders, type SessionFolders } from '../../../src/workspaces/session-folders/session-folders.ts';
 
 import { proof } from '../../proof.ts';
 import { createSandboxHarness, type SandboxHarness } from '../../sandbox/bwrap/sandbox-harness.ts';
@@ -37,7 +33,7 @@ export interface Scene {
   readonly folders: SessionFolders;
   /** Another process of Ambit, so to speak. */
   another(git?: RunGit): Promise<SessionFolders>;
-  session(id: string, name?: string): FolderOwner;
+  session(id: string, name?: string): Parameters<SessionFolders['folderFor']>[0];
   git(...args: string[]): string;
   remove(): void;
 }

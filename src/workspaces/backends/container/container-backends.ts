@@ -1,4 +1,5 @@
 import { AmbitError } from '../../../errors.ts';
+import { assertByteRange } from '../../saferoot/read-file.ts';
 import type { FoundFile, OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { tooLargeError } from '../refusals.ts';
 import type { FilesConnection } from './connection.ts';
@@ -187,9 +188,7 @@ export function createRemoteFile(
   return {
     facts,
     async read(offset, length) {
-      for (const value of [offset, length]) {
-        if (!Number.isSafeInteger(value) || value < 0) throw new RangeError('expected a whole number, 0 or more');
-      }
+      assertByteRange(offset, length);
       if (file === undefined || offset + length <= first.length) return first.subarray(offset, offset + length);
       const pieces: Buffer[] = [];
       for (let left = length, at = offset; left > 0; ) {

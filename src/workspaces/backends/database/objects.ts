@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { AmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
-import { assertWholeNumber } from '../../saferoot/read-file.ts';
+import { assertByteRange } from '../../saferoot/read-file.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import type { FoundFile, OpenedFile } from '../backend.ts';
 import type { FileNode } from './tree-nodes.ts';
@@ -27,8 +27,8 @@ export interface ObjectStore {
 }
 
 export const countPieces = (bytes: number): number => Math.ceil(bytes / pieceBytes);
-export const pieceIndexAt = (offset: number): number => Math.floor(offset / pieceBytes);
-export const pieceOffset = (index: number): number => index * pieceBytes;
+const pieceIndexAt = (offset: number): number => Math.floor(offset / pieceBytes);
+const pieceOffset = (index: number): number => index * pieceBytes;
 
 export function createObjectStore(documents: Documents, workspaceId: string): ObjectStore {
   // Workspace names may contain characters that collection names may not.
@@ -96,8 +96,7 @@ export function openStoredFile(node: FileNode, facts: FoundFile, objects: Object
   return {
     facts,
     async read(offset, length) {
-      assertWholeNumber(offset, 'offset');
-      assertWholeNumber(length, 'length');
+      assertByteRange(offset, length);
       const end = Math.min(node.bytes, offset + length);
       if (offset >= end) return new Uint8Array();
       const parts: Buffer[] = [];

@@ -46,7 +46,7 @@ export interface TreeChanges {
   discard(uploaded: UploadedContent): Promise<void>;
 }
 
-export interface UploadedContent {
+interface UploadedContent {
   readonly operation: WriteOperation;
   readonly content: ContentRef;
 }

@@ -80,7 +80,7 @@ export async function walkTreePath(
 }
 
 /** Checks access to everything in a folder by each path: the current one and the future one. */
-export async function assertTreeAccess(
+async function assertTreeAccess(
   folder: FolderNode,
   paths: readonly (readonly string[])[],
   readChildren: ReadChildren,
@@ -122,9 +122,9 @@ export async function moveInTree(
   const source = await walkTreePath(tree.root, from, { access: 'write' }, readChildren, checkAccess);
   const { node } = source;
   if (node === undefined) throw new SafeRootError('FILE_NOT_FOUND');
-  assertNotRoot(source);
+  assertNotRoot(source.names);
   const target = await walkToTarget(node.kind === 'folder' && typeof to === 'string' ? stripTrailingSlash(to) : to);
-  assertNotRoot(target, to);
+  assertNotRoot(target.names, to);
   if (node.kind === 'folder') await assertTreeAccess(node, [source.names, target.names], readChildren, checkAccess);
   const moved = { from: joinNames(source.names), to: joinNames(target.names), kind: node.kind };
   if (target.node !== undefined) {
@@ -148,7 +148,7 @@ export async function moveInTree(
   }
 }
 
-function assertNotRoot({ names }: TreeWalkResult, path?: string): void {
+function assertNotRoot(names: readonly string[], path?: string): void {
   if (names.length === 0) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself', path });
 }
 
@@ -169,7 +169,7 @@ export async function removeFromTree(
 ): Promise<RemoveResult> {
   const { names, node } = await walkTreePath(tree.root, path, { access: 'write' }, readChildren, checkAccess);
   if (node === undefined) throw new SafeRootError('FILE_NOT_FOUND');
-  if (names.length === 0) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself' });
+  assertNotRoot(names);
   const below = node.kind === 'folder' ? node.entries : 0;
   if (below > 0 && !recursive) throw new SafeRootError('NOT_EMPTY');
   if (below > maxEntries) throw new SafeRootError('TOO_MANY_ENTRIES');

@@ -15,14 +15,14 @@ const refKey = ([operation, first]: ContentRef): string => `${operation}-${first
  * The objects that an operation is about to write, and those that nothing refers to after it. It is stored first, so
  * that all garbage is found later, whatever becomes of the operation.
  */
-export interface WriteIntent {
+interface WriteIntent {
   readonly fresh: readonly ContentRef[];
   readonly stale: readonly ContentRef[];
   /** Folders that are removed with all their entries. */
   readonly trees: readonly ContentRef[];
 }
 
-export interface StoredIntent extends WriteIntent {
+interface StoredIntent extends WriteIntent {
   readonly startedMs: number;
   forget(): Promise<void>;
 }

@@ -140,7 +140,6 @@ function limitNames(names: readonly string[]): readonly string[] | NamesUnknownE
   return names.length > maxFollowed ? tooManyNames : names;
 }
 
-/** Identifies the file at a path. */
 export function fileIdentity(found: Stats | undefined): string {
   return found === undefined ? '' : `${found.dev}:${found.ino}:${found.mode & 0o170000}`;
 }

@@ -12,6 +12,7 @@ import { openRoot, type SafeRoot, type SafeRootOptions } from '../../saferoot/op
 import { splitIntoNames } from '../../saferoot/path-components.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import { isTemporaryName } from '../../saferoot/temporary-file.ts';
+import type { WrittenFile } from '../../saferoot/write-file.ts';
 import type { Ripgrep } from '../../search/ripgrep.ts';
 import type {
   FileWriteOptions,
@@ -52,7 +53,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
   const sync = options.durable ?? false;
   const checkAccess: CheckAccess = (access, names) =>
     names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(access, names);
-  const root = openWorkspaceRoot(path, { checkAccess: checkAccess, prepare: guard.prepare });
+  const root = openWorkspaceRoot(path, { checkAccess, prepare: guard.prepare });
   const realPath = realpathSync(path);
   const homes = new Set([posix.normalize(path), realPath].map((home) => home.replace(/(?<!\/)\/+$/, '')));
   const isWithoutLinks = homes.size === 1;
@@ -93,13 +94,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     if (homes.has(plain)) return '.';
     for (const home of homes) if (plain.startsWith(`${home}/`)) return plain.slice(home.length + 1);
     const meant = plain.replace(/^\/+/, '');
-    const there =
-      meant !== '' &&
-      (await root.stat(meant).then(
-        () => true,
-        () => false,
-      ));
-    return there ? meant : undefined;
+    return meant !== '' && (await exists(root, meant)) ? meant : undefined;
   }
 
   /** Tells whether a link took the place of the folder: the operator named the folder, not the link. */
@@ -202,24 +197,22 @@ function openWorkspaceRoot(path: string, options: SafeRootOptions): SafeRoot {
 async function findRepositoryNames(root: SafeRoot, resolved: string): Promise<readonly string[][]> {
   const { dir, base } = posix.parse(resolved);
   if (!/^(?:config|config\.worktree|credentials)$/i.test(base)) return [];
-  const has = (name: string) =>
-    root.stat(posix.join(dir, name)).then(
-      () => true,
-      () => false,
-    );
+  const has = (name: string) => exists(root, posix.join(dir, name));
   const [head, common, objects, refs] = await Promise.all(['HEAD', 'commondir', 'objects', 'refs'].map(has));
   return head && (common || (objects && refs)) ? [[...posix.join(dir, '.git').split('/'), base]] : [];
 }
 
-interface LocalWriteOptions extends FileWriteOptions {
-  readonly sync: boolean;
-}
+const exists = (root: SafeRoot, path: string): Promise<boolean> =>
+  root.stat(path).then(
+    () => true,
+    () => false,
+  );
 
 async function writeFile(
   root: SafeRoot,
   asked: string,
   content: Uint8Array,
-  { expected, mode, sync }: LocalWriteOptions,
+  { expected, mode, sync }: FileWriteOptions & { readonly sync: boolean },
 ): Promise<WriteResult> {
   const attributes = { sync, ...(mode === undefined ? {} : { mode }) };
   if (expected === 'absent') return toWriteResult(await root.create(asked, content, { ...attributes, parents: true }));
@@ -254,7 +247,7 @@ const toFoundFile = ({ path, kind, size, mode, modifiedMs, version }: LocatedFil
   version,
 });
 
-const toWriteResult = (file: LocatedFile & { readonly created: boolean; readonly folders: number }): WriteResult => ({
+const toWriteResult = (file: WrittenFile): WriteResult => ({
   ...toFoundFile(file),
   created: file.created,
   folders: file.folders,

@@ -27,6 +27,7 @@ const linkReason = 'a protected link leads to it';
 const readLimits = { bytes: 512 * 1024, named: 1000 };
 
 type TargetMap = Map<string, ProtectedTarget>;
+const linkTarget = (link: string): ProtectedTarget => ({ reason: linkReason, knownAs: link.split('/').slice(-2) });
 
 /** Targets by absolute path. */
 export interface ProtectedTargets {
@@ -44,8 +45,7 @@ export function findRepositoryTargets(folder: string, reads: RecordedReads): Pro
     const gitFolder = findGitFolder(folder, source.read);
     for (const order of listConfiguredPaths(folder, gitFolder, source)) addGitOrder(order, targets, reads);
     for (const each of listGitFolders(gitFolder, source.read)) {
-      for (const link of findGitLinks(each, reads))
-        addTarget(link, { reason: linkReason, knownAs: link.split('/').slice(-2) }, targets, reads);
+      for (const link of findGitLinks(each, reads)) addTarget(link, linkTarget(link), targets, reads);
     }
     return { targets };
   } catch (error) {
@@ -71,8 +71,7 @@ export function findLinkTargets(
 ): ProtectedTargets {
   const targets = new Map<string, ProtectedTarget>();
   try {
-    for (const link of findProtectedLinks(folder, isFree, reads))
-      addTarget(link, { reason: linkReason, knownAs: link.split('/').slice(-2) }, targets, reads);
+    for (const link of findProtectedLinks(folder, isFree, reads)) addTarget(link, linkTarget(link), targets, reads);
     return { targets };
   } catch (error) {
     if (!(error instanceof NamesUnknownError)) throw error;
@@ -80,16 +79,15 @@ export function findLinkTargets(
   }
 }
 
-function addGitOrder({ path: place, kind }: ConfiguredPath, targets: TargetMap, reads: RecordedReads): void {
-  const isPart = kind === 'path' || kind === 'word';
-  if (!isPart) {
+function addGitOrder({ path, kind }: ConfiguredPath, targets: TargetMap, reads: RecordedReads): void {
+  if (kind !== 'path' && kind !== 'word') {
     const target: ProtectedTarget = kind === 'settings' ? { ...namedByGit, knownAs: ['.git', 'config'] } : namedByGit;
-    const resolved = addTarget(place, target, targets, reads);
+    const resolved = addTarget(path, target, targets, reads);
     if (kind !== 'folder' || resolved === undefined) return;
     for (const link of findLinks(resolved, reads)) addTarget(link, namedByGit, targets, reads);
     return;
   }
-  const followed = followLinks(place, reads.lookAt);
+  const followed = followLinks(path, reads.lookAt);
   if (followed === undefined) return;
   // A word may be anything. One with a slash is reserved for the file it may name.
   const isProtected = followed.missing === undefined ? reads.lookAt(followed.realPath)?.isFile() : kind === 'path';

@@ -5,7 +5,7 @@ import { contentMark, type FollowedNames, fileIdentity, NamesUnknownError } from
 
 /** Reads the file system, and records what was read. */
 export interface RecordedReads {
-  lookAt(place: string): Stats | undefined;
+  lookAt(path: string): Stats | undefined;
   entriesIn(folder: string): readonly Dirent[];
   /** Throws NamesUnknownError where that is not known yet. */
   followedIn(folder: string): readonly string[];
@@ -27,14 +27,14 @@ export function createRecordedReads(followed: FollowedNames): RecordedReads {
   const nameChecks: (() => boolean)[] = [];
 
   /** Records the mark before reading, so that a change meanwhile is noticed. */
-  function recordContent(place: string): void {
-    if (!contentMarks.has(place)) contentMarks.set(place, contentMark(place));
+  function recordContent(path: string): void {
+    if (!contentMarks.has(path)) contentMarks.set(path, contentMark(path));
   }
 
   return {
-    lookAt(place) {
-      if (!statsByPath.has(place)) statsByPath.set(place, lstatIfPresent(place));
-      return statsByPath.get(place);
+    lookAt(path) {
+      if (!statsByPath.has(path)) statsByPath.set(path, lstatIfPresent(path));
+      return statsByPath.get(path);
     },
     entriesIn(folder) {
       recordContent(folder);
@@ -55,9 +55,9 @@ export function createRecordedReads(followed: FollowedNames): RecordedReads {
     },
     cost: () => statsByPath.size + contentMarks.size + charactersRead / charactersPerStat,
     areCurrent() {
-      for (const [place, stats] of statsByPath)
-        if (fileIdentity(lstatIfPresent(place)) !== fileIdentity(stats)) return false;
-      for (const [place, mark] of contentMarks) if (contentMark(place) !== mark) return false;
+      for (const [path, stats] of statsByPath)
+        if (fileIdentity(lstatIfPresent(path)) !== fileIdentity(stats)) return false;
+      for (const [path, mark] of contentMarks) if (contentMark(path) !== mark) return false;
       return nameChecks.every((isCurrent) => isCurrent());
     },
   };

@@ -1,5 +1,4 @@
 import { close, closeSync, constants, fstatSync, openSync, readFileSync, statfsSync } from 'node:fs';
-import { open } from 'node:fs/promises';
 import { SafeRootError } from '../saferoot-error.ts';
 import { type Handle, type PlatformFs, pathAt } from './platform-fs.ts';
 
@@ -63,7 +62,6 @@ export function createLinuxFs(strict: boolean): PlatformFs {
     openRoot: (path) => createHandle(openSync(path, O_PATH | constants.O_DIRECTORY), undefined),
     step: (from, name) => createHandle(openSync(pathAt(from, name), O_PATH | constants.O_NOFOLLOW), from),
     // Non-blocking: a process with a lease on a file could otherwise hold up everyone for most of a minute.
-    reopen: (file, flags) => open(file.path, flags | constants.O_NONBLOCK),
     reopenToRead: (file) => openSync(file.path, constants.O_RDONLY | constants.O_NONBLOCK),
     release: (handle) => closeSync(handle.descriptor as number),
     releaseRemoved: (handle) => close(handle.descriptor as number, () => {}),

@@ -1,5 +1,4 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, realpathSync } from 'node:fs';
-import { open } from 'node:fs/promises';
 import { SafeRootError } from '../saferoot-error.ts';
 import { type Handle, type PlatformFs, pathAt } from './platform-fs.ts';
 
@@ -25,15 +24,8 @@ export function createMacosFs(strict: boolean): PlatformFs {
       if (name.toString().toLowerCase() === '..namedfork') throw new SafeRootError('PATH_VIOLATION');
       return statPath(pathAt(from, name).toString());
     },
-    async reopen(file, wanted) {
-      // The file may have been exchanged: a pipe must not block, and another file must not be opened.
-      const opened = await open(file.path, wanted | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-      const stats = await opened.stat();
-      if (stats.isFile() && stats.ino === file.stats.ino && stats.dev === file.stats.dev) return opened;
-      await opened.close();
-      throw new SafeRootError('CHANGED');
-    },
     reopenToRead(file) {
+      // The file may have been exchanged: a pipe must not block, and another file must not be opened.
       const descriptor = openSync(file.path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
       const stats = fstatSync(descriptor);
       if (stats.isFile() && stats.ino === file.stats.ino && stats.dev === file.stats.dev) return descriptor;

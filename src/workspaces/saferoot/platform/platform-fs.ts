@@ -1,5 +1,4 @@
 import type { Stats } from 'node:fs';
-import type { FileHandle } from 'node:fs/promises';
 
 /**
  * An entry that is held, so that it stays the one that was found. The kernel resolves `path` without following anything
@@ -19,9 +18,10 @@ export interface PlatformFs {
   openRoot(path: string): Handle;
   /** Opens one component further. Links are not followed, and nothing is opened for reading. */
   step(from: Handle, name: string | Buffer): Handle;
-  /** Opens a regular file that `step` found: that file and no other. */
-  reopen(file: Handle, flags: number): Promise<FileHandle>;
-  /** Opens it for reading, synchronously: the thread pool takes longer than the call. */
+  /**
+   * Opens a regular file that `step` found for reading: that file and no other. Synchronous, since the thread pool takes
+   * longer than the call.
+   */
   reopenToRead(file: Handle): number;
   isSameMount(one: Handle, other: Handle): boolean;
   release(handle: Handle): void;

@@ -30,7 +30,7 @@ export class GitError extends Error {
  * The git folder to work with. It is given explicitly, since a session could have written a pointer to another one. Git
  * sees these folders and no other files of the machine.
  */
-interface GitPaths {
+export interface GitPaths {
   readonly gitDir: string;
   /** The git folder of the repository, where `gitDir` is that of one of its worktrees. */
   readonly commonDir?: string;
@@ -42,7 +42,6 @@ interface GitPaths {
 
 /** The files that git sees beside its own folders, and those it may write. */
 interface GitAccess {
-  /** Folders that git may write. */
   readonly writes?: readonly string[] | undefined;
   /** The only files and folders of the work tree that git sees; all unless given. */
   readonly parts?: readonly string[] | undefined;
@@ -61,9 +60,7 @@ const limits: ResourceLimits = {
 const protectedNames = ['config', 'config.worktree', 'hooks', 'info'];
 const mountAt = (path: string): Mount => ({ source: path, target: path });
 
-export type { GitPaths as GitPlace };
-
-export interface GitOptions extends GitAccess {
+interface GitOptions extends GitAccess {
   readonly input?: string;
   /** Ten minutes unless given. Less where a session could block git, for instance with a pipe. */
   readonly timeoutMs?: number;
@@ -113,7 +110,7 @@ let folderCount = 0;
  * outside.
  */
 export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit {
-  async function start(paths: GitPaths, args: readonly string[], sight: GitAccess): Promise<RunningProcess> {
+  async function start(paths: GitPaths, args: readonly string[], access: GitAccess): Promise<RunningProcess> {
     const command = findTool('git', process.env['PATH']);
     if (command === undefined) throw new GitError('git is not installed', { missing: true });
     const runner = await sandbox().catch((error: unknown) => {
@@ -132,7 +129,7 @@ export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit 
         env: createEnvironment({ GIT_OBJECT_DIRECTORY: paths.objects, GIT_INDEX_FILE: paths.index }),
         cwd: tmpDir,
         tmpDir,
-        confinement: createConfinement(paths, sight, tmpDir),
+        confinement: createConfinement(paths, access, tmpDir),
       });
     } catch (error) {
       throw isAmbitError(error) ? noSandboxError(error) : new GitError(`git ${args[0]}: ${error}`, { cause: error });

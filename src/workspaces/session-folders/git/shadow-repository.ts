@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { AmbitError } from '../../../errors.ts';
 import { openRoot, type SafeRoot } from '../../saferoot/open-root.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
-import { GitError, type GitPlace, type RunGit } from './git.ts';
+import { withOpen } from '../../with-open.ts';
+import { GitError, type GitPaths, type RunGit } from './git.ts';
 import type { Repository } from './repository.ts';
 
 /**
@@ -20,12 +21,12 @@ export async function createShadow(folder: string, commit: string): Promise<void
   await writeFile(join(folder, 'HEAD'), `${commit}\n`);
 }
 
-export function shadowPaths(folder: string, commonDir: string, workTree: string): GitPlace {
+export function shadowPaths(folder: string, commonDir: string, workTree: string): GitPaths {
   return { gitDir: folder, workTree, objects: join(commonDir, 'objects') };
 }
 
 /** Checks all files of a commit out into an empty folder. */
-export async function checkOutCommit(git: RunGit, shadow: GitPlace, tree: string, commit: string): Promise<void> {
+export async function checkOutCommit(git: RunGit, shadow: GitPaths, tree: string, commit: string): Promise<void> {
   await git({ ...shadow, workTree: tree }, ['read-tree', '--reset', '-u', commit], { writes: [shadow.gitDir, tree] });
 }
 
@@ -36,7 +37,7 @@ const gitTimeoutMs = 30_000;
  * Lists the untracked files that git ignores; folders end in "/". Refused where git fails, since ignored files must not
  * be taken for work. The objects of the repository are not needed.
  */
-export async function listIgnoredFiles(git: RunGit, shadow: GitPlace, timeoutMs = gitTimeoutMs): Promise<string[]> {
+export async function listIgnoredFiles(git: RunGit, shadow: GitPaths, timeoutMs = gitTimeoutMs): Promise<string[]> {
   const { objects: _, ...paths } = shadow;
   const args = ['ls-files', '--others', '--ignored', '--exclude-standard', '--directory', '-z'];
   try {
@@ -54,7 +55,7 @@ export async function listIgnoredFiles(git: RunGit, shadow: GitPlace, timeoutMs 
 /** Whether the files of the workspace differ from the commit of its checkout; undefined where git fails. */
 export async function hasUncommitted(
   git: RunGit,
-  shadow: GitPlace,
+  shadow: GitPaths,
   checkout: Repository,
 ): Promise<boolean | undefined> {
   // A copy of the index tells which files are unchanged, and may be refreshed.
@@ -87,22 +88,19 @@ function visibleParts({ top, prefix }: Repository): string[] | undefined {
 /** Copies the index by a handle: a pipe does not block, and a link is not followed. */
 async function copyIndex(gitDir: string, target: string): Promise<void> {
   await rm(target, { force: true });
-  const root = openRealFolder(gitDir);
-  try {
+  await withOpen(openRealFolder(gitDir), async (root) => {
     const file = await root.open('index');
     await file.copyTo(target).finally(() => file.close());
     // Git compares the age of the index with those of files, and reads files that may have changed at the same moment.
     const writtenAt = Math.floor(file.facts.modifiedMs / 1000);
     await utimes(target, writtenAt, writtenAt);
-  } finally {
-    root.close();
-  }
+  });
 }
 
 /** Checks out the original files, as far as the repository still has them. */
 export async function checkOutOriginals(
   git: RunGit,
-  shadow: GitPlace,
+  shadow: GitPaths,
   folder: string,
   paths: readonly string[],
 ): Promise<void> {

@@ -2,6 +2,7 @@ import { createReadStream, lstatSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { removeFolder } from '../../../lib/fs/remove-folder.ts';
+import { withOpen } from '../../with-open.ts';
 import type { FolderPaths, WorktreeOrigin } from '../folder-record.ts';
 import { GitError, type RunGit } from './git.ts';
 import { type Repository, readPointer, readSmallFile } from './repository.ts';
@@ -70,12 +71,8 @@ async function addWorktree(
 
 /** Gives the worktree its index, so that git works for a person there. By handles, so that no link is followed. */
 async function copyIndex(index: string, commonDir: string, adminDir: string): Promise<void> {
-  const root = openRealFolder(commonDir);
-  try {
-    await root.create(`worktrees/${basename(adminDir)}/index`, createReadStream(index), { mode: 0o666 });
-  } finally {
-    root.close();
-  }
+  const path = `worktrees/${basename(adminDir)}/index`;
+  await withOpen(openRealFolder(commonDir), (root) => root.create(path, createReadStream(index), { mode: 0o666 }));
 }
 
 /** Reads the administrative folder once, before any session has access to the worktree. */
@@ -97,14 +94,11 @@ export async function removeWorktree(git: RunGit, origin: WorktreeOrigin, tree: 
   const branch = origin.branch || (adminDir === undefined ? '' : readBranch(adminDir));
   if (adminDir !== undefined && belongsTo(adminDir, tree)) {
     // Sessions of a shared workspace may have put links there.
-    const root = openRealFolder(commonDir);
-    try {
+    await withOpen(openRealFolder(commonDir), async (root) => {
       await root.removeTree(`worktrees/${basename(adminDir)}`);
       // Git removes it after the last worktree too. It is not empty while there are others.
       await root.remove('worktrees').catch(() => {});
-    } finally {
-      root.close();
-    }
+    });
   }
   if (branch === '') return;
   const args = ['update-ref', '--no-deref', '-d', `refs/heads/${branch}`, commit];
