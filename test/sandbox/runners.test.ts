@@ -14,15 +14,15 @@ import { ordinaryLimits } from './bwrap/sandbox-harness.ts';
 const path = process.env['PATH'];
 let folder: string;
 let tmpRoot: string;
-let warden: Reaper;
+let reaper: Reaper;
 beforeAll(async () => {
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-choice-')));
   tmpRoot = await createTmpRoot(folder);
-  warden = createReaper({ tmpRoot });
+  reaper = createReaper({ tmpRoot });
 });
 afterAll(async () => {
   process.env['PATH'] = path;
-  await warden.close();
+  await reaper.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -32,7 +32,7 @@ async function chosenWith(programs: readonly string[], image?: string): Promise<
   mkdirSync(bin);
   for (const name of programs) symlinkSync(findProgramOnPath(name, path) as string, join(bin, name));
   process.env['PATH'] = bin;
-  const runners = createRunners({ reaper: warden, tmpRoot, packages: join(folder, 'packages') });
+  const runners = createRunners({ reaper, tmpRoot, packages: join(folder, 'packages') });
   return runners.sandbox(image).then(
     ({ name }) => name,
     (error: unknown) => error,
@@ -58,7 +58,7 @@ describe.skipIf(!hasBwrap() || !hasPodman())('the sandbox that is chosen', () =>
   });
 
   test('refuses a volume unless it is a container engine', async () => {
-    const { sandboxes } = createRunners({ reaper: warden, tmpRoot, packages: join(folder, 'packages') });
+    const { sandboxes } = createRunners({ reaper, tmpRoot, packages: join(folder, 'packages') });
     const [own] = sandboxes;
     const home: Mount = { source: folder, target: folder };
     const confinement = { home, volume: 'ambit-a-w', readable: [], writable: [], hidden: [], limits: ordinaryLimits };

@@ -7,24 +7,24 @@ export function taggedProcesses(folder: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => environmentOf(pid).includes(`\0TMPDIR=${folder}`) && isAlive(pid));
+    .filter((pid) => `\0${textOf(`/proc/${pid}/environ`)}`.includes(`\0TMPDIR=${folder}`) && isAlive(pid));
 }
 
-function environmentOf(pid: number): string {
+/** Empty for a file that is not there any more. */
+export function textOf(path: string): string {
   try {
-    return `\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`;
+    return readFileSync(path, 'latin1');
   } catch {
     return '';
   }
 }
 
+export const nameOf = (pid: number): string => textOf(`/proc/${pid}/comm`).trim();
+
 /** Alive and not merely waiting to be collected. */
 export function isAlive(pid: number): boolean {
-  try {
-    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  } catch {
-    return false;
-  }
+  const stat = textOf(`/proc/${pid}/stat`);
+  return stat !== '' && !/\) [ZX] /.test(stat);
 }
 
 /** A little less than a test may take, so that the reason is told and not only that the time is over. */

@@ -10,7 +10,6 @@ import { createLimiter, type Limiter } from '../../../src/sandbox/limits/limiter
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
 import { canChange } from '../../workspaces/saferoot/accounts.ts';
-import { linesOf } from '../runner-harness.ts';
 import { until } from '../tagged-processes.ts';
 import { createSandboxHarness, does, processesIn, type SandboxHarness } from './sandbox-harness.ts';
 
@@ -27,13 +26,6 @@ const bwrapWithOtherArguments = (perl: string): string => {
   return `#!/bin/sh\nexec /usr/bin/perl -e '${steps.join(' ')}' -- "$@"\n`;
 };
 
-const allGone = () =>
-  until(
-    () => processesIn(harness.folder).length === 0,
-    5000,
-    () => `left: ${processesIn(harness.folder)}`,
-  );
-
 /** Those that have left their parent stand beside the first process and the server. */
 const leftBehind = () =>
   until(
@@ -48,26 +40,20 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
   });
   afterAll(() => harness.stop());
 
-  const started = async (deed: string) => {
-    const running = await harness.runner.start(harness.launch([does, deed]));
-    expect(await linesOf(running)()).toBe('ready');
-    return running;
-  };
-
   test('ends when it is told to, with all it left behind, whatever it does about signals', async () => {
-    const running = await started('daemon');
+    const { running } = await harness.started(['daemon']);
     await leftBehind();
     await running.end();
-    await allGone();
+    await harness.allGone();
     await harness.reaper.settled();
     expect(readdirSync(harness.root).filter((name) => name.startsWith('p'))).toEqual([]);
   });
 
   test('ends when bwrap is killed', async () => {
-    const running = await started('daemon');
+    const { running } = await harness.started(['daemon']);
     process.kill(running.pid as number, 'SIGKILL');
     expect(await running.exited).toEqual({ code: null, signal: 'SIGKILL' });
-    await allGone();
+    await harness.allGone();
   });
 
   test('ends when Ambit is killed, and when its reaper is killed with it', async () => {
@@ -83,23 +69,19 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
       child.kill('SIGKILL');
       // As long as it is there, also as a zombie, what it made is not swept as left over.
       await exited;
-      await allGone();
+      await harness.allGone();
       if (withReaper) await sweepLeftovers(join(harness.folder, 'tmp'));
-      await until(
-        () => harness.groups().length === 0,
-        5000,
-        () => `left: ${harness.groups()}`,
-      );
+      await harness.nothingLeft();
     }
   });
 
   test('is not started when the check before the start throws', async () => {
     const launch = harness.launch(['-e', 'require("fs").writeFileSync("ran", "")']);
-    const lastLook = () => {
+    const beforeSpawn = () => {
       throw new Error('not any more');
     };
-    await expect(harness.runner.start({ ...launch, beforeSpawn: lastLook })).rejects.toThrow('not any more');
-    await allGone();
+    await expect(harness.runner.start({ ...launch, beforeSpawn })).rejects.toThrow('not any more');
+    await harness.allGone();
     expect(readdirSync(join(harness.folder, 'ws'))).toEqual([]);
     expect(readdirSync(harness.root)).not.toContain(basename(launch.tmpDir));
     expect(harness.groups()).toEqual([]);
@@ -116,10 +98,10 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
         inForce: usual.inForce,
         bound: async (limits, tmpDir, owner) => ({ ...(await usual.bound(limits, tmpDir, owner)), admit }),
       };
-      const { reaper: warden, root: tmpRoot } = harness;
+      const { reaper, root: tmpRoot } = harness;
       const launch = harness.launch(['-e', 'require("fs").writeFileSync("ran", "")']);
-      await expect(createBwrapRunner({ reaper: warden, tmpRoot, limiter }).start(launch)).rejects.toThrow();
-      await allGone();
+      await expect(createBwrapRunner({ reaper, tmpRoot, limiter }).start(launch)).rejects.toThrow();
+      await harness.allGone();
       expect(readdirSync(join(harness.folder, 'ws'))).toEqual([]);
     }
   });
@@ -133,7 +115,7 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
       const exits = await Promise.all(batch.map((running) => running.end()));
       expect(exits.filter(({ signal }) => signal !== null && signal !== 'SIGTERM')).toEqual([]);
     }
-    await allGone();
+    await harness.allGone();
     await harness.reaper.settled();
     expect(readdirSync(harness.root).filter((name) => /^p/.test(name))).toEqual([]);
     expect(harness.groups()).toEqual([]);
@@ -211,7 +193,7 @@ describe('without a sandbox that works', () => {
     };
     const spelledOut = ['user', 'ipc', 'pid', 'net', 'uts', 'cgroup-try'].map((kind) => `--unshare-${kind}\\x00`);
     harness = await createSandboxHarness();
-    const { reaper: warden, root: tmpRoot, folder } = harness;
+    const { reaper, root: tmpRoot, folder } = harness;
     const missed = Object.entries(lacks).map(async ([name, options]) => {
       const rewrite = [`s/--unshare-all\\x00/${spelledOut.join('')}/;`].concat(
         options.map((option) => `s/${option.replaceAll(' ', '\\x00')}\\x00//;`),
@@ -219,7 +201,7 @@ describe('without a sandbox that works', () => {
       const bin = join(folder, name);
       mkdirSync(bin);
       writeFileSync(join(bin, 'bwrap'), bwrapWithOtherArguments(rewrite.join(' ')), { mode: 0o755 });
-      const runner = createBwrapRunner({ reaper: warden, tmpRoot, searchPath: () => bin });
+      const runner = createBwrapRunner({ reaper, tmpRoot, searchPath: () => bin });
       return [name, await runner.start(harness.launch(['-e', '0'])).catch(({ code, message }) => ({ code, message }))];
     });
     const refused = (name: string) => ({

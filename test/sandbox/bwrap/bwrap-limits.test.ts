@@ -1,20 +1,13 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { LimitMechanism } from '../../../src/sandbox/limits/limiter.ts';
-import type { ResourceLimits } from '../../../src/sandbox/limits/limits.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
 import { linesOf } from '../runner-harness.ts';
-import { until } from '../tagged-processes.ts';
-import { createSandboxHarness, does, processesIn, type SandboxHarness } from './sandbox-harness.ts';
+import { textOf, until } from '../tagged-processes.ts';
+import { createSandboxHarness, does, processesIn, type SandboxHarness, ways } from './sandbox-harness.ts';
 
 let harness: SandboxHarness;
-
-const ways: readonly (readonly [string, readonly LimitMechanism[] | undefined])[] = [
-  ['the best means of this machine', undefined],
-  ['a look from time to time', []],
-];
 
 describe.skipIf(!hasBwrap()).each(ways)('a sandbox bounded by %s', (_, keepers) => {
   /** The same means in both ways: once is enough, but for the proof. */
@@ -24,28 +17,6 @@ describe.skipIf(!hasBwrap()).each(ways)('a sandbox bounded by %s', (_, keepers) 
     harness = await createSandboxHarness(undefined, keepers);
   });
   afterAll(() => harness?.stop());
-
-  const started = async (deed: string, limits: Partial<ResourceLimits> = {}) => {
-    const running = await harness.runner.start(harness.launch([does, deed], limits));
-    const line = linesOf(running);
-    expect(await line()).toBe('ready');
-    return { running, line };
-  };
-
-  const nothingLeft = async () => {
-    await harness.reaper.settled();
-    // The kernel takes its time with a sandbox full of processes, and the warden may hear of an end a moment after we do.
-    await until(
-      () => processesIn(harness.folder).length === 0,
-      5000,
-      () => `processes are left: ${processesIn(harness.folder)}`,
-    );
-    await until(
-      () => harness.groups().length === 0,
-      5000,
-      () => `groups are left: ${harness.groups()}`,
-    );
-  };
 
   const byKernel = async () => (await harness.runner.probe()).limits.memoryMb !== 'watchdog';
 
@@ -81,8 +52,8 @@ print(*said)
 
   const hoards = isRepeated ? ['child'] : ['memory', 'child'];
   test.each(hoards)('is ended beyond its memory limit (%s), with the reason', async (deed) => {
-    const neighbour = await started('nothing');
-    const { running } = await started(deed, { memoryMb: 200 });
+    const neighbour = await harness.started(['nothing']);
+    const { running } = await harness.started([deed], { memoryMb: 200 });
     const { reason } = await running.exited;
     expect(reason).toMatch(
       (await byKernel())
@@ -91,19 +62,19 @@ print(*said)
     );
     expect(processesIn(harness.folder)).not.toEqual([]);
     await neighbour.running.end();
-    await nothingLeft();
+    await harness.nothingLeft();
   });
 
   test.skipIf(isRepeated)('the reason is reported also when it is just being ended', async () => {
-    const { running } = await started('memory', { memoryMb: 200 });
+    const { running } = await harness.started(['memory'], { memoryMb: 200 });
     running.stdout.once('end', () => void running.end());
     running.stdout.resume();
     expect((await running.exited).reason).toMatch(/sandbox\.memoryMb is 200$/);
-    await nothingLeft();
+    await harness.nothingLeft();
   });
 
   test('has no more processes than it was given', async () => {
-    const { running } = await started('processes', { pids: 30 });
+    const { running } = await harness.started(['processes'], { pids: 30 });
     const { limits } = await harness.runner.probe();
     if (limits.pids === 'watchdog') {
       expect((await running.exited).reason).toMatch(/^it had \d+ processes and threads, and sandbox\.pids is 30$/);
@@ -117,12 +88,12 @@ print(*said)
       expect(processesIn(harness.folder).length).toBeLessThanOrEqual(31);
       await running.end();
     }
-    await nothingLeft();
+    await harness.nothingLeft();
   });
 
   test.skipIf(isRepeated)('writes no larger file than it may', async () => {
     const large = () => statSync(join(harness.folder, 'ws/large')).size;
-    const { line, running } = await started('file', { fileMb: 3 });
+    const { line, running } = await harness.started(['file'], { fileMb: 3 });
     expect(await line()).toBe('EFBIG');
     expect(large()).toBe(3 << 20);
     await running.end();
@@ -131,7 +102,7 @@ print(*said)
     const { exited } = await harness.runner.start({ ...launch, command: '/bin/dd' });
     expect((await exited).reason).toBe('it wrote a larger file than it may, and sandbox.fileMb is 2');
     expect(large()).toBe(2 << 20);
-    await nothingLeft();
+    await harness.nothingLeft();
   });
 
   test.skipIf(isRepeated)('opens no more files than it may', async () => {
@@ -146,11 +117,11 @@ print(*said)
     const running = await harness.runner.start(harness.launch([does, 'nothing'], { wallSeconds: 0.1 }));
     running.stdout.resume();
     expect((await running.exited).reason).toBe('it ran as long as it may, and sandbox.wallSeconds is 0.1');
-    await nothingLeft();
+    await harness.nothingLeft();
   });
 
   test('has no more processor time than it was given, or comes after others', async () => {
-    const { running } = await started('spin', { cpus: 0.2 });
+    const { running } = await harness.started(['spin'], { cpus: 0.2 });
     const { limits } = await harness.runner.probe();
     const inside = processesIn(harness.folder);
     if (limits.cpus === 'priority') {
@@ -160,7 +131,7 @@ print(*said)
       await until(throttled, 5000, () => 'it is not held back');
     }
     await running.end();
-    await nothingLeft();
+    await harness.nothingLeft();
   });
 });
 
@@ -172,9 +143,5 @@ const niceness = (pid: number) =>
   );
 
 function numberIn(path: string, name: string): number {
-  try {
-    return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(readFileSync(path, 'latin1'))?.[1] ?? 0);
-  } catch {
-    return 0;
-  }
+  return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(textOf(path))?.[1] ?? 0);
 }

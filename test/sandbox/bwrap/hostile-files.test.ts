@@ -46,7 +46,7 @@ const rules = () => ({
   granted: [at('home/ws')],
 });
 const searchPath = () => `${at('home/bin')}:/usr/bin:/bin`;
-function shown(command: string, args: string[] = []): string[] {
+function visiblePaths(command: string, args: string[] = []): string[] {
   const found = serverFiles({ command, args, searchPath: searchPath(), ...rules() });
   return [...new Set(found.mounts.map(({ source }) => source))].filter((path) => path.startsWith(folder)).sort();
 }
@@ -56,7 +56,7 @@ const refused = expect.objectContaining({ code: 'SANDBOX_UNAVAILABLE' });
 const padded = (path: string) => `#!${'/'.repeat(254 - path.length)}${path}\nexec node\n`;
 
 describe('the first line of a package', () => {
-  const ofPackage = (line: string) => shown(file(`${content}/node_modules/x/start`, line));
+  const ofPackage = (line: string) => visiblePaths(file(`${content}/node_modules/x/start`, line));
   const itself = () => [at(`${content}/node_modules`), at(`${content}/node_modules/x/start`)];
 
   test('S1: makes nothing of the host visible, whatever path it names', async () => {
@@ -98,15 +98,15 @@ describe('the first line of a package', () => {
   test('S1: brings the Python that an environment links to, of the package or of the operator', () => {
     const python = file('home/.local/share/uv/python/cpython/bin/python3.12', '\x7fELF');
     file('home/.local/share/uv/python/cpython/lib/python3.12/os.py');
-    for (const place of ['home/data/packages/uvx-x-0/content-0/venv', 'home/project/.venv']) {
-      file(`${place}/pyvenv.cfg`);
-      const own = link(`${place}/bin/python`, python);
+    for (const environment of ['home/data/packages/uvx-x-0/content-0/venv', 'home/project/.venv']) {
+      file(`${environment}/pyvenv.cfg`);
+      const own = link(`${environment}/bin/python`, python);
       file('home/project/pyproject.toml');
-      const found = shown(file(`${place}/bin/tool`, `#!${own}\n`));
-      expect(found, place).toEqual(expect.arrayContaining([at(place), python, dirname(dirname(python))]));
-      expect(found, place).not.toContain(at('home'));
+      const found = visiblePaths(file(`${environment}/bin/tool`, `#!${own}\n`));
+      expect(found, environment).toEqual(expect.arrayContaining([at(environment), python, dirname(dirname(python))]));
+      expect(found, environment).not.toContain(at('home'));
     }
-    expect(shown(at('home/project/.venv/bin/python'))).toContain(python);
+    expect(visiblePaths(at('home/project/.venv/bin/python'))).toContain(python);
   });
 });
 
@@ -115,63 +115,67 @@ describe('a link', () => {
     const script = file('home/projects/shop/server.js');
     link('home/projects/shop/node_modules', '../..');
     link('home/projects/shop/package.json', '../../.docker/config.json');
-    expect(shown('sh', [script])).not.toContain(at('home'));
-    expect(shown('sh', [script])).not.toContain(at('home/.docker/config.json'));
+    expect(visiblePaths('sh', [script])).not.toContain(at('home'));
+    expect(visiblePaths('sh', [script])).not.toContain(at('home/.docker/config.json'));
     rmSync(at('home/projects/shop/package.json'));
     file('home/projects/shop/package.json', '{}');
-    expect(shown('sh', [script])).toEqual([at('home/projects/shop'), at('home/projects/shop/package.json'), script]);
+    expect(visiblePaths('sh', [script])).toEqual([
+      at('home/projects/shop'),
+      at('home/projects/shop/package.json'),
+      script,
+    ]);
     for (const target of ['../../.ssh/id', '../other/.env', '../../data/keys/signing.json']) {
       file('home/projects/other/package.json', '{}');
       file('home/projects/other/.env');
       const named = link(`home/projects/shop/${target.replaceAll('/', '-')}`, target);
-      expect.soft(() => shown(script, [named]), target).toThrow(refused);
+      expect.soft(() => visiblePaths(script, [named]), target).toThrow(refused);
       expect.soft(() => scriptFiles({ command: 'x', args: [named], ...rules() }), target).toThrow(refused);
     }
-    expect(() => shown('sh', [at('home/data/keys/signing.json')])).toThrow(refused);
+    expect(() => visiblePaths('sh', [at('home/data/keys/signing.json')])).toThrow(refused);
     file('home/.ssh/plain', 'the key', 0o600);
-    expect(() => shown(script, [link('unpacked/config', at('home/.ssh/plain'))])).toThrow(refused);
+    expect(() => visiblePaths(script, [link('unpacked/config', at('home/.ssh/plain'))])).toThrow(refused);
   });
 
   test('S4: that a session may rewrite adds nothing to what is shown', () => {
     const script = file('home/ws/server.js');
     file('home/ws/package.json', '{}');
     link('home/ws/node_modules', at('home'));
-    expect(shown('sh', [script]).filter((path) => !path.startsWith(at('home/ws')))).toEqual([]);
+    expect(visiblePaths('sh', [script]).filter((path) => !path.startsWith(at('home/ws')))).toEqual([]);
     for (const target of ['home/data/keys/signing.json', 'home/.ssh/id', 'home/data/tool']) {
       file('home/elsewhere/dist/x');
       rmSync(at('home/ws/data.db'), { force: true });
       const named = link('home/ws/data.db', at(target));
-      expect.soft(() => shown('sh', [named]), target).toThrow(refused);
+      expect.soft(() => visiblePaths('sh', [named]), target).toThrow(refused);
     }
     link('home/ws/dist', at('home/elsewhere/dist'));
     link('home/other-ws/dist', at('home/elsewhere/dist'));
-    expect(() => shown('sh', [at('home/ws/dist/x')])).toThrow(refused);
-    expect(() => shown(at('home/ws/dist/x'))).toThrow(refused);
-    expect(() => shown('sh', [at('home/other-ws/dist/x')])).toThrow(refused);
+    expect(() => visiblePaths('sh', [at('home/ws/dist/x')])).toThrow(refused);
+    expect(() => visiblePaths(at('home/ws/dist/x'))).toThrow(refused);
+    expect(() => visiblePaths('sh', [at('home/other-ws/dist/x')])).toThrow(refused);
     // What is shown anyway may be linked to.
     link('home/ws/python', '/bin/sh');
     link('home/ws/again.js', 'server.js');
-    expect(shown(at('home/ws/python'), [at('home/ws/again.js')]).every((path) => path.startsWith(at('home/ws')))).toBe(
-      true,
-    );
+    expect(
+      visiblePaths(at('home/ws/python'), [at('home/ws/again.js')]).every((path) => path.startsWith(at('home/ws'))),
+    ).toBe(true);
   });
 
   test('of the operator is followed: a global package, modules of pnpm, a folder', () => {
     const global = file('home/.npm-global/lib/node_modules/tool/cli.js', '#!/bin/sh\n');
     const bin = link('home/.npm-global/bin/tool', '../lib/node_modules/tool/cli.js');
-    expect(shown(bin)).toEqual([at('home/.npm-global/lib/node_modules'), global]);
+    expect(visiblePaths(bin)).toEqual([at('home/.npm-global/lib/node_modules'), global]);
     const inner = file('home/app/node_modules/.pnpm/a@1/node_modules/a/cli.js');
     link('home/app/node_modules/a', '.pnpm/a@1/node_modules/a');
     file('home/app/package.json', '{}');
-    expect(shown('sh', [at('home/app/node_modules/a/cli.js')])).toEqual(
+    expect(visiblePaths('sh', [at('home/app/node_modules/a/cli.js')])).toEqual(
       [at('home/app/node_modules'), inner, at('home/app/package.json')].sort(),
     );
     const python = file('home/.pyenv/versions/3/bin/python3.12', '\x7fELF');
     for (const mark of ['package.json', 'versions/3/lib/python3.12/os.py']) file(`home/.pyenv/${mark}`);
-    expect(shown(python)).toEqual([at('home/.pyenv/versions/3'), python]);
+    expect(visiblePaths(python)).toEqual([at('home/.pyenv/versions/3'), python]);
     const script = file('disk/projects/one/server.js');
     link('home/linked', at('disk/projects'));
-    expect(shown('sh', [at('home/linked/one/server.js')])).toEqual([script]);
+    expect(visiblePaths('sh', [at('home/linked/one/server.js')])).toEqual([script]);
     const { mounts: inImage } = scriptFiles({ command: 'x', args: [at('home/linked/one/server.js')], ...rules() });
     expect(inImage.map(({ target }) => target)).toEqual([script, at('home/linked/one/server.js')]);
     expect(inImage.every(({ source }) => source === script)).toBe(true);

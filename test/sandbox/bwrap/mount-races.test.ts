@@ -100,11 +100,11 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox does while another 
     mkdirSync(join(ws, 's/sub/deep'), { recursive: true });
     const servers = ['s/sub/one', 's/sub/deep/two'].map((name) => createServer().listen(join(ws, name)));
     await Promise.all(servers.map((server) => once(server, 'listening')));
-    const lastLook = () => {
+    const beforeSpawn = () => {
       renameSync(join(ws, 's/sub'), join(ws, 's/real'));
       symlinkSync(join('/oldroot', folder, 'outside'), join(ws, 's/sub'));
     };
-    const started = shell('cat s/*/one', { beforeSpawn: lastLook }).then(({ stdout }) => text(stdout));
+    const started = shell('cat s/*/one', { beforeSpawn }).then(({ stdout }) => text(stdout));
     await expect(started).rejects.toMatchObject({ code: 'SANDBOX_UNAVAILABLE' });
     expect(readdirSync(join(folder, 'outside'))).toEqual([]);
     for (const server of servers) server.close();

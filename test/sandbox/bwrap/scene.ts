@@ -125,7 +125,7 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
     await Promise.all([once(server, 'listening'), once(abstract, 'listening')]);
     const { port } = server.address() as { port: number };
     const granted = `127.0.0.1:${port}`;
-    const shown = (name: string, target = join(folder, name)) => ({ source: join(folder, name), target });
+    const toMount = (name: string, target = join(folder, name)) => ({ source: join(folder, name), target });
     const scene = {
       runner,
       library,
@@ -134,9 +134,9 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
       hosts: { allowed: [granted], places: [granted, ...notGranted] },
       env: { AMBIT_SESSION_ID: 's1', SECRET: 'told only inside' },
       confinement: {
-        home: shown('ws'),
-        readable: [shown('readable'), shown('data/keys/public', '/run/ambit')],
-        writable: [shown('writable')],
+        home: toMount('ws'),
+        readable: [toMount('readable'), toMount('data/keys/public', '/run/ambit')],
+        writable: [toMount('writable')],
         hidden: [join(folder, 'data'), join(folder, 'etc/ambit.yaml'), join(folder, 'other')],
         limits: ordinaryLimits,
       },

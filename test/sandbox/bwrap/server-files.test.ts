@@ -23,7 +23,7 @@ function file(path: string, content = '', mode = 0o755): string {
   return at(path);
 }
 
-function shown(command: string, args: string[] = [], hidden: string[] = []): string[] {
+function visiblePaths(command: string, args: string[] = [], hidden: string[] = []): string[] {
   const found = serverFiles({ command, args, searchPath: `${at('bin')}:/usr/bin:/bin`, hidden });
   return [...new Set(found.mounts.map(({ target }) => target))].filter((path) => path.startsWith(folder)).sort();
 }
@@ -31,14 +31,14 @@ function shown(command: string, args: string[] = [], hidden: string[] = []): str
 test('a file that belongs to no package is shown alone', () => {
   const script = file('downloads/server.js');
   file('downloads/letter.txt');
-  expect(shown('sh', [script])).toEqual([script]);
+  expect(visiblePaths('sh', [script])).toEqual([script]);
 });
 
 test('a package is shown whole, with the modules above it', () => {
   const script = file('repo/packages/one/dist/server.js');
   file('repo/packages/one/package.json', '{}');
   file('repo/node_modules/zod/index.js');
-  expect(shown('sh', [script])).toEqual(
+  expect(visiblePaths('sh', [script])).toEqual(
     [script, at('repo/packages/one'), at('repo/packages/one/package.json'), at('repo/node_modules')].sort(),
   );
 });
@@ -47,7 +47,7 @@ test('an installed package is shown with all that is installed beside it, and no
   const script = file('repo/node_modules/.store/a/node_modules/a/dist/a.js');
   file('repo/package.json', '{}');
   file('repo/.env', 'SECRET=1');
-  expect(shown('sh', [script])).toEqual([script, at('repo/node_modules'), at('repo/package.json')].sort());
+  expect(visiblePaths('sh', [script])).toEqual([script, at('repo/node_modules'), at('repo/package.json')].sort());
 });
 
 test('no home folder is shown, even if it looks like a package', () => {
@@ -55,15 +55,15 @@ test('no home folder is shown, even if it looks like a package', () => {
   const script = file('server.js');
   file('package.json', '{}');
   file('.ssh/id');
-  expect(shown('sh', [script])).toEqual([at('package.json'), script].sort());
+  expect(visiblePaths('sh', [script])).toEqual([at('package.json'), script].sort());
 });
 
 test('a package that holds what is never shown is narrowed to the folder of the file, or to the file', () => {
   const script = file('repo/servers/server.js');
   file('repo/package.json', '{}');
   const [config, data] = [file('repo/ambit.yaml'), file('repo/servers/data/x')];
-  expect(shown('sh', [script], [config])).toEqual([at('repo/package.json'), at('repo/servers'), script].sort());
-  expect(shown('sh', [script], [config, dirname(data)])).toEqual([at('repo/package.json'), script].sort());
+  expect(visiblePaths('sh', [script], [config])).toEqual([at('repo/package.json'), at('repo/servers'), script].sort());
+  expect(visiblePaths('sh', [script], [config, dirname(data)])).toEqual([at('repo/package.json'), script].sort());
 });
 
 test('a script brings its interpreter, found on PATH, and links stay links', () => {
@@ -82,19 +82,19 @@ test('a script brings its interpreter, found on PATH, and links stay links', () 
 
 test('a runtime is shown whole only where all of it is the runtime', () => {
   file('venv/pyvenv.cfg');
-  expect(shown(file('venv/bin/python'))).toContain(at('venv'));
+  expect(visiblePaths(file('venv/bin/python'))).toContain(at('venv'));
   file('local/share/keyring');
-  expect(shown(file('local/bin/tool'))).toEqual([at('local/bin/tool')]);
+  expect(visiblePaths(file('local/bin/tool'))).toEqual([at('local/bin/tool')]);
 });
 
 test('a runtime or a folder of modules that holds what is never shown is not shown whole', () => {
   file('venv-2/pyvenv.cfg');
   const python = file('venv-2/bin/python');
-  expect(shown(python, [], [dirname(file('venv-2/data/secret'))])).toEqual([python]);
+  expect(visiblePaths(python, [], [dirname(file('venv-2/data/secret'))])).toEqual([python]);
   const script = file('app/node_modules/server/index.js');
   const secret = file('app/node_modules/other/secret');
-  expect(shown('sh', [script], [secret])).not.toContain(at('app/node_modules'));
-  expect(shown('sh', [script])).toContain(at('app/node_modules'));
+  expect(visiblePaths('sh', [script], [secret])).not.toContain(at('app/node_modules'));
+  expect(visiblePaths('sh', [script])).toContain(at('app/node_modules'));
 });
 
 test('a link with a protected name is not followed, so that nothing outside the workspace is shown', async () => {
@@ -112,8 +112,8 @@ test('a link with a protected name is not followed, so that nothing outside the 
 });
 
 test('a missing program is not started, and a relative entry of PATH is skipped', () => {
-  expect(() => shown('no-such-program')).toThrow('There is no program "no-such-program"');
-  expect(() => shown('./relative')).toThrow('There is no program');
+  expect(() => visiblePaths('no-such-program')).toThrow('There is no program "no-such-program"');
+  expect(() => visiblePaths('./relative')).toThrow('There is no program');
   expect(() => serverFiles({ command: 'sh', args: [], searchPath: 'bin:.', hidden: [] })).toThrow(
     'There is no program',
   );

@@ -12,8 +12,7 @@ import type { RunningProcess } from '../../../src/sandbox/runner.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
 import { createSandboxHarness, does, processesIn, type SandboxHarness } from '../bwrap/sandbox-harness.ts';
-import { linesOf } from '../runner-harness.ts';
-import { until } from '../tagged-processes.ts';
+import { textOf, until } from '../tagged-processes.ts';
 
 let harness: SandboxHarness;
 const create = (searchPath?: () => string | undefined) =>
@@ -55,14 +54,8 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
   afterAll(() => harness.stop());
 
   const started = async (deed: string, limits = {}): Promise<RunningProcess> => {
-    const launch = {
-      ...harness.launch([does, deed], limits),
-      sessionId: 'session-1',
-      env: { SECRET: 'not to be seen' },
-    };
-    const running = await harness.runner.start(launch);
-    expect(await linesOf(running)()).toBe('ready');
-    return running;
+    const more = { sessionId: 'session-1', env: { SECRET: 'not to be seen' } };
+    return (await harness.started([deed], limits, more)).running;
   };
 
   test('has the label of its session, no secret on a command line, and ends with all its processes', async () => {
@@ -73,9 +66,9 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     expect(execFileSync('podman', ['inspect', '--format', format, name], { encoding: 'utf8' }).trim()).toBe(
       'session-1',
     );
-    const told = commandLines();
-    expect(told.some((line) => line.includes(name))).toBe(true);
-    expect(told.filter((line) => line.includes('not to be seen'))).toEqual([]);
+    const lines = commandLines();
+    expect(lines.some((line) => line.includes(name))).toBe(true);
+    expect(lines.filter((line) => line.includes('not to be seen'))).toEqual([]);
     await running.end();
     await harness.reaper.settled();
     await gone(instanceOf(harness.root));
@@ -127,20 +120,20 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
   });
 
   test.runIf(proof)('ends when Ambit is killed; and when its reaper is killed too, with the next start', async () => {
-    const victims = ['ambit', 'ambit and warden', 'and the notes are lost'];
+    const victims = ['ambit', 'ambit and reaper', 'and the notes are lost'];
     const tmp = join(harness.folder, 'tmp');
     const alive = await Promise.all(
       victims.map(async (what) => {
         const args = [harness.folder, does, 'container'];
         const child = fork(join(import.meta.dirname, '../bwrap/starts-and-waits.js'), args, { stdio: 'inherit' });
         onTestFinished(() => void child.kill('SIGKILL'));
-        const [said] = (await once(child, 'message')) as [{ warden: number; root: string }];
-        return { what, child, warden: said.warden, instance: instanceOf(said.root) };
+        const [said] = (await once(child, 'message')) as [{ reaper: number; root: string }];
+        return { what, child, reaper: said.reaper, instance: instanceOf(said.root) };
       }),
     );
     await leftBehind(victims.length);
-    for (const { what, child, warden } of alive) {
-      if (what !== 'ambit') process.kill(warden, 'SIGKILL');
+    for (const { what, child, reaper } of alive) {
+      if (what !== 'ambit') process.kill(reaper, 'SIGKILL');
       const left = once(child, 'exit');
       child.kill('SIGKILL');
       await left;
@@ -165,12 +158,9 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     // Between our look and the engine's: as another server of the session could, were it fast.
     const swap = `[ -f ${bin}/armed ] && mv ${repository} ${repository}.old && ln -s ${secret} ${repository}`;
     writeFileSync(join(bin, 'podman'), `#!/bin/sh\n[ "$1" = init ] && ${swap}\nexec ${real} "$@"\n`, { mode: 0o755 });
-    const { folder, root, reaper: warden } = harness;
-    const runner = createContainerRunner({
-      reaper: warden,
-      tmpRoot: root,
-      searchPath: () => `${bin}:${process.env['PATH']}`,
-    });
+    const { folder, root, reaper } = harness;
+    const searchPath = () => `${bin}:${process.env['PATH']}`;
+    const runner = createContainerRunner({ reaper, tmpRoot: root, searchPath });
     await runner.probe();
     writeFileSync(join(bin, 'armed'), '');
     const launch = harness.launch(['-e', `require("fs").writeFileSync("ran", "")`]);
@@ -220,12 +210,4 @@ function commandLines(): string[] {
   return readdirSync('/proc')
     .filter((entry) => /^\d+$/.test(entry))
     .map((pid) => textOf(`/proc/${pid}/cmdline`));
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return '';
-  }
 }

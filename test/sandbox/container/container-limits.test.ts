@@ -1,14 +1,13 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createContainerRunner } from '../../../src/sandbox/container/container.ts';
-import { createLimiter, type LimitMechanism } from '../../../src/sandbox/limits/limiter.ts';
-import type { ResourceLimits } from '../../../src/sandbox/limits/limits.ts';
+import { createLimiter } from '../../../src/sandbox/limits/limiter.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
-import { createSandboxHarness, does, processesIn, type SandboxHarness } from '../bwrap/sandbox-harness.ts';
+import { createSandboxHarness, does, processesIn, type SandboxHarness, ways } from '../bwrap/sandbox-harness.ts';
 import { linesOf } from '../runner-harness.ts';
-import { until } from '../tagged-processes.ts';
+import { nameOf, textOf, until } from '../tagged-processes.ts';
 
 let harness: SandboxHarness;
 
@@ -18,19 +17,12 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
   });
   afterAll(() => harness?.stop());
 
-  async function started(deed: string, limits: Partial<ResourceLimits> = {}) {
-    const running = await harness.runner.start(harness.launch([does, deed], limits));
-    const line = linesOf(running);
-    expect(await line()).toBe('ready');
-    return { running, line };
-  }
-
   test('is limited in processes, file size and /tmp, and its neighbour is not affected', async () => {
-    const calm = await started('nothing');
+    const calm = await harness.started(['nothing']);
     const [forks, writes, fills] = await Promise.all([
-      started('processes', { pids: 30 }),
-      started('file', { fileMb: 3 }),
-      started('tmp', { fileMb: 1 }),
+      harness.started(['processes'], { pids: 30 }),
+      harness.started(['file'], { fileMb: 3 }),
+      harness.started(['tmp'], { fileMb: 1 }),
     ]);
     expect(await writes.line()).toBe('EFBIG');
     expect(statSync(join(harness.folder, 'ws/large')).size).toBe(3 << 20);
@@ -50,36 +42,24 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     // Nobody else was ended for it.
     expect(calm.running.stdin.writable && nameOf(calm.running.pid as number)).toBe('podman');
     await Promise.all([calm, forks, writes, fills].map(({ running }) => running.end()));
-    await until(
-      () => processesIn(harness.folder).length === 0,
-      10_000,
-      () => `left: ${processesIn(harness.folder)}`,
-    );
+    await harness.allGone(10_000);
   });
 
   test.runIf(proof)('is ended by Ambit where the engine enforces no limits, with the reason', async () => {
-    const { reaper: warden, root: tmpRoot } = harness;
+    const { reaper, root: tmpRoot } = harness;
     const limiter = createLimiter([]);
-    const runner = createContainerRunner({ reaper: warden, tmpRoot, limitsByEngine: false, limiter });
+    const runner = createContainerRunner({ reaper, tmpRoot, limitsByEngine: false, limiter });
     expect((await runner.probe()).limits).toMatchObject({ memoryMb: 'watchdog', pids: 'watchdog', cpus: 'none' });
     const running = await runner.start(harness.launch([does, 'memory'], { memoryMb: 150 }));
     running.stdout.resume();
     expect((await running.exited).reason).toMatch(/^it used \d+ MiB of memory, and sandbox\.memoryMb is 150$/);
-    await until(
-      () => processesIn(harness.folder).length === 0,
-      10_000,
-      () => `left: ${processesIn(harness.folder)}`,
-    );
+    await harness.allGone(10_000);
   });
 
-  const ways: readonly (readonly [string, readonly LimitMechanism[] | undefined])[] = [
-    ['the best means of this machine', undefined],
-    ['a look from time to time', []],
-  ];
   // The same is tried with bubblewrap in every run.
   test.runIf(proof).each(ways)('S8: two of one owner share its memory, bounded by %s', async (_, keepers) => {
-    const { reaper: warden, root: tmpRoot } = harness;
-    const runner = createContainerRunner({ reaper: warden, tmpRoot, limiter: createLimiter(keepers) });
+    const { reaper, root: tmpRoot } = harness;
+    const runner = createContainerRunner({ reaper, tmpRoot, limiter: createLimiter(keepers) });
     const greedy = await Promise.all(
       ['a', 'b'].map(async () => {
         const running = await runner.start({
@@ -93,34 +73,18 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     for (const { stdin } of greedy) stdin.write('\n');
     const exits = await Promise.all(greedy.map(({ exited }) => exited));
     for (const { reason } of exits) expect(reason).toMatch(/sandbox\.memoryMb is 300$/);
-    await until(
-      () => processesIn(harness.folder).length === 0 && harness.groups().length === 0,
-      10_000,
-      () => `left: ${processesIn(harness.folder)} ${harness.groups()}`,
-    );
+    await harness.nothingLeft(10_000);
   });
 
   test('is gone when the monitor between it and the engine is killed', async () => {
-    const { running } = await started('daemon');
+    const { running } = await harness.started(['daemon']);
     const first = processesIn(harness.folder).find((pid) => nameOf(pid) === 'node') as number;
     const between = parentOf(first);
     expect(nameOf(between)).toBe('conmon');
     process.kill(between, 'SIGKILL');
     expect((await running.exited).reason).toBe('what kept its container was killed');
-    await until(
-      () => processesIn(harness.folder).length === 0,
-      10_000,
-      () => `left: ${processesIn(harness.folder).map(nameOf)}`,
-    );
+    await harness.allGone(10_000);
   });
 });
 
-const textOf = (path: string): string => {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return '';
-  }
-};
-const nameOf = (pid: number): string => textOf(`/proc/${pid}/comm`).trim();
 const parentOf = (pid: number): number => Number(/^PPid:\s+(\d+)/m.exec(textOf(`/proc/${pid}/status`))?.[1]);

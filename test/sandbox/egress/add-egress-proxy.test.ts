@@ -20,13 +20,13 @@ const script = join(import.meta.dirname, 'reaches.js');
 describe.skipIf(!hasBwrap())('a sandbox with hosts', () => {
   let harness: SandboxHarness;
   let webs: Server[] = [];
-  let places: string[] = [];
+  let hosts: string[] = [];
   const open: Egress[] = [];
 
   beforeAll(async () => {
     harness = await createSandboxHarness();
     webs = [createServer((_, answer) => answer.end('first')), createServer((_, answer) => answer.end('second'))];
-    places = await Promise.all(
+    hosts = await Promise.all(
       webs.map(async (web) => {
         await once(web.listen(0, address), 'listening');
         return `${address}:${(web.address() as { port: number }).port}`;
@@ -56,16 +56,16 @@ describe.skipIf(!hasBwrap())('a sandbox with hosts', () => {
   }
 
   test('reaches exactly what is listed, each its own, and nothing past the proxy', async () => {
-    const [first, second] = places as [string, string];
+    const [first, second] = hosts as [string, string];
     const metadata = '169.254.169.254:80';
-    const asked = JSON.stringify({ places: [...places, metadata], plain: `http://${second}/` });
+    const asked = JSON.stringify({ places: [...hosts, metadata], plain: `http://${second}/` });
     const [one, other] = await Promise.all([launched([script, asked], [first]), launched([script, asked], [second])]);
     expect([one.complaints, one.exit.code]).toEqual(['', 7]);
     const seen = JSON.parse(one.said);
     expect(seen.found[first].through).toMatch(/^HTTP\/1\.1 200 [\s\S]*first/);
     expect(seen.found[second].through).toMatch(/^HTTP\/1\.1 403 /);
     expect(seen.found[metadata].through).toMatch(/^HTTP\/1\.1 403 /);
-    for (const place of places) expect(seen.found[place].past).toBe('ENETUNREACH');
+    for (const host of hosts) expect(seen.found[host].past).toBe('ENETUNREACH');
     expect(one.refused.map(({ to }) => to)).toEqual([second, metadata, second]);
     expect(seen.plain).toMatch(/^HTTP\/1\.1 403 /);
 
@@ -80,7 +80,7 @@ describe.skipIf(!hasBwrap())('a sandbox with hosts', () => {
   });
 
   test('serves a program that is not Node', async () => {
-    const [first, second] = places as [string, string];
+    const [first, second] = hosts as [string, string];
     const program = [
       'import urllib.request, urllib.error',
       `print(urllib.request.urlopen("http://${first}/").read().decode())`,
@@ -92,12 +92,12 @@ describe.skipIf(!hasBwrap())('a sandbox with hosts', () => {
   });
 
   test('ends as its server ends, and hears its input end', async () => {
-    const ends = await launched(['-e', 'process.kill(process.pid, "SIGKILL")'], places);
+    const ends = await launched(['-e', 'process.kill(process.pid, "SIGKILL")'], hosts);
     expect(ends.exit.code).toBe(128 + 9);
     const launch = harness.launch(['-e', 'process.stdin.resume().on("end", () => console.log("end"))']);
     const running = await harness.runner.start({
       ...launch,
-      egressProxy: { socket: (open[0] as Egress).socket, allowed: places },
+      egressProxy: { socket: (open[0] as Egress).socket, allowed: hosts },
     });
     running.stdin.end();
     expect(await text(running.stdout)).toBe('end\n');

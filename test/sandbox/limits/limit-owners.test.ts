@@ -1,19 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { LimitMechanism } from '../../../src/sandbox/limits/limiter.ts';
 import type { ResourceLimits } from '../../../src/sandbox/limits/limits.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
-import { createSandboxHarness, does, processesIn, type SandboxHarness } from '../bwrap/sandbox-harness.ts';
-import { linesOf } from '../runner-harness.ts';
-import { until } from '../tagged-processes.ts';
+import { createSandboxHarness, processesIn, type SandboxHarness, ways } from '../bwrap/sandbox-harness.ts';
+import { nameOf, textOf, until } from '../tagged-processes.ts';
 
 let harness: SandboxHarness;
-
-const ways: readonly (readonly [string, readonly LimitMechanism[] | undefined])[] = [
-  ['the best means of this machine', undefined],
-  ['a look from time to time', []],
-];
 
 describe.skipIf(!hasBwrap()).each(ways)('S8: processes of one owner, bounded by %s', (_, keepers) => {
   beforeAll(async () => {
@@ -22,9 +14,7 @@ describe.skipIf(!hasBwrap()).each(ways)('S8: processes of one owner, bounded by 
   afterAll(() => harness?.stop());
 
   const started = async (owner: string, deed: readonly string[], limits: Partial<ResourceLimits>) => {
-    const running = await harness.runner.start({ ...harness.launch([does, ...deed], limits), owner });
-    const line = linesOf(running);
-    expect(await line()).toBe('ready');
+    const { running, line } = await harness.started(deed, limits, { owner });
     return { ...running, line };
   };
   const holding = async (owner: string) => {
@@ -47,7 +37,7 @@ describe.skipIf(!hasBwrap()).each(ways)('S8: processes of one owner, bounded by 
     // What was ended for it leaves room for the next.
     const next = await holding('one');
     await Promise.all([other.end(), next.end()]);
-    await nothingLeft();
+    await harness.nothingLeft();
   });
 
   test.skipIf(!proof && keepers !== undefined)(
@@ -67,7 +57,7 @@ describe.skipIf(!hasBwrap()).each(ways)('S8: processes of one owner, bounded by 
         expect(sleeping()).toBeLessThan(40);
         await Promise.all(both.map((running) => running.end()));
       }
-      await nothingLeft();
+      await harness.nothingLeft();
     },
   );
 
@@ -77,22 +67,4 @@ describe.skipIf(!hasBwrap()).each(ways)('S8: processes of one owner, bounded by 
       0,
       ...harness.groups().map((group) => Number(/^max (\d+)$/m.exec(textOf(`${group}/pids.events`))?.[1] ?? 0)),
     );
-
-  const nothingLeft = async () => {
-    await harness.reaper.settled();
-    await until(
-      () => processesIn(harness.folder).length === 0 && harness.groups().length === 0,
-      5000,
-      () => `left: ${processesIn(harness.folder)} ${harness.groups()}`,
-    );
-  };
 });
-
-const nameOf = (pid: number): string => textOf(`/proc/${pid}/comm`).trim();
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return '';
-  }
-}

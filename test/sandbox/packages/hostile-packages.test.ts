@@ -56,9 +56,9 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
 
   /** Everything that is kept of packages, and everything that is left of a fetch. */
   function kept(): string {
-    const places = [folder, harness.root].filter((place) => existsSync(place));
-    const files = places.flatMap((place) =>
-      readdirSync(place, { recursive: true, withFileTypes: true })
+    const folders = [folder, harness.root].filter((each) => existsSync(each));
+    const files = folders.flatMap((each) =>
+      readdirSync(each, { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
         .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1')),
     );

@@ -1,6 +1,7 @@
 import { existsSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { EndTiming } from '../../../src/sandbox/runner.ts';
 import { createHarness, type Harness, linesOf, readyPids } from '../runner-harness.ts';
 import { isAlive, taggedProcesses } from '../tagged-processes.ts';
 
@@ -16,14 +17,22 @@ beforeAll(async () => {
 });
 afterAll(() => harness?.stop());
 
+async function startReady(fixture: string, timing?: EndTiming) {
+  const runner = timing === undefined ? harness.runner : harness.runnerWith(timing);
+  const running = await runner.start(harness.launch(fixture));
+  const next = linesOf(running);
+  await readyPids(next);
+  return { running, next };
+}
+
 describe('start', () => {
   it('gives the process what the launch says and nothing of our own environment', async () => {
     process.env['NODE_V8_COVERAGE'] = join(harness.tmpParent, 'coverage');
     try {
       const launch = harness.launch('prints-itself', 'a b', '$HOME', '`id`');
       const running = await harness.runner.start({ ...launch, env: { ...launch.env, EXTRA: 'x\ny' } });
-      const told = JSON.parse((await linesOf(running)()) ?? '');
-      expect(told).toEqual({
+      const printed = JSON.parse((await linesOf(running)()) ?? '');
+      expect(printed).toEqual({
         env: { ...launch.env, EXTRA: 'x\ny' },
         cwd: realpathSync(harness.tmpParent),
         args: ['a b', '$HOME', '`id`'],
@@ -84,10 +93,7 @@ describe('start', () => {
 
 describe('end', () => {
   it('only closes stdin where that is enough', async () => {
-    const launch = harness.launch('echoes-lines');
-    const running = await harness.runner.start(launch);
-    const next = linesOf(running);
-    await readyPids(next);
+    const { running, next } = await startReady('echoes-lines');
     running.stdin.write('hello\n');
     expect(await next()).toBe('hello');
     expect(await running.end()).toEqual({ code: 0, signal: null });
@@ -95,34 +101,24 @@ describe('end', () => {
   });
 
   it('sends TERM where closing stdin is not enough, and leaves time for it', async () => {
-    const runner = harness.runnerWith({ closeMs: shortMs, termMs: longMs });
-    const running = await runner.start(harness.launch('leaves-on-term'));
-    const next = linesOf(running);
-    await readyPids(next);
+    const { running, next } = await startReady('leaves-on-term', { closeMs: shortMs, termMs: longMs });
     expect(await running.end()).toEqual({ code: 7, signal: null });
     expect(await next()).toBe('cleaned up');
   });
 
   it('leaves a server behind a wrapper its time, though the wrapper dies at once', async () => {
-    const runner = harness.runnerWith({ closeMs: shortMs, termMs: longMs });
-    const running = await runner.start(harness.launch('wraps-a-server'));
-    const next = linesOf(running);
-    await readyPids(next);
+    const { running, next } = await startReady('wraps-a-server', { closeMs: shortMs, termMs: longMs });
     expect(await running.end()).toEqual({ code: null, signal: 'SIGTERM' });
     expect(await next()).toBe('cleaned up');
   });
 
   it('kills what ignores both', async () => {
-    const runner = harness.runnerWith({ closeMs: shortMs, termMs: shortMs });
-    const running = await runner.start(harness.launch('ignores-eof-and-term'));
-    await readyPids(linesOf(running));
+    const { running } = await startReady('ignores-eof-and-term', { closeMs: shortMs, termMs: shortMs });
     expect(await running.end()).toEqual({ code: null, signal: 'SIGKILL' });
   });
 
   it('resolves to the same exit for every call', async () => {
-    const runner = harness.runnerWith({ closeMs: shortMs, termMs: shortMs });
-    const running = await runner.start(harness.launch('ignores-eof-and-term'));
-    await readyPids(linesOf(running));
+    const { running } = await startReady('ignores-eof-and-term', { closeMs: shortMs, termMs: shortMs });
     const ends = await Promise.all([running.end(), running.end(), running.exited]);
     expect(new Set(ends).size).toBe(1);
     expect(await running.end()).toBe(ends[0]);
@@ -135,9 +131,7 @@ describe('end', () => {
   });
 
   it('lets a process live on without stdout until it is ended', async () => {
-    const running = await harness.runner.start(harness.launch('closes-stdout'));
-    const next = linesOf(running);
-    await readyPids(next);
+    const { running, next } = await startReady('closes-stdout');
     expect(await next()).toBeUndefined();
     expect(() => process.kill(running.pid ?? 0, 0)).not.toThrow();
     expect(await running.end()).toEqual({ code: 5, signal: null });
@@ -149,9 +143,7 @@ describe('end', () => {
     for (let i = 0; i < 50; i++) gone.stdin.write('x'.repeat(100_000));
     await gone.exited;
     gone.stdin.write('more');
-    const runner = harness.runnerWith({ closeMs: shortMs, termMs: longMs });
-    const deaf = await runner.start(harness.launch('never-reads-stdin'));
-    await readyPids(linesOf(deaf));
+    const { running: deaf } = await startReady('never-reads-stdin', { closeMs: shortMs, termMs: longMs });
     deaf.stdin.write('x'.repeat(5_000_000));
     expect(await deaf.end()).toEqual({ code: null, signal: 'SIGTERM' });
   });
@@ -185,10 +177,7 @@ describe.skipIf(!linux)('what a process leaves behind', () => {
     ['in a group of its own, without its environment', 'changes-group'],
     ['on the move from session to session', 'keeps-hopping'],
   ])('is found %s, while Ambit goes on', async (_, kind) => {
-    const bystander = await harness.runner.start(harness.launch('echoes-lines'));
-    const nextOfBystander = linesOf(bystander);
-    await readyPids(nextOfBystander);
-
+    const { running: bystander, next: nextOfBystander } = await startReady('echoes-lines');
     const launch = harness.launch(kind, 'stay');
     const running = await harness.runner.start(launch);
     const pids = await readyPids(linesOf(running));

@@ -20,13 +20,13 @@ const everyKind = [
   'floods-stdout',
 ];
 // Who has neither our environment nor our session is found through a living parent only, and a process that is still
-// starting may die of its broken pipes before the warden can look.
+// starting may die of its broken pipes before the reaper can look.
 const findableAtAnyMoment = everyKind.filter((kind) => kind !== 'clears-environment');
 const limitMs = 3000;
 
-interface Told {
+interface DriverMessage {
   readonly root?: string;
-  readonly warden?: number;
+  readonly reaper?: number;
   readonly pids?: number[];
   readonly ready?: boolean;
   readonly failed?: number;
@@ -37,18 +37,33 @@ let driver: ChildProcess | undefined;
 let pids: number[] = [];
 
 /** Starts the small Ambit in a group of its own and hands on what it tells. */
-function startDriver(kinds: readonly string[], onTold: (told: Told) => void): void {
+function startDriver(kinds: readonly string[], onMessage: (message: DriverMessage) => void): void {
   driver = spawn(process.execPath, [driverProgram, tmpParent, ...kinds], {
     detached: true,
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { PATH: process.env['PATH'] },
   });
-  driver.once('exit', (code) => code !== null && onTold({ failed: code }));
+  driver.once('exit', (code) => code !== null && onMessage({ failed: code }));
   readLines(driver.stdout!, {
     maxBytes: 10_000,
-    onLine: (line) => onTold(JSON.parse(line.toString()) as Told),
+    onLine: (line) => onMessage(JSON.parse(line.toString()) as DriverMessage),
     onTooLong() {},
     onRunaway() {},
+  });
+}
+
+/** Starts the small Ambit, and waits until enough is known of its processes. */
+function startUntil(
+  kinds: readonly string[],
+  isEnough: (message: DriverMessage) => boolean,
+): Promise<{ root: string; reaper: number }> {
+  return new Promise((resolve, reject) => {
+    let known = { root: '', reaper: 0 };
+    startDriver(kinds, (message) => {
+      if (message.failed !== undefined) reject(new Error(`the driver left with ${message.failed}`));
+      if (message.root !== undefined) known = { root: message.root, reaper: message.reaper ?? 0 };
+      if (isEnough(message) && known.root !== '') resolve(known);
+    });
   });
 }
 
@@ -57,12 +72,13 @@ function kill(whole: 'alone' | 'its group'): void {
   process.kill(whole === 'alone' ? pid : -pid, 'SIGKILL');
 }
 
-async function expectNothingLeft(root: string, warden: number): Promise<void> {
+async function expectNothingLeft({ root, reaper }: { root: string; reaper: number }): Promise<void> {
+  expect(reaper).toBeGreaterThan(1);
   const left = () => [...taggedProcesses(tmpParent), ...pids.filter(isAlive)];
   await until(
-    () => !existsSync(root) && !isAlive(warden) && left().length === 0,
+    () => !existsSync(root) && !isAlive(reaper) && left().length === 0,
     limitMs,
-    () => `left ${left().join(' ')}, folder ${existsSync(root)}, warden ${isAlive(warden)}`,
+    () => `left ${left().join(' ')}, folder ${existsSync(root)}, reaper ${isAlive(reaper)}`,
   );
 }
 
@@ -81,18 +97,13 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
   it.each(['alone', 'its group'] as const)('%s, everything it had started is gone, time after time', async (whole) => {
     for (let round = 0; round < counts(1, 10); round++) {
       pids = [];
-      const place = await new Promise<{ root: string; warden: number }>((resolve, reject) => {
-        let known = { root: '', warden: 0 };
-        startDriver(everyKind, (told) => {
-          if (told.failed !== undefined) reject(new Error(`the driver left with ${told.failed}`));
-          if (told.root !== undefined) known = { root: told.root, warden: told.warden ?? 0 };
-          pids.push(...(told.pids ?? []));
-          if (told.ready) resolve(known);
-        });
+      const ambit = await startUntil(everyKind, (message) => {
+        pids.push(...(message.pids ?? []));
+        return message.ready === true;
       });
-      expect(taggedProcesses(place.root).length).toBeGreaterThan(everyKind.length - 2);
+      expect(taggedProcesses(ambit.root).length).toBeGreaterThan(everyKind.length - 2);
       kill(whole);
-      await expectNothingLeft(place.root, place.warden);
+      await expectNothingLeft(ambit);
     }
   });
 
@@ -101,17 +112,12 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
     for (let round = 0; round < rounds; round++) {
       // All are started at once: it is killed when the first of them are there and the others are not yet.
       let waitsFor = Math.floor((round / rounds) * findableAtAnyMoment.length);
-      const place = await new Promise<{ root: string; warden: number }>((resolve, reject) => {
-        let known = { root: '', warden: 0 };
-        startDriver(findableAtAnyMoment, (told) => {
-          if (told.failed !== undefined) reject(new Error(`the driver left with ${told.failed}`));
-          if (told.root !== undefined) known = { root: told.root, warden: told.warden ?? 0 };
-          if (told.pids !== undefined) waitsFor--;
-          if (known.root !== '' && waitsFor <= 0) resolve(known);
-        });
+      const ambit = await startUntil(findableAtAnyMoment, (message) => {
+        if (message.pids !== undefined) waitsFor--;
+        return waitsFor <= 0;
       });
       kill(round % 2 === 0 ? 'alone' : 'its group');
-      await expectNothingLeft(place.root, place.warden);
+      await expectNothingLeft(ambit);
     }
   });
 });

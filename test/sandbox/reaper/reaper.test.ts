@@ -109,7 +109,7 @@ describe('the reaper of a running Ambit', () => {
     await until(
       () => ![undefined, first].includes(harness.reaper.pid),
       5000,
-      () => 'a second warden',
+      () => 'a second reaper',
     );
     // Killed once more, with a release on its way that it never gets to.
     const second = harness.reaper.pid ?? 0;
@@ -143,14 +143,14 @@ describe('where there is no process table', () => {
 it.skipIf(!linux)('does not hold on to descriptors Ambit was given', async () => {
   const root = mkdtempSync(join(tmpdir(), 'ambit-given-'));
   const args = [process.execPath, program, root, String(process.pid), '1', 'proc'];
-  const warden = spawn('bash', ['--norc', '-c', 'exec 40</dev/null; exec "$@"', 'bash', ...args], {
+  const reaper = spawn('bash', ['--norc', '-c', 'exec 40</dev/null; exec "$@"', 'bash', ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
-  const left = once(warden, 'exit');
-  expect(String(await once(warden.stdout, 'data'))).toBe('ready\n');
-  expect(existsSync(`/proc/${warden.pid}/fd/0`)).toBe(true);
-  expect(existsSync(`/proc/${warden.pid}/fd/40`)).toBe(false);
-  warden.stdin.end('close\n');
+  const left = once(reaper, 'exit');
+  expect(String(await once(reaper.stdout, 'data'))).toBe('ready\n');
+  expect(existsSync(`/proc/${reaper.pid}/fd/0`)).toBe(true);
+  expect(existsSync(`/proc/${reaper.pid}/fd/40`)).toBe(false);
+  reaper.stdin.end('close\n');
   expect(await left).toEqual([0, null]);
   rmSync(root, { recursive: true });
 });
@@ -164,12 +164,12 @@ describe.skipIf(!linux)('a pid that now belongs to somebody else', () => {
   const startOf = (pid: number) =>
     Number(readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').pop()?.split(' ')[19]);
 
-  /** Runs the warden's program on these lines to its end. */
-  async function runWarden(...lines: string[]): Promise<void> {
+  /** Runs the reaper's program on these lines to its end. */
+  async function runReaper(...lines: string[]): Promise<void> {
     const args = [program, root, String(process.pid), String(startOf(process.pid)), 'proc'];
-    const warden = spawn(process.execPath, args, { detached: true, stdio: ['pipe', 'ignore', 'inherit'], env: {} });
-    warden.stdin.end(lines.map((line) => `${line}\n`).join(''));
-    expect(await once(warden, 'exit')).toEqual([0, null]);
+    const reaper = spawn(process.execPath, args, { detached: true, stdio: ['pipe', 'ignore', 'inherit'], env: {} });
+    reaper.stdin.end(lines.map((line) => `${line}\n`).join(''));
+    expect(await once(reaper, 'exit')).toEqual([0, null]);
   }
 
   beforeEach(async () => {
@@ -191,13 +191,13 @@ describe.skipIf(!linux)('a pid that now belongs to somebody else', () => {
   it('is not signalled when Ambit dies, nor when a process is released', async () => {
     const pid = innocent.pid ?? 0;
     const earlier = startOf(pid) - 1;
-    await runWarden(`watch ${pid} ${earlier} p1`, `watch ${orphan} 0 p2`);
-    await runWarden(`release ${pid} ${earlier} p1`, `release ${orphan} 0 p2`, 'close');
+    await runReaper(`watch ${pid} ${earlier} p1`, `watch ${orphan} 0 p2`);
+    await runReaper(`release ${pid} ${earlier} p1`, `release ${orphan} 0 p2`, 'close');
     expect([isAlive(pid), isAlive(orphan)]).toEqual([true, true]);
   });
 
   it('is killed where the start time is right, so that the test above means something', async () => {
-    await runWarden(`watch ${innocent.pid} ${startOf(innocent.pid ?? 0)} p1`);
+    await runReaper(`watch ${innocent.pid} ${startOf(innocent.pid ?? 0)} p1`);
     expect([isAlive(innocent.pid ?? 0), isAlive(orphan)]).toEqual([false, false]);
   });
 
@@ -205,7 +205,7 @@ describe.skipIf(!linux)('a pid that now belongs to somebody else', () => {
     const pid = innocent.pid ?? 0;
     const start = startOf(pid);
     mkdirSync(join(root, 'keep'));
-    await runWarden(
+    await runReaper(
       `watch ${pid} ${start} ../keep`,
       `watch ${pid} ${start} ..`,
       `watch ${pid} ${start} owner`,
@@ -224,10 +224,10 @@ describe.skipIf(!linux)('a pid that now belongs to somebody else', () => {
   });
 
   it('is identified by its start time in the commands to the reaper', async () => {
-    const warden = createReaper({ tmpRoot: root });
-    await warden.start();
-    warden.watch(innocent.pid ?? 0, join(root, 'p1'));
-    await warden.close();
+    const reaper = createReaper({ tmpRoot: root });
+    await reaper.start();
+    reaper.watch(innocent.pid ?? 0, join(root, 'p1'));
+    await reaper.close();
     expect(isAlive(innocent.pid ?? 0)).toBe(false);
   });
 });

@@ -179,11 +179,11 @@ test('the probe reports only what was tried', () => {
 test.skipIf(process.platform === 'darwin')('elsewhere than on macOS it is refused, and nothing starts', async () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-seatbelt-')));
   const tmpRoot = await createTmpRoot(folder);
-  const warden = createReaper({ tmpRoot });
-  await expect(createSeatbeltRunner({ reaper: warden, tmpRoot }).probe()).rejects.toMatchObject({
+  const reaper = createReaper({ tmpRoot });
+  await expect(createSeatbeltRunner({ reaper, tmpRoot }).probe()).rejects.toMatchObject({
     code: 'SANDBOX_UNAVAILABLE',
   });
-  expect(warden.pid).toBeUndefined();
-  await warden.close();
+  expect(reaper.pid).toBeUndefined();
+  await reaper.close();
   rmSync(folder, { recursive: true, force: true });
 });
