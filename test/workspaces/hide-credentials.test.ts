@@ -1,6 +1,6 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openDatabase } from '../../src/workspaces/backends/database/open-database.ts';
@@ -8,6 +8,7 @@ import { createPathRules } from '../../src/workspaces/path-rules.ts';
 import { parseExpression } from '../../src/workspaces/search/expression.ts';
 import { grepFiles } from '../../src/workspaces/search/grep.ts';
 import { noRules, readContent, refusalCode, toBytes } from './backends/suite/suite-workspace.ts';
+import { writeFiles } from './search/make-folder.ts';
 import { createSandboxedRipgrep, openFiles } from './search/open-files.ts';
 
 /** Each holds "SECRET" wherever a credential is, and "plain" in what may be read. */
@@ -154,10 +155,7 @@ let folder: string;
 const ripgrep = createSandboxedRipgrep();
 beforeAll(() => {
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-settings-')));
-  for (const [name, content] of Object.entries(files)) {
-    mkdirSync(join(folder, dirname(name)), { recursive: true });
-    writeFileSync(join(folder, name), content);
-  }
+  writeFiles(folder, files);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -190,10 +188,7 @@ test('S4: a repository under any name is read without credentials, and so is wha
     '.git/config': `${files['.git/config']}[include]\npath = ../shared/settings\n`,
     'linked/x': '',
   };
-  for (const [name, content] of Object.entries(more)) {
-    mkdirSync(dirname(join(folder, name)), { recursive: true });
-    writeFileSync(join(folder, name), content);
-  }
+  writeFiles(folder, more);
   symlinkSync('other/yarnrc', join(folder, '.yarnrc.local'));
   writeFileSync(join(folder, 'other/yarnrc'), '_authToken HIDE-ME\nregistry plain\n');
   symlinkSync('../other/npmrc', join(folder, 'linked/.npmrc'));
@@ -213,7 +208,7 @@ test('S4: a search finds no credential, with ripgrep and without, and what the o
     expect(JSON.stringify(await grepFiles(searched, query('registry')))).not.toContain('SECRET');
     expect((await grepFiles({ ...searched }, { ...query('SECRET'), path: '.npmrc' })).files).toEqual([]);
   }
-  expect(ripgrep.told.names).toBeGreaterThan(0);
+  expect(ripgrep.answers.names).toBeGreaterThan(0);
   const opened = openFiles(folder, undefined, { open: ['packages/a/.npmrc'] });
   expect(await readContent(opened, 'packages/a/.npmrc')).toBe(files['packages/a/.npmrc']);
 });

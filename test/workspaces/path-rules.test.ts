@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -8,10 +8,11 @@ import { createPathRules } from '../../src/workspaces/path-rules.ts';
 import { proof } from '../proof.ts';
 import { readContent, refusalCode, toBytes } from './backends/suite/suite-workspace.ts';
 import { hiddenNames, keptCopies, keptFiles, keptFolders, openNames } from './default-names.ts';
+import { writeFiles } from './search/make-folder.ts';
 
 let folder: string;
 let session: WorkspaceBackend;
-let places = 0;
+let folders = 0;
 
 beforeAll(() => {
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-names-')));
@@ -29,12 +30,9 @@ function createPaths(name: string): { readonly path: string; readonly free: stri
   return all
     .filter((_, way) => proof || way === name.length % all.length)
     .map((asked) => {
-      const place = `t${++places}`;
-      for (const path of [`${place}/${asked}`, `${place}/free`]) {
-        mkdirSync(join(folder, dirname(path)), { recursive: true });
-        writeFileSync(join(folder, path), 'content');
-      }
-      return { path: `${place}/${asked}`, free: `${place}/free` };
+      const [path, free] = [`t${++folders}/${asked}`, `t${folders}/free`];
+      writeFiles(folder, { [path]: 'content', [free]: 'content' });
+      return { path, free };
     });
 }
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { isAmbitError } from '../../src/errors.ts';
 import { createDraft } from '../../src/public/testing/store-suite/harness.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
@@ -18,6 +18,13 @@ function openQuota(store: SessionStore): WriteQuota {
   });
 }
 
+/** Closed after the test. */
+function openMemory(options?: Parameters<typeof openMemoryStore>[0]): SessionStore {
+  const store = openMemoryStore(options);
+  onTestFinished(() => store.close());
+  return store;
+}
+
 async function refusalCode(work: Promise<unknown>): Promise<string | undefined> {
   return work.then(
     () => undefined,
@@ -26,7 +33,7 @@ async function refusalCode(work: Promise<unknown>): Promise<string | undefined> 
 }
 
 test('a session writes up to its limit of bytes, over all gateways', async () => {
-  const store = openMemoryStore();
+  const store = openMemory();
   const one = openQuota(store);
   (await one.reserve('s-1', 60, limits)).commit(1);
   expect(await refusalCode(one.reserve('s-1', 41, limits))).toBe('WORKSPACE_FULL');
@@ -38,22 +45,20 @@ test('a session writes up to its limit of bytes, over all gateways', async () =>
   expect(await refusalCode(other.reserve('s-1', 41, limits))).toBe('WORKSPACE_FULL');
   expect(await refusalCode(other.reserve('s-1', 40, limits))).toBeUndefined();
   await other.close();
-  await store.close();
 });
 
 test('a session makes up to its limit of files and folders', async () => {
-  const store = openMemoryStore();
+  const store = openMemory();
   const written = openQuota(store);
   for (let made = 0; made < 3; made++) {
     (await written.reserve('s-1', 0, limits)).commit(1);
   }
   expect(await refusalCode(written.reserve('s-1', 0, limits))).toBe('WORKSPACE_FULL');
   await written.close();
-  await store.close();
 });
 
 test('two processes add to one count', async () => {
-  const store = openMemoryStore();
+  const store = openMemory();
   const both = [openQuota(store), openQuota(store)];
   for (const each of both) {
     (await each.reserve('s-1', 30, limits)).commit(1);
@@ -65,11 +70,10 @@ test('two processes add to one count', async () => {
   await after.forget('s-1');
   expect(await refusalCode(after.reserve('s-1', 100, limits))).toBeUndefined();
   await after.close();
-  await store.close();
 });
 
 test('parallel writes do not exceed the limit', async () => {
-  const store = openMemoryStore();
+  const store = openMemory();
   const written = openQuota(store);
   const tried = await Promise.allSettled([1, 2, 3].map(() => written.reserve('s-1', 50, limits)));
   expect(tried.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
@@ -83,45 +87,26 @@ test('parallel writes do not exceed the limit', async () => {
   const few = await Promise.allSettled([1, 2, 3, 4].map(() => written.reserve('s-2', 0, limits)));
   expect(few.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
   await written.close();
-  await store.close();
 });
 
-const most = 5;
+const maxDocuments = 5;
+const documentLimits = { documents: maxDocuments };
 
-interface Scene {
-  readonly store: SessionStore;
-  advance(ms: number): void;
-}
-
-async function createMemoryScene(): Promise<Scene> {
-  let now = Date.now();
-  const store = openMemoryStore({ documentLimits: { documents: most }, now: () => now });
-  const advance = (ms: number) => {
-    now += ms;
-  };
-  return { store, advance };
-}
-
-async function createSqliteScene(): Promise<Scene> {
-  let now = Date.now();
+async function openSqlite(options: { now: () => number }): Promise<SessionStore> {
   const folder = await mkdtemp(join(tmpdir(), 'ambit-written-'));
-  leftover.push(folder);
-  const store = await openSqliteStore({
-    file: join(folder, 'sessions.db'),
-    documentLimits: { documents: most },
-    now: () => now,
-  });
-  const advance = (ms: number) => {
-    now += ms;
-  };
-  return { store, advance };
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const store = await openSqliteStore({ file: join(folder, 'sessions.db'), documentLimits, ...options });
+  onTestFinished(() => store.close());
+  return store;
 }
 
-const leftover: string[] = [];
-afterEach(async () => {
-  vi.useRealTimers();
-  for (const folder of leftover.splice(0)) await rm(folder, { recursive: true, force: true });
-});
+/** A store in which each live session has written once, and that takes no more. */
+async function openFullStore(store = openMemory({ documentLimits })): Promise<SessionStore> {
+  for (let index = 0; index < maxDocuments; index++) await recordWrite(store, await openSession(store, index), 1);
+  return store;
+}
+
+afterEach(() => void vi.useRealTimers());
 
 /** Each is as long as ids are listed, so that the first is looked at first. */
 const sessionIdAt = (index: number) => `s-${String(index).padStart(4, '0')}`;
@@ -149,11 +134,12 @@ async function listKeys(store: SessionStore): Promise<string[]> {
 }
 
 describe.each([
-  ['memory', createMemoryScene],
-  ['sqlite', createSqliteScene],
-])('%s: sessions that are gone', (_, scene) => {
+  ['memory', async (options: { now: () => number }) => openMemory({ documentLimits, ...options })],
+  ['sqlite', openSqlite],
+] as const)('%s: sessions that are gone', (_, open) => {
   test('make room for live sessions', async () => {
-    const { store, advance } = await scene();
+    let now = Date.now();
+    const store = await open({ now: () => now });
     // Expired while nobody held it, ended by another process, and ended before a late count of it was written.
     const expired = await openSession(store, 0, 10);
     const ended = await openSession(store, 1);
@@ -161,8 +147,8 @@ describe.each([
     for (const id of [expired, ended, ...live]) await recordWrite(store, id, 60);
     await store.end(ended);
     await recordWrite(store, sessionIdAt(4), 60);
-    advance(11_000);
-    expect(await listKeys(store)).toHaveLength(most);
+    now += 11_000;
+    expect(await listKeys(store)).toHaveLength(maxDocuments);
 
     const newcomer = await openSession(store, 5);
     await recordWrite(store, newcomer, 60);
@@ -172,12 +158,10 @@ describe.each([
       expect(await refusalCode(restarted.reserve(id, 41, limits))).toBe('WORKSPACE_FULL');
       expect(await refusalCode(restarted.reserve(id, 40, limits))).toBeUndefined();
     }
-    await store.close();
   });
 
   test('are not counted when the store is full', async () => {
-    const { store } = await scene();
-    for (let index = 0; index < most; index++) await recordWrite(store, await openSession(store, index), 1);
+    const store = await openFullStore(await open({ now: Date.now }));
     const looked = vi.spyOn(store.documents, 'list');
     const late = await openSession(store, 7);
     const written = openQuota(store);
@@ -185,15 +169,13 @@ describe.each([
     await store.end(late);
     await written.close();
     expect(looked).not.toHaveBeenCalled();
-    expect(await listKeys(store)).toEqual(Array.from({ length: most }, (_, index) => sessionIdAt(index)));
-    await store.close();
+    expect(await listKeys(store)).toEqual(Array.from({ length: maxDocuments }, (_, index) => sessionIdAt(index)));
   });
 });
 
 test('when all sessions live, the whole count stays in memory until there is room', async () => {
   vi.useFakeTimers({ toFake: ['performance'] });
-  const { store } = await createMemoryScene();
-  for (let index = 0; index < most; index++) await recordWrite(store, await openSession(store, index), 1);
+  const store = await openFullStore();
   const newcomer = await openSession(store, 7);
   const written = openQuota(store);
   (await written.reserve(newcomer, 60, limits)).commit(1);
@@ -207,13 +189,11 @@ test('when all sessions live, the whole count stays in memory until there is roo
   await written.close();
   expect(await readStoredBytes(store, newcomer)).toBe(70);
   expect(await refusalCode(written.reserve(newcomer, 31, limits))).toBe('WORKSPACE_FULL');
-  await store.close();
 });
 
 test('the count is stored after a while, even if the session writes no more', async () => {
   vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
-  const { store } = await createMemoryScene();
-  for (let index = 0; index < most; index++) await recordWrite(store, await openSession(store, index), 1);
+  const store = await openFullStore();
   const newcomer = await openSession(store, 7);
   const written = openQuota(store);
   const puts = vi.spyOn(store.documents, 'put');
@@ -224,13 +204,11 @@ test('the count is stored after a while, even if the session writes no more', as
   await vi.advanceTimersByTimeAsync(61_000);
   vi.useRealTimers();
   await vi.waitFor(async () => expect(await readStoredBytes(store, newcomer)).toBe(60), 50_000);
-  await store.close();
 });
 
 test('a sweep that found little is not repeated for a minute', async () => {
   vi.useFakeTimers({ toFake: ['performance'] });
-  const { store } = await createMemoryScene();
-  for (let index = 0; index < most; index++) await recordWrite(store, await openSession(store, index), 1);
+  const store = await openFullStore();
   const list = vi.spyOn(store.documents, 'list');
   const written = openQuota(store);
   const ids = [await openSession(store, 7), await openSession(store, 8), await openSession(store, 9)];
@@ -244,12 +222,11 @@ test('a sweep that found little is not repeated for a minute', async () => {
   for (const id of ids) (await written.reserve(id, 1, limits)).commit(1);
   await written.close();
   expect(list).toHaveBeenCalledTimes(2);
-  await store.close();
 });
 
 test('one sweep checks a bounded number, and the next continues there', async () => {
   vi.useFakeTimers({ toFake: ['performance'] });
-  const store = openMemoryStore({ documentLimits: { documents: 1200 } });
+  const store = openMemory({ documentLimits: { documents: 1200 } });
   // The last one of all is gone; the others were never asked for in vain.
   for (let index = 0; index < 1200; index++)
     await store.documents.put('files-written', sessionIdAt(index), '{"bytes":1}');
@@ -270,12 +247,10 @@ test('one sweep checks a bounded number, and the next continues there', async ()
   await written.close();
   expect(await readStoredBytes(store, 's-new')).toBe(1);
   expect(await readStoredBytes(store, sessionIdAt(1199))).toBeUndefined();
-  await store.close();
 });
 
 test('a store that fails to find a session does not count it as ended', async () => {
-  const { store } = await createMemoryScene();
-  for (let index = 0; index < most; index++) await recordWrite(store, await openSession(store, index), 1);
+  const store = await openFullStore();
   const newcomer = await openSession(store, 7);
   let isAway = true;
   const written = createWriteQuota({
@@ -287,17 +262,15 @@ test('a store that fails to find a session does not count it as ended', async ()
   });
   (await written.reserve(newcomer, 60, limits)).commit(1);
   await written.close();
-  expect(await listKeys(store)).toHaveLength(most);
+  expect(await listKeys(store)).toHaveLength(maxDocuments);
   isAway = false;
   await store.end(sessionIdAt(2));
   await written.close();
   expect(await readStoredBytes(store, newcomer)).toBe(60);
-  await store.close();
 });
 
 test('a document written during the check of its session stays', async () => {
-  const { store } = await createMemoryScene();
-  for (let index = 0; index < most; index++) await recordWrite(store, await openSession(store, index), 1);
+  const store = await openFullStore();
   const written = createWriteQuota({
     documents: store.documents,
     async isEnded(id) {
@@ -312,5 +285,4 @@ test('a document written during the check of its session stays', async () => {
   expect(await readStoredBytes(store, sessionIdAt(1))).toBe(9);
   expect(await readStoredBytes(store, sessionIdAt(2))).toBeUndefined();
   expect(await readStoredBytes(store, sessionIdAt(7))).toBe(60);
-  await store.close();
 });

@@ -1,12 +1,13 @@
-import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
 import { createPathRules } from '../../../src/workspaces/path-rules.ts';
 import { runGit } from '../../fixtures/hostile/builds-repository.js';
 import { refusalCode, refusalMessage, toBytes } from '../backends/suite/suite-workspace.ts';
+import { writeFiles } from '../search/make-folder.ts';
 
 let folder: string;
 let session: WorkspaceBackend;
@@ -20,10 +21,6 @@ afterEach(async () => {
 });
 
 const pathInFolder = (path: string) => join(folder, path);
-function writeTestFile(path: string, content = ''): void {
-  mkdirSync(dirname(pathInFolder(path)), { recursive: true });
-  writeFileSync(pathInFolder(path), content);
-}
 
 /** Each makes one name in a folder, in another way. */
 const ways: Record<string, (path: string, isFile: boolean) => Promise<unknown>> = {
@@ -86,7 +83,7 @@ test('S4: parts of a repository that are written in parallel are refused', async
 
 test('S4: a repository under any name is readable, and neither changed nor moved', async () => {
   for (const name of ['HEAD', 'objects/x', 'refs/x', 'config', 'hooks/post-checkout'])
-    writeTestFile(`vendor/repo/${name}`);
+    writeFiles(folder, { [`vendor/repo/${name}`]: '' });
   mkdirSync(pathInFolder('links'));
   symlinkSync('../vendor/repo', pathInFolder('links/repo'));
   const deeds = [

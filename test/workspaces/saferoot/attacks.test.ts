@@ -45,9 +45,9 @@ describe('W3: a path that leads out, or to what is not a file', () => {
     const scene = createSceneForTest();
     await layTraps(scene);
     const root = scene.open();
-    const told = [];
-    for (const [path] of listHostilePaths(scene)) told.push([path, await settleOutcome(root.read(path))]);
-    expect(told).toEqual(listHostilePaths(scene).map(([path, code]) => [path, code]));
+    const outcomes = [];
+    for (const [path] of listHostilePaths(scene)) outcomes.push([path, await settleOutcome(root.read(path))]);
+    expect(outcomes).toEqual(listHostilePaths(scene).map(([path, code]) => [path, code]));
   });
 
   test.each(Object.entries(operations))('%s by it touches nothing outside', async (name, operation) => {

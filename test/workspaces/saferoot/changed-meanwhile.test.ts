@@ -14,9 +14,9 @@ test('a file is not written when its folder was moved to a protected path meanwh
   const scene = createSceneForTest();
   mkdirSync(scene.inside('x'));
   writeFileSync(scene.inside('x/f.txt'), 'old');
-  const admit = (deed: string, [first]: readonly string[]) =>
-    deed === 'write' && first === 'deploy' ? 'is kept' : undefined;
-  const root = scene.open({ checkAccess: admit });
+  const checkAccess = (access: string, [first]: readonly string[]) =>
+    access === 'write' && first === 'deploy' ? 'is kept' : undefined;
+  const root = scene.open({ checkAccess });
   async function* whileMoved() {
     yield Buffer.from('planted');
     // Somebody who is not bound by the rules moves the folder while the content is still on its way.
@@ -35,9 +35,9 @@ test('an entry that is protected after the survey is not removed', async () => {
   writeFileSync(scene.inside('d/deep/late'), 'content');
   let asked = 0;
   // As if it had come under this name after the first look.
-  const admit = (_: string, names: readonly string[]) =>
+  const checkAccess = (_: string, names: readonly string[]) =>
     names.at(-1) === 'late' && ++asked > 1 ? 'is kept' : undefined;
-  expect(await settleOutcome(scene.open({ checkAccess: admit }).removeTree('d'))).toBe('NOT_ADMITTED');
+  expect(await settleOutcome(scene.open({ checkAccess }).removeTree('d'))).toBe('NOT_ADMITTED');
   expect(readFileSync(scene.inside('d/deep/late'), 'utf8')).toBe('content');
 });
 
@@ -111,11 +111,11 @@ describe('S4: a change by another process between check and operation breaks no 
         onStep(name.toString(), scene.inside);
       }
     };
-    const admit: CheckAccess = (deed, names) =>
-      deed === 'write' && (names.includes('.git') || (names[0] === 'deploy' && names.includes('prod.yaml')))
+    const checkAccess: CheckAccess = (access, names) =>
+      access === 'write' && (names.includes('.git') || (names[0] === 'deploy' && names.includes('prod.yaml')))
         ? 'is kept'
         : undefined;
-    return { scene, folder: { fs: { ...platformFs, step }, root, strict: false, checkAccess: admit } };
+    return { scene, folder: { fs: { ...platformFs, step }, root, strict: false, checkAccess } };
   }
 
   test('the folder of a new file is moved', async () => {

@@ -38,14 +38,14 @@ type Tree = typeof tree extends fc.Arbitrary<infer T> ? T : never;
 
 function plantTree(scene: Scene, growth: Tree): void {
   for (const item of growth) {
-    const place = scene.inside(item.name);
+    const target = scene.inside(item.name);
     try {
       // A branch below a planted link would grow outside, so it is left out.
-      mkdirSync(dirname(place), { recursive: true });
-      if (!`${realpathSync(dirname(place))}/`.startsWith(`${scene.inside()}/`)) continue;
-      if (item.kind === 'file') writeFileSync(place, 'inside', { flag: 'wx' });
-      else if (item.kind === 'folder') mkdirSync(place);
-      else symlinkSync(item.kind === 'link' ? item.target : `${scene.base}/${item.target}`, place);
+      mkdirSync(dirname(target), { recursive: true });
+      if (!`${realpathSync(dirname(target))}/`.startsWith(`${scene.inside()}/`)) continue;
+      if (item.kind === 'file') writeFileSync(target, 'inside', { flag: 'wx' });
+      else if (item.kind === 'folder') mkdirSync(target);
+      else symlinkSync(item.kind === 'link' ? item.target : `${scene.base}/${item.target}`, target);
     } catch {
       // Taken already, or not possible there.
     }
@@ -92,9 +92,9 @@ test('W3: for any tree and any path, nothing outside is read', async () => {
 /** Tells whether SafeRoot answers, if it does, as the kernel does with the same path. */
 function agreesWithKernel(scene: Scene, asked: string, outcome: unknown): boolean {
   if (Buffer.isBuffer(outcome)) {
-    const place = scene.inside().concat('/', asked);
-    expect(`${realpathSync(place)}/`.startsWith(`${scene.inside()}/`)).toBe(true);
-    expect(outcome.toString()).toBe(readFileSync(place, 'utf8'));
+    const target = scene.inside().concat('/', asked);
+    expect(`${realpathSync(target)}/`.startsWith(`${scene.inside()}/`)).toBe(true);
+    expect(outcome.toString()).toBe(readFileSync(target, 'utf8'));
     return true;
   }
   const kernel = { FILE_NOT_FOUND: 'ENOENT', NOT_A_DIRECTORY: 'ENOTDIR', IS_A_DIRECTORY: 'EISDIR' }[outcome as string];

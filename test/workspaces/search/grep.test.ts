@@ -120,9 +120,9 @@ describe.each(ways)('lines of files, %s', (_, quick) => {
     symlinkSync('nowhere', join(folder, 'a/.gitignore'));
     const files = openFiles(folder, quick);
     const found = ['a/needle', 'b/needle', 'b/rules', 'c/.gitignore/needle', 'd [*]/e/y'];
-    const told = found.map((path) => `${path}:1:1:needle`);
-    expect(await findLines(files, 'needle')).toEqual(told);
-    expect(await findLines(files, 'needle', { path: 'd [*]' })).toEqual(told.slice(-1));
+    const lines = found.map((path) => `${path}:1:1:needle`);
+    expect(await findLines(files, 'needle')).toEqual(lines);
+    expect(await findLines(files, 'needle', { path: 'd [*]' })).toEqual(lines.slice(-1));
     const all = await findFiles(files, { glob: compileGlob('**'), path: '.', limit: 100 });
     expect(all.files.map(({ path }) => path)).toEqual(expect.arrayContaining(found));
     for (const path of ['.gitignore', 'pipe']) {
@@ -224,6 +224,6 @@ describe.each(ways)('lines of files, %s', (_, quick) => {
 });
 
 test.skipIf(!hasBwrap())('the sandbox found candidates each time', () => {
-  expect(ripgrep.told.names).toBeGreaterThan(10);
-  expect(ripgrep.told.nothing).toBe(0);
+  expect(ripgrep.answers.names).toBeGreaterThan(10);
+  expect(ripgrep.answers.nothing).toBe(0);
 });

@@ -16,14 +16,14 @@ export function openFiles(folder: string, ripgrep?: Ripgrep, paths: Partial<Conf
 export interface SandboxedRipgrep extends Ripgrep {
   readonly harness: SandboxHarness;
   /** How often it told, and how often it could not. */
-  readonly told: { names: number; nothing: number };
+  readonly answers: { names: number; nothing: number };
 }
 
 /** ripgrep in a real sandbox, for all tests of a file; a slow machine has all the time a test has. */
 export function createSandboxedRipgrep(): SandboxedRipgrep {
   let harness: SandboxHarness;
   let ripgrep: Ripgrep;
-  const told = { names: 0, nothing: 0 };
+  const answers = { names: 0, nothing: 0 };
   beforeAll(async () => {
     harness = await createSandboxHarness();
     const { runner, root } = harness;
@@ -34,10 +34,10 @@ export function createSandboxedRipgrep(): SandboxedRipgrep {
     get harness() {
       return harness;
     },
-    told,
+    answers,
     async candidates(folder, query) {
       const names = await ripgrep.candidates(folder, query);
-      told[names === undefined ? 'nothing' : 'names']++;
+      answers[names === undefined ? 'nothing' : 'names']++;
       return names;
     },
   };

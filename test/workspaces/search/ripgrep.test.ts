@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -8,6 +8,7 @@ import { grepFiles } from '../../../src/workspaces/search/grep.ts';
 import { createRipgrep, findRipgrep, type RipgrepOptions } from '../../../src/workspaces/search/ripgrep.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { createSandboxHarness, processesIn, type SandboxHarness } from '../../sandbox/bwrap/sandbox-harness.ts';
+import { textOf } from '../../sandbox/tagged-processes.ts';
 import { makeFolder } from './make-folder.ts';
 import { openFiles } from './open-files.ts';
 
@@ -22,8 +23,7 @@ const query = { rust: 'needle', path: '.', glob: undefined, signal: undefined, r
 /** ripgrep, or in its place a shell that does what a broken one might. */
 function createFakeRipgrep(does: string | undefined, options: Partial<RipgrepOptions> = {}) {
   const script = join(makeFolder({}), 'rg');
-  if (does !== undefined) writeFileSync(script, `#!/bin/sh\n${does}\n`);
-  if (does !== undefined) chmodSync(script, 0o755);
+  if (does !== undefined) writeFileSync(script, `#!/bin/sh\n${does}\n`, { mode: 0o755 });
   return createRipgrep({
     sandboxes: [harness.runner],
     tmpRoot: harness.root,
@@ -54,10 +54,10 @@ describe.skipIf(!hasBwrap())('ripgrep in its sandbox', () => {
     renameSync(join(folder, 'ws'), join(folder, 'moved'));
     mkdirSync(join(folder, 'ws'));
     writeFileSync(join(folder, 'ws/other'), 'needle');
-    const told = createFakeRipgrep(undefined).candidates(root.descriptor as number, query);
+    const found = createFakeRipgrep(undefined).candidates(root.descriptor as number, query);
     // From here on the number may be somebody else's.
     root.close();
-    expect(await told).toEqual(['mine']);
+    expect(await found).toEqual(['mine']);
   });
 
   test('is killed after its time limit, and the files are read instead', async () => {
@@ -139,9 +139,5 @@ test('the program of the package is used, else the one on PATH', async () => {
 });
 
 function readCommand(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ');
-  } catch {
-    return '';
-  }
+  return textOf(`/proc/${pid}/cmdline`).replaceAll('\0', ' ');
 }

@@ -1,16 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import {
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, afterEach } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import type { LogFields } from '../../../src/observability/log/log.ts';
@@ -18,9 +9,11 @@ import { createPlainRunner } from '../../../src/sandbox/plain/plain.ts';
 import type { ProcessLaunch } from '../../../src/sandbox/runner.ts';
 import { createGitRunner, type RunGit } from '../../../src/workspaces/session-folders/git/git.ts';
 import { createSessionFolders, type SessionFolders } from '../../../src/workspaces/session-folders/session-folders.ts';
-
 import { proof } from '../../proof.ts';
 import { createSandboxHarness, type SandboxHarness } from '../../sandbox/bwrap/sandbox-harness.ts';
+import { writeFiles } from '../search/make-folder.ts';
+
+export { writeFiles };
 
 export type Isolation = 'worktree' | 'copy';
 
@@ -139,13 +132,6 @@ export async function createScene(isolation: Isolation | 'shared', options: Scen
     git,
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
-}
-
-export function writeFiles(folder: string, files: Readonly<Record<string, string>>): void {
-  for (const [path, content] of Object.entries(files)) {
-    mkdirSync(dirname(join(folder, path)), { recursive: true });
-    writeFileSync(join(folder, path), content);
-  }
 }
 
 /** All files of a folder and what they hold; links as what they say. Git's own files are left out. */

@@ -1,6 +1,6 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { createKeyedMutex } from '../../../src/lib/async/mutex.ts';
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import { createToolset, type ToolResult } from '../../../src/sessions/tools/toolset.ts';
@@ -9,6 +9,7 @@ import { createPathRules } from '../../../src/workspaces/path-rules.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { fileTools } from '../../../src/workspaces/tools/create-session-tools.ts';
 import { codeIn } from '../../sessions/tools/some-sessions.ts';
+import { writeFiles } from '../search/make-folder.ts';
 
 export interface TestFiles {
   readonly folder: string;
@@ -48,10 +49,7 @@ export function createTestFiles(
       const result = await call(tool, args);
       return { code: codeIn(result), text: result.content[0].text };
     },
-    put(path, content) {
-      mkdirSync(dirname(join(folder, path)), { recursive: true });
-      writeFileSync(join(folder, path), content);
-    },
+    put: (path, content) => writeFiles(folder, { [path]: content }),
     get: (path) => readFileSync(join(folder, path), 'utf8'),
     async close() {
       await close();

@@ -55,7 +55,7 @@ test.each(cases)(
       if (/inside|f\.txt/.test(said)) done++;
     }
     expect(swapper.isAtWork(), 'the swapper swapped to the end').toBe(true);
-    if (quick !== undefined) expect(quick.told.names).toBeGreaterThan(0);
+    if (quick !== undefined) expect(quick.answers.names).toBeGreaterThan(0);
   },
 );
 
