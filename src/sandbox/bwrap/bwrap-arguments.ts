@@ -3,8 +3,8 @@ import { chownSync, closeSync, existsSync, lstatSync, openSync, readlinkSync } f
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { systemFolders } from '../common/visibility-filter.ts';
 import { type Mounts, mountsInOrder } from './mounts.ts';
-import { systemFolders } from './visibility-filter.ts';
 
 const deviceNumbers = { null: '3', zero: '5', full: '7', random: '8', urandom: '9' } as const;
 

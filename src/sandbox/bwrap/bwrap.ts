@@ -3,7 +3,10 @@ import { basename, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import type { Confinement, Mount } from '../common/confinement.ts';
 import { findTool } from '../common/find-program.ts';
+import { createProbe, listMissingProtections, probeScript, readProbe, readProbeOutput } from '../common/probe.ts';
 import { bwrapFailed, bwrapMissing, refuseVolume, sandboxUnavailable } from '../common/sandbox-errors.ts';
+import { type ServerFiles, serverFiles } from '../common/server-files.ts';
+import { visibilityRulesOf } from '../common/visibility-filter.ts';
 import { addEgressProxy } from '../egress/add-egress-proxy.ts';
 import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
@@ -14,11 +17,8 @@ import type { ProbeResult, ProcessLaunch, RunnerOptions, SandboxRunner } from '.
 import { type DeviceFile, makeDeviceFiles, sandboxEnvironment } from './bwrap-arguments.ts';
 import { withMountChecks } from './guard/watch-mount-points.ts';
 import { pinMounts } from './mounts.ts';
-import { createProbe, listMissingProtections, probeScript, readProbe, readProbeOutput } from './probe.ts';
 import { hasSeccompFilter, seccompFilter } from './seccomp-filter.ts';
-import { type ServerFiles, serverFiles } from './server-files.ts';
 import { spawnSandbox } from './spawn-sandbox.ts';
-import { visibilityRulesOf } from './visibility-filter.ts';
 
 export interface BwrapRunnerOptions extends RunnerOptions {
   /** The PATH on which bwrap, or an engine, and the programs of servers are found. */
@@ -106,7 +106,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     const { child, bounds } = await spawnServer(...createProbe(probeScript, tmpDir, home));
     const running = superviseChild(child, timing, () => void releaseBounded(reaper, child, tmpDir, bounds));
     const [output, errors] = await readProbeOutput(running, probeLimitMs);
-    const enforced = readProbe(output);
+    const enforced = readProbe(output, 'bwrap');
     if (enforced === undefined) throw bwrapFailed(errors);
     const lacks = listMissingProtections(enforced);
     if (lacks.length > 0)

@@ -1,9 +1,9 @@
 import { lstatSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { sandboxUnavailable } from '../common/sandbox-errors.ts';
+import { isInside } from '../common/visibility-filter.ts';
 import { type Mounts, mountsInOrder, type PinnedMount } from './mounts.ts';
 import type { PinnedPath } from './pinned-path.ts';
-import { isInside } from './visibility-filter.ts';
 
 const pinnedHostPath = ({ descriptor }: PinnedPath): string => readlinkSync(`/proc/self/fd/${descriptor}`);
 

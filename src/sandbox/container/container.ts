@@ -7,13 +7,13 @@ import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import type { BwrapRunnerOptions } from '../bwrap/bwrap.ts';
 import { withMountChecks } from '../bwrap/guard/watch-mount-points.ts';
 import { type Mounts, pinMounts } from '../bwrap/mounts.ts';
-import { createProbe, listMissingProtections, probeScript, readProbe, readProbeOutput } from '../bwrap/probe.ts';
 import { hasSeccompFilter } from '../bwrap/seccomp-filter.ts';
-import { scriptFiles, serverFiles } from '../bwrap/server-files.ts';
-import { visibilityRulesOf } from '../bwrap/visibility-filter.ts';
 import type { Confinement, Mount } from '../common/confinement.ts';
 import { findTool } from '../common/find-program.ts';
+import { createProbe, listMissingProtections, probeScript, readProbe, readProbeOutput } from '../common/probe.ts';
 import { sandboxUnavailable } from '../common/sandbox-errors.ts';
+import { scriptFiles, serverFiles } from '../common/server-files.ts';
+import { visibilityRulesOf } from '../common/visibility-filter.ts';
 import { addEgressProxy } from '../egress/add-egress-proxy.ts';
 import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, containerLayout, createLimiter } from '../limits/limiter.ts';
@@ -219,7 +219,7 @@ export function containerEnforcement(byEngine: boolean, { memoryMb, pids, cpus }
  * root starts has the users of the machine.
  */
 function readContainerProbe(said: string, mark: string): ProbeResult['enforced'] | undefined {
-  const enforced = readProbe(said);
+  const enforced = readProbe(said, 'sh');
   if (enforced === undefined || !said.includes(mark)) return undefined;
   const { ['ownUsers']: _, ...rest } = enforced;
   return { ...rest, ownProcesses: /^self: 1$/m.test(said) };

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 import { etcNames, hostsFile, sandboxUser } from '../bwrap/bwrap-arguments.ts';
-import { type LinkCopy, systemFolders } from '../bwrap/visibility-filter.ts';
 import { volumeFolder } from '../common/confinement.ts';
+import { type LinkCopy, systemFolders } from '../common/visibility-filter.ts';
 import { type Engine, runEngine } from './engine.ts';
 
 /** An entry of a small archive; folders and links have no content. */

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { forwarderProgram } from '../../package-paths.ts';
-import { runtimeFiles, type ServerFiles } from '../bwrap/server-files.ts';
 import type { Confinement, Mount } from '../common/confinement.ts';
+import { runtimeFiles, type ServerFiles } from '../common/server-files.ts';
 import type { ProcessLaunch } from '../runner.ts';
 
 const port = 3128;

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { AmbitError } from '../../errors.ts';
-import { runtimeFiles } from '../bwrap/server-files.ts';
+import { runtimeFiles } from '../common/server-files.ts';
 import type { PackageCommand } from './package-command.ts';
 import type { FetchHost } from './package-kind.ts';
 import {

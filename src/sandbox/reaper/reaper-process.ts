@@ -134,7 +134,7 @@ function handleCommand(line: string): void {
 }
 
 if (!root.startsWith('/') || !(ambit.pid > 0) || !Number.isSafeInteger(ambit.start)) process.exit(2);
-process.title = 'ambit-warden';
+process.title = 'ambit-reaper';
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const) {
   process.on(signal, () => {});
 }

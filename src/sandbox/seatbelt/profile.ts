@@ -1,6 +1,6 @@
 import { protectedNames, protectedPaths, toRegExpSource } from '../../lib/fs/protected-paths.ts';
-import { listAncestors } from '../bwrap/visibility-filter.ts';
 import type { Guard } from '../common/confinement.ts';
+import { listAncestors } from '../common/visibility-filter.ts';
 
 /** The rules of a process. All paths are real paths, since the kernel of macOS compares only these. */
 interface SeatbeltRules {

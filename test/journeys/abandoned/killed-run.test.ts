@@ -21,7 +21,7 @@ import { type Era, eras, type Whoami } from './raw-client.ts';
 const clientProgram = join(import.meta.dirname, 'fixtures', 'run-client.js');
 const promisedMs = 3000;
 /**
- * Each client is four processes that start: itself, `ambit run`, its warden and the server. When too many start at the
+ * Each client is four processes that start: itself, `ambit run`, its reaper and the server. When too many start at the
  * same time, servers do not answer within the time Ambit gives them.
  */
 const startedAtOnce = 4;

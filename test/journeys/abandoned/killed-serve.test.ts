@@ -66,9 +66,9 @@ async function occupyAll(ambit: ProbedAmbit, sessions: number): Promise<number[]
   return (await Promise.all(Array.from({ length: sessions }, (_, index) => occupy(ambit, index)))).flat();
 }
 
-function wardenOf(ambit: ProbedAmbit): number {
+function reaperOf(ambit: ProbedAmbit): number {
   const children = readFileSync(`/proc/${ambit.pid}/task/${ambit.pid}/children`, 'utf8').trim().split(' ').map(Number);
-  const found = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('ambit-warden'));
+  const found = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('ambit-reaper'));
   expect(found).toHaveLength(1);
   return found[0] as number;
 }
@@ -78,12 +78,12 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is killed', () =
     for (let round = 0; round < counts(1, 20); round++) {
       const ambit = await start();
       const pids = await occupyAll(ambit, counts(4, 24));
-      const warden = wardenOf(ambit);
+      const reaper = reaperOf(ambit);
       expect(pids.filter(isAlive)).toHaveLength(pids.length);
       const exited = once(ambit.process, 'exit');
       ambit.process.kill('SIGKILL');
       await exited;
-      const left = () => [...findLeftovers(ambit.dataDir).processes, ...[...pids, warden].filter(isAlive)];
+      const left = () => [...findLeftovers(ambit.dataDir).processes, ...[...pids, reaper].filter(isAlive)];
       await until(
         () => left().length === 0 && readdirSync(join(ambit.dataDir, 'tmp')).length === 0,
         proof ? killedMs : maxWaitMs,
@@ -127,7 +127,7 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is told to end',
     for (const { pid, call } of calls) expect(readWhoami(await call.answered).pid).toBe(pid);
     expect(await exited).toEqual([0, null]);
     if (proof) expect(performance.now() - began).toBeLessThan(termMs);
-    // On a busy machine it does not wait for the warden to the end.
+    // On a busy machine it does not wait for the reaper to the end.
     await waitUntilNothingRuns(ambit.dataDir);
     expect([...pids, ...calls.map(({ pid }) => pid)].filter(isAlive)).toEqual([]);
   });

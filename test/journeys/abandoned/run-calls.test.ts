@@ -76,7 +76,7 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
     const exited = once(run, 'exit');
     run.stdin?.end();
     expect(await exited).toEqual([0, null]);
-    // On a busy machine it does not wait for the warden to the end.
+    // On a busy machine it does not wait for the reaper to the end.
     await waitUntilNothingIsLeft(join(folder, 'data'));
   });
 });

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createBwrapRunner } from '../../../src/sandbox/bwrap/bwrap.ts';
-import { scriptFiles, serverFiles } from '../../../src/sandbox/bwrap/server-files.ts';
+import { scriptFiles, serverFiles } from '../../../src/sandbox/common/server-files.ts';
 import { createContainerRunner } from '../../../src/sandbox/container/container.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';

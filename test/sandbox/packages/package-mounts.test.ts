@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { serverFiles } from '../../../src/sandbox/bwrap/server-files.ts';
+import { serverFiles } from '../../../src/sandbox/common/server-files.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-shown-')));
 afterAll(() => rmSync(folder, { recursive: true }));

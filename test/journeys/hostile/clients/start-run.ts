@@ -91,7 +91,7 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
         child.stdin.end();
         await new Promise((resolve) => child.once('exit', resolve));
       }
-      // On a busy machine its warden sweeps up a little longer.
+      // On a busy machine its reaper sweeps up a little longer.
       await waitUntilNothingRuns(join(folder, 'data'));
       await rm(folder, { recursive: true, force: true });
     },

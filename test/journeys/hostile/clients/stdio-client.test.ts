@@ -31,7 +31,7 @@ function pid(): number {
 async function expectLeft(): Promise<void> {
   if (run.process.exitCode === null) await once(run.process, 'exit');
   expect(run.process.exitCode).toBe(0);
-  // On a busy machine its warden sweeps up a little longer.
+  // On a busy machine its reaper sweeps up a little longer.
   await waitUntilNothingRuns(join(run.folder, 'data'));
   expect(run.errors()).toBe('');
 }

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { pinMounts } from '../../../src/sandbox/bwrap/mounts.ts';
-import { serverFiles } from '../../../src/sandbox/bwrap/server-files.ts';
 import type { Mount } from '../../../src/sandbox/common/confinement.ts';
-import { ordinaryLimits } from './sandbox-harness.ts';
+import { serverFiles } from '../../../src/sandbox/common/server-files.ts';
+import { ordinaryLimits } from '../bwrap/sandbox-harness.ts';
 
 let folder = '';
 beforeEach(() => {

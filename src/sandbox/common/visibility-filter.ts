@@ -1,8 +1,8 @@
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs';
 import { homedir, userInfo } from 'node:os';
 import { basename, dirname, join, resolve, sep } from 'node:path';
-import type { Confinement, Mount } from '../common/confinement.ts';
-import { isProgram } from '../common/find-program.ts';
+import type { Confinement, Mount } from './confinement.ts';
+import { isProgram } from './find-program.ts';
 
 /** A link on a visible path. It is made again inside, so that paths mean the same there. */
 export interface LinkCopy {

@@ -1,7 +1,7 @@
 import { readlinkSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
-import type { Confinement, Mount } from '../common/confinement.ts';
 import type { ProbeResult, ProcessLaunch, RunningProcess } from '../runner.ts';
+import type { Confinement, Mount } from './confinement.ts';
 import type { ServerFiles } from './server-files.ts';
 
 const probeLimits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
@@ -34,7 +34,8 @@ export async function readProbeOutput(running: RunningProcess, limitMs: number):
   return [output, errors];
 }
 
-export function readProbe(said: string): ProbeResult['enforced'] | undefined {
+/** Reads what holds inside. `firstProcess` is the name of the process with id 1 there. */
+export function readProbe(said: string, firstProcess: string): ProbeResult['enforced'] | undefined {
   if (!/^finished$/m.test(said)) return undefined;
   const status = (name: string) => new RegExp(`^${name}:[ \\t]*(\\S+)$`, 'm').exec(said)?.[1];
   const interfaces = [...said.matchAll(/^[ \t]*([^\s:|]+):(?:[ \t]+\d+){16}$/gm)].map(([, name]) => name);
@@ -47,7 +48,7 @@ export function readProbe(said: string): ProbeResult['enforced'] | undefined {
     noNewPrivileges: status('NoNewPrivs') === '1',
     seccomp: status('Seccomp') === '2',
     noNetwork: hasOwnNamespace('net') && interfaces.every((name) => name === 'lo'),
-    ownProcesses: hasOwnNamespace('pid') && status('first') === 'bwrap',
+    ownProcesses: hasOwnNamespace('pid') && status('first') === firstProcess,
     // Shared memory, semaphores and message queues.
     ownIpc: hasOwnNamespace('ipc'),
     ownHostname: hasOwnNamespace('uts'),

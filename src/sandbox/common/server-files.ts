@@ -1,8 +1,8 @@
 import { closeSync, constants, existsSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import { basename, delimiter, dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import type { Mount } from '../common/confinement.ts';
-import { findProgramOnPath, isProgram } from '../common/find-program.ts';
+import type { Mount } from './confinement.ts';
+import { findProgramOnPath, isProgram } from './find-program.ts';
 import {
   createFilter,
   isInside,
