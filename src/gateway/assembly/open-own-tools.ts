@@ -1,5 +1,5 @@
 import type { InProcessServer } from '../../upstreams/definition.ts';
-import { createSessionTools } from '../../workspaces/tools/create-session-tools.ts';
+import { createOwnTools } from '../../workspaces/tools/create-own-tools.ts';
 import { createWorkspaceFiles, type WorkspaceFiles } from '../../workspaces/workspace-files.ts';
 import type { ServerAccess } from '../gateway.ts';
 import { explainCall } from '../inspect/explain-call.ts';
@@ -31,7 +31,7 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
   const { dataDir } = paths;
   const files = createWorkspaceFiles({ config, store, journal, folders, runners, tmpRoot, dataDir, log });
   closing.push(files.close);
-  const sessionTools = createSessionTools({ sessions, store, files, contextOf: governance.contextOf });
+  const sessionTools = createOwnTools({ sessions, store, files, contextOf: governance.contextOf });
   const ownTools = createOwnToolList(sessionTools, tools);
   const access: ServerAccess = {
     explain: resolution.explain,

@@ -49,7 +49,7 @@ export interface OwnOptions {
   readonly quotas?: Quotas | undefined;
   /** Names session and correlation id in `_meta["ambit/session"]` of results. */
   readonly includeMeta?: boolean | undefined;
-  /** Offers `session_info`, `session_list`, `session_end`, `session_state_*` and, with `governance`, `session_context` beside the server's own tools. */
+  /** Offers the session tools that need no files, and with `governance` also `session_context`, beside the tools of the server. */
   readonly tools?: boolean | undefined;
   /** Policies and objectives that begin the first result of each session. Behind Ambit, its own are used instead. */
   readonly governance?: GivenGovernance | undefined;

@@ -1,6 +1,6 @@
 import type { Session } from '../../sessions/session.ts';
 import type { ToolResult } from '../../sessions/tools/toolset.ts';
-import { createSessionTools } from '../../workspaces/tools/create-session-tools.ts';
+import { createOwnTools } from '../../workspaces/tools/create-own-tools.ts';
 import { isObject } from '../sdk/call.ts';
 import type { ResolvedSession } from './resolved-session.ts';
 
@@ -12,8 +12,8 @@ export interface ServerSessionTools {
   addToList(result: unknown): unknown;
 }
 
-export function createServerSessionTools(parts: Parameters<typeof createSessionTools>[0]): ServerSessionTools {
-  const tools = createSessionTools(parts);
+export function createServerSessionTools(parts: Parameters<typeof createOwnTools>[0]): ServerSessionTools {
+  const tools = createOwnTools(parts);
   return {
     has: (name): name is string => name !== undefined && tools.has(name),
     call: (name, args, session, toolScope) => {

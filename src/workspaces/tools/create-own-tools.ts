@@ -25,7 +25,7 @@ export interface SessionToolsOptions {
 }
 
 /** Creates the tools by which an agent looks after its sessions, their state and their files. */
-export function createSessionTools({ sessions, store, files, contextOf }: SessionToolsOptions): Toolset {
+export function createOwnTools({ sessions, store, files, contextOf }: SessionToolsOptions): Toolset {
   const reach = createSessionReach(store);
   const access = files === undefined ? undefined : createFileAccess(reach, files);
   return createToolset([

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Session } from '../../../src/sessions/session.ts';
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
-import { asHolder, asLocal, codeIn, createTestSessions, type TestSessions } from './some-sessions.ts';
+import { asHolder, asLocal, codeIn, createTestSessions, type TestSessions } from './test-sessions.ts';
 
 let all: TestSessions;
 let session: Session;

@@ -5,7 +5,7 @@ import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import type { ToolResult, Toolset } from '../../../src/sessions/tools/toolset.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import type { SessionStore, StoreOptions } from '../../../src/stores/store.ts';
-import { createSessionTools } from '../../../src/workspaces/tools/create-session-tools.ts';
+import { createOwnTools } from '../../../src/workspaces/tools/create-own-tools.ts';
 
 const bounds = { ttlSeconds: 60, maxLifetimeSeconds: 300, maxSessions: 500, maxPerUser: 200 };
 
@@ -26,7 +26,7 @@ export function createTestSessions(options: StoreOptions = {}, given?: SessionSt
   return {
     store,
     sessions,
-    tools: createSessionTools({ sessions, store }),
+    tools: createOwnTools({ sessions, store }),
     open: async (userId, draft = {}) => (await sessions.create({ userId, trustLevel: 'sandboxed', ...draft })).session,
     async close() {
       await sessions.close();

@@ -59,8 +59,8 @@ export const gitInSandbox: RunGit = async (...args) => {
 export const gitOfSuites: RunGit = async (...args) => {
   if (proof) return gitInSandbox(...args);
   harness ??= createSandboxHarness();
-  const { reaper: warden, root, runner } = await harness;
-  const plain = createPlainRunner({ reaper: warden });
+  const { reaper, root, runner } = await harness;
+  const plain = createPlainRunner({ reaper: reaper });
   const sandbox = async () => ({
     ...runner,
     start: ({ confinement: _, ...launch }: ProcessLaunch) =>

@@ -7,8 +7,8 @@ import { createToolset, type ToolResult } from '../../../src/sessions/tools/tool
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
 import { createPathRules } from '../../../src/workspaces/path-rules.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
-import { fileTools } from '../../../src/workspaces/tools/create-session-tools.ts';
-import { codeIn } from '../../sessions/tools/some-sessions.ts';
+import { fileTools } from '../../../src/workspaces/tools/create-own-tools.ts';
+import { codeIn } from '../../sessions/tools/test-sessions.ts';
 import { writeFiles } from '../search/make-folder.ts';
 
 export interface TestFiles {

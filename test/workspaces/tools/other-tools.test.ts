@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { fileTools } from '../../../src/workspaces/tools/create-session-tools.ts';
+import { fileTools } from '../../../src/workspaces/tools/create-own-tools.ts';
 import { createTestFiles, type TestFiles } from './file-tool-fixture.ts';
 
 let all: TestFiles;

@@ -1,7 +1,7 @@
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import { createToolset, type ToolResult } from '../../../src/sessions/tools/toolset.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
-import { searchTools } from '../../../src/workspaces/tools/create-session-tools.ts';
+import { searchTools } from '../../../src/workspaces/tools/create-own-tools.ts';
 
 export interface SearchTools {
   call(name: string, args?: Record<string, unknown>): Promise<ToolResult>;

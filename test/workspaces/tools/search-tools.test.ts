@@ -5,7 +5,7 @@ import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { openDatabase } from '../../../src/workspaces/backends/database/open-database.ts';
 import { createPathRules } from '../../../src/workspaces/path-rules.ts';
 import { counts } from '../../proof.ts';
-import { codeIn } from '../../sessions/tools/some-sessions.ts';
+import { codeIn } from '../../sessions/tools/test-sessions.ts';
 import { makeFolder, writeFiles } from '../search/make-folder.ts';
 import { openFiles } from '../search/open-files.ts';
 import { createSearchTools, textOf } from './search-files.ts';

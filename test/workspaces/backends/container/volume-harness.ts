@@ -54,9 +54,9 @@ export async function createVolumeHarness(): Promise<VolumeHarness> {
     },
     open: (volume, options = {}) => kept(backends.open(volume, { ...settings, ...options })),
     openOtherwise(volume, options, searchPath) {
-      const { reaper: warden } = harness;
+      const { reaper } = harness;
       const runner =
-        searchPath === undefined ? harness.runner : createContainerRunner({ reaper: warden, tmpRoot, searchPath });
+        searchPath === undefined ? harness.runner : createContainerRunner({ reaper: reaper, tmpRoot, searchPath });
       return kept(createContainerBackends({ runner, tmpRoot, log, ...options }).open(volume, settings));
     },
     containers(instance = basename(tmpRoot)) {
