@@ -82,7 +82,8 @@ export function showKind(value: unknown): string {
 
 /** Writes a single value, shortened and safe to print; lists and maps only by their kind. */
 export function showValue(value: unknown): string {
-  if (typeof value === 'string') return quoteText(value);
+  // An address with a password may stand at a key where nobody expects one.
+  if (typeof value === 'string') return /:\/\/[^/\s]*@/.test(value) ? 'an address' : quoteText(value);
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : showKind(value);
 }
 

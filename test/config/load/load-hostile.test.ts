@@ -158,6 +158,7 @@ describe('messages', () => {
     ['workspace env value with a NUL', `workspaces: { w: { path: /w, env: { a: { T: "${secret}\\0" } } } }`],
     ['command with a line end', `servers: { a: { command: "x --token=${secret}\\n" } }`],
     ['address of the store', `store: { kind: redis, redis: { url: "http://:${secret}@h" } }`],
+    ['address of the store instead of its kind', `store: { kind: "redis://u:${secret}@h" }`],
     ['unknown key', `token: ${secret}`],
     ['syntax error', `servers:\n  a:\n    env: T: ${secret}\n`],
     ['unclosed quote', `servers: { a: { env: { T: "${secret}\n`],
