@@ -6,7 +6,7 @@ import type { BeforeStage } from '../stage.ts';
 export function checkParams(): BeforeStage<Exchange, void> {
   return {
     name: 'checkParams',
-    refuses: ['REQUEST_INVALID', -32602],
+    refuses: [-32602],
     before({ message, era }) {
       assertParamSizes(message);
       assertParamTypes(message, era === 'handshake');

@@ -66,7 +66,7 @@ export function selectWorkspace(options: SelectOptions): BeforeStage<SessionExch
 
   return {
     name: 'selectWorkspace',
-    refuses: ['WORKSPACE_NOT_FOUND'],
+    refuses: ['WORKSPACE_NOT_FOUND', 'REQUEST_INVALID'],
     before(exchange) {
       const { era, message } = exchange;
       if (era === 'handshake' && message.method !== 'initialize') return useOpenedWorkspace(options, exchange);
