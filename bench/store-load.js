@@ -2,7 +2,7 @@
 // stdin, prints one JSON line on stdout. A wrong answer ends it with exit 1.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createDraft } from '../build/public/testing/store-suite/harness.js';
+import { createNewSession } from '../build/public/testing/store-suite/harness.js';
 import { openMemoryStore, openRedisStore, openSqliteStore } from '../dist/stores/index.js';
 
 const { kind, place, sizes, times, atOnce } = JSON.parse(readFileSync(0, 'utf8'));
@@ -15,8 +15,8 @@ const open = {
 // As long as a real one, and made from its number, so that nobody has to remember a hundred thousand of them.
 const idOf = (number) => createHash('sha256').update(String(number)).digest('hex').slice(0, 32);
 
-function createNewSession(number) {
-  return createDraft({
+function createNumberedSession(number) {
+  return createNewSession({
     id: idOf(number),
     userId: `user-${number % 1000}`,
     workspaceId: `project-${number % 50}`,
@@ -64,7 +64,7 @@ async function refresh(id) {
 async function fill(from, to) {
   for (let first = from; first < to; first += 256) {
     const numbers = Array.from({ length: Math.min(256, to - first) }, (_, index) => first + index);
-    const created = await Promise.all(numbers.map((number) => store.create(createNewSession(number))));
+    const created = await Promise.all(numbers.map((number) => store.create(createNumberedSession(number))));
     if (created.some(({ outcome }) => outcome !== 'created')) throw new Error(`${kind} did not take a session`);
   }
 }

@@ -17,4 +17,4 @@ export type { McpServer, McpServers, ServerView, SessionServers } from './gatewa
 export type { Log, LogFields } from './observability/log/log.ts';
 export type { McpTransport } from './public/create-gateway.ts';
 export { type CreateGatewayOptions, createGateway, type EmbeddedGateway } from './public/create-gateway.ts';
-export type { Restriction as Narrowing, SessionDraft, SessionView } from './sessions/session.ts';
+export type { Restriction, SessionDraft, SessionView } from './sessions/session.ts';

@@ -18,7 +18,7 @@ export class ProtocolError extends Error {
 
   constructor(rpc: number, status: number, message: string, data?: unknown) {
     super(message);
-    this.name = 'ProtocolFault';
+    this.name = 'ProtocolError';
     this.rpc = rpc;
     this.status = status;
     this.data = data;

@@ -11,20 +11,20 @@ export type {
 } from './documents.ts';
 export type { Change } from './feed.ts';
 export { openMemoryStore } from './memory/memory-store.ts';
-export type { EndReason, JsonValue, NewSession, SessionChange, SessionRecord, Tombstone as Remains } from './record.ts';
+export type { EndReason, JsonValue, NewSession, SessionChange, SessionRecord, Tombstone } from './record.ts';
 export { openRedisStore, type RedisStoreOptions } from './redis/redis-store.ts';
 export { openSqliteStore, type SqliteOptions } from './sqlite/sqlite-store.ts';
 export type {
   MarkPut,
   SessionMarks,
-  SessionStateStore as SessionState,
+  SessionStateStore,
   SetOptions,
   StateDeleted,
   StateKey,
   StateListOptions,
   StatePage,
   StateWritten,
-  StoredStateEntry as StateEntry,
+  StoredStateEntry,
 } from './state.ts';
 export type {
   Caps,

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createDraft } from '../../src/public/testing/store-suite/harness.ts';
+import { createNewSession } from '../../src/public/testing/store-suite/harness.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { openDatabase } from '../../src/stores/sqlite/driver.ts';
@@ -51,7 +51,7 @@ describe('documents at their real size', () => {
 test('a file from before there were documents gets them, and keeps what it had', async () => {
   const file = join(folder, 'before.db');
   const first = await openSqliteStore({ file });
-  const session = createDraft();
+  const session = createNewSession();
   await first.create(session);
   await first.close();
   const database = openDatabase(file);

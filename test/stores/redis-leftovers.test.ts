@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { acquireLease, createDraft } from '../../src/public/testing/store-suite/harness.ts';
+import { acquireLease, createNewSession } from '../../src/public/testing/store-suite/harness.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
 import { createTestClock } from './test-clock.ts';
@@ -23,7 +23,7 @@ describe.skipIf(program === undefined)('what is left of places in Redis', () => 
       return keys.map((key) => key.replace('{leftovers}:', '')).sort();
     };
     try {
-      for (const id of ['one', 'two']) await store.create(createDraft({ id }));
+      for (const id of ['one', 'two']) await store.create(createNewSession({ id }));
       const lease = await acquireLease(store, { id: 'one', places: 3 });
       expect(await left()).toEqual(['c:one', 'c:u:ada', 'c:w:garden', 'h:one', 'l:one']);
       await store.renew('one', lease, 30_000, { places: 2 });

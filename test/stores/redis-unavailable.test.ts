@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createDraft } from '../../src/public/testing/store-suite/harness.ts';
+import { createNewSession } from '../../src/public/testing/store-suite/harness.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
@@ -40,7 +40,7 @@ describe.skipIf(program === undefined)('a server in trouble', () => {
     let working = true;
     const lanes = Array.from({ length: 8 }, async () => {
       while (working) {
-        const session = createDraft();
+        const session = createNewSession();
         try {
           const { outcome } = await store.create(session);
           if (outcome === 'created') acknowledged.push(session.id);
@@ -76,13 +76,13 @@ describe.skipIf(program === undefined)('a server in trouble', () => {
     await server.start();
     await Promise.all([lost, comesBack(store)]);
     const created = new Promise<void>((resolve) => void store.watch(({ kind }) => kind === 'created' && resolve()));
-    await store.create(createDraft());
+    await store.create(createNewSession());
     await created;
     expect(heard).toContain('lost');
   });
 
   test('it stands still: refused in bounded time, and there again when it goes on', async () => {
-    const session = createDraft();
+    const session = createNewSession();
     await store.create(session);
     const hasty = await openRedisStore({ url: server.url, patienceMs: 300 });
     server.process.kill('SIGSTOP');
@@ -97,36 +97,36 @@ describe.skipIf(program === undefined)('a server in trouble', () => {
   test('it is not there yet: the store opens, refuses, and is there when the server is', async () => {
     await server.stop();
     const early = await openRedisStore({ url: server.url, patienceMs });
-    await expect(early.create(createDraft())).rejects.toMatchObject(away);
+    await expect(early.create(createNewSession())).rejects.toMatchObject(away);
     await server.start();
     await comesBack(early);
-    expect((await early.create(createDraft())).outcome).toBe('created');
+    expect((await early.create(createNewSession())).outcome).toBe('created');
     await early.close();
     await comesBack(store);
   });
 
   test('a read-only server refuses writes with its own error code', async () => {
-    const session = createDraft();
+    const session = createNewSession();
     await store.create(session);
     const { Redis } = await import('ioredis');
     const client = new Redis(server.socket);
     await client.config('SET', 'maxmemory', '1');
-    await expect(store.create(createDraft())).rejects.toMatchObject({
+    await expect(store.create(createNewSession())).rejects.toMatchObject({
       ...away,
       message: 'The session store answers OOM.',
     });
     await client.config('SET', 'maxmemory', '0');
     client.disconnect();
-    expect((await store.create(createDraft())).outcome).toBe('created');
+    expect((await store.create(createNewSession())).outcome).toBe('created');
   });
 
   test('scripts it has forgotten are sent again', async () => {
-    await store.create(createDraft());
+    await store.create(createNewSession());
     const { Redis } = await import('ioredis');
     const client = new Redis(server.socket);
     await client.script('FLUSH');
     client.disconnect();
-    expect((await store.create(createDraft())).outcome).toBe('created');
+    expect((await store.create(createNewSession())).outcome).toBe('created');
   });
 
   test('a failure does not show the password', async () => {
@@ -142,7 +142,7 @@ describe.skipIf(program === undefined)('a server in trouble', () => {
 
   test('the clock is the server’s, whatever ours says', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 0 });
-    const session = createDraft();
+    const session = createNewSession();
     const created = await store.create(session);
     expect(created).toMatchObject({ outcome: 'created' });
     const { createdAt = 0 } = (await store.get(session.id)) ?? {};

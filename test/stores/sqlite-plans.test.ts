@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { createDraft } from '../../src/public/testing/store-suite/harness.ts';
+import { createNewSession } from '../../src/public/testing/store-suite/harness.ts';
 import { admitRow, releaseRow, renewRow } from '../../src/stores/sqlite/admission-rows.ts';
 import { type Database, openDatabase } from '../../src/stores/sqlite/driver.ts';
 import { findLiveRow } from '../../src/stores/sqlite/session-rows.ts';
@@ -23,7 +23,7 @@ function planOf(database: Database, sql: string): string[] {
 test('L5: finding a session, admitting a call and settling it never scan a table', async () => {
   const file = join(folder, 'sessions.db');
   const store = await openSqliteStore({ file });
-  await store.create(createDraft({ id: 'session-one', userId: 'ada', workspaceId: 'garden' }));
+  await store.create(createNewSession({ id: 'session-one', userId: 'ada', workspaceId: 'garden' }));
   await store.close();
   const database = openDatabase(file);
   const statements = new Set<string>();

@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createDraft } from '../../src/public/testing/store-suite/harness.ts';
+import { createNewSession } from '../../src/public/testing/store-suite/harness.ts';
 import { openDatabase } from '../../src/stores/sqlite/driver.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import { repository } from '../structure/source-files.ts';
@@ -19,7 +19,7 @@ const away = { code: 'STORE_UNAVAILABLE' };
 describe('a file in trouble', () => {
   test('nobody else on the machine can read it', async () => {
     const store = await openSqliteStore({ file: join(folder, 'private.db') });
-    await store.create(createDraft());
+    await store.create(createNewSession());
     const files = (await readdir(folder)).filter((name) => name.startsWith('private.db'));
     expect(files.length).toBeGreaterThan(1);
     for (const name of files) expect((await stat(join(folder, name))).mode & 0o777).toBe(0o600);
@@ -29,11 +29,11 @@ describe('a file in trouble', () => {
   test('another process keeps it locked: refused in bounded time, the event loop goes on, then it resumes', async () => {
     const file = join(folder, 'locked.db');
     const store = await openSqliteStore({ file, patienceMs: 200 });
-    const session = createDraft();
+    const session = createNewSession();
     await store.create(session);
     const other = openDatabase(file);
     other.exec('BEGIN IMMEDIATE');
-    await expect(store.create(createDraft())).rejects.toMatchObject(away);
+    await expect(store.create(createNewSession())).rejects.toMatchObject(away);
     await expect(store.admit({ id: session.id })).rejects.toMatchObject(away);
     expect((await store.get(session.id))?.id).toBe(session.id);
     const patient = await openSqliteStore({ file, patienceMs: 30_000 });
@@ -50,18 +50,18 @@ describe('a file in trouble', () => {
     const store = await openSqliteStore({ file, patienceMs: 50 });
     const other = openDatabase(file);
     other.exec('BEGIN IMMEDIATE');
-    const session = createDraft();
+    const session = createNewSession();
     await expect(store.create(session)).rejects.toMatchObject(away);
     other.exec('ROLLBACK');
     other.close();
-    expect((await store.create(createDraft())).outcome).toBe('created');
+    expect((await store.create(createNewSession())).outcome).toBe('created');
     expect(await store.get(session.id)).toBeUndefined();
     await store.close();
   });
 
   test('one job that is refused does not spoil those written with it', async () => {
     const store = await openSqliteStore({ file: join(folder, 'together.db') });
-    const session = createDraft();
+    const session = createNewSession();
     await store.create(session);
     const [first, refused, last] = await Promise.allSettled([
       store.state.set(session.id, 'a', 1),
@@ -79,11 +79,11 @@ describe('a file in trouble', () => {
   test('a file that was taken away is made anew, and watchers know that they missed something', async () => {
     const file = join(folder, 'taken.db');
     const store = await openSqliteStore({ file });
-    for (let index = 0; index < 3; index++) await store.create(createDraft());
+    for (let index = 0; index < 3; index++) await store.create(createNewSession());
     const lost = new Promise<void>((resolve) => store.watch(({ kind }) => kind === 'lost' && resolve()));
     for (const ending of ['', '-wal', '-shm']) await rm(`${file}${ending}`, { force: true });
     await lost;
-    const session = createDraft();
+    const session = createNewSession();
     expect((await store.create(session)).outcome).toBe('created');
     const other = await openSqliteStore({ file });
     expect((await other.get(session.id))?.id).toBe(session.id);
@@ -120,7 +120,7 @@ describe('a file in trouble', () => {
   test('many processes may open a new file at the same moment', async () => {
     const file = join(folder, 'crowd.db');
     const stores = await Promise.all(Array.from({ length: 8 }, () => openSqliteStore({ file })));
-    const answers = await Promise.all(stores.map((store) => store.create(createDraft({ name: 'one' }))));
+    const answers = await Promise.all(stores.map((store) => store.create(createNewSession({ name: 'one' }))));
     expect(answers.filter(({ outcome }) => outcome === 'created')).toHaveLength(1);
     await Promise.all(stores.map((store) => store.close()));
   });

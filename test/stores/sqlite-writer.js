@@ -1,6 +1,6 @@
 // Writes to the store in the file it is given, from the build, and says what was acknowledged, until it is killed.
 import { writeSync } from 'node:fs';
-import { createDraft } from '../../build/public/testing/store-suite/harness.js';
+import { createNewSession } from '../../build/public/testing/store-suite/harness.js';
 import { openSqliteStore } from '../../dist/stores/index.js';
 
 const [file, name] = process.argv.slice(2);
@@ -10,7 +10,7 @@ const say = (line) => writeSync(1, `${JSON.stringify(line)}\n`);
 async function work(lane) {
   for (let number = 0; ; number++) {
     const id = `${name}-${lane}-${number}`;
-    const draft = createDraft({
+    const draft = createNewSession({
       id,
       name: id,
       userId: name,

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createDraft } from '../../src/public/testing/store-suite/harness.ts';
+import { createNewSession } from '../../src/public/testing/store-suite/harness.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 import { openStore } from '../../src/stores/store-kinds.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 async function expiresByItself(store: SessionStore): Promise<void> {
-  const session = createDraft({ ttlSeconds: 1 });
+  const session = createNewSession({ ttlSeconds: 1 });
   const ended = new Promise((resolve) => store.watch((change) => change.kind === 'ended' && resolve(change)));
   expect((await store.create(session)).outcome).toBe('created');
   // Only the store's own timers are at work now, and they keep no process alive; this one does.

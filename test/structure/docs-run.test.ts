@@ -235,3 +235,14 @@ test('every path of the source that a page for contributors names exists', () =>
   const isExample = (found: string) => /firejail|postgres/.test(found);
   expect(named.filter((each) => !isExample(each) && !exists(each.replace(/^.*: /, '')))).toEqual([]);
 });
+
+test('the code on the pages for contributors is in the source', () => {
+  const flatten = (text: string) => text.replace(/\s+/g, ' ');
+  const excerpts = pages
+    .filter(({ path }) => path.startsWith('docs/contributing/'))
+    .flatMap(({ text }) => [...text.matchAll(/```ts\s+\/\/ (\S+)\n([\s\S]*?)```/g)]);
+  expect(excerpts.length).toBe(pages.filter(({ path }) => path.startsWith('docs/contributing/')).length);
+  for (const [, file = '', code = ''] of excerpts) {
+    expect(flatten(readFileSync(join(repository, file), 'utf8')), file).toContain(flatten(code).trim());
+  }
+});

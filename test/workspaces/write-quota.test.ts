@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { isAmbitError } from '../../src/errors.ts';
-import { createDraft } from '../../src/public/testing/store-suite/harness.ts';
+import { createNewSession } from '../../src/public/testing/store-suite/harness.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
@@ -113,7 +113,7 @@ const sessionIdAt = (index: number) => `s-${String(index).padStart(4, '0')}`;
 
 async function openSession(store: SessionStore, index: number, ttlSeconds = 600): Promise<string> {
   const id = sessionIdAt(index);
-  await store.create(createDraft({ id, ttlSeconds, lifetimeSeconds: 6000 }));
+  await store.create(createNewSession({ id, ttlSeconds, lifetimeSeconds: 6000 }));
   return id;
 }
 

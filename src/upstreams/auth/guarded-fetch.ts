@@ -38,7 +38,7 @@ export class NoAnswerError extends Error {
 
   constructor(message: string, sent: boolean) {
     super(message);
-    this.name = 'NoAnswer';
+    this.name = 'NoAnswerError';
     this.sent = sent;
   }
 }

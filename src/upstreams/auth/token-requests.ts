@@ -25,7 +25,7 @@ export class RenewalError extends Error {
 
   constructor(how: 'refused' | 'later' | 'unknown', why: string) {
     super(why);
-    this.name = 'NotRenewed';
+    this.name = 'RenewalError';
     this.how = how;
   }
 }

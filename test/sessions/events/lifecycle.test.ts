@@ -2,7 +2,7 @@ import { createServer, get, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { serveEvents } from '../../../src/entrances/control/control-api.ts';
-import { createDraft } from '../../../src/public/testing/store-suite/harness.ts';
+import { createNewSession } from '../../../src/public/testing/store-suite/harness.ts';
 import { createLifecycle, type Lifecycle } from '../../../src/sessions/events/lifecycle.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import type { SessionStore } from '../../../src/stores/store.ts';
@@ -33,7 +33,7 @@ async function readEventsSince(position: number): Promise<[string, string | unde
 describe('the steps of sessions', () => {
   test('L13: created, restricted, ended, expired, evicted', async () => {
     const start = lifecycle.positionAfter(undefined);
-    const [one, two] = [createDraft({ id: 'session-one' }), createDraft({ id: 'session-two' })];
+    const [one, two] = [createNewSession({ id: 'session-one' }), createNewSession({ id: 'session-two' })];
     await store.create(one);
     await store.update(one.id, 1, { permissions: [] });
     await store.update(one.id, 2, { metadata: { note: 'no step' } });
@@ -51,7 +51,7 @@ describe('the steps of sessions', () => {
 
   test('what is no longer kept is said to be lost, once, and the rest is told', async () => {
     const start = lifecycle.positionAfter(undefined);
-    for (let i = 1; i <= 8; i++) await store.create(createDraft({ id: `session-${i}` }));
+    for (let i = 1; i <= 8; i++) await store.create(createNewSession({ id: `session-${i}` }));
     const heard = await readEventsSince(start);
     expect(heard[0]).toEqual(['lost', undefined]);
     expect(heard.slice(1).map(([, id]) => id)).toEqual([4, 5, 6, 7, 8].map((i) => `session-${i}`));
@@ -66,7 +66,7 @@ describe('the steps of sessions', () => {
 
   test('that a store cannot say more does not hide that it happened', async () => {
     const start = lifecycle.positionAfter(undefined);
-    await store.create(createDraft({ id: 'session-one' }));
+    await store.create(createNewSession({ id: 'session-one' }));
     await store.close();
     expect(await readEventsSince(start)).toEqual([['created', 'session-one']]);
   });
@@ -106,7 +106,7 @@ describe('readers', () => {
     stuck.pause();
     const reader = await readEvents(url, {});
     const metadata = { text: 'x'.repeat(200_000) };
-    for (let i = 0; i < 100; i++) await store.create(createDraft({ id: `session-${i}`, metadata }));
+    for (let i = 0; i < 100; i++) await store.create(createNewSession({ id: `session-${i}`, metadata }));
     await reader.hears(({ data }) => (data['session'] as { id: string }).id === 'session-99');
     await gone[gone.length - 2];
     expect(reader.heard).toHaveLength(100);

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createDraft } from '../../../src/public/testing/store-suite/harness.ts';
+import { createNewSession } from '../../../src/public/testing/store-suite/harness.ts';
 import { createLifecycle, type LifecycleStep } from '../../../src/sessions/events/lifecycle.ts';
 import { createWebhook, openWebhookKey } from '../../../src/sessions/events/webhook.ts';
 import { openWebhookQueue, type WebhookQueue } from '../../../src/sessions/events/webhook-queue.ts';
@@ -130,7 +130,7 @@ test('L13: what was not delivered when a process ended or was killed is delivere
   };
   receiver.answer = () => ({ status: 503 });
   const first = start();
-  for (const id of ['session-one', 'session-two']) await store.create(createDraft({ id }));
+  for (const id of ['session-one', 'session-two']) await store.create(createNewSession({ id }));
   const refused = await receiver.sees(() => true);
   await first.webhook.close();
   first.lifecycle.close();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, type TestContext, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
-import { createDraft } from '../../../src/public/testing/store-suite/harness.ts';
+import { createNewSession } from '../../../src/public/testing/store-suite/harness.ts';
 import { createLifecycle } from '../../../src/sessions/events/lifecycle.ts';
 import { createWebhook, openWebhookKey } from '../../../src/sessions/events/webhook.ts';
 import type { Restriction, SessionDraft } from '../../../src/sessions/session.ts';
@@ -182,7 +182,7 @@ test('what waits is bounded, and given up when it is old', async (context) => {
   const webhook = createWebhook({ url: receiver.url, key, lifecycle, log, pauseMs: 1, maxAgeMs: 50, maxWaiting: 3 });
   const ids = Array.from({ length: 10 }, (_, i) => `session-${i}`);
   // All at once, before the first of them can be given up.
-  await Promise.all(ids.map((id) => store.create(createDraft({ id }))));
+  await Promise.all(ids.map((id) => store.create(createNewSession({ id }))));
   await receiver.sees(({ event }) => event.data.session.id === ids[2]);
   await webhook.close();
   expect(new Set(receiver.seen.map(({ event }) => event.data.session.id))).toEqual(new Set(ids.slice(0, 3)));

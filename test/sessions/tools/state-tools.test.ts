@@ -128,8 +128,10 @@ describe('arguments', () => {
       expect(inputSchema['required'] ?? []).not.toContain('session');
       expect(inputSchema['additionalProperties']).toBe(false);
       expect(outputSchema.type).toBe('object');
-      const reads = /info|list|get$/.test(name);
-      expect(annotations).toMatchObject({ readOnlyHint: reads, destructiveHint: /end$|delete$/.test(name) });
+      expect(annotations).toMatchObject({
+        readOnlyHint: ['session_info', 'session_list', 'session_state_get', 'session_state_list'].includes(name),
+        destructiveHint: ['session_end', 'session_state_delete'].includes(name),
+      });
     }
     const set = all.tools.list().find(({ name }) => name === 'session_state_set');
     expect(set?.inputSchema['required']).toEqual(['key', 'value']);

@@ -110,6 +110,6 @@ describe('a request of a login', () => {
       expect(error).toBeInstanceOf(NoAnswerError);
       expect(error).toMatchObject({ sent: true });
     }
-    await expect(fetch('http://127.0.0.1:1/', get)).rejects.toMatchObject({ name: 'NoAnswer', sent: false });
+    await expect(fetch('http://127.0.0.1:1/', get)).rejects.toMatchObject({ name: 'NoAnswerError', sent: false });
   });
 });

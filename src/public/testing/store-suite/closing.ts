@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { isAmbitError } from '../../../errors.ts';
-import { createDraft, type DefineTest } from './harness.ts';
+import { createNewSession, type DefineTest } from './harness.ts';
 
 export function testClosing(test: DefineTest): void {
   test('a store describes its capabilities and answers a ping', async ({ store }) => {
@@ -16,7 +16,7 @@ export function testClosing(test: DefineTest): void {
     await store.close();
     await store.close();
     const asked = [
-      () => store.create(createDraft()),
+      () => store.create(createNewSession()),
       () => store.get(id),
       () => store.remains(id),
       () => store.update(id, 1, {}),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { callConcurrently, createDraft, type DefineTest, expectOutcome, openPair } from './harness.ts';
+import { callConcurrently, createNewSession, type DefineTest, expectOutcome, openPair } from './harness.ts';
 
 const sortOutcomes = (answers: readonly { readonly outcome: string }[]) => answers.map(({ outcome }) => outcome).sort();
 
@@ -26,16 +26,16 @@ export function testConcurrency(test: DefineTest): void {
 
   test('of many concurrent creations of the same id or name, one succeeds', async (storeTest) => {
     const stores = await openPair(storeTest);
-    const sameId = createDraft();
+    const sameId = createNewSession();
     const ids = await callConcurrently(stores, (store) => store.create(sameId));
     assert.deepEqual(sortOutcomes(ids).slice(0, 2), ['created', 'exists']);
-    const names = await callConcurrently(stores, (store) => store.create(createDraft({ name: 'same' })));
+    const names = await callConcurrently(stores, (store) => store.create(createNewSession({ name: 'same' })));
     assert.deepEqual(sortOutcomes(names).slice(0, 2), ['created', 'exists']);
   });
 
   test('caps hold for concurrent creations', async (storeTest) => {
     const answers = await callConcurrently(await openPair(storeTest), (store) =>
-      store.create(createDraft(), { perUser: 3 }),
+      store.create(createNewSession(), { perUser: 3 }),
     );
     assert.equal(answers.filter(({ outcome }) => outcome === 'created').length, 3);
     assert.deepEqual(

@@ -5,7 +5,7 @@ import { testDocuments } from './documents.ts';
 import { testFeed } from './feed.ts';
 import { testGrants } from './grants.ts';
 import {
-  createDraft,
+  createNewSession,
   type DefineTest,
   expectOutcome,
   type OpenStore,
@@ -45,7 +45,7 @@ export function describeSessionStore(name: string, open: OpenStore, runner: Suit
       const storeTest = {
         ...harness,
         async open(changes: Partial<NewSession> = {}) {
-          return (await expectOutcome(harness.store.create(createDraft(changes)), 'created')).record;
+          return (await expectOutcome(harness.store.create(createNewSession(changes)), 'created')).record;
         },
         ...(another === undefined
           ? {}

@@ -41,7 +41,7 @@ export type OpenStore = (options: OpenOptions) => Promise<StoreHarness>;
 export type StoreTest = StoreHarness & { open(changes?: Partial<NewSession>): Promise<SessionRecord> };
 export type DefineTest = (title: string, run: (storeTest: StoreTest) => Promise<void>) => void;
 
-export function createDraft(changes: Partial<NewSession> = {}): NewSession {
+export function createNewSession(changes: Partial<NewSession> = {}): NewSession {
   const metadata: { [key: string]: JsonValue } = { ticket: 'T-1', nested: { list: [1, 'zwei', null, true] } };
   return {
     id: randomBytes(16).toString('hex'),

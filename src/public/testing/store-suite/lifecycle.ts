@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { SessionChange } from '../../../stores/record.ts';
-import { acquireLease, createDraft, type DefineTest, expectOutcome, isInvalidRequest } from './harness.ts';
+import { acquireLease, createNewSession, type DefineTest, expectOutcome, isInvalidRequest } from './harness.ts';
 
 export function testLifecycle(test: DefineTest): void {
   test('a created session is read back complete', async ({ store }) => {
-    const session = createDraft({ name: 'task#049', servers: ['notes'], parentId: 'abc-1' });
+    const session = createNewSession({ name: 'task#049', servers: ['notes'], parentId: 'abc-1' });
     const created = await expectOutcome(store.create(session), 'created');
     const { lifetimeSeconds, ...given } = session;
     const { createdAt } = created.record;
@@ -37,18 +37,18 @@ export function testLifecycle(test: DefineTest): void {
 
   test('an id is given only once, also to another user', async ({ store, open }) => {
     const { id } = await open();
-    assert.deepEqual(await store.create(createDraft({ id, userId: 'eve' })), { outcome: 'exists', what: 'id' });
+    assert.deepEqual(await store.create(createNewSession({ id, userId: 'eve' })), { outcome: 'exists', what: 'id' });
     assert.equal((await store.get(id))?.userId, 'ada');
   });
 
   test('invalid ids are refused', async ({ store }) => {
     for (const id of ['', 'A', 'a_b', '../x', 'a\u0000', 'x'.repeat(129), '-a', '*']) {
-      await assert.rejects(store.create(createDraft({ id })), isInvalidRequest, id);
+      await assert.rejects(store.create(createNewSession({ id })), isInvalidRequest, id);
       await assert.rejects(store.get(id), isInvalidRequest, id);
     }
-    await assert.rejects(store.create(createDraft({ userId: '\ud800' })), isInvalidRequest);
-    await assert.rejects(store.create(createDraft({ ttlSeconds: 0 })), isInvalidRequest);
-    await assert.rejects(store.create(createDraft({ parentId: '../x' })), isInvalidRequest);
+    await assert.rejects(store.create(createNewSession({ userId: '\ud800' })), isInvalidRequest);
+    await assert.rejects(store.create(createNewSession({ ttlSeconds: 0 })), isInvalidRequest);
+    await assert.rejects(store.create(createNewSession({ parentId: '../x' })), isInvalidRequest);
   });
 
   test('every method reports an unknown session as missing', async ({ store }) => {
@@ -99,10 +99,10 @@ export function testLifecycle(test: DefineTest): void {
     assert.deepEqual(await store.marks.put(id, 'k'), gone);
     assert.equal(await store.renew(id, lease, 30_000), false);
     await store.release(id, lease, { bytes: 10 });
-    assert.deepEqual(await store.create(createDraft({ id })), { outcome: 'exists', what: 'id' });
+    assert.deepEqual(await store.create(createNewSession({ id })), { outcome: 'exists', what: 'id' });
     advance(599_000);
     await store.sweep();
-    assert.deepEqual(await store.create(createDraft({ id })), { outcome: 'exists', what: 'id' });
+    assert.deepEqual(await store.create(createNewSession({ id })), { outcome: 'exists', what: 'id' });
     assert.equal(await store.get(id), undefined);
     assert.deepEqual((await store.list()).sessions, []);
   });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { SessionFilter, SessionStore } from '../../../stores/store.ts';
-import { createDraft, type DefineTest, isInvalidRequest } from './harness.ts';
+import { createNewSession, type DefineTest, isInvalidRequest } from './harness.ts';
 
 async function pages(store: SessionStore, filter: SessionFilter, limit: number): Promise<string[][]> {
   const all: string[][] = [];
@@ -113,7 +113,7 @@ export function testTenancy(test: DefineTest): void {
 
   test('a name is unique among the live sessions of one user', async ({ store, open, advance }) => {
     const first = await open({ name: 'main' });
-    assert.deepEqual(await store.create(createDraft({ name: 'main' })), { outcome: 'exists', what: 'name' });
+    assert.deepEqual(await store.create(createNewSession({ name: 'main' })), { outcome: 'exists', what: 'name' });
     await open({ name: 'main', userId: 'eve' });
     await store.end(first.id);
     const second = await open({ name: 'main', ttlSeconds: 1 });
@@ -122,19 +122,19 @@ export function testTenancy(test: DefineTest): void {
     assert.notEqual(second.id, third.id);
     await store.sweep();
     assert.deepEqual((await store.find('main', { userId: 'ada' }))[0]?.id, third.id);
-    assert.deepEqual(await store.create(createDraft({ name: 'main' })), { outcome: 'exists', what: 'name' });
+    assert.deepEqual(await store.create(createNewSession({ name: 'main' })), { outcome: 'exists', what: 'name' });
   });
 
   test('the cap of a user counts only that user’s live sessions', async ({ store, open, advance }) => {
     await open({ userId: 'ada', ttlSeconds: 1 });
     const ended = await open({ userId: 'ada' });
     await open({ userId: 'eve' });
-    assert.deepEqual(await store.create(createDraft(), { perUser: 2 }), { outcome: 'full', cap: 'perUser' });
+    assert.deepEqual(await store.create(createNewSession(), { perUser: 2 }), { outcome: 'full', cap: 'perUser' });
     await store.end(ended.id);
-    assert.equal((await store.create(createDraft(), { perUser: 2 })).outcome, 'created');
+    assert.equal((await store.create(createNewSession(), { perUser: 2 })).outcome, 'created');
     advance(1000);
-    assert.equal((await store.create(createDraft(), { perUser: 2 })).outcome, 'created');
-    assert.deepEqual(await store.create(createDraft(), { perUser: 2 }), { outcome: 'full', cap: 'perUser' });
+    assert.equal((await store.create(createNewSession(), { perUser: 2 })).outcome, 'created');
+    assert.deepEqual(await store.create(createNewSession(), { perUser: 2 }), { outcome: 'full', cap: 'perUser' });
   });
 
   test('a session whose end was moved forward counts for no cap after that end', async ({ store, open, advance }) => {
@@ -142,9 +142,9 @@ export function testTenancy(test: DefineTest): void {
     await store.admit({ id, holdMs: 30_000 });
     await store.update(id, 1, { endsAt: createdAt + 1000 });
     advance(999);
-    assert.deepEqual(await store.create(createDraft(), { perUser: 1 }), { outcome: 'full', cap: 'perUser' });
+    assert.deepEqual(await store.create(createNewSession(), { perUser: 1 }), { outcome: 'full', cap: 'perUser' });
     advance(1);
-    assert.equal((await store.create(createDraft(), { perUser: 1, inAll: 1 })).outcome, 'created');
+    assert.equal((await store.create(createNewSession(), { perUser: 1, inAll: 1 })).outcome, 'created');
     assert.equal((await store.remains(id))?.reason, 'expired');
   });
 
@@ -158,11 +158,11 @@ export function testTenancy(test: DefineTest): void {
     advance(1);
     const fresh = await open({ userId: 'eve' });
     assert.equal(
-      (await store.create(createDraft(), { inAll: 4 })).outcome,
+      (await store.create(createNewSession(), { inAll: 4 })).outcome,
       'created',
       'the expired one does not count',
     );
-    const last = await store.create(createDraft(), { inAll: 4 });
+    const last = await store.create(createNewSession(), { inAll: 4 });
     assert.equal((await store.remains(expired.id))?.reason, 'expired');
     if (store.capabilities.whenFull === 'refuse') {
       assert.deepEqual(last, { outcome: 'full', cap: 'inAll' });
@@ -173,7 +173,7 @@ export function testTenancy(test: DefineTest): void {
     assert.equal((await store.remains(idlest.id))?.reason, 'evicted');
     for (const { id } of [busy, fresh]) assert.ok(await store.get(id));
     assert.deepEqual(
-      await store.create(createDraft({ userId: 'zoe' }), { inAll: 4, perUser: 1 }).then((a) => a.outcome),
+      await store.create(createNewSession({ userId: 'zoe' }), { inAll: 4, perUser: 1 }).then((a) => a.outcome),
       'created',
     );
     assert.ok(await store.get(busy.id), 'a session with a call under way is never put out');

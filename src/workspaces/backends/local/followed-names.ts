@@ -7,7 +7,7 @@ import { createYielder } from '../../saferoot/time-slice.ts';
 export class NamesUnknownError extends Error {
   constructor(what: string) {
     super(what);
-    this.name = 'NamesUnknown';
+    this.name = 'NamesUnknownError';
   }
 }
 

@@ -76,7 +76,7 @@ describe('requestState', () => {
     ['no string', retry('{"step":2}')],
     ['no string at all', retry('null')],
   ])('of %s is refused', (_name, message) => {
-    expect(() => sent(message)).toThrow(expect.objectContaining({ name: 'ProtocolFault', rpc: -32602, status: 200 }));
+    expect(() => sent(message)).toThrow(expect.objectContaining({ name: 'ProtocolError', rpc: -32602, status: 200 }));
   });
 
   test('tells nothing about why it was refused', () => {
