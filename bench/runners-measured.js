@@ -4,24 +4,10 @@ import { createContainerRunner } from '../build/sandbox/container/container.js';
 import { createLimiter } from '../build/sandbox/limits/limiter.js';
 import { createPlainRunner } from '../build/sandbox/plain/plain.js';
 
-/** Nothing is kept: what the other figures are held against. */
-const unbounded = {
-  inForce: async () => ({ memoryMb: 'none' }),
-  bound: async () => ({
-    wrapInside: (program) => [...program],
-    wrapOutside: (command, args) => ({ command, args, env: {} }),
-    admit: async () => {},
-    check: () => undefined,
-    refusals: () => undefined,
-    release: () => {},
-  }),
-};
-
 export async function runnersToMeasure(options) {
   const wanted = [
     ['bwrap', createBwrapRunner(options), true],
     ['bwrap', createBwrapRunner({ ...options, limiter: createLimiter([]) })],
-    ['bwrap', createBwrapRunner({ ...options, limiter: unbounded })],
     ['container', createContainerRunner(options), true],
     ['container', createContainerRunner({ ...options, limitsByEngine: false })],
   ];

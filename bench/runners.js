@@ -38,7 +38,10 @@ export async function measureRunners({ quick = false } = {}) {
       for (const result of results) {
         const figures = {};
         for (const [name, program] of Object.entries(programs)) {
-          const { started, done } = await life(result, program, { tmpRoot, workspace });
+          // Runners that do not know of each other must not share a workspace.
+          const own = join(folder, `workspace-${results.indexOf(result)}`);
+          mkdirSync(own, { recursive: true });
+          const { started, done } = await life(result, program, { tmpRoot, workspace: own });
           figures[`${name}StartedMs`] = started;
           figures[`${name}DoneMs`] = done;
         }
