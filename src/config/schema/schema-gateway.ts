@@ -59,14 +59,20 @@ const storeSettings = Object.fromEntries(
   ),
 );
 
+/** The section `store` as it is written: the kind can be left out where settings name it. */
+interface GivenStore {
+  readonly kind?: StoreKindName | undefined;
+  readonly [settings: string]: unknown;
+}
+
 export const storeSchema = z
   .strictObject({
     kind: z.enum(kindNames).optional().meta({ default: 'sqlite' }).describe('Where records live.'),
     ...storeSettings,
   })
-  .superRefine((store, context) => {
+  .superRefine((store: GivenStore, context) => {
     for (const [name, schema] of Object.entries(storeSettings)) {
-      const isGiven = Object.hasOwn(store, name);
+      const isGiven = store[name] !== undefined;
       const needed = Object.keys(schema.unwrap().shape).map((key) => `${name}.${key}`);
       if (store.kind === name && !isGiven) {
         const message = `missing; kind "${name}" needs ${needed.join(', ')}`;
@@ -76,8 +82,8 @@ export const storeSchema = z
       }
     }
   })
-  .transform((store) => {
-    const given = kindNames.find((name) => Object.hasOwn(store, name));
+  .transform((store: GivenStore) => {
+    const given = kindNames.find((name) => store[name] !== undefined);
     return { ...store, kind: store.kind ?? given ?? 'sqlite' } as StoreSettings;
   });
 

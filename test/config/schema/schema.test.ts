@@ -202,6 +202,7 @@ test('a store of kind redis needs its address, and the address alone means redis
   expect(refused({ version: 1, store: { kind: 'sqlite', redis } })).toBe(true);
   expect(refused({ version: 1, store: { kind: 'redis', redis: { url: 'http://localhost' } } })).toBe(true);
   expect(configSchema.parse({ version: 1, store: { redis } }).store).toEqual({ kind: 'redis', redis });
+  expect(configSchema.parse({ version: 1, store: { redis: undefined } }).store.kind).toBe('sqlite');
 });
 
 test.each([
