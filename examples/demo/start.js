@@ -48,7 +48,7 @@ const lines = [
   `  ${url}/mcp           all servers as one`,
   `  ${url}/mcp/notes     notes kept in the workspace`,
   `  ${url}/mcp/files     the files of the garden`,
-  `  ${url}/mcp/who       a server that knows who calls it (ambit/sdk)`,
+  `  ${url}/mcp/who       a server that knows who calls it (ambit-mcp/sdk)`,
   `  ${url}/.well-known/jwks.json   what its context verifies with`,
   `  ${url}/healthz`,
   '',

@@ -3,7 +3,7 @@
 
 import { McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
-import { currentSession, requireTrust, resolveWorkspace, secureServer } from 'ambit/sdk';
+import { currentSession, requireTrust, resolveWorkspace, secureServer } from 'ambit-mcp/sdk';
 import { z } from 'zod';
 
 const notes = new Map([

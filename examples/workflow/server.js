@@ -4,8 +4,8 @@
 
 import { McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
-import { currentSession } from 'ambit/sdk';
-import { withSessions } from 'ambit/server';
+import { currentSession } from 'ambit-mcp/sdk';
+import { withSessions } from 'ambit-mcp/server';
 import { z } from 'zod';
 
 const key = 'report';

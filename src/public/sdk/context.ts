@@ -44,7 +44,7 @@ export type ContextProblem =
 interface ContextBase extends Pick<ActingSession, 'agentId' | 'workspaceId' | 'permissions'> {
   /** The path of the workspace as this process sees it. Known over stdio only. */
   readonly workspacePath: string | undefined;
-  /** State that the calls of this session share, only inside `withSessions()` of `ambit/server`. Not printed with the context. */
+  /** State that the calls of this session share, only inside `withSessions()` of `ambit-mcp/server`. Not printed with the context. */
   readonly state: SessionState;
 }
 

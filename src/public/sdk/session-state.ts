@@ -43,7 +43,7 @@ async function throwUnavailable(): Promise<never> {
   throw new SessionError(
     'STATE_UNAVAILABLE',
     'this call keeps no state.',
-    'The author of this server can change that with withSessions() of "ambit/server".',
+    'The author of this server can change that with withSessions() of "ambit-mcp/server".',
   );
 }
 

@@ -33,7 +33,7 @@ export type PrincipalOf = (
 
 /** Options that are left out come from the environment (`AMBIT_SESSION_…`, `AMBIT_USER_ID`, `AMBIT_AGENT_ID`). */
 export interface OwnOptions {
-  /** Any store of `ambit/stores`. The caller who opened it closes it. */
+  /** Any store of `ambit-mcp/stores`. The caller who opened it closes it. */
   readonly store?: SessionStore | Promise<SessionStore> | undefined;
   /** A folder for a store of its own, in SQLite. Without it and without `store`, sessions are kept in memory. */
   readonly storeDir?: string | undefined;
