@@ -22,7 +22,14 @@ export interface Command {
   readonly run: (invocation: Invocation) => Promise<number | undefined>;
 }
 
-export class UsageError extends Error {}
+/** Wrong usage of a command. The hint is the last line of the message. */
+export class UsageError extends Error {
+  readonly hint: string;
+  constructor(message?: string, hint = 'Try "ambit help".') {
+    super(message);
+    this.hint = hint;
+  }
+}
 
 export const globalFlags: Readonly<Record<string, Flag>> = {
   config: { type: 'string', value: 'FILE', help: 'the configuration (AMBIT_CONFIG)' },

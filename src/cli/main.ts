@@ -29,7 +29,7 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
     return (await command.run(invocation)) ?? 0;
   } catch (error) {
     if (error instanceof UsageError) {
-      printError(`${error.message}\nTry "ambit help".`);
+      printError(`${error.message}\n${error.hint}`);
       return 2;
     }
     if (!isAmbitError(error)) throw error;

@@ -1,3 +1,4 @@
+import { expect } from 'vitest';
 import { main } from '../../src/cli/main.ts';
 import { loadConfig } from '../../src/config/load/load.ts';
 import type { Config } from '../../src/config/schema/schema.ts';
@@ -25,6 +26,9 @@ export async function ambitInProcess(args: readonly string[], env: NodeJS.Proces
     for (const [i, name] of streams.entries()) process[name].write = real[i] as typeof process.stdout.write;
   }
 }
+
+/** Matches the stderr of a command that had nothing to say, but perhaps which store it worked on. */
+export const onlyStoreNote: unknown = expect.stringMatching(/^(?:ambit: no gateway is running.*\n)?$/);
 
 /** A gateway with a control socket, which the commands then ask. */
 export async function openControlledGateway(

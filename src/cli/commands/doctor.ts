@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import { type Command, jsonFlag } from '../command.ts';
 import { type Examination, examineMachine, type Finding } from '../doctor/examine.ts';
-import { findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { loadConfiguration } from '../io/config-paths.ts';
+import { announceConfiguration, findGateway } from '../io/find-gateway.ts';
 import { defaultColumns, printData, wrapText } from '../io/output.ts';
 
 const gap = 2;
@@ -11,8 +12,11 @@ export const doctorCommand: Command = {
   help: 'what this machine can do, and what mends what it cannot; exit 1 when something is missing',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const paths = findConfigPaths(invocation);
-    const store = existsSync(paths.configFile) ? (await loadConfiguration(paths)).store : { kind: 'sqlite' as const };
+    // It examines the machine in any case, so it refuses nothing where several gateways are running.
+    const paths = await findGateway(invocation, { orDefault: true });
+    const hasConfig = existsSync(paths.configFile);
+    const store = hasConfig ? (await loadConfiguration(paths)).store : { kind: 'sqlite' as const };
+    if (hasConfig) announceConfiguration(invocation, paths);
     const examination = await examineMachine({ store, dataDir: paths.dataDir });
     printData(invocation, examination, () => renderExamination(examination));
     return examination.ok ? 0 : 1;

@@ -1,16 +1,19 @@
 import { once } from 'node:events';
 import { type FSWatcher, watch } from 'node:fs';
+import { homedir } from 'node:os';
 import { basename, dirname } from 'node:path';
 import { loadConfig } from '../../config/load/load.ts';
 import { findListenProblems } from '../../config/schema/listen-rules.ts';
+import { registerGateway } from '../../entrances/control/gateway-registry.ts';
 import { listenControlForDataDir } from '../../entrances/control/listen-control.ts';
+import { controlSocketPath } from '../../entrances/control/socket-path.ts';
 import { listenHttp } from '../../entrances/http/listen-http.ts';
 import { AmbitError } from '../../errors.ts';
 import { openGateway } from '../../gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { type Command, readFlag, UsageError } from '../command.ts';
-import { findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { createLog, logFlags } from '../io/log-flags.ts';
 import { askForApprovals } from './server-approve.ts';
 
@@ -35,10 +38,11 @@ export const serveCommand: Command = {
     const host = readFlag(invocation, 'host') ?? config.listen.host;
     const [problem] = findListenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
     if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
-    await askForApprovals(invocation, log);
+    await askForApprovals(invocation, paths, log);
     // From here on there is something to clean up, so signals need a handler.
     const stopSignal = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
     const gateway = await openGateway({ config, ...paths, log, environment: invocation.env });
+    let removeEntry = () => {};
     try {
       let url = config.listen.publicUrl;
       const control = await listenControlForDataDir(gateway, paths.dataDir, invocation.env, () => url);
@@ -52,6 +56,7 @@ export const serveCommand: Command = {
       });
       url ??= http.url;
       gateway.prepare();
+      removeEntry = await listGateway(paths, invocation.env, log);
       const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info('listening', { url: http.url });
@@ -59,16 +64,30 @@ export const serveCommand: Command = {
       for (const server of gateway.servers().keys()) log.info('serving', { server, url: `${http.url}/mcp/${server}` });
       const watching = watchConfig(paths.configFile, gateway, log);
       await stopSignal;
+      // Removed first, so that no command chooses a gateway that is ending.
+      removeEntry();
       watching.close();
       log.info('ending');
       await control.close();
       await http.close(drainMs);
       return 0;
     } finally {
+      removeEntry();
       await gateway.close();
     }
   },
 };
+
+/** Lists this gateway for commands that do not name one. Returns a function that removes it again. */
+async function listGateway(paths: ConfigPaths, env: NodeJS.ProcessEnv, log: Log): Promise<() => void> {
+  const socket = controlSocketPath(paths.dataDir, env);
+  const { folder, problems, remove } = await registerGateway({ ...paths, socket }, { env, home: homedir() });
+  if (folder === undefined) {
+    const hint = 'Commands find this gateway only with --config.';
+    log.warn('not listed among the running gateways', { why: problems.join('; '), hint });
+  }
+  return remove;
+}
 
 function readPort(flag: unknown): number | undefined {
   if (typeof flag !== 'string') return undefined;

@@ -7,9 +7,10 @@ import { createToolPins } from '../../upstreams/pins/pinned-tools.ts';
 import { describeUnpinned } from '../../upstreams/pins/server-pins.ts';
 import { type Command, type Invocation, jsonFlag, requirePositional } from '../command.ts';
 import { askConfirmation, isTerminal, printLines, yesFlag } from '../io/ask.ts';
+import type { ConfigPaths } from '../io/config-paths.ts';
 import { printData, renderPairs } from '../io/output.ts';
 import { describeCommand, describeRewriters, serverOrigin } from '../io/show-server.ts';
-import { loadServers, requireServer, type ServerSetup } from './server.ts';
+import { loadServers, loadTargetServers, requireServer, type ServerSetup } from './server.ts';
 
 export const serverCheck: Command = {
   operands: 'NAME',
@@ -17,7 +18,7 @@ export const serverCheck: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const name = requirePositional(invocation, 'the name of the server');
-    const { servers, approvals, config, paths } = await loadServers(invocation);
+    const { servers, approvals, config, paths } = await loadTargetServers(invocation);
     const server = requireServer(servers, name);
     const verdict = approvals.check(server);
     if (verdict.state !== 'approved') printLines(verdict.changes.map(({ line }) => `  ${line}`));
@@ -56,31 +57,35 @@ export const serverApprove: Command = {
   flags: { yes: yesFlag, json: jsonFlag },
   async run(invocation) {
     const name = requirePositional(invocation, 'the name of the server');
-    const declared = await loadServers(invocation);
-    const server = requireServer(declared.servers, name);
-    if (server.source === 'operator')
-      return reportApproval(invocation, name, 'not needed', 'It is your own: no approval needed.');
-    const verdict = declared.approvals.check(server);
-    if (verdict.state === 'approved') return approveTools(invocation, declared, server);
-    await fetchServerPackage(declared, server);
-    // The shown state is the one that is pinned, also when files change while the person reads.
-    const shown = declared.approvals.preview(server);
-    printLines([`${name}, from ${serverOrigin(server, declared.paths)}`, ...describeCommand(shown, server)]);
-    const exchangeable = describeRewriters(shown, declared.config);
-    const notes = [...describeUnpinned(shown, server).map((line) => `  ${line}`), ...exchangeable];
-    if (notes.length > 0) printLines(['Note:', ...notes]);
-    if (verdict.changes.length > 0) {
-      const approval = declared.approvals.list().find((each) => each.name === name)?.approvedAt;
-      printLines([
-        approval === undefined || verdict.state === 'exposed' ? 'Note:' : `Since it was approved (${approval}):`,
-      ]);
-      printLines(verdict.changes.map(({ line }) => `  ${line}`));
-    }
-    if (!(await askConfirmation(invocation, `May "${name}" start like this?`))) return reportRefusal(name);
-    await declared.approvals.approve(server, shown);
-    return reportApproval(invocation, name, 'approved', 'Approved. A running gateway knows within a second.');
+    return approveServer(invocation, await loadTargetServers(invocation), name);
   },
 };
+
+/** Shows a server to the person at the terminal, and approves it as shown. */
+async function approveServer(invocation: Invocation, declared: ServerSetup, name: string): Promise<number> {
+  const server = requireServer(declared.servers, name);
+  if (server.source === 'operator')
+    return reportApproval(invocation, name, 'not needed', 'It is your own: no approval needed.');
+  const verdict = declared.approvals.check(server);
+  if (verdict.state === 'approved') return approveTools(invocation, declared, server);
+  await fetchServerPackage(declared, server);
+  // The shown state is the one that is pinned, also when files change while the person reads.
+  const shown = declared.approvals.preview(server);
+  printLines([`${name}, from ${serverOrigin(server, declared.paths)}`, ...describeCommand(shown, server)]);
+  const exchangeable = describeRewriters(shown, declared.config);
+  const notes = [...describeUnpinned(shown, server).map((line) => `  ${line}`), ...exchangeable];
+  if (notes.length > 0) printLines(['Note:', ...notes]);
+  if (verdict.changes.length > 0) {
+    const approval = declared.approvals.list().find((each) => each.name === name)?.approvedAt;
+    printLines([
+      approval === undefined || verdict.state === 'exposed' ? 'Note:' : `Since it was approved (${approval}):`,
+    ]);
+    printLines(verdict.changes.map(({ line }) => `  ${line}`));
+  }
+  if (!(await askConfirmation(invocation, `May "${name}" start like this?`))) return reportRefusal(name);
+  await declared.approvals.approve(server, shown);
+  return reportApproval(invocation, name, 'approved', 'Approved. A running gateway knows within a second.');
+}
 
 /**
  * Fetches the package, so that its present version is approved. If that fails, the first sandbox that needs it decides.
@@ -135,14 +140,13 @@ function reportApproval(invocation: Invocation, name: string, approval: string, 
  * Asks the person at the terminal about unapproved servers before the gateway opens. Without a terminal they are
  * logged.
  */
-export async function askForApprovals(invocation: Invocation, log: Log): Promise<void> {
-  const { servers, approvals } = await loadServers(invocation);
-  const { config, 'data-dir': dataDir } = invocation.flags;
+export async function askForApprovals(invocation: Invocation, paths: ConfigPaths, log: Log): Promise<void> {
+  const declared = await loadServers(invocation, paths);
+  const { servers, approvals } = declared;
   try {
     for (const server of servers.values()) {
       if (approvals.check(server).state === 'approved') continue;
-      if (isTerminal())
-        await serverApprove.run({ ...invocation, positionals: [server.name], flags: { config, 'data-dir': dataDir } });
+      if (isTerminal()) await approveServer({ ...invocation, flags: {} }, declared, server.name);
       else log.warn('server not approved', { server: server.name, hint: `ambit server approve ${server.name}` });
     }
   } finally {

@@ -6,7 +6,8 @@ import { createFetchedPackage } from '../../gateway/inspect/fetch-package.ts';
 import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
 import { type Approvals, createApprovals } from '../../upstreams/pins/approvals.ts';
 import { type Command, type Invocation, jsonFlag } from '../command.ts';
-import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { type ConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { announceConfiguration, findGateway } from '../io/find-gateway.ts';
 import { printData, renderTable } from '../io/output.ts';
 import { serverOrigin } from '../io/show-server.ts';
 
@@ -21,7 +22,7 @@ export const serverList: Command = {
   help: 'the servers there are, and whether they may start',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const { servers, approvals, paths } = await loadServers(invocation);
+    const { servers, approvals, paths } = await loadTargetServers(invocation);
     const rows = [...servers.values()].map((server) => {
       const verdict = approvals.check(server);
       return {
@@ -56,9 +57,16 @@ export const serverList: Command = {
   },
 };
 
-/** Loads the servers of the configuration and its included files, with their approvals. Needs no gateway. */
-export async function loadServers(invocation: Invocation): Promise<ServerSetup> {
-  const paths = findConfigPaths(invocation);
+/** Loads the servers of the configuration that a command is meant for. Needs no gateway. */
+export async function loadTargetServers(invocation: Invocation): Promise<ServerSetup> {
+  const target = await findGateway(invocation);
+  const setup = await loadServers(invocation, target);
+  announceConfiguration(invocation, target);
+  return setup;
+}
+
+/** Loads the servers of a configuration and its included files, with their approvals. */
+export async function loadServers(invocation: Invocation, paths: ConfigPaths): Promise<ServerSetup> {
   const config = await loadConfiguration(paths);
   // Approvals that an agent could write would be worthless.
   assertOutOfReach({ ...paths, config });

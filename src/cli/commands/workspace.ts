@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs';
 import { AmbitError } from '../../errors.ts';
 import { type Command, jsonFlag, requirePositional } from '../command.ts';
-import { findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { loadTargetConfiguration } from '../io/find-gateway.ts';
 import { printData, renderPairs, renderTable } from '../io/output.ts';
 
 export const workspaceList: Command = {
   help: 'the workspaces of the configuration',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const config = await loadConfiguration(findConfigPaths(invocation));
+    const { config } = await loadTargetConfiguration(invocation);
     const workspaces = Object.entries(config.workspaces).map(([name, { path, trust, backend }]) => ({
       name,
       path,
@@ -33,7 +33,7 @@ export const workspaceShow: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const name = requirePositional(invocation, 'the name of the workspace');
-    const config = await loadConfiguration(findConfigPaths(invocation));
+    const { config } = await loadTargetConfiguration(invocation);
     const workspace = config.workspaces[name];
     if (workspace === undefined) throw new AmbitError('WORKSPACE_NOT_FOUND', { hint: 'See "ambit workspace list".' });
     const { path, trust, isolation, backend, capabilities } = workspace;

@@ -1,10 +1,10 @@
-import { existsSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import type { ControlRequest } from '../../entrances/control/handle-request.ts';
 import type { AnswerOf, RequestOf, RouteName } from '../../entrances/control/routes.ts';
-import { controlSocketPath, openSocketHandle, type SocketHandle } from '../../entrances/control/socket-path.ts';
+import { openSocketHandle, type SocketHandle } from '../../entrances/control/socket-path.ts';
 import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../../errors.ts';
 import type { Invocation } from '../command.ts';
-import { findConfigPaths } from './config-paths.ts';
+import { announceGateway, findGateway } from './find-gateway.ts';
 
 /** Sends a request to the running gateway through its control socket; without a gateway, answers it from the store. */
 export async function controlRequest<Name extends RouteName>(
@@ -17,12 +17,19 @@ export async function controlRequest<Name extends RouteName>(
   const search = new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]));
   const path = `${template.replace('{id}', encodeURIComponent(id))}${given.length === 0 ? '' : `?${search}`}`;
   const request = { method, path, body: body === undefined ? undefined : Buffer.from(JSON.stringify(body)) };
-  const answer = await requestOverSocket(invocation, request).catch(async (error: unknown) => {
-    if (!isAmbitError(error) || error.code !== 'GATEWAY_UNREACHABLE') throw error;
-    // Loaded late: a gateway takes longer to load than the request takes.
-    const { offlineRequest } = await import('./offline-request.ts');
-    return offlineRequest(invocation, request);
-  });
+  const target = await findGateway(invocation);
+  const answer = await requestOverSocket(target.socket, request).then(
+    (answered) => {
+      announceGateway(invocation, target);
+      return answered;
+    },
+    async (error: unknown) => {
+      if (!isAmbitError(error) || error.code !== 'GATEWAY_UNREACHABLE') throw error;
+      // Loaded late: a gateway takes longer to load than the request takes.
+      const { offlineRequest } = await import('./offline-request.ts');
+      return offlineRequest(invocation, target, request);
+    },
+  );
   if (answer.status < 400) return answer.body as AnswerOf<Name>;
   const { code: errorCode, detail, hint } = answer.body as { code?: string; detail?: string; hint?: string };
   const code = errorCode !== undefined && errorCode in errorTable ? (errorCode as ErrorCode) : 'INTERNAL';
@@ -30,11 +37,10 @@ export async function controlRequest<Name extends RouteName>(
 }
 
 async function requestOverSocket(
-  invocation: Invocation,
+  socket: string,
   { method, path, body }: ControlRequest,
 ): Promise<{ readonly status: number; readonly body: unknown }> {
-  const { dataDir } = findConfigPaths(invocation);
-  const handle = openControlSocket(controlSocketPath(dataDir, invocation.env));
+  const handle = openControlSocket(socket);
   // Loaded late: it is not needed where there is no socket.
   const { request } = await import('node:http');
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
@@ -63,7 +69,8 @@ async function requestOverSocket(
 function openControlSocket(socket: string): SocketHandle {
   try {
     const handle = openSocketHandle(socket);
-    if (existsSync(handle.path)) return handle;
+    const stats = lstatSync(handle.path, { throwIfNoEntry: false });
+    if (stats?.isSocket() && stats.uid === (process.getuid?.() ?? stats.uid)) return handle;
     handle.release();
   } catch (cause) {
     throw isAmbitError(cause) ? cause : new AmbitError('GATEWAY_UNREACHABLE', { cause });

@@ -3,12 +3,14 @@ import type { ControlRequest } from '../../entrances/control/handle-request.ts';
 import { AmbitError } from '../../errors.ts';
 import { storeKinds } from '../../stores/store-kinds.ts';
 import type { Invocation } from '../command.ts';
-import { findConfigPaths, loadConfiguration } from './config-paths.ts';
+import { loadConfiguration } from './config-paths.ts';
+import { announceStore, type GatewayTarget } from './find-gateway.ts';
 import { createLog } from './log-flags.ts';
 
 /** Answers a request as a running gateway would, from the store that it would use. */
 export async function offlineRequest(
   invocation: Invocation,
+  target: GatewayTarget,
   request: ControlRequest,
 ): Promise<{ readonly status: number; readonly body: unknown }> {
   // This process checks few values and exits: generating code for schemas would take longer than it saves.
@@ -18,13 +20,17 @@ export async function offlineRequest(
     import('../../entrances/control/handle-request.ts'),
     import('../../gateway/assembly/open-operator.ts'),
   ]);
-  const paths = findConfigPaths(invocation);
-  const config = existsSync(paths.configFile)
-    ? await loadConfiguration(paths)
+  const { configFile, dataDir } = target;
+  const config = existsSync(configFile)
+    ? await loadConfiguration(target)
     : (await loadConfig({ text: '{"version":1}', file: '(none)' })).config;
   // A session opened in memory would be gone before anyone could use it.
-  if (!storeKinds[config.store.kind].isDurable) throw new AmbitError('GATEWAY_UNREACHABLE');
-  const operator = await openOperator({ config, ...paths, log: createLog(invocation) });
+  if (!storeKinds[config.store.kind].isDurable) {
+    const what = `No gateway is running for ${configFile}, and its store lasts only as long as one.`;
+    throw new AmbitError('GATEWAY_UNREACHABLE', { what });
+  }
+  announceStore(invocation, target);
+  const operator = await openOperator({ config, configFile, dataDir, log: createLog(invocation) });
   try {
     const { status, body = {} } = await handleControlRequest(operator, request);
     return { status, body };

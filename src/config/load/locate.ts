@@ -41,3 +41,19 @@ export function locateDataDir({ flag, env, configFile, home }: LocateDataDirOpti
   const state = chooseBaseFolder(env['XDG_STATE_HOME'], join(home, '.local', 'state'));
   return join(state, 'ambit', `${basename(folder)}-${hash}`);
 }
+
+/** A folder that lists running gateways. */
+export interface RegistryFolder {
+  readonly path: string;
+  /** The folder that must exist already. Ambit makes neither a runtime folder nor a home folder. */
+  readonly base: string;
+}
+
+/** Finds the folders that list running gateways, the preferred one first. A shared temporary folder is never one. */
+export function locateRegistryFolders({ env, home }: Pick<LocateConfigOptions, 'env' | 'home'>): RegistryFolder[] {
+  const runtime = env['XDG_RUNTIME_DIR'] ?? '';
+  return [
+    { path: join(runtime, 'ambit'), base: runtime },
+    { path: join(home, '.local', 'state', 'ambit', 'run'), base: home },
+  ].filter(({ base }) => isAbsolute(base));
+}

@@ -1,7 +1,9 @@
+import { homedir, userInfo } from 'node:os';
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { Config } from '../schema/schema.ts';
 import { findConfiguredFiles } from './configured-paths.ts';
+import { locateRegistryFolders } from './locate.ts';
 import { isInside, resolveSymlinks } from './resolve-symlinks.ts';
 
 interface ReachablePath {
@@ -56,7 +58,30 @@ export function findRewriters(config: Config, path: string): string[] {
     .map(({ name }) => name);
 }
 
-/** Throws if a session could rewrite or read the configuration, the data directory or a secret. */
+/**
+ * Lists the folders in which commands of this user may look for running gateways. A command may run in another
+ * environment than this process, so the usual folders of the account are listed too.
+ */
+export function listRegistryFolders(env: NodeJS.ProcessEnv = process.env): string[] {
+  const homes = [homedir, () => userInfo().homedir].flatMap((find) => {
+    try {
+      return [find()];
+    } catch {
+      // An account need not have a home folder.
+      return [];
+    }
+  });
+  const runtimes = [env['XDG_RUNTIME_DIR'], `/run/user/${process.getuid?.() ?? 0}`];
+  const folders = homes.flatMap((home) =>
+    runtimes.flatMap((runtime) => locateRegistryFolders({ env: { XDG_RUNTIME_DIR: runtime }, home })),
+  );
+  return [...new Set(folders.map(({ path }) => path))];
+}
+
+/**
+ * Throws if a session could rewrite or read the configuration, the data directory, a secret, or the list of running
+ * gateways, which decides where commands send what the operator types.
+ */
 export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOptions): void {
   const problems: string[] = [];
   const data = tryResolve(dataDir, problems);
@@ -75,6 +100,10 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOpti
     ...findConfiguredFiles(config, 'secret').map(({ key, path }) => ({
       ...{ name: 'the secret', path, locations: tryResolve(path, problems), flag: key },
     })),
+    // A folder that this process cannot follow is out of reach of its sessions too.
+    ...listRegistryFolders().map((path) => ({
+      ...{ name: 'the list of running gateways', path, locations: tryResolve(path, []), flag: undefined },
+    })),
   ];
   const settings = findConfiguredFiles(config, 'setting').map(({ key, path }) => ({
     ...{ name: 'the file', path, locations: tryResolve(path, problems), flag: key },
@@ -84,8 +113,10 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOpti
     if (open === undefined) continue;
     for (const { name, path, locations, flag } of reach.harm === 'rewrite' ? [...own, ...settings] : own) {
       if (!locations.some((location) => isInside(location, open))) continue;
+      const remedy =
+        flag === undefined ? 'name a folder further down instead' : `move it elsewhere and name it with ${flag}`;
       problems.push(
-        `${name} ${path} lies inside ${reach.name} (${reach.path}), where an agent could ${reach.harm} it; move it elsewhere and name it with ${flag}`,
+        `${name} ${path} lies inside ${reach.name} (${reach.path}), where an agent could ${reach.harm} it; ${remedy}`,
       );
     }
     const dataEnd = data.at(-1);
@@ -98,6 +129,6 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOpti
   if (problems.length === 0) return;
   throw new AmbitError('CONFIG_INVALID', {
     what: problems.map(escapeControls).join('\n'),
-    hint: 'Keep the configuration and the data directory out of every workspace, and of every readable or writable path.',
+    hint: 'Keep the configuration, the data directory and the list of running gateways out of every workspace, and of every readable or writable path.',
   });
 }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { findConfiguredFiles } from '../../config/load/configured-paths.ts';
+import { listRegistryFolders } from '../../config/load/out-of-reach.ts';
 import { isInside, resolveSymlinks } from '../../config/load/resolve-symlinks.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
@@ -51,7 +52,8 @@ export function createConfinement(options: ConfinementOptions): Confinement {
     writable,
     readable: [...sandbox.readable.flatMap(mountsFor), ...mountKeys(jwksFile)],
     // As a library, Ambit may have a name for its configuration without a file.
-    hidden: [configFile, dataDir, ...findConfiguredFiles(config, 'secret').map(({ path }) => path)]
+    hidden: [configFile, dataDir, ...listRegistryFolders()]
+      .concat(findConfiguredFiles(config, 'secret').map(({ path }) => path))
       .flatMap((path) => (existsSync(path) ? [resolveRealPath(path)] : []))
       .concat(others.filter((path) => !isInside(home.source, path))),
     masked: findIncludedFiles(config, rules, [home, ...served]),

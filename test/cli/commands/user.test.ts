@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { KeyView } from '../../../src/identity/key-record.ts';
 import type { TeamView, UserView } from '../../../src/identity/users.ts';
-import { ambitInProcess, openControlledGateway } from '../in-process.ts';
+import { ambitInProcess, onlyStoreNote, openControlledGateway } from '../in-process.ts';
 
 let folder: string;
 let places: string[];
@@ -25,7 +25,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const ambit = (...words: string[]) => ambitInProcess([...words, ...places]);
 async function readJson<T>(...words: string[]): Promise<T> {
   const { code, stdout, stderr } = await ambit(...words, '--json');
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: onlyStoreNote });
   return JSON.parse(stdout) as T;
 }
 
@@ -118,7 +118,7 @@ test('the how-to says what happens', async () => {
   for (const line of blocks('sh').flatMap((block) => block.trim().split('\n'))) {
     const [, , ...words] = line.replace('KEY-ID', id).split(/\s+/);
     const { code, stdout, stderr } = await ambit(...words);
-    expect({ line, code, stderr }).toEqual({ line, code: 0, stderr: '' });
+    expect({ line, code, stderr }).toEqual({ line, code: 0, stderr: onlyStoreNote });
     if (words[1] === 'create') ({ id } = JSON.parse(stdout) as { id: string });
   }
   expect(await readJson<{ users: UserView[] }>('user', 'list')).toMatchObject({

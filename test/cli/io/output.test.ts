@@ -19,7 +19,7 @@ const places = (name: string) => [
 
 async function run(name: string, ...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await ambitInProcess([...args, ...places(name)]);
-  expect([code, stderr]).toEqual([0, '']);
+  expect([code, stderr]).toEqual([0, onlyStoreNote]);
   return stdout.replace(/\n$/, '');
 }
 

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { copyFrozen } from '../../../src/config/load/load.ts';
 import { assertOutOfReach } from '../../../src/config/load/out-of-reach.ts';
 import { resolveSymlinks } from '../../../src/config/load/resolve-symlinks.ts';
@@ -13,10 +13,15 @@ const at = (...names: string[]): string => join(root, ...names);
 beforeEach(() => {
   root = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-reach-')));
   for (const folder of ['config', 'data', 'work', 'work/inner']) mkdirSync(at(folder));
+  vi.stubEnv('XDG_RUNTIME_DIR', at('runtime'));
+  vi.stubEnv('HOME', at('home'));
   writeFileSync(at('config/ambit.yaml'), 'version: 1\n');
   writeFileSync(at('work/ambit.yaml'), 'version: 1\n');
 });
-afterEach(() => rmSync(root, { recursive: true }));
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(root, { recursive: true });
+});
 
 function configWith(workspace?: string, writable: string[] = [], readable: string[] = []): Config {
   return copyFrozen(
@@ -56,6 +61,11 @@ describe('accepted', () => {
     expect(() => check({ configFile: at('ambit.yaml') })).not.toThrow();
     expect(() => check({ dataDir: at('work-data') })).not.toThrow();
     expect(() => check({ dataDir: at('work'), workspace: at('work-2') })).not.toThrow();
+  });
+
+  test('is a workspace in the home folder or the runtime folder, beside the list of running gateways', () => {
+    expect(() => check({ workspace: at('home/projects'), readable: [at('runtime/pulse')] })).not.toThrow();
+    expect(() => check({ workspace: at('home/.local/state/other') })).not.toThrow();
   });
 
   test('is no configuration file at all', () => {
@@ -104,6 +114,15 @@ describe('refused', () => {
       () => ({ writable: [at('data/run')] }),
       /a writable path .* lies inside the data directory/,
     ],
+    [
+      'a workspace that is the home folder: the list of running gateways decides where commands go',
+      () => ({ workspace: at('home') }),
+      /list of running gateways .*home\/.local\/state\/ambit\/run lies inside the workspace "work".*further down/,
+    ],
+    ['a workspace in which that list would be', () => ({ workspace: at('home/.local/state') }), /running gateways/],
+    ['a writable runtime folder', () => ({ writable: [at('runtime')] }), /running gateways .*runtime\/ambit/],
+    ['a readable runtime folder', () => ({ readable: [at('runtime/ambit')] }), /running gateways .*could read it/],
+    ['the home folder of the account, whatever HOME says', () => ({ workspace: userInfo().homedir }), /run lies in/],
   ])('%s', (_, choice, message) => {
     expect(() => check(choice())).toThrow(
       expect.objectContaining({ code: 'CONFIG_INVALID', message: expect.stringMatching(message) }),

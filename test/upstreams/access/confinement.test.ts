@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type Config, configSchema } from '../../../src/config/schema/schema.ts';
 import { createConfinement, sandboxJwksPath } from '../../../src/upstreams/access/confinement.ts';
 import { defineServers, type StdioServer } from '../../../src/upstreams/definition.ts';
@@ -10,11 +10,21 @@ let root = '';
 const at = (...names: string[]) => join(root, ...names);
 beforeEach(() => {
   root = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-confine-')));
-  for (const folder of ['data/keys/public', 'mine', 'other', 'shared', 'etc'])
+  vi.stubEnv('XDG_RUNTIME_DIR', at('runtime'));
+  vi.stubEnv('HOME', at('home'));
+  for (const folder of ['data/keys/public', 'mine', 'other', 'shared', 'etc', ...listed])
     mkdirSync(at(folder), { recursive: true });
   writeFileSync(at('etc/ambit.yaml'), '');
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(root, { recursive: true, force: true });
+});
+
+/** The folders that list running gateways. */
+const listed = ['runtime/ambit', 'home/.local/state/ambit/run'];
+/** Leaves out the folders that list the gateways of the account that runs the tests. */
+const isOfTest = (path: string) => path.startsWith(root);
 
 function confined(
   sandbox: { readable?: string[]; writable?: string[]; memoryMb?: number } = {},
@@ -41,7 +51,8 @@ function confined(
 }
 
 test('a session is shown its workspace, what is granted and the public keys; the rest is hidden', () => {
-  expect(confined({ readable: [at('shared')], memoryMb: 7 })).toEqual({
+  const confinement = confined({ readable: [at('shared')], memoryMb: 7 });
+  expect({ ...confinement, hidden: confinement.hidden.filter(isOfTest) }).toEqual({
     network: [],
     home: { source: at('mine'), target: at('mine'), guard: { git: 'read' } },
     readable: [
@@ -49,7 +60,7 @@ test('a session is shown its workspace, what is granted and the public keys; the
       { source: at('data/keys/public'), target: join(sandboxJwksPath, '..') },
     ],
     writable: [],
-    hidden: [at('etc/ambit.yaml'), at('data'), at('other')],
+    hidden: [at('etc/ambit.yaml'), at('data'), ...listed.map((name) => at(name)), at('other')],
     masked: [],
     open: [at('mine'), at('other')],
     packages: at('data/packages'),
@@ -132,7 +143,12 @@ test('the key of credentials and the secret of the webhook are hidden, though th
   const server = defineServers(config, at('etc')).get('a') as StdioServer;
   const place = { cwd: at('mine'), workspace: undefined, rules: undefined, jwksFile: undefined };
   const { hidden } = createConfinement({ server, config, configFile: 'none', dataDir: at('data'), ...place });
-  expect(hidden).toEqual([at('data'), at('shared/key'), at('shared/secret')]);
+  expect(hidden.filter(isOfTest)).toEqual([
+    at('data'),
+    ...listed.map((name) => at(name)),
+    at('shared/key'),
+    at('shared/secret'),
+  ]);
 });
 
 test('S4: a repository is guarded as its workspace says, and what the workspace opens is free', () => {

@@ -1,0 +1,271 @@
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { dirname, isAbsolute, join } from 'node:path';
+import { locateRegistryFolders, type RegistryFolder } from '../../config/load/locate.ts';
+import { withLock } from '../../lib/fs/file-lock.ts';
+import { findExposureAbove } from '../../lib/fs/find-exposure.ts';
+import { writeAtomically } from '../../lib/fs/write-atomically.ts';
+import { openSocketHandle } from './socket-path.ts';
+
+/** A gateway that `ambit serve` has started, as its entry in the registry says. */
+export interface GatewayEntry {
+  readonly configFile: string;
+  readonly dataDir: string;
+  readonly socket: string;
+  readonly pid: number;
+  /** The start of the process in clock ticks since boot; null on systems without /proc. */
+  readonly processStart: number | null;
+  readonly startedAt: string;
+}
+
+export interface Registration {
+  /** The folder of the entry; undefined if there is none. */
+  readonly folder: string | undefined;
+  /** The reason for each folder that was not used. */
+  readonly problems: readonly string[];
+  remove(): void;
+}
+
+interface RegistryPlaces {
+  readonly env: NodeJS.ProcessEnv;
+  readonly home: string;
+}
+
+interface FoundEntry {
+  readonly file: string;
+  readonly inode: number;
+  /** Undefined if the file is no entry. */
+  readonly entry: GatewayEntry | undefined;
+}
+
+const maxEntryBytes = 16 * 1024;
+const entryName = /^[0-9a-f]{16}\.json$/;
+const leftoverName = /^[0-9a-f]{16}\.json\.[0-9]+\.[0-9a-f]+\.tmp$/;
+const leftoverMs = 60_000;
+const byOthers = 0o022;
+const byAll = 0o002;
+/** A runtime folder is emptied when the user logs out, and a gateway may go on running after that. */
+const renewMs = 10_000;
+
+/** Lists the gateways of this user that are running. Only those count whose process and control socket are there. */
+export async function listRunningGateways(places: RegistryPlaces): Promise<GatewayEntry[]> {
+  const found = locateRegistryFolders(places)
+    .filter(({ path }) => findDistrust(path) === undefined)
+    .flatMap(({ path }) => readEntries(path))
+    .flatMap(({ entry }) => (entry !== undefined && isProcessRunning(entry) ? [entry] : []));
+  const answering = await Promise.all(found.map(({ socket }) => isSocketAnswering(socket)));
+  const running = found.filter((_, i) => answering[i]);
+  return [...new Map(running.map((entry) => [`${entry.pid} ${entry.dataDir}`, entry])).values()];
+}
+
+/**
+ * Lists a gateway whose control socket is listening, and removes entries of gateways that were killed. A gateway that
+ * cannot be listed works all the same, so nothing is thrown.
+ */
+export async function registerGateway(
+  gateway: Pick<GatewayEntry, 'configFile' | 'dataDir' | 'socket'>,
+  places: RegistryPlaces,
+  renewEveryMs = renewMs,
+): Promise<Registration> {
+  const own = {
+    ...{ configFile: gateway.configFile, dataDir: gateway.dataDir, socket: gateway.socket },
+    ...{ pid: process.pid, processStart: readProcessStart(process.pid) ?? null, startedAt: new Date().toISOString() },
+  };
+  const problems: string[] = [];
+  for (const folder of locateRegistryFolders(places)) {
+    try {
+      prepareFolder(folder);
+      const file = await writeEntry(folder.path, own);
+      const renewing = setInterval(() => renewEntry(folder, file, own), renewEveryMs).unref();
+      const remove = () => {
+        clearInterval(renewing);
+        removeOwnEntry(file, own);
+      };
+      return { folder: folder.path, problems, remove };
+    } catch (error) {
+      problems.push((error as Error).message);
+    }
+  }
+  return { folder: undefined, problems, remove() {} };
+}
+
+function prepareFolder({ path, base }: RegistryFolder): void {
+  if (!statSync(base).isDirectory()) throw new Error(`${base} is not a folder`);
+  const exposed = findExposureAbove(path);
+  if (exposed !== undefined) throw new Error(exposed);
+  // The runtime folder itself must be private, since only its owner and mode tell it from a shared temporary folder.
+  const distrust = dirname(path) === base ? findParentDistrust(path) : undefined;
+  if (distrust !== undefined) throw new Error(distrust);
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  const wrong = findDistrust(path);
+  if (wrong !== undefined) throw new Error(wrong);
+  chmodSync(path, 0o700);
+}
+
+/** Says why entries in a folder are not believed: others could have written them. Undefined if they are. */
+function findDistrust(folder: string): string | undefined {
+  try {
+    const exposed = findExposureAbove(folder) ?? findParentDistrust(folder);
+    if (exposed !== undefined) return exposed;
+    const stats = lstatSync(folder);
+    if (!stats.isDirectory()) return `${folder} is not a folder`;
+    if (!isOwnUser(stats.uid)) return `${folder} belongs to another user`;
+    return (stats.mode & byOthers) === 0 ? undefined : `others may write to ${folder}`;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+function findParentDistrust(folder: string): string | undefined {
+  const parent = dirname(folder);
+  const { uid, mode } = statSync(parent);
+  if (!isOwnUser(uid)) return `${parent} belongs to another user`;
+  return (mode & byAll) === 0 ? undefined : `others may write to ${parent}`;
+}
+
+function isOwnUser(uid: number): boolean {
+  return process.getuid === undefined || uid === process.getuid();
+}
+
+function readEntries(folder: string): FoundEntry[] {
+  return readdirSync(folder)
+    .filter((name) => entryName.test(name))
+    .flatMap((name) => readEntry(join(folder, name)) ?? []);
+}
+
+/** Reads a plain file of this user. Anything else, such as a link or a pipe, is not opened for good. */
+function readEntry(file: string): FoundEntry | undefined {
+  try {
+    const descriptor = openSync(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0));
+    try {
+      const { uid, mode, size, ino } = fstatSync(descriptor);
+      const isPlain = fstatSync(descriptor).isFile() && isOwnUser(uid) && (mode & byOthers) === 0;
+      if (!isPlain) return undefined;
+      const entry = size > maxEntryBytes ? undefined : parseEntry(readFileSync(descriptor, 'utf8'));
+      return { file, inode: ino, entry };
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+function parseEntry(text: string): GatewayEntry | undefined {
+  let value: Partial<Record<keyof GatewayEntry, unknown>> | null;
+  try {
+    value = JSON.parse(text) as typeof value;
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { configFile, dataDir, socket, pid, processStart, startedAt } = value;
+  if (!isPath(configFile) || !isPath(dataDir) || !isPath(socket)) return undefined;
+  if (!Number.isSafeInteger(pid) || (pid as number) <= 0) return undefined;
+  if (processStart !== null && !Number.isSafeInteger(processStart)) return undefined;
+  if (typeof startedAt !== 'string' || Number.isNaN(Date.parse(startedAt))) return undefined;
+  return { configFile, dataDir, socket, pid: pid as number, processStart: processStart as number | null, startedAt };
+}
+
+function isPath(value: unknown): value is string {
+  return typeof value === 'string' && isAbsolute(value) && !value.includes('\0');
+}
+
+/** Whether the process that wrote the entry still runs. Its number may belong to another process by now. */
+function isProcessRunning({ pid, processStart }: GatewayEntry): boolean {
+  // Without /proc only the socket can tell.
+  if (processStart === null || readProcessStart(process.pid) === undefined) return true;
+  return readProcessStart(pid) === processStart;
+}
+
+/** Reads the start of a process in clock ticks since boot; undefined without such a process, or without /proc. */
+function readProcessStart(pid: number): number | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The command name is in parentheses and may itself contain spaces and parentheses.
+    const start = Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[19]);
+    return Number.isSafeInteger(start) ? start : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a gateway of this user listens on a control socket. */
+async function isSocketAnswering(socket: string): Promise<boolean> {
+  // Loaded late: most commands find no entry.
+  const { connect } = await import('node:net');
+  let handle: ReturnType<typeof openSocketHandle>;
+  try {
+    handle = openSocketHandle(socket);
+  } catch {
+    return false;
+  }
+  try {
+    const stats = lstatSync(handle.path, { throwIfNoEntry: false });
+    if (stats === undefined || !stats.isSocket() || !isOwnUser(stats.uid)) return false;
+    return await new Promise<boolean>((resolve) => {
+      const probe = connect(handle.path, () => {
+        probe.destroy();
+        resolve(true);
+      });
+      // A gateway that is too busy to take a connection is there all the same.
+      probe.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code === 'EAGAIN'));
+    });
+  } finally {
+    handle.release();
+  }
+}
+
+/** Writes the entry of this process, and removes those of gateways that are gone. One gateway does so at a time. */
+async function writeEntry(folder: string, own: GatewayEntry): Promise<string> {
+  const file = join(folder, `${createHash('sha256').update(own.dataDir).digest('hex').slice(0, 16)}.json`);
+  const found = readEntries(folder);
+  const answering = await Promise.all(found.map(({ entry }) => entry !== undefined && isSocketAnswering(entry.socket)));
+  const stale = found.filter((_, i) => !answering[i]);
+  await withLock(join(folder, 'registry'), () => {
+    for (const each of stale) {
+      // Another gateway may have replaced it by its own meanwhile.
+      if (lstatSync(each.file, { throwIfNoEntry: false })?.ino === each.inode) rmSync(each.file, { force: true });
+    }
+    removeLeftovers(folder);
+    writeAtomically(file, `${JSON.stringify(own)}\n`);
+  });
+  return file;
+}
+
+/** Removes half-written entries of killed processes. */
+function removeLeftovers(folder: string): void {
+  for (const name of readdirSync(folder).filter((each) => leftoverName.test(each))) {
+    const stats = lstatSync(join(folder, name), { throwIfNoEntry: false });
+    if (stats?.isFile() && Date.now() - stats.mtimeMs > leftoverMs) rmSync(join(folder, name), { force: true });
+  }
+}
+
+/** Writes the entry again if it was removed. */
+function renewEntry(folder: RegistryFolder, file: string, own: GatewayEntry): void {
+  try {
+    if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) return;
+    prepareFolder(folder);
+    writeAtomically(file, `${JSON.stringify(own)}\n`);
+  } catch {
+    // The folder is not there: it is tried again.
+  }
+}
+
+/** Removes the entry, unless another gateway on the same data directory has replaced it by its own. */
+function removeOwnEntry(file: string, { pid, startedAt }: GatewayEntry): void {
+  const entry = readEntry(file)?.entry;
+  if (entry?.pid === pid && entry.startedAt === startedAt) rmSync(file, { force: true });
+}
