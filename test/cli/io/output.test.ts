@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { renderCalls } from '../../../src/cli/commands/session.ts';
 import { relativeTime, renderPairs, renderTable, shortenEnd, wrapText } from '../../../src/cli/io/output.ts';
-import { ambitInProcess, splitWords } from '../in-process.ts';
+import { ambitInProcess, onlyStoreNote, splitWords } from '../in-process.ts';
 
 const longUser = 'id.example.com|248289761001-and-more-of-it';
 const longServer = 'a-server-with-a-rather-long-name-for-it';
