@@ -34,7 +34,7 @@ let registrations: Registration[];
 const at = (...names: string[]) => join(folder, ...names);
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'ambit-registry-'));
+  folder = mkdtempSync(join(tmpdir(), 'ambit-listing-'));
   for (const name of ['home', 'runtime']) mkdirSync(at(name), { mode: 0o700 });
   listening = [];
   registrations = [];
