@@ -1,11 +1,15 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type InstalledPackage, installPackage } from './installed-package.ts';
 import { readSourceFiles, repository } from './source-files.ts';
 
 interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly bin: Record<string, string>;
   readonly exports: Record<string, string | Record<string, string>>;
   readonly dependencies: Record<string, string>;
   readonly optionalDependencies: Record<string, string>;
@@ -24,33 +28,32 @@ test('every export exists in the build, and nothing built by hand is missing', (
   }
 });
 
-/** By a process of its own: here each file would be transformed first, which takes seconds. */
-async function readExports(): Promise<Record<string, string[]>> {
-  const places = Object.entries(manifest.exports).flatMap(([name, target]) =>
-    typeof target === 'string' ? [] : [[name, target['default']]],
-  );
+/** The names of every export, by `import` and by `require`, as a program in that project gets them. */
+async function readExports(folder: string): Promise<Record<string, { imported: string[]; required: string[] }>> {
+  const names = Object.keys(manifest.exports).map((name) => `${manifest.name}${name.slice(1)}`);
   const script = `
-    const places = ${JSON.stringify(places)};
-    const names = async ([name, file]) => [name, Object.keys(await import(file)).sort()];
-    console.log(JSON.stringify(Object.fromEntries(await Promise.all(places.map(names)))));`;
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
-    cwd: repository,
-  });
-  return JSON.parse(stdout) as Record<string, string[]>;
+    import { createRequire } from 'node:module';
+    const require = createRequire(import.meta.url);
+    const namesOf = (exported) => Object.keys(exported).sort();
+    const said = {};
+    for (const name of ${JSON.stringify(names)}) {
+      const loaded = name.endsWith('.json') ? (await import(name, { with: { type: 'json' } })).default : await import(name);
+      said[name] = { imported: namesOf(loaded), required: namesOf(require(name)) };
+    }
+    console.log(JSON.stringify(said));`;
+  writeFileSync(join(folder, 'load.mjs'), script);
+  // Some versions of Node warn on stderr that require() of a module is new.
+  const { stdout } = await promisify(execFile)(process.execPath, ['load.mjs'], { cwd: folder });
+  return JSON.parse(stdout) as Record<string, { imported: string[]; required: string[] }>;
 }
 
-async function packedFiles(): Promise<string[]> {
-  const args = ['pack', '--dry-run', '--json', '--ignore-scripts'];
-  const { stdout } = await promisify(execFile)('npm', args, { cwd: repository, maxBuffer: 1 << 26 });
-  const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
-  return files.map((file) => file.path);
-}
-
-let exported: Promise<Record<string, string[]>>;
-let packed: Promise<string[]>;
-beforeAll(() => {
-  [exported, packed] = [readExports(), packedFiles()];
+let installed: InstalledPackage;
+let exported: Awaited<ReturnType<typeof readExports>>;
+beforeAll(async () => {
+  installed = await installPackage(manifest);
+  exported = await readExports(installed.folder);
 });
+afterAll(() => installed?.remove());
 
 test.each([
   ['.', ['AmbitError', 'createGateway', 'explainInjection', 'injectSessionContext', 'isAmbitError']],
@@ -73,12 +76,26 @@ test.each([
   ['./server', ['createServerSessions', 'withSessions']],
   ['./stores', ['openMemoryStore', 'openRedisStore', 'openSqliteStore', 'openStore']],
   ['./testing', ['createTestGateway', 'describeSessionStore']],
-])('the export %s holds what it promises and no more', async (name, names) => {
-  expect((await exported)[name]).toEqual(names);
+])(
+  'the export %s of the installed package holds what it promises and no more, by import and by require',
+  (name, names) => {
+    expect(exported[`${manifest.name}${name.slice(1)}`]).toEqual({ imported: names, required: names });
+  },
+);
+
+test('the installed package has its manifest, its schema and its command', async () => {
+  for (const name of ['package.json', 'schema.json']) {
+    const { imported, required } = exported[`${manifest.name}/${name}`] ?? {};
+    expect(imported?.length).toBeGreaterThan(4);
+    expect(required).toEqual(imported);
+  }
+  const { stdout } = await promisify(execFile)(join(installed.folder, 'node_modules/.bin/ambit'), ['--version']);
+  expect(stdout).toBe(`${manifest.version}\n`);
 });
 
-test('the published package holds what it needs and no more', async () => {
-  const paths = await packed;
+test('the published package holds what it needs and no more, in less than 2 MB', () => {
+  expect(installed.tarballBytes).toBeLessThan(2_000_000);
+  const paths = installed.files;
   for (const needed of [
     'bin/ambit.js',
     'dist/cli/main.js',
