@@ -204,7 +204,7 @@ describe('what a gateway writes', () => {
     const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] as string);
     expect(blocks).toHaveLength(2);
     const [show = '', queries = ''] = blocks;
-    const shown = await ambitInProcess(show.trim().split(' ').slice(2), env());
+    const shown = await ambitInProcess(show.trim().split(' ').slice(1), env());
     expect(shown).toMatchObject({ code: 0 });
     expect(shown.stdout).toContain('session_grep_search');
     if (!hasJq()) return;

@@ -107,21 +107,3 @@ test('a user of the configuration has keys like any other', async () => {
   const { key } = await readJson<{ key: string }>('key', 'create', '--user', 'boss', '--expires', '9d');
   expect(key).toMatch(/^ambk_/);
 });
-
-test('the how-to says what happens', async () => {
-  const page = readFileSync(join(import.meta.dirname, '../../../docs/how-to/people-and-keys.md'), 'utf8');
-  const blocks = (language: string) =>
-    [...page.matchAll(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, 'gm'))].map((match) => match[1] as string);
-  const yaml = `${blocks('yaml')[0]}workspaces: { my-project: { path: ${join(folder, 'project')} } }\n`;
-  writeFileSync(places[1] as string, yaml);
-  let id = '';
-  for (const line of blocks('sh').flatMap((block) => block.trim().split('\n'))) {
-    const [, , ...words] = line.replace('KEY-ID', id).split(/\s+/);
-    const { code, stdout, stderr } = await ambit(...words);
-    expect({ line, code, stderr }).toEqual({ line, code: 0, stderr: onlyStoreNote });
-    if (words[1] === 'create') ({ id } = JSON.parse(stdout) as { id: string });
-  }
-  expect(await readJson<{ users: UserView[] }>('user', 'list')).toMatchObject({
-    users: [{ name: 'boss', declared: true }],
-  });
-});

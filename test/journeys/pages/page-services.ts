@@ -1,0 +1,56 @@
+import { basename } from 'node:path';
+import { hasBwrap } from '../../needs/bwrap.ts';
+import { hasJq } from '../../needs/jq.ts';
+import { findRedis, startRedis } from '../../stores/redis-server.ts';
+import { authorizationServer, browse } from '../../upstreams/auth/authorization-server.ts';
+import { guardedUpstream } from '../../upstreams/auth/guarded-upstream.ts';
+import { readPage } from './read-page.ts';
+
+/** Programs that a page takes for granted: real ones, under other names than on the page. */
+export interface PageServices {
+  readonly names: Map<string, string>;
+  /** A person who reads what a command has printed, and does what it says. */
+  readPrinted(printed: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+const starters: Readonly<Record<string, () => Promise<PageServices>>> = {
+  async 'docs/how-to/several-processes.md'() {
+    const redis = await startRedis(findRedis() as string);
+    return {
+      names: new Map([['redis://127.0.0.1:6379', redis.url]]),
+      readPrinted: async () => {},
+      close: async () => redis.remove(),
+    };
+  },
+  async 'docs/how-to/log-in-to-servers.md'() {
+    const provider = await authorizationServer();
+    const tracker = await guardedUpstream(provider.issuer, provider.jwksUri);
+    return {
+      names: new Map([['https://mcp.tracker.example/mcp', tracker.url]]),
+      async readPrinted(printed) {
+        const address = /^http:\S+$/m.exec(printed)?.[0] ?? '';
+        const back = await browse(address, (url) => url.includes('/callback'));
+        await fetch(back);
+      },
+      async close() {
+        await tracker.close();
+        await provider.close();
+      },
+    };
+  },
+};
+
+/** Whether this machine has the programs that a page needs and that npm does not bring. */
+export function canRunPage(path: string): boolean {
+  const name = basename(path, '.md');
+  if (name === 'several-processes' && findRedis() === undefined) return false;
+  if (['a-folder-per-session', 'open-sessions-for-agents', 'wrap-one-server'].includes(name) && !hasBwrap())
+    return false;
+  return hasJq() || !readPage(path).some(({ kind, text }) => kind === 'run' && /\bjq\b/.test(text));
+}
+
+export async function startPageServices(path: string): Promise<PageServices> {
+  const none = { names: new Map<string, string>(), readPrinted: async () => {}, close: async () => {} };
+  return (await starters[path]?.()) ?? none;
+}
