@@ -7,6 +7,7 @@ import type { EntranceRefusal } from '../observability/journal/refusals.ts';
 import type { Log } from '../observability/log/log.ts';
 import type { Metrics } from '../observability/metrics/metrics.ts';
 import type { FinalReply } from '../protocol/channel.ts';
+import type { OnInstall } from '../sandbox/packages/package-store.ts';
 import type { SandboxState } from '../sandbox/sandbox-state.ts';
 import type { Lifecycle } from '../sessions/events/lifecycle.ts';
 import type { OpenedSession } from '../sessions/open-session.ts';
@@ -88,6 +89,8 @@ export interface GatewayOptions {
   readonly arrangeStages?: (list: StageList<Exchange, FinalReply>) => StageList<Exchange, FinalReply>;
   /** Environment variables of OpenTelemetry, used beside the configuration. */
   readonly environment?: NodeJS.ProcessEnv;
+  /** Watches installations of packages. Without it, they are logged. */
+  readonly onInstall?: OnInstall | undefined;
 }
 
 export type { EntranceRefusal as Refusal };

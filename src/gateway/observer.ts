@@ -1,6 +1,7 @@
 import type { Log } from '../observability/log/log.ts';
 import { createMetadataFields } from '../observability/log/session-metadata.ts';
 import type { Metrics } from '../observability/metrics/metrics.ts';
+import type { OnInstall } from '../sandbox/packages/package-store.ts';
 import type { Session } from '../sessions/session.ts';
 import type { ProcessWatch } from '../upstreams/links/stdio/server-process.ts';
 
@@ -49,6 +50,25 @@ export function createObserver(log: Log, metrics?: Metrics): Observer {
         },
       };
     },
+  };
+}
+
+/** Logs installations of packages. The error of a failed one is logged with its server. */
+export function logInstalls(log: Log): OnInstall {
+  const startedAt = new Map<string, number>();
+  return ({ package: name, state }) => {
+    const began = startedAt.get(name);
+    if (state === 'started') {
+      startedAt.set(name, performance.now());
+      log.info('package installing', { package: name });
+      return;
+    }
+    startedAt.delete(name);
+    if (state === 'installed')
+      log.info('package installed', {
+        package: name,
+        seconds: Math.round((performance.now() - (began ?? performance.now())) / 1000),
+      });
   };
 }
 

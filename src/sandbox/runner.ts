@@ -1,6 +1,8 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Confinement } from './common/confinement.ts';
 import type { EnforcedLimits } from './limits/limits.ts';
+import type { DirectPackages } from './packages/direct-packages.ts';
+import type { NpxSetup } from './packages/npx-setup.ts';
 import type { Packages } from './packages/packages.ts';
 import type { Reaper } from './reaper/reaper.ts';
 
@@ -22,6 +24,8 @@ export interface ProcessLaunch {
   readonly confinement?: Confinement | undefined;
   /** The proxy of a process that may reach hosts; without one there is no network. */
   readonly egressProxy?: EgressProxy | undefined;
+  /** Additions for an npx that is started as written. */
+  readonly npx?: NpxSetup | undefined;
 }
 
 export interface EgressProxy {
@@ -86,6 +90,8 @@ export interface Runners {
   readonly container: SandboxRunner;
   /** The packages that servers are started from; for sandboxes, in which nothing can be fetched. */
   readonly packages: Packages;
+  /** The packages of servers in direct sessions. */
+  readonly directPackages: DirectPackages;
   /**
    * The first sandbox that works here, or for an image the first that runs images. Rejects with the reason and remedy
    * of the first one when none does. Never `plain`.

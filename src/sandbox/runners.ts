@@ -1,14 +1,17 @@
 import { createBwrapRunner } from './bwrap/bwrap.ts';
 import { sandboxUnavailable } from './common/sandbox-errors.ts';
 import { createContainerRunner } from './container/container.ts';
+import { createDirectPackages } from './packages/direct-packages.ts';
+import type { OnInstall } from './packages/package-store.ts';
 import { createPackages } from './packages/packages.ts';
 import { createPlainRunner } from './plain/plain.ts';
 import type { RunnerOptions, Runners, SandboxRunner } from './runner.ts';
 import { createSeatbeltRunner } from './seatbelt/seatbelt.ts';
 
 interface RunnersOptions extends RunnerOptions {
-  /** The folder of the packages that servers are started from. */
+  /** The folder of packages for sandboxes. Those of direct sessions lie beside it, since their scripts have run. */
   readonly packages: string;
+  readonly onInstall?: OnInstall | undefined;
 }
 
 /** Creates the runners. The sandbox of this machine is found when something is first started in it. */
@@ -19,16 +22,17 @@ export function createRunners(options: RunnersOptions): Runners {
     container,
   ];
   const plain = createPlainRunner(options);
-  const { tmpRoot, packages: folder } = options;
+  const { tmpRoot, packages: folder, onInstall } = options;
+  const common = { tmpRoot, onInstall, env: () => process.env };
   const packages = createPackages({
+    ...common,
     folder,
-    tmpRoot,
     sandbox: () => (process.platform === 'darwin' ? refuseFetch() : findWorkingSandbox(sandboxes)),
-    env: () => process.env,
   });
   return {
     plain,
     packages,
+    directPackages: createDirectPackages({ ...common, folder: `${folder}-direct`, sandboxed: folder, plain }),
     sandboxes,
     container,
     sandbox: (image) => findWorkingSandbox(image === undefined ? sandboxes : [container]),

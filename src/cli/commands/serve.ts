@@ -14,6 +14,7 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { type Command, readFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { watchInstalls } from '../io/install-progress.ts';
 import { createLog, logFlags } from '../io/log-flags.ts';
 import { askForApprovals } from './server-approve.ts';
 
@@ -41,7 +42,13 @@ export const serveCommand: Command = {
     await askForApprovals(invocation, paths, log);
     // From here on there is something to clean up, so signals need a handler.
     const stopSignal = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
-    const gateway = await openGateway({ config, ...paths, log, environment: invocation.env });
+    const gateway = await openGateway({
+      config,
+      ...paths,
+      log,
+      environment: invocation.env,
+      onInstall: watchInstalls(invocation),
+    });
     let removeEntry = () => {};
     try {
       let url = config.listen.publicUrl;

@@ -8,6 +8,7 @@ import { describeUnpinned } from '../../upstreams/pins/server-pins.ts';
 import { type Command, type Invocation, jsonFlag, requirePositional } from '../command.ts';
 import { askConfirmation, isTerminal, printLines, yesFlag } from '../io/ask.ts';
 import type { ConfigPaths } from '../io/config-paths.ts';
+import { watchInstalls } from '../io/install-progress.ts';
 import { printData, renderPairs } from '../io/output.ts';
 import { describeCommand, describeRewriters, serverOrigin } from '../io/show-server.ts';
 import { loadServers, loadTargetServers, requireServer, type ServerSetup } from './server.ts';
@@ -24,7 +25,13 @@ export const serverCheck: Command = {
     if (verdict.state !== 'approved') printLines(verdict.changes.map(({ line }) => `  ${line}`));
     assertApproved(approvals, server);
     const { dataDir } = paths;
-    const { era, tools, unsound, seconds } = await inspectServer({ config, dataDir, server, approvals });
+    const { era, tools, unsound, seconds } = await inspectServer({
+      config,
+      dataDir,
+      server,
+      approvals,
+      onInstall: watchInstalls(invocation),
+    });
     const changes = approvals
       .toolsChanged(server, createToolPins(tools))
       .flatMap((tool) => tool.changes.map(({ line }) => line));
@@ -68,7 +75,7 @@ async function approveServer(invocation: Invocation, declared: ServerSetup, name
     return reportApproval(invocation, name, 'not needed', 'It is your own: no approval needed.');
   const verdict = declared.approvals.check(server);
   if (verdict.state === 'approved') return approveTools(invocation, declared, server);
-  await fetchServerPackage(declared, server);
+  await fetchServerPackage(invocation, declared, server);
   // The shown state is the one that is pinned, also when files change while the person reads.
   const shown = declared.approvals.preview(server);
   printLines([`${name}, from ${serverOrigin(server, declared.paths)}`, ...describeCommand(shown, server)]);
@@ -90,9 +97,13 @@ async function approveServer(invocation: Invocation, declared: ServerSetup, name
 /**
  * Fetches the package, so that its present version is approved. If that fails, the first sandbox that needs it decides.
  */
-async function fetchServerPackage({ paths }: ServerSetup, server: ServerDefinition): Promise<void> {
+async function fetchServerPackage(
+  invocation: Invocation,
+  { paths }: ServerSetup,
+  server: ServerDefinition,
+): Promise<void> {
   if (server.kind !== 'stdio' || !server.trust.includes('sandboxed')) return;
-  await fetchPackage(paths.dataDir, server).catch((error: unknown) => {
+  await fetchPackage(paths.dataDir, server, watchInstalls(invocation)).catch((error: unknown) => {
     printLines([`Note: ${error instanceof Error ? error.message : error}`]);
   });
 }
@@ -103,7 +114,13 @@ async function approveTools(invocation: Invocation, declared: ServerSetup, serve
   const { name } = server;
   if (!approvals.hasPinnedTools(name))
     return reportApproval(invocation, name, 'approved', 'It is approved as it stands.');
-  const { tools } = await inspectServer({ config, dataDir: paths.dataDir, server, approvals });
+  const { tools } = await inspectServer({
+    config,
+    dataDir: paths.dataDir,
+    server,
+    approvals,
+    onInstall: watchInstalls(invocation),
+  });
   const pins = createToolPins(tools);
   const changes = approvals.toolsChanged(server, pins);
   if (changes.length === 0)

@@ -11,6 +11,7 @@ import { readSessionVariables, type SessionEnvironment } from '../../sessions/se
 import { storeKinds } from '../../stores/store-kinds.ts';
 import { type Command, type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { watchInstalls } from '../io/install-progress.ts';
 import { createLog, logFlags } from '../io/log-flags.ts';
 
 export const sessionFlags: Readonly<Record<string, Flag>> = {
@@ -57,6 +58,7 @@ export async function serveSession(
     log,
     environment: invocation.env,
     credentials,
+    onInstall: watchInstalls(invocation),
     ...(storeDir === undefined ? {} : { storeDir }),
   });
   gateway.prepare();

@@ -1,5 +1,6 @@
 import { sweepSessionFolders } from '../../workspaces/session-folder-life.ts';
 import type { Gateway, GatewayOptions } from '../gateway.ts';
+import { logInstalls } from '../observer.ts';
 import { openOnStack } from './closing-stack.ts';
 import { openObservability } from './open-observability.ts';
 import { openPipeline } from './open-pipeline.ts';
@@ -14,7 +15,7 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
   const { credentials = true, environment } = options;
   return openOnStack(async (closing) => {
     const storage = await openStorage(options, closing);
-    const sandbox = await openSandbox(options.dataDir, closing);
+    const sandbox = await openSandbox(options.dataDir, closing, options.onInstall ?? logInstalls(storage.log));
     const sessions = await openSessions(storage, sandbox.git, closing);
     if (await maySweepFolders({ storage, sandbox }))
       await sweepSessionFolders(options.dataDir, storage.store, sessions.folders);

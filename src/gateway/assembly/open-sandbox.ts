@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { createTmpRoot, sweepLeftovers } from '../../sandbox/common/sweep-leftovers.ts';
+import type { OnInstall } from '../../sandbox/packages/package-store.ts';
 import { createReaper, type Reaper } from '../../sandbox/reaper/reaper.ts';
 import type { Runners } from '../../sandbox/runner.ts';
 import { createRunners } from '../../sandbox/runners.ts';
@@ -23,14 +24,15 @@ export interface Sandbox {
 }
 
 /** Opens the parts and ends processes that killed gateways left behind. */
-export async function openSandbox(dataDir: string, closing: ClosingStack): Promise<Sandbox> {
+export async function openSandbox(dataDir: string, closing: ClosingStack, onInstall?: OnInstall): Promise<Sandbox> {
   const tmpParent = join(dataDir, 'tmp');
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);
   closing.push(() => removeFolder(tmpRoot));
   const reaper = createReaper({ tmpRoot });
   closing.push(reaper.close);
-  const runners = createRunners({ reaper: reaper, tmpRoot, packages: packagesFolder(dataDir) });
+  const runners = createRunners({ reaper: reaper, tmpRoot, packages: packagesFolder(dataDir), onInstall });
+  closing.push(runners.directPackages.close);
   const sandbox = monitorSandbox(runners);
   closing.push(sandbox.settled);
   return {
@@ -44,10 +46,14 @@ export async function openSandbox(dataDir: string, closing: ClosingStack): Promi
 }
 
 /** Opens the parts for one task and closes them afterwards. */
-export async function withSandbox<T>(dataDir: string, work: (sandbox: Sandbox) => Promise<T>): Promise<T> {
+export async function withSandbox<T>(
+  dataDir: string,
+  work: (sandbox: Sandbox) => Promise<T>,
+  onInstall?: OnInstall,
+): Promise<T> {
   const closing = createClosingStack();
   try {
-    return await work(await openSandbox(dataDir, closing));
+    return await work(await openSandbox(dataDir, closing, onInstall));
   } finally {
     await closing.close();
   }

@@ -5,6 +5,9 @@ import { claimDataDir } from '../../lib/fs/private-files.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import { readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
+import { baseEnvironment } from '../../sandbox/common/base-environment.ts';
+import type { OnInstall } from '../../sandbox/packages/package-store.ts';
+import type { Runners } from '../../sandbox/runner.ts';
 import { newSessionOf, type Session, sessionOf } from '../../sessions/session.ts';
 import { prepareLaunch } from '../../upstreams/access/launch.ts';
 import { fetchList, isUnambiguousTool } from '../../upstreams/catalog/offer.ts';
@@ -33,6 +36,7 @@ interface InspectOptions {
   readonly dataDir: string;
   readonly server: ServerDefinition;
   readonly approvals: Approvals;
+  readonly onInstall?: OnInstall | undefined;
 }
 
 const discoverMessage = readMessage(
@@ -44,7 +48,7 @@ const discoverMessage = readMessage(
  */
 export async function inspectServer(options: InspectOptions): Promise<ServerInspection> {
   claimDataDir(options.dataDir);
-  return withSandbox(options.dataDir, (sandbox) => inspectInSandbox(sandbox, options));
+  return withSandbox(options.dataDir, (sandbox) => inspectInSandbox(sandbox, options), options.onInstall);
 }
 
 async function inspectInSandbox(
@@ -73,8 +77,9 @@ async function inspectInSandbox(
     messageBytes: config.limits.messageBytes,
     requireAccess: (session) => ({ session, server }),
   });
-  const started = performance.now();
   try {
+    await installPackage(runners, server, approvals);
+    const started = performance.now();
     const timeoutMs = config.processes.startSeconds * 1000;
     const listed = await withTimeout(
       listTools(links, server),
@@ -87,6 +92,14 @@ async function inspectInSandbox(
   } finally {
     await links.close();
   }
+}
+
+/** Installs the package of a server, if it has one, so that the time for that does not count. */
+async function installPackage(runners: Runners, server: ServerDefinition, approvals: Approvals): Promise<void> {
+  if (server.kind !== 'stdio') return;
+  assertApproved(approvals, server);
+  const { command, args, env } = server;
+  await runners.directPackages.ready({ command, args, env: baseEnvironment(process.env, '', env) });
 }
 
 /** Lists tools as a modern client. A server of the other era is reached over the bridge. */

@@ -14,13 +14,15 @@ const dependencyGroups = ['dependencies', 'optionalDependencies', 'peerDependenc
 
 const manifestFile = 'package.json';
 const lockFile = 'bun.lock';
-const fixedFlags = ['--ignore-scripts', '--no-progress', '--no-summary', '--backend=copyfile', '--linker=hoisted'];
+const treeFlags = ['--no-progress', '--no-summary', '--backend=copyfile', '--linker=hoisted'];
+const fixedFlags = ['--ignore-scripts', ...treeFlags];
 
 export const bunKind: PackageKind<NpmSources> = {
   tool: 'bunx',
   fetcher: 'bun',
   installHint: 'Install Bun, or write it as npx -y PACKAGE.',
   lockFiles: [manifestFile, lockFile],
+  programFolder: 'node_modules/.bin',
 
   findSources(host) {
     refuseBunfig(host.env);
@@ -43,7 +45,7 @@ export const bunKind: PackageKind<NpmSources> = {
   },
 
   async resolve({ name, wanted }, folder, run) {
-    writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+    writeManifest(folder);
     await run(['add', ...fixedFlags, '--lockfile-only', '--exact', `${name}@${wanted || 'latest'}`], folder);
   },
 
@@ -63,7 +65,18 @@ export const bunKind: PackageKind<NpmSources> = {
   },
 
   findStartCommand: findNpmProgram,
+
+  async installDirectly({ name, wanted }, { folder, cache, isLocked }, run) {
+    const flags = [...treeFlags, `--cwd=${folder}`, `--cache-dir=${join(cache, 'bun')}`];
+    if (isLocked) return run(['install', ...flags, '--frozen-lockfile', '--production'], folder);
+    writeManifest(folder);
+    await run(['add', ...flags, '--exact', `${name}@${wanted || 'latest'}`], folder);
+  },
 };
+
+function writeManifest(folder: string): void {
+  writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+}
 
 /** Refuses a file that names a registry: otherwise packages would come from the public registry instead. */
 function refuseBunfig(env: FetchHost['env']): void {

@@ -44,18 +44,23 @@ const installedLockFile = 'node_modules/.package-lock.json';
  */
 const fixedFlags = (folder: string): string[] => [
   '--ignore-scripts',
+  '--git=false',
+  '--install-links=false',
+  '--omit-lockfile-registry-resolved=false',
+  ...treeFlags(folder),
+];
+
+/** These flags keep everything in the folder, and write the lock file. */
+const treeFlags = (folder: string): string[] => [
   `--prefix=${folder}`,
   '--location=project',
-  '--git=false',
   '--global=false',
   '--dry-run=false',
   '--package-lock=true',
   '--lockfile-version=3',
-  '--omit-lockfile-registry-resolved=false',
   '--omit=dev',
   '--include=optional',
   '--install-strategy=hoisted',
-  '--install-links=false',
   '--workspaces=false',
   '--audit=false',
   '--fund=false',
@@ -69,6 +74,7 @@ export const npmKind: PackageKind<NpmSources> = {
   fetcher: 'npm',
   installHint: 'Install Node with npm, which brings npx.',
   lockFiles: [manifestFile, lockFile],
+  programFolder: 'node_modules/.bin',
 
   findSources: ({ env, fetcher }) => readNpmSources(env, fetcher),
 
@@ -101,6 +107,13 @@ export const npmKind: PackageKind<NpmSources> = {
   },
 
   findStartCommand: findNpmProgram,
+
+  async installDirectly({ name, wanted }, { folder, cache, isLocked }, run) {
+    const flags = [...treeFlags(folder), `--cache=${join(cache, 'npm')}`, '--logs-max=0', '--package-lock-only=false'];
+    if (isLocked) return run(['ci', ...flags], folder);
+    writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+    await run(['install', ...flags, '--save-exact', '--save-prod', '--', `${name}@${wanted || 'latest'}`], folder);
+  },
 };
 
 /**

@@ -82,6 +82,11 @@ export function readPackageCommand(command: string, args: readonly string[]): Pa
   return Object.hasOwn(syntax, called) ? readToolArguments(called as PackageTool, args) : undefined;
 }
 
+/** The package as a person would write it, such as `name@1.2`. */
+export function formatSpecifier({ name, wanted }: Pick<PackageCommand, 'name' | 'wanted'>): string {
+  return wanted === '' ? name : `${name}@${wanted}`;
+}
+
 function readToolArguments(tool: PackageTool, args: readonly string[]): PackageCommand {
   const shape = syntax[tool];
   const found = { package: undefined as string | undefined, runtime: undefined as string | undefined };

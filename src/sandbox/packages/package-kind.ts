@@ -28,6 +28,8 @@ export interface PackageKind<Sources extends PackageSources = PackageSources> {
   readonly installHint: string;
   /** Files that pin exactly what is fetched, so that it can be fetched again. */
   readonly lockFiles: readonly string[];
+  /** The folder of installed programs, in the folder of the package. */
+  readonly programFolder: string;
   /** Finds the registries that the user's own tool uses. `fetcher` is the path of the program. */
   findSources(host: FetchHost, wanted: PackageCommand): Sources | Promise<Sources>;
   /** Writes the lock files, and nothing else. */
@@ -42,6 +44,21 @@ export interface PackageKind<Sources extends PackageSources = PackageSources> {
   readPin(wanted: PackageCommand, folder: string): FetchedPin;
   /** Finds the program that is started instead of the command. */
   findStartCommand(wanted: PackageCommand, folder: string): StartCommand;
+  /** Whether an installed package can still be started. */
+  isIntact?(folder: string): boolean;
+  /**
+   * Installs for a direct session as the tool itself would, so scripts and builds of the package run. With `isLocked`
+   * the lock files decide what is installed.
+   */
+  installDirectly(wanted: PackageCommand, places: DirectPlaces, run: RunTool): Promise<void>;
+}
+
+/** The folders of an installation for a direct session. */
+interface DirectPlaces {
+  readonly folder: string;
+  /** The folder of the tool's cache. */
+  readonly cache: string;
+  readonly isLocked: boolean;
 }
 
 /** The environment outside of the sandbox. */
@@ -62,7 +79,8 @@ export function findNpmProgram(wanted: PackageCommand, folder: string): StartCom
   const programs = new Map<string, unknown>(
     typeof bin === 'string' ? [[own, bin]] : typeof bin === 'object' && bin !== null ? Object.entries(bin) : [],
   );
-  const [only] = programs.size === 1 ? [...programs.keys()] : [];
+  // Several names of one program are one program, as for npx.
+  const [only] = new Set(programs.values()).size === 1 ? [...programs.keys()] : [];
   const chosen = programs.get(wanted.program ?? only ?? own);
   if (typeof chosen !== 'string') throw programNotFound(wanted, [...programs.keys()]);
   const file = realpathSync.native(join(home, chosen));

@@ -5,6 +5,11 @@ interface ProxySettings {
   /** Hosts that are reached without a proxy, separated by commas. */
   readonly except?: string | undefined;
 }
+
+const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'];
+/** The variables that name proxies. Their values may hold credentials, so only a fetch gets them. */
+export const proxyVariables: readonly string[] = [...proxyNames, ...proxyNames.map((name) => name.toLowerCase())];
+
 /** The sources of the packages of one fetch, with everything that is needed to reach them. */
 export interface PackageSources {
   /** The registries, as `host:port`. Nothing else is reached. */

@@ -1,20 +1,16 @@
-import { randomBytes } from 'node:crypto';
-import { copyFileSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { lstatSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { withLongLock } from '../../lib/fs/file-lock.ts';
-import { makePrivateFolder } from '../../lib/fs/private-files.ts';
-import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import { writeAtomically } from '../../lib/fs/write-atomically.ts';
-import { sha256Hex } from '../../lib/json/canonical-json.ts';
 import { findProgramOnPath, withoutProjectFolders } from '../common/find-program.ts';
 import { bunKind } from './bun-kind.ts';
 import { type FetchOptions, openFetchSandbox } from './fetch-sandbox.ts';
+import { InstallTimeoutError } from './installer.ts';
 import { npmKind } from './npm-kind.ts';
 import { dropNpmSettings, isSetByProject } from './npm-sources.ts';
-import { type PackageCommand, type PackageTool, readPackageCommand } from './package-command.ts';
+import { formatSpecifier, type PackageCommand, type PackageTool, readPackageCommand } from './package-command.ts';
 import type { FetchedPin, PackageKind, StartCommand } from './package-kind.ts';
 import type { PackageSources } from './package-sources.ts';
+import { copyLockFiles, createPackageStore, type OnInstall, readKeptPin } from './package-store.ts';
 import { assertTreeSize, defaultBounds, TooLargeError } from './package-tree.ts';
 import { readFileStart } from './read-package-file.ts';
 import { installHint, isRegistrySpec, OffenderError, refuseOffender, showWord } from './registry-check.ts';
@@ -27,7 +23,7 @@ const maxLogs = 4;
 
 const fetchMarker = ' silly fetch manifest ';
 
-const kinds = { npx: npmKind, bunx: bunKind, uvx: uvKind } as Readonly<
+export const packageKinds = { npx: npmKind, bunx: bunKind, uvx: uvKind } as Readonly<
   Record<PackageTool, PackageKind<PackageSources>>
 >;
 const lockTimeoutMs = 600_000;
@@ -42,66 +38,21 @@ interface PackagesOptions extends Omit<FetchOptions, 'hidden' | 'searchPath'> {
   /** The folder of packages, which survives a restart of Ambit. */
   readonly folder: string;
   readonly env: () => NodeJS.ProcessEnv;
-}
-
-/** Increased when more is checked: older packages are then fetched again, from their lock files. */
-const rules = 1;
-
-interface KeptPackage {
-  readonly pin: FetchedPin;
-  /** The name of its folder. */
-  readonly content: string;
-  /** The rules it was checked by. */
-  readonly rules?: number;
+  readonly onInstall?: OnInstall | undefined;
 }
 
 export function createPackages(options: PackagesOptions): Packages {
-  const underWay = new Map<string, Promise<string>>();
+  const store = createPackageStore({ ...options, lockTimeoutMs });
   // Read at start, before any server could change the file.
   const hasProjectSettings = isSetByProject(options.env());
 
-  /** Returns the folder of a package, and fetches it if needed. */
-  async function ensureContent(wanted: PackageCommand): Promise<string> {
-    const home = packageHome(options.folder, wanted);
-    const found = findKeptContent(home);
-    if (found !== undefined) return found;
-    makePrivateFolder(dirname(home));
-    return withLongLock(home, lockTimeoutMs, async () => findKeptContent(home) ?? (await fetchPackage(wanted, home)));
-  }
-
-  async function fetchPackage(wanted: PackageCommand, home: string): Promise<string> {
-    const before = readKeptPackage(home);
-    const content = `content-${randomBytes(6).toString('hex')}`;
-    const folder = join(home, content);
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    try {
-      const pin = await fetchInto(folder, wanted, before === undefined ? undefined : home);
-      if (before !== undefined && JSON.stringify(before.pin) !== JSON.stringify(pin)) {
-        throw new Error('what came is not what was pinned');
-      }
-      const { lockFiles } = kinds[wanted.tool];
-      if (before === undefined) for (const name of lockFiles) copyFileSync(join(folder, name), join(home, name));
-      writeAtomically(join(home, 'pin.json'), `${JSON.stringify({ pin, content, rules } satisfies KeptPackage)}\n`);
-    } catch (error) {
-      await removeFolder(folder);
-      throw isAmbitError(error) ? error : fetchFailed(wanted, { ...explainFailure(error), cause: error });
-    }
-    // Leftovers of an interrupted fetch.
-    for (const name of readdirSync(home)) {
-      if (name.startsWith('content-') && name !== content) await removeFolder(join(home, name));
-    }
-    return folder;
-  }
-
   /** `locks` is the folder of the lock files, once the version is pinned. */
   async function fetchInto(folder: string, wanted: PackageCommand, locks: string | undefined): Promise<FetchedPin> {
-    const kind = kinds[wanted.tool];
+    const kind = packageKinds[wanted.tool];
     const given = hasProjectSettings ? dropNpmSettings(options.env()) : options.env();
     const env = { ...given, PATH: withoutProjectFolders(given['PATH']) };
     const fetcher = findProgramOnPath(kind.fetcher, env['PATH']);
-    if (fetcher === undefined) {
-      throw fetchFailed(wanted, { why: `"${kind.fetcher}" is not on the PATH of Ambit`, hint: kind.installHint });
-    }
+    if (fetcher === undefined) throw toolMissing(wanted, kind);
     const sources = await kind.findSources({ env, fetcher }, wanted);
     const sandbox = await openFetchSandbox(fetcher, sources, {
       ...options,
@@ -114,7 +65,7 @@ export function createPackages(options: PackagesOptions): Packages {
           refuseUnresolved(String(error), sandbox.cache);
           throw error;
         });
-      else for (const name of kind.lockFiles) copyFileSync(join(locks, name), join(folder, name));
+      else copyLockFiles(kind.lockFiles, locks, folder);
       kind.checkLock(folder, sources);
       await kind.install(wanted, folder, sandbox.run);
       await assertTreeSize([folder], options.bounds ?? defaultBounds);
@@ -129,13 +80,12 @@ export function createPackages(options: PackagesOptions): Packages {
     async ready(command, args) {
       const wanted = readPackageCommand(command, args);
       if (wanted === undefined) return { command, args };
-      const home = packageHome(options.folder, wanted);
-      let content = underWay.get(home);
-      if (content === undefined) {
-        content = ensureContent(wanted).finally(() => underWay.delete(home));
-        underWay.set(home, content);
-      }
-      return kinds[wanted.tool].findStartCommand(wanted, await content);
+      const kind = packageKinds[wanted.tool];
+      const fetch = (folder: string, locks: string | undefined) =>
+        fetchInto(folder, wanted, locks).catch((error: unknown) => {
+          throw explainFetchFailure(wanted, error);
+        });
+      return kind.findStartCommand(wanted, await store.ensureContent({ wanted, kind, fetch }));
     },
   };
 }
@@ -144,48 +94,35 @@ export function createPackages(options: PackagesOptions): Packages {
 export function readPackagePin(folder: string, command: string, args: readonly string[]): FetchedPin | undefined {
   try {
     const wanted = readPackageCommand(command, args);
-    return wanted === undefined ? undefined : readKeptPackage(packageHome(folder, wanted))?.pin;
+    return wanted === undefined ? undefined : readKeptPin(folder, wanted);
   } catch {
     return undefined;
   }
 }
 
-/** The folder of a package. Each specifier has its own: `a` and `a@2` may be different versions. */
-function packageHome(folder: string, { tool, name, wanted, runtime }: PackageCommand): string {
-  const readable = name
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-|-$/g, '')
-    .slice(0, 60);
-  const python = tool === 'uvx' ? runtime : undefined;
-  return join(folder, `${tool}-${readable}-${sha256Hex(JSON.stringify([tool, name, wanted, python])).slice(0, 16)}`);
+/** Reads the reason in the output of a tool: the first line of npm after its code, or the first line of uv. */
+function readToolReason(output: string): string | undefined {
+  const lines = output.split('\n').map((line) => line.trim());
+  const npm = lines.find((line) => /^npm error (?!code |errno |syscall |path |command )\S/.test(line));
+  const other = lines.find((line) => /(?:^|: )(?:error:|×)\s*\S/.test(line));
+  const reason = (npm ?? other)?.replace(/^.*?(?:npm error(?: network)?|error:|×)\s*/, '');
+  // Paths of this machine are for the operator.
+  return reason === undefined ? undefined : showWord(reason.replace(/(^|[\s"'`(])\/\S+/g, '$1[path]'));
 }
 
-function readKeptPackage(home: string): KeptPackage | undefined {
-  try {
-    return JSON.parse(readFileSync(join(home, 'pin.json'), 'utf8')) as KeptPackage;
-  } catch {
-    return undefined;
-  }
-}
+const slowHint = 'Check the network, then start the server again: what was downloaded is kept.';
 
-function findKeptContent(home: string): string | undefined {
-  const kept = readKeptPackage(home);
-  if (kept?.rules !== rules) return undefined;
-  const folder = join(home, kept.content);
-  return existsSync(folder) ? folder : undefined;
-}
-
-interface Reason {
+interface FetchFailureReason {
   readonly why: string;
   readonly hint?: string;
 }
 
 /** Explains why a fetch failed. The output of the tool is for the operator, in the cause; a caller sees its code. */
-function explainFailure(error: unknown): Reason {
+function explainFailure(error: unknown): FetchFailureReason {
   if (error instanceof OffenderError)
     return { why: `it brings ${error.message}. Only what a registry has is fetched`, hint: installHint };
   if (error instanceof TooLargeError) return { why: `it has ${error.message}`, hint: installHint };
+  if (error instanceof InstallTimeoutError) return { why: error.message, hint: slowHint };
   const said = String(error);
   const [, refused] = /\(refused: ([^)]*)\)/.exec(said) ?? [];
   if (refused !== undefined) {
@@ -198,13 +135,28 @@ function explainFailure(error: unknown): Reason {
   if (code === 'E404' || /not found in the package registry|404/i.test(said))
     return { why: 'there is no such package' };
   if (code === 'ETARGET' || /no version matching/i.test(said)) return { why: 'there is no such version' };
-  if (code !== undefined) return { why: `npm says ${code}` };
-  return { why: 'the registry could not be asked, or the package needs to be built' };
+  const detail = readToolReason(said);
+  if (code !== undefined) return { why: `npm says ${code}${detail === undefined ? '' : ` (${detail})`}` };
+  const likely = 'the registry could not be asked, or the package could not be built';
+  return { why: detail === undefined ? likely : `${likely} (${detail})` };
 }
 
-function fetchFailed({ name, wanted }: PackageCommand, { why, hint, cause }: Reason & { cause?: unknown }): AmbitError {
+/** The error for a machine without the program that fetches. */
+export function toolMissing(wanted: PackageCommand, kind: Pick<PackageKind, 'fetcher' | 'installHint'>): AmbitError {
+  return fetchFailed(wanted, { why: `"${kind.fetcher}" is not on the PATH of Ambit`, hint: kind.installHint });
+}
+
+/** Turns the error of a fetch into one for callers. */
+export function explainFetchFailure(wanted: PackageCommand, error: unknown): AmbitError {
+  return isAmbitError(error) ? error : fetchFailed(wanted, { ...explainFailure(error), cause: error });
+}
+
+export function fetchFailed(
+  wanted: PackageCommand,
+  { why, hint, cause }: FetchFailureReason & { cause?: unknown },
+): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The package "${wanted === '' ? name : `${name}@${wanted}`}" could not be fetched: ${why}.`,
+    what: `The package "${formatSpecifier(wanted)}" could not be fetched: ${why}.`,
     ...(hint === undefined ? {} : { hint }),
     cause,
   });

@@ -1,9 +1,10 @@
 import { existsSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256Hex } from '../../lib/json/canonical-json.ts';
+import type { PackageCommand } from './package-command.ts';
 import { type PackageKind, programNotFound, type RunTool } from './package-kind.ts';
 import { assertNoEscape } from './package-tree.ts';
-import { maxLockBytes, readPackageFile } from './read-package-file.ts';
+import { maxLockBytes, readFileStart, readPackageFile } from './read-package-file.ts';
 import { refuseOffender, showWord } from './registry-check.ts';
 import { readUvSources } from './uv-sources.ts';
 
@@ -12,6 +13,8 @@ const lockFile = 'requirements.txt';
 const venv = 'venv';
 /** A package that has to be built would run a script of its own during the fetch. */
 const fixedFlags = ['--only-binary', ':all:', '--no-progress', '--quiet'];
+const lockShape = ['--no-header', '--no-annotate'];
+const maxHeadBytes = 8192;
 const requirementPattern = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._\s-]*\])?==[0-9A-Za-z.+!-]+(?:\s*;[^@]*)?$/;
 /** The program of an environment is a link to the Python of this machine. */
 const ownPython = /^venv\/bin\/python[0-9.]*$/;
@@ -21,17 +24,14 @@ export const uvKind: PackageKind = {
   fetcher: 'uv',
   installHint: 'Install uv, which brings uvx.',
   lockFiles: [requirementsFile, lockFile],
+  programFolder: `${venv}/bin`,
 
   findSources: (host, wanted) => readUvSources(host, wanted),
 
   async resolve(wanted, folder, run) {
-    const { name, wanted: version } = wanted;
-    writeFileSync(join(folder, requirementsFile), `${name}${version === '' ? '' : `==${version}`}\n`, {
-      flag: 'wx',
-      mode: 0o600,
-    });
+    writeRequirements(wanted, folder);
     await createVenv(folder, run);
-    const shape = ['--generate-hashes', '--no-header', '--no-annotate', ...pythonFlag(folder)];
+    const shape = ['--generate-hashes', ...lockShape, ...pythonFlag(folder)];
     await run(['pip', 'compile', ...fixedFlags, ...shape, '-o', lockFile, requirementsFile], folder);
   },
 
@@ -78,9 +78,40 @@ export const uvKind: PackageKind = {
       const own = readdirSync(programs).filter((name) => !/^(?:python|pip|activate|deactivate|pydoc)/.test(name));
       throw programNotFound(wanted, own);
     }
-    return { command: file, args: wanted.args };
+    return isPythonScript(file)
+      ? { command: join(programs, 'python'), args: [file, ...wanted.args] }
+      : { command: file, args: wanted.args };
+  },
+
+  // The Python that the environment was made with may be gone.
+  isIntact: (folder) => existsSync(join(folder, venv, 'bin', 'python')),
+
+  async installDirectly(wanted, { folder, cache, isLocked }, run) {
+    const flags = ['--no-progress', '--quiet', `--cache-dir=${join(cache, 'uv')}`];
+    const python = wanted.runtime === undefined ? [] : ['--python', wanted.runtime];
+    await run(['venv', ...flags, '--no-project', ...python, join(folder, venv)], folder);
+    const [asked, locked] = [join(folder, requirementsFile), join(folder, lockFile)];
+    if (!isLocked) {
+      writeRequirements(wanted, folder);
+      await run(['pip', 'compile', ...flags, ...lockShape, ...pythonFlag(folder), '-o', locked, asked], folder);
+    }
+    await run(['pip', 'sync', ...flags, '--link-mode', 'copy', ...pythonFlag(folder), locked], folder);
   },
 };
+
+function writeRequirements({ name, wanted }: PackageCommand, folder: string): void {
+  const line = `${name}${wanted === '' ? '' : `==${wanted}`}\n`;
+  writeFileSync(join(folder, requirementsFile), line, { flag: 'wx', mode: 0o600 });
+}
+
+/**
+ * Whether the Python of the environment runs the file. Its path may be too long for a first line, or have a space. uv
+ * then writes a script for the shell, which hides the interpreter.
+ */
+function isPythonScript(file: string): boolean {
+  const [first = '', second = ''] = readFileStart(file, maxHeadBytes).toString('utf8').split('\n');
+  return /^#!.*\/python[0-9.]*$/.test(first) || (first === '#!/bin/sh' && second.startsWith("'''exec' "));
+}
 
 /** Whether a line pins a version of an index with one hash or more. */
 function isPinned(line: string): boolean {

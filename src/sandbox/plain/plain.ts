@@ -1,19 +1,17 @@
 import { writeFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { basename, delimiter, isAbsolute, join } from 'node:path';
+import { delimiter, isAbsolute, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { withoutProjectFolders } from '../common/find-program.ts';
+import { isInstallingNpx, type NpxSetup } from '../packages/npx-setup.ts';
 import { ensurePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
 import type { Reaper } from '../reaper/reaper.ts';
 import type { ProcessLaunch, Runner, RunnerOptions } from '../runner.ts';
 
-type NpxStart = Pick<ProcessLaunch, 'command' | 'args' | 'env' | 'cwd' | 'tmpDir'>;
+type NpxStart = Pick<ProcessLaunch, 'command' | 'args' | 'env' | 'cwd' | 'tmpDir' | 'npx'>;
 
 /** A folder that only root writes. */
 const neutralFolder = '/';
-
-/** Flags by which the operator asks for something of the workspace, or for another folder. */
-const localFlags = /^(?:\.|file:|~|--no$|--no-install$|--offline$|--prefix|-C$|-w$|--workspace)/;
 
 /** Starts a process with the user's own rights: its own session and group, no shell, only the environment given. */
 export function createPlainRunner(options: Omit<RunnerOptions, 'tmpRoot'>): Runner {
@@ -64,35 +62,35 @@ async function explainSpawnError(error: Error, launch: ProcessLaunch): Promise<E
  * runs in a folder that only root writes. The shell by which npm starts the server then enters the workspace.
  */
 export function isolateNpx<Start extends NpxStart>(start: Start): Start {
-  const { command, args, env, cwd, tmpDir } = start;
-  if (basename(command) !== 'npx' || (command.includes('/') && !isAbsolute(command)) || wantsLocalPackage(args))
-    return start;
+  const { args, env, cwd, tmpDir, npx = { env: {} } } = start;
+  if (!isInstallingNpx(start)) return start;
   const shell = join(tmpDir, 'enter-workspace');
-  writeFileSync(shell, enterWorkspaceScript(cwd), { flag: 'wx', mode: 0o700 });
+  writeFileSync(shell, enterWorkspaceScript(cwd, npx), { flag: 'wx', mode: 0o700 });
   return {
     ...start,
     args: [`--prefix=${neutralFolder}`, `--script-shell=${shell}`, ...args],
-    env: { ...env, PATH: dropRelativeFolders(withoutProjectFolders(env['PATH'])) },
+    env: { ...env, ...npx.env, PATH: dropRelativeFolders(withoutProjectFolders(env['PATH'])) },
     cwd: neutralFolder,
   };
 }
 
-function wantsLocalPackage(args: readonly string[]): boolean {
-  const first = args.findIndex((arg) => !arg.startsWith('-'));
-  return args.slice(0, first === -1 ? args.length : first + 1).some((arg) => localFlags.test(arg));
-}
-
-/** A shell script that enters the workspace. npm's variables about its own folder are wrong there and are dropped. */
-function enterWorkspaceScript(workspace: string): string {
-  const quoted = `'${workspace.replaceAll("'", `'\\''`)}'`;
+/**
+ * A shell script that enters the workspace. npm's variables about its own folder are wrong there and are dropped, and so
+ * are the variables that only npx gets.
+ */
+function enterWorkspaceScript(workspace: string, { env, completeFile }: NpxSetup): string {
+  const quoted = quoteForShell(workspace);
+  const dropped = ['npm_config_prefix', 'npm_config_local_prefix', 'npm_config_script_shell', ...Object.keys(env)];
   return `#!/bin/sh
 cd -- ${quoted} || exit 126
 INIT_CWD=${quoted}
 export INIT_CWD
-unset npm_config_prefix npm_config_local_prefix npm_config_script_shell
-exec /bin/sh "$@"
+unset ${dropped.join(' ')}
+${completeFile === undefined ? '' : `: > ${quoteForShell(completeFile)}\n`}exec /bin/sh "$@"
 `;
 }
+
+const quoteForShell = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 function dropRelativeFolders(searchPath: string): string {
   return searchPath.split(delimiter).filter(isAbsolute).join(delimiter);

@@ -15,6 +15,8 @@ export interface TinyRegistry {
   publish(manifest: Manifest, files?: Files, dist?: Dist): void;
   /** What is sent for a version from now on; what was promised stays. */
   swap(name: string, version: string, files: Files): void;
+  /** Lets requests for tarballs wait until the returned function is called. */
+  holdTarballs(): () => void;
   stop(): void;
 }
 
@@ -40,6 +42,7 @@ export async function startRegistry(
   const versions = new Map<string, Map<string, Manifest & { readonly dist: Dist }>>();
   const tarballs = new Map<string, Buffer>();
   const asked: string[] = [];
+  let held = Promise.resolve();
   const credentials: (string | undefined)[] = [];
   const server = createServer((request, response) => {
     const path = decodeURIComponent(request.url ?? '').slice(1);
@@ -47,7 +50,7 @@ export async function startRegistry(
     credentials.push(request.headers.authorization);
     if (!isAdmitted(request)) return void response.writeHead(401).end('{}');
     const tarball = tarballs.get(path);
-    if (tarball !== undefined) return void response.end(tarball);
+    if (tarball !== undefined) return void held.then(() => response.end(tarball));
     const known = versions.get(path);
     if (known === undefined) return void response.writeHead(404).end('{}');
     const latest = [...known.keys()].at(-1);
@@ -71,6 +74,13 @@ export async function startRegistry(
       versions.set(name, (versions.get(name) ?? new Map()).set(version, described));
     },
     swap: (name, version, files) => void tarballs.set(fileOf(name, version), pack(files)),
+    holdTarballs() {
+      let release = () => {};
+      held = new Promise((resolve) => {
+        release = resolve;
+      });
+      return release;
+    },
     stop() {
       server.closeAllConnections();
       server.close();

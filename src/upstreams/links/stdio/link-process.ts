@@ -59,6 +59,11 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
   let starting: Promise<ServerProcess> | undefined;
   let leaving: Promise<void> | undefined;
   let closing: AmbitError | undefined;
+  let abandon: (reason: AmbitError) => void = () => {};
+  const abandoned = new Promise<never>((_, reject) => {
+    abandon = reject;
+  });
+  abandoned.catch(() => {});
   /** True when the last process ended by itself. */
   let wasLost = false;
 
@@ -83,6 +88,7 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
       onTooLong: options.onTooLong,
       onSilence: () => onOutputEnd(fresh),
       onExit: (exit) => onExit(fresh, exit),
+      abandoned,
       stoppable: {
         idleSince: () => (fresh !== undefined && fresh === running ? options.idleSince() : undefined),
         hasClients: options.hasClients,
@@ -151,6 +157,7 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
     closedFor: () => closing,
     async close(reason) {
       closing ??= reason;
+      abandon(closing);
       for (const call of pending.drain()) call.fail(closing);
       ownRequests.fail(closing);
       const last = running ?? (await starting?.catch(() => undefined));

@@ -5,11 +5,12 @@ import type { Journal } from '../../../observability/journal/journal.ts';
 import { createScrubber, listSecretValues } from '../../../observability/log/scrub.ts';
 import { readLines } from '../../../protocol/lines/read-lines.ts';
 import { composeLine } from '../../../protocol/lines/single-line.ts';
-import { baseEnvironment } from '../../../sandbox/common/base-environment.ts';
+import { baseEnvironment, certificateVariables } from '../../../sandbox/common/base-environment.ts';
 import type { Confinement } from '../../../sandbox/common/confinement.ts';
 import { openEgress } from '../../../sandbox/egress/open-egress.ts';
 import { createRefusalRecord } from '../../../sandbox/egress/refusal-record.ts';
-import type { Exit, Runners } from '../../../sandbox/runner.ts';
+import { isPackageRunner } from '../../../sandbox/packages/direct-packages.ts';
+import type { Exit, ProcessLaunch, Runners } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { ProcessSlot, StoppableProcess } from '../process-slots.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
@@ -82,6 +83,8 @@ export interface ProcessListener {
   onExit(exit: Exit): void;
   /** Lets others end the process when they need its slot. */
   readonly stoppable: StoppableProcess;
+  /** Rejects when nobody needs the process any more. An installation may take minutes. */
+  readonly abandoned: Promise<never>;
 }
 
 /** The number of unreadable lines per second; a burst may have twice as many. Some output of a server is tolerated. */
@@ -130,14 +133,14 @@ async function startInSlot(
     const sandboxed = prepared.confinement !== undefined;
     const runner = sandboxed ? await options.runners.sandbox(image) : options.runners.plain;
     fields.runner = runner.name;
-    // An image brings its own programs.
-    const { command, args } =
-      sandboxed && image === undefined ? await options.runners.packages.ready(server.command, server.args) : server;
+    const ready = sandboxed
+      ? prepareSandboxed(server, options, configuredEnv)
+      : prepareDirect(server, options, configuredEnv, tmpDir);
+    const program = await Promise.race([ready, listener.abandoned]);
     const confinement = prepared.confinement?.();
-    const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, configuredEnv) : configuredEnv;
     if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, fields, options.journal);
     const { sessionId, owner } = options;
-    const launch = { command, args, env, cwd, tmpDir, sessionId, owner, confinement };
+    const launch = { ...program, cwd, tmpDir, sessionId, owner, confinement };
     const beforeSpawn = () => options.mayStart(prepared);
     return runner.start({ ...launch, beforeSpawn, egressProxy: egress?.egressProxy });
   };
@@ -213,6 +216,28 @@ async function startInSlot(
       await egress?.close();
     },
   };
+}
+
+type ProgramStart = Pick<ProcessLaunch, 'command' | 'args' | 'env' | 'npx'>;
+
+/** Fetches the package of a server for a sandbox. An image brings its own programs. */
+async function prepareSandboxed(
+  { command, args, sandbox }: StdioServer,
+  { runners }: ProcessOptions,
+  env: Readonly<Record<string, string>>,
+): Promise<ProgramStart> {
+  return { ...(sandbox.image === undefined ? await runners.packages.ready(command, args) : { command, args }), env };
+}
+
+/** Installs the package of a server for a direct session. */
+function prepareDirect(
+  { command, args }: StdioServer,
+  { runners }: ProcessOptions,
+  configured: Readonly<Record<string, string>>,
+  tmpDir: string,
+): Promise<ProgramStart> {
+  const more = isPackageRunner(command) ? certificateVariables : [];
+  return runners.directPackages.ready({ command, args, env: baseEnvironment(process.env, tmpDir, configured, more) });
 }
 
 const floodReason =

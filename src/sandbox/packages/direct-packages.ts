@@ -1,0 +1,181 @@
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { basename, delimiter, dirname, isAbsolute, join } from 'node:path';
+import { isAmbitError } from '../../errors.ts';
+import { makePrivateFolder } from '../../lib/fs/private-files.ts';
+import { certificateVariables, pickVariables } from '../common/base-environment.ts';
+import { findProgramOnPath, isProgram, withoutProjectFolders } from '../common/find-program.ts';
+import type { Runner } from '../runner.ts';
+import { createInstaller } from './installer.ts';
+import { dropNpmSettings, isSetByProject } from './npm-sources.ts';
+import { type NpxSetup, prepareNpx } from './npx-setup.ts';
+import { type PackageCommand, readPackageCommand } from './package-command.ts';
+import type { PackageKind, StartCommand } from './package-kind.ts';
+import { proxyVariables } from './package-sources.ts';
+import { copyLockFiles, createPackageStore, type OnInstall, packageHome, readKeptPin } from './package-store.ts';
+import { explainFetchFailure, packageKinds, toolMissing } from './packages.ts';
+
+/** The command of a server in a direct session, with its environment. */
+export interface DirectStart extends StartCommand {
+  readonly env: Readonly<Record<string, string>>;
+  /** Set where npx is started as written, and may install something. */
+  readonly npx?: NpxSetup | undefined;
+}
+
+/** Packages of servers in direct sessions: installed with the user's rights and settings, before a server starts. */
+export interface DirectPackages {
+  /** Returns the start of a package that has been installed. Any other command stays as written. */
+  ready(start: DirectStart): Promise<DirectStart>;
+  /** Ends installations that are under way. */
+  close(): Promise<void>;
+}
+
+interface DirectPackagesOptions {
+  /** The folder of these packages and of the caches. No sandbox sees anything of it: scripts of packages have run in it. */
+  readonly folder: string;
+  /** The folder of the packages for sandboxes. A version that is pinned there is installed here too. */
+  readonly sandboxed: string;
+  readonly tmpRoot: string;
+  readonly plain: Runner;
+  readonly env: () => NodeJS.ProcessEnv;
+  readonly onInstall?: OnInstall | undefined;
+  readonly maxSeconds?: number;
+}
+
+const maxInstallSeconds = 600;
+
+/** Variables of the user that an installation needs, beside the settings of its tool. */
+const userVariables = [
+  ...['HOME', 'LANG', 'USER', 'LOGNAME', 'XDG_CONFIG_HOME', 'XDG_DATA_HOME', 'NETRC', 'PYENV_ROOT', 'PYENV_VERSION'],
+  ...['SSL_CERT_DIR', ...certificateVariables],
+  ...proxyVariables,
+];
+const toolSettings = /^(?:npm_config_|uv_(?!publish)|bun_)/i;
+/** Variables of a server that tell its install scripts what to download. Others may hold secrets of the server. */
+const downloadSettings = /SKIP|DOWNLOAD|MIRROR/i;
+
+export function createDirectPackages(options: DirectPackagesOptions): DirectPackages {
+  const { folder, sandboxed, maxSeconds = maxInstallSeconds } = options;
+  const cache = join(folder, 'cache');
+  const store = createPackageStore({ folder, lockTimeoutMs: (maxSeconds + 60) * 1000, onInstall: options.onInstall });
+  const installer = createInstaller({ plain: options.plain, tmpRoot: options.tmpRoot, maxSeconds });
+  // Read at start, before any server could change the file.
+  const hasProjectSettings = isSetByProject(options.env());
+
+  async function ensureInstalled(wanted: PackageCommand, kind: PackageKind, start: DirectStart): Promise<string> {
+    const host = hasProjectSettings ? dropNpmSettings(options.env()) : options.env();
+    const fetcher = findFetcher(kind, start);
+    if (fetcher === undefined) throw toolMissing(wanted, kind);
+    const env = installEnvironment(host, start.env);
+    const isPinned = readKeptPin(sandboxed, wanted) !== undefined;
+    return store.ensureContent({
+      wanted,
+      kind,
+      variant: ['direct', ...installVariant(kind, start.env)],
+      firstLocks: isPinned ? packageHome(sandboxed, wanted) : undefined,
+      async fetch(content, locks) {
+        makePrivateFolder(cache);
+        try {
+          if (locks !== undefined) copyLockFiles(kind.lockFiles, locks, content);
+          const run = (args: readonly string[]) => installer.run({ command: fetcher, args, env });
+          await kind.installDirectly(wanted, { folder: content, cache, isLocked: locks !== undefined }, run);
+          return kind.readPin(wanted, content);
+        } catch (error) {
+          throw explainFetchFailure(wanted, error);
+        }
+      },
+    });
+  }
+
+  return {
+    async ready(start) {
+      const wanted = readInstallable(start);
+      if (wanted === undefined) return { ...start, npx: prepareNpx(join(folder, 'as-written'), start, options.env()) };
+      const kind = packageKinds[wanted.tool];
+      const content = await ensureInstalled(wanted, kind, start);
+      const programs = join(content, kind.programFolder);
+      const PATH = [programs, safeSearchPath(start.env)].join(delimiter);
+      return { ...findStart(wanted, kind, content), env: { ...start.env, PATH } };
+    },
+    async close() {
+      await installer.close();
+      await store.settled();
+    },
+  };
+}
+
+/** Reads a command that names a package of a registry. Undefined for every other command, which is started as written. */
+function readInstallable({ command, args, env }: DirectStart): PackageCommand | undefined {
+  if (command.includes('/') && !isAbsolute(command)) return undefined;
+  const wanted = tryReadCommand(command, args);
+  if (wanted === undefined) return undefined;
+  const kind = packageKinds[wanted.tool];
+  // A file of this name without the tool beside it is something else.
+  if (isAbsolute(command) && !isProgram(join(dirname(command), kind.fetcher))) return undefined;
+  // npx and bunx prefer a program that the user has installed.
+  const isBare = wanted.tool !== 'uvx' && wanted.wanted === '' && wanted.program === undefined;
+  return isBare && findProgramOnPath(wanted.name, safeSearchPath(env)) !== undefined ? undefined : wanted;
+}
+
+function tryReadCommand(command: string, args: readonly string[]): PackageCommand | undefined {
+  try {
+    return readPackageCommand(command, args);
+  } catch (error) {
+    if (isAmbitError(error)) return undefined;
+    throw error;
+  }
+}
+
+/** The tool beside the named program, or on the PATH of the server. */
+function findFetcher({ fetcher }: PackageKind, { command, env }: DirectStart): string | undefined {
+  if (isAbsolute(command)) return join(dirname(command), fetcher);
+  return findProgramOnPath(fetcher, safeSearchPath(env));
+}
+
+/** The PATH without folders of a project and relative ones: a workspace must not decide what runs. */
+function safeSearchPath(env: DirectStart['env']): string {
+  return withoutProjectFolders(env['PATH']).split(delimiter).filter(isAbsolute).join(delimiter);
+}
+
+/** The start of an installed package. As with npx, its program may belong to one of its dependencies. */
+function findStart(wanted: PackageCommand, kind: PackageKind, content: string): StartCommand {
+  try {
+    return kind.findStartCommand(wanted, content);
+  } catch (error) {
+    const program = wanted.program === undefined ? undefined : join(content, kind.programFolder, wanted.program);
+    if (program === undefined || !isProgram(program)) throw error;
+    return { command: program, args: wanted.args };
+  }
+}
+
+/** The settings of a server that make its installation another one: a native module fits one Node only. */
+function installVariant({ tool }: PackageKind, env: DirectStart['env']): string[] {
+  const settings = Object.entries(env).filter(([name]) => toolSettings.test(name) || downloadSettings.test(name));
+  const node = tool === 'uvx' ? undefined : findProgramOnPath('node', safeSearchPath(env));
+  const runtime = node === undefined ? [] : [realpathSync.native(node)];
+  return [...runtime, ...settings.map((each) => each.join('=')).sort()];
+}
+
+/** The environment of an installation: the user's settings for the tool and the network, and those of the server. */
+function installEnvironment(host: NodeJS.ProcessEnv, server: DirectStart['env']): Record<string, string> {
+  const names = Object.keys(host).filter((name) => toolSettings.test(name));
+  const configured = Object.keys(server).filter((name) => toolSettings.test(name) || downloadSettings.test(name));
+  return {
+    ...pickVariables(host, [...userVariables, ...names, ...namedInNpmrc(host)]),
+    ...pickVariables(server, [...userVariables, ...configured]),
+    PATH: safeSearchPath(server),
+  };
+}
+
+/** The variables that the user's file of npm takes credentials from, as in `_authToken=${NPM_TOKEN}`. */
+function namedInNpmrc(env: NodeJS.ProcessEnv): string[] {
+  const file = env['npm_config_userconfig'] ?? join(env['HOME'] ?? '/', '.npmrc');
+  if (!existsSync(file)) return [];
+  return [...readFileSync(file, 'utf8').matchAll(/\$\{([^${}?]+)\??\}/g)].map(([, name = '']) => name);
+}
+
+const runnerNames = new Set<string>(Object.keys(packageKinds));
+
+/** Whether a command is npx, uvx or bunx. */
+export function isPackageRunner(command: string): boolean {
+  return runnerNames.has(basename(command));
+}
