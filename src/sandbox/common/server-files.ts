@@ -5,14 +5,15 @@ import type { Mount } from './confinement.ts';
 import { findProgramOnPath, isProgram } from './find-program.ts';
 import {
   createFilter,
+  findPythonLibraries,
   isInside,
   isLanguageRuntime,
   isSystemPath,
   listAncestors,
+  listNames,
   mergePaths,
   noPaths,
   packageMarks,
-  pythonMark,
   type ResolvedVisiblePath,
   type VisibilityFilter,
   type VisibilityRules,
@@ -132,11 +133,28 @@ function resolveNamed(path: string, filter: VisibilityFilter): ResolvedVisiblePa
 function findRuntimeFolders(path: string, filter: VisibilityFilter): VisiblePaths[] {
   return [path, resolveRealPath(path) ?? path].flatMap((each) => {
     const prefix = dirname(dirname(each));
-    const marks = [...runtimeMarks, pythonMark(each)];
-    const isRuntime = basename(dirname(each)) === 'bin' && marks.some((mark) => existsSync(join(prefix, mark)));
-    const followed = isRuntime ? filter.resolvePath(prefix) : undefined;
-    return followed !== undefined && filter.canShowFolder(followed.real) ? [followed] : [];
+    const libraries = findPythonLibraries(each);
+    const isMarked = libraries.length > 0 || runtimeMarks.some((mark) => existsSync(join(prefix, mark)));
+    if (basename(dirname(each)) !== 'bin' || !isMarked) return [];
+    const followed = filter.resolvePath(prefix);
+    if (followed !== undefined && filter.canShowFolder(followed.real)) return [followed];
+    return libraries.flatMap((library) => findLibraryFiles(library, filter));
   });
+}
+
+/**
+ * Finds a Python's own library where its prefix holds more than that Python, such as a home folder. Its shared libraries
+ * lie beside it.
+ */
+function findLibraryFiles(library: string, filter: VisibilityFilter): VisiblePaths[] {
+  const folder = filter.resolvePath(library);
+  if (folder === undefined || !filter.canShowModules(folder.real)) return [];
+  const beside = dirname(library);
+  const shared = listNames(beside).filter((name) =>
+    /^lib(?:python|pypy)[0-9.]*\S*\.(?:so|dylib)(?:\.[0-9.]+)?$/.test(name),
+  );
+  const files = shared.flatMap((name) => filter.resolvePath(join(beside, name)) ?? []);
+  return [folder, ...files.filter(({ real }) => filter.canShowFile(real))];
 }
 
 function findInterpreterFiles({ path, isSearched }: Interpreter, filter: VisibilityFilter): VisiblePaths[] {

@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync } from 'node:fs';
 import { homedir, userInfo } from 'node:os';
 import { basename, dirname, join, resolve, sep } from 'node:path';
 import type { Confinement, Mount } from './confinement.ts';
@@ -112,11 +112,33 @@ export function isLanguageRuntime(program: string): boolean {
   if (basename(dirname(program)) !== 'bin' || !isOrdinaryFile(program)) return false;
   const prefix = dirname(dirname(program));
   const isNode = basename(program) === 'node' && existsSync(join(prefix, 'include/node'));
-  return isNode || existsSync(join(prefix, pythonMark(program)));
+  return isNode || findPythonLibraries(program).length > 0;
 }
 
-/** The own library of a Python. A user's packages alone lie in such a folder too. */
-export const pythonMark = (program: string): string => `lib/${basename(program)}/os.py`;
+const pythonProgram = /^(?:python|pypy)[0-9.]*[td]?$/;
+const pythonLibrary = /^(?:python|pypy)3(?:\.[0-9]+)?t?$/;
+
+/**
+ * Finds the folders of a Python's own library, beside the folder of the program. A user's packages alone lie in such a
+ * folder too, but without `os.py`.
+ */
+export function findPythonLibraries(program: string): string[] {
+  if (!pythonProgram.test(basename(program)) || basename(dirname(program)) !== 'bin') return [];
+  return ['lib', 'lib64'].flatMap((name) => {
+    const folder = join(dirname(dirname(program)), name);
+    const names = listNames(folder).filter((each) => pythonLibrary.test(each));
+    return names.map((each) => join(folder, each)).filter((each) => existsSync(join(each, 'os.py')));
+  });
+}
+
+/** Lists the names in a folder; none where it cannot be read. */
+export function listNames(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
 
 /** Whether the path is a file, and not a link to one. */
 function isOrdinaryFile(path: string): boolean {
@@ -159,10 +181,11 @@ function findSettingsFolder(file: string): string | undefined {
   })[0];
 }
 
-/** Whether a folder is a home folder or lies above one. */
+/** Whether a folder is a home folder, lies above one, or holds the programs and data of all applications of a user. */
 function isTooWide(folder: string): boolean {
   const depth = folder.split(sep).filter((name) => name !== '').length;
-  return depth < 2 || /^\/(?:home|Users)\/[^/]+$/.test(folder) || listHomes().some((home) => isInside(home, folder));
+  if (depth < 2 || /^\/(?:home|Users)\/[^/]+(?:\/\.local)?$/.test(folder)) return true;
+  return listHomes().some((home) => isInside(home, folder) || folder === join(home, '.local'));
 }
 
 /** Lists the home folders; an account need not have one. */

@@ -3,6 +3,7 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { AmbitError } from '../../errors.ts';
+import { pickVariables } from '../common/base-environment.ts';
 import { runtimeFiles } from '../common/server-files.ts';
 import type { PackageCommand } from './package-command.ts';
 import type { FetchHost } from './package-kind.ts';
@@ -92,8 +93,11 @@ function indexEnvironment({ default: first, further }: UvIndexes): Record<string
 
 /** Asks uv outside of the sandbox, when nothing of a package is there yet. No Python is downloaded for a fetch. */
 async function findPython(uv: string, host: NodeJS.ProcessEnv, version: string | undefined): Promise<string> {
-  const names = ['PATH', 'HOME', 'XDG_DATA_HOME', 'XDG_CACHE_HOME', 'UV_PYTHON_INSTALL_DIR', 'UV_PYTHON_PREFERENCE'];
-  const env = Object.fromEntries(names.flatMap((name) => (host[name] === undefined ? [] : [[name, host[name]]])));
+  const names = [
+    ...['PATH', 'HOME', 'XDG_DATA_HOME', 'XDG_CACHE_HOME', 'PYENV_ROOT', 'PYENV_VERSION'],
+    ...['UV_PYTHON', 'UV_PYTHON_INSTALL_DIR', 'UV_PYTHON_PREFERENCE'],
+  ];
+  const env = pickVariables(host, names);
   const asked = ['python', 'find', '--no-project', '--no-config', '--no-python-downloads'];
   try {
     const args = version === undefined ? asked : [...asked, version];
