@@ -37,6 +37,11 @@ test('the program of a package is the one named, the only one, or the one called
   expect(findNpmProgram(wanted({ tool: 'bunx', runtime: 'bun' }), folder)).toEqual({ command: 'bun', args: [a, 'x'] });
 });
 
+test('several names of one program are one program', () => {
+  write({ other: './a.js', third: './a.js' });
+  expect(findNpmProgram(wanted(), folder)).toEqual({ command: join(home, 'a.js'), args: ['x'] });
+});
+
 test('the error lists the programs of a package', () => {
   write({ one: 'a.js', other: 'b.js' });
   expect(() => findNpmProgram(wanted(), folder)).toThrow(/does not have one program to start; it has one, other\./);

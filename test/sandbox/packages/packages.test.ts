@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFile
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createBwrapRunner } from '../../../src/sandbox/bwrap/bwrap.ts';
+import { createDirectPackages } from '../../../src/sandbox/packages/direct-packages.ts';
 import { createPackages, type Packages, readPackagePin } from '../../../src/sandbox/packages/packages.ts';
 import type { SandboxRunner } from '../../../src/sandbox/runner.ts';
 import { proof } from '../../proof.ts';
@@ -31,17 +32,19 @@ describe('packages that servers are started from', () => {
     await harness.stop();
   });
 
-  function packages(path = process.env['PATH']): Packages {
-    const env = {
-      PATH: path,
-      HOME: harness.tmpParent,
-      npm_config_registry: registry.url,
-      npm_config_fetch_retries: '0',
-      npm_config_ignore_scripts: 'false',
-      // As it is where npx has started Ambit.
-      npm_config_local_prefix: '/',
-      SECRET_OF_THE_HOST: 'never',
-    };
+  const hostEnvironment = (path = process.env['PATH']) => ({
+    PATH: path,
+    HOME: harness.tmpParent,
+    npm_config_registry: registry.url,
+    npm_config_fetch_retries: '0',
+    npm_config_ignore_scripts: 'false',
+    // As it is where npx has started Ambit.
+    npm_config_local_prefix: '/',
+    SECRET_OF_THE_HOST: 'never',
+  });
+
+  function packages(path?: string): Packages {
+    const env = hostEnvironment(path);
     return createPackages({
       folder,
       sandbox: async () => sandbox,
@@ -103,6 +106,19 @@ describe('packages that servers are started from', () => {
     expect(readdirSync(home).filter((each) => each.startsWith('content-'))).toHaveLength(1);
     expect(existsSync(`${home}.lock`)).toBe(false);
     expect(existsSync(content)).toBe(false);
+    // A direct session gets the same version, installed apart.
+    const direct = createDirectPackages({
+      ...{ folder: `${folder}-direct`, sandboxed: folder, tmpRoot: harness.root, plain: harness.runner },
+      env: () => hostEnvironment(),
+    });
+    const start = await direct.ready({
+      command: 'npx',
+      args: ['@s/server', 'direct'],
+      env: { PATH: process.env['PATH']! },
+    });
+    expect(start.command.startsWith(`${folder}-direct/`)).toBe(true);
+    expect(run(start)).toBe('one of dep direct');
+    expect(existsSync(mark)).toBe(true);
   });
 
   test.runIf(proof)(
