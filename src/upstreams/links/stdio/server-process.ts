@@ -6,6 +6,7 @@ import { createScrubber, listSecretValues } from '../../../observability/log/scr
 import { readLines } from '../../../protocol/lines/read-lines.ts';
 import { composeLine } from '../../../protocol/lines/single-line.ts';
 import { baseEnvironment, certificateVariables } from '../../../sandbox/common/base-environment.ts';
+import { showCertificates } from '../../../sandbox/common/certificates.ts';
 import type { Confinement } from '../../../sandbox/common/confinement.ts';
 import { openEgress } from '../../../sandbox/egress/open-egress.ts';
 import { createRefusalRecord } from '../../../sandbox/egress/refusal-record.ts';
@@ -137,10 +138,15 @@ async function startInSlot(
       ? prepareSandboxed(server, options, configuredEnv)
       : prepareDirect(server, options, configuredEnv, tmpDir);
     const program = await Promise.race([ready, listener.abandoned]);
-    const confinement = prepared.confinement?.();
+    const granted = prepared.confinement?.();
+    const { confinement, env: certificates } =
+      granted !== undefined && image === undefined && isPackageRunner(server.command)
+        ? showCertificates(granted, process.env)
+        : { confinement: granted, env: {} };
     if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, fields, options.journal);
     const { sessionId, owner } = options;
-    const launch = { ...program, cwd, tmpDir, sessionId, owner, confinement };
+    const env = { ...certificates, ...program.env };
+    const launch = { ...program, env, cwd, tmpDir, sessionId, owner, confinement };
     const beforeSpawn = () => options.mayStart(prepared);
     return runner.start({ ...launch, beforeSpawn, egressProxy: egress?.egressProxy });
   };
