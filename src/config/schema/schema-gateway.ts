@@ -209,7 +209,11 @@ export const telemetrySchema = z.strictObject({
 });
 
 export const processesSchema = z.strictObject({
-  startSeconds: timerSeconds.default(30).describe('A server that has not answered by then has failed to start.'),
+  startSeconds: timerSeconds
+    .default(30)
+    .describe(
+      'A server that has not answered by then has failed to start. The installation of its package does not count.',
+    ),
   idleSeconds: timerSeconds.default(300).describe('A process without calls for this long is ended.'),
   maxSeconds: timerSeconds.default(86_400).describe('No process lives longer.'),
   maxPerSession: positiveCount().default(8).describe('Most processes of one server in one session.'),

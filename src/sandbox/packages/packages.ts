@@ -100,6 +100,11 @@ export function readPackagePin(folder: string, command: string, args: readonly s
   }
 }
 
+function networkHint(code: string): { hint?: string } {
+  const isNetwork = /^(?:ENOTFOUND|EAI_AGAIN|ECONN\w+|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|\w*CERT\w*)$/.test(code);
+  return isNetwork ? { hint: 'Check the network, and the registry, proxy and certificate settings of npm.' } : {};
+}
+
 /** Reads the reason in the output of a tool: the first line of npm after its code, or the first line of uv. */
 function readToolReason(output: string): string | undefined {
   const lines = output.split('\n').map((line) => line.trim());
@@ -131,12 +136,14 @@ function explainFailure(error: unknown): FetchFailureReason {
       hint: 'Use a registry that serves its packages itself, or install the package yourself and name its program.',
     };
   }
-  const code = /\bnpm error code (E[A-Z0-9]+)/.exec(said)?.[1];
+  const code = /\bnpm error code ([A-Z][A-Z0-9_]+)/.exec(said)?.[1];
   if (code === 'E404' || /not found in the package registry|404/i.test(said))
-    return { why: 'there is no such package' };
-  if (code === 'ETARGET' || /no version matching/i.test(said)) return { why: 'there is no such version' };
+    return { why: 'there is no such package', hint: 'Check the name, and which registry is set.' };
+  if (code === 'ETARGET' || /no version matching/i.test(said))
+    return { why: 'there is no such version', hint: 'Check the version.' };
   const detail = readToolReason(said);
-  if (code !== undefined) return { why: `npm says ${code}${detail === undefined ? '' : ` (${detail})`}` };
+  if (code !== undefined)
+    return { why: `npm says ${code}${detail === undefined ? '' : ` (${detail})`}`, ...networkHint(code) };
   const likely = 'the registry could not be asked, or the package could not be built';
   return { why: detail === undefined ? likely : `${likely} (${detail})` };
 }
