@@ -66,12 +66,13 @@ export function createDirectPackages(options: DirectPackagesOptions): DirectPack
     const fetcher = findFetcher(kind, start);
     if (fetcher === undefined) throw toolMissing(wanted, kind);
     const env = installEnvironment(host, start.env);
-    const isPinned = readKeptPin(sandboxed, wanted) !== undefined;
+    // A version that was approved, or runs in sandboxes, is the one to run here.
+    const pin = readKeptPin(sandboxed, wanted);
     return store.ensureContent({
       wanted,
       kind,
-      variant: ['direct', ...installVariant(kind, start.env)],
-      firstLocks: isPinned ? packageHome(sandboxed, wanted) : undefined,
+      variant: ['direct', pin?.version ?? '', pin?.integrity ?? '', ...installVariant(kind, start.env)],
+      firstLocks: pin === undefined ? undefined : packageHome(sandboxed, wanted),
       async fetch(content, locks) {
         makePrivateFolder(cache);
         try {

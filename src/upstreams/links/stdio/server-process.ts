@@ -134,6 +134,8 @@ async function startInSlot(
     const sandboxed = prepared.confinement !== undefined;
     const runner = sandboxed ? await options.runners.sandbox(image) : options.runners.plain;
     fields.runner = runner.name;
+    // An installation runs scripts of the package, so it must be allowed as the start is.
+    options.mayStart(prepared);
     const ready = sandboxed
       ? prepareSandboxed(server, options, configuredEnv)
       : prepareDirect(server, options, configuredEnv, tmpDir);
