@@ -66,9 +66,9 @@ export const bunKind: PackageKind<NpmSources> = {
 
   findStartCommand: findNpmProgram,
 
-  async installDirectly({ name, wanted }, { folder, cache, isLocked }, run) {
+  async installDirectly({ name, wanted }, { folder, cache, locks }, run) {
     const flags = [...treeFlags, `--cwd=${folder}`, `--cache-dir=${join(cache, 'bun')}`];
-    if (isLocked) return run(['install', ...flags, '--frozen-lockfile', '--production'], folder);
+    if (locks !== undefined) return run(['install', ...flags, '--frozen-lockfile', '--production'], folder);
     writeManifest(folder);
     await run(['add', ...flags, '--exact', `${name}@${wanted || 'latest'}`], folder);
   },

@@ -78,7 +78,7 @@ export function createDirectPackages(options: DirectPackagesOptions): DirectPack
         try {
           if (locks !== undefined) copyLockFiles(kind.lockFiles, locks, content);
           const run = (args: readonly string[]) => installer.run({ command: fetcher, args, env });
-          await kind.installDirectly(wanted, { folder: content, cache, isLocked: locks !== undefined }, run);
+          await kind.installDirectly(wanted, { folder: content, cache, locks }, run);
           return kind.readPin(wanted, content);
         } catch (error) {
           throw explainFetchFailure(wanted, error);

@@ -108,9 +108,9 @@ export const npmKind: PackageKind<NpmSources> = {
 
   findStartCommand: findNpmProgram,
 
-  async installDirectly({ name, wanted }, { folder, cache, isLocked }, run) {
+  async installDirectly({ name, wanted }, { folder, cache, locks }, run) {
     const flags = [...treeFlags(folder), `--cache=${join(cache, 'npm')}`, '--logs-max=0', '--package-lock-only=false'];
-    if (isLocked) return run(['ci', ...flags], folder);
+    if (locks !== undefined) return run(['ci', ...flags], folder);
     writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
     await run(['install', ...flags, '--save-exact', '--save-prod', '--', `${name}@${wanted || 'latest'}`], folder);
   },

@@ -47,8 +47,8 @@ export interface PackageKind<Sources extends PackageSources = PackageSources> {
   /** Whether an installed package can still be started. */
   isIntact?(folder: string): boolean;
   /**
-   * Installs for a direct session as the tool itself would, so scripts and builds of the package run. With `isLocked`
-   * the lock files decide what is installed.
+   * Installs for a direct session as the tool itself would, so scripts and builds of the package run. With `locks`
+   * the lock files decide what is installed; they lie in the folder already.
    */
   installDirectly(wanted: PackageCommand, places: DirectPlaces, run: RunTool): Promise<void>;
 }
@@ -58,7 +58,8 @@ interface DirectPlaces {
   readonly folder: string;
   /** The folder of the tool's cache. */
   readonly cache: string;
-  readonly isLocked: boolean;
+  /** The folder that the lock files were copied from, if the version is pinned. */
+  readonly locks: string | undefined;
 }
 
 /** The environment outside of the sandbox. */

@@ -105,12 +105,14 @@ function networkHint(code: string): { hint?: string } {
   return isNetwork ? { hint: 'Check the network, and the registry, proxy and certificate settings of npm.' } : {};
 }
 
-/** Reads the reason in the output of a tool: the first line of npm after its code, or the first line of uv. */
+/** Reads the reason in the output of a tool: the first line of npm after its code, or the error of uv and its cause. */
 function readToolReason(output: string): string | undefined {
   const lines = output.split('\n').map((line) => line.trim());
   const npm = lines.find((line) => /^npm error (?!code |errno |syscall |path |command )\S/.test(line));
   const other = lines.find((line) => /(?:^|: )(?:error:|×)\s*\S/.test(line));
-  const reason = (npm ?? other)?.replace(/^.*?(?:npm error(?: network)?|error:|×)\s*/, '');
+  const cause = npm === undefined ? lines.find((line) => line.startsWith('cause: ')) : undefined;
+  const first = (npm ?? other)?.replace(/^.*?(?:npm error(?: network)?|error:|×)\s*/, '');
+  const reason = first === undefined || cause === undefined ? first : `${first}: ${cause.slice('cause: '.length)}`;
   // Paths of this machine are for the operator.
   return reason === undefined ? undefined : showWord(reason.replace(/(^|[\s"'`(])\/\S+/g, '$1[path]'));
 }

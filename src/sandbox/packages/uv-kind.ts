@@ -86,18 +86,27 @@ export const uvKind: PackageKind = {
   // The Python that the environment was made with may be gone.
   isIntact: (folder) => existsSync(join(folder, venv, 'bin', 'python')),
 
-  async installDirectly(wanted, { folder, cache, isLocked }, run) {
+  async installDirectly(wanted, { folder, cache, locks }, run) {
     const flags = ['--no-progress', '--quiet', `--cache-dir=${join(cache, 'uv')}`];
-    const python = wanted.runtime === undefined ? [] : ['--python', wanted.runtime];
+    const chosen = (locks === undefined ? undefined : findLockedPython(locks)) ?? wanted.runtime;
+    const python = chosen === undefined ? [] : ['--python', chosen];
     await run(['venv', ...flags, '--no-project', ...python, join(folder, venv)], folder);
     const [asked, locked] = [join(folder, requirementsFile), join(folder, lockFile)];
-    if (!isLocked) {
+    if (locks === undefined) {
       writeRequirements(wanted, folder);
       await run(['pip', 'compile', ...flags, ...lockShape, ...pythonFlag(folder), '-o', locked, asked], folder);
     }
     await run(['pip', 'sync', ...flags, '--link-mode', 'copy', ...pythonFlag(folder), locked], folder);
   },
 };
+
+/** Finds the Python that the lock files were made for: they need not fit another. */
+function findLockedPython(locks: string): string | undefined {
+  const contents = readdirSync(locks).filter((name) => name.startsWith('content-'));
+  const pythons = contents.map((name) => join(locks, name, venv, 'bin', 'python'));
+  const found = pythons.find((path) => existsSync(path));
+  return found === undefined ? undefined : realpathSync.native(found);
+}
 
 function writeRequirements({ name, wanted }: PackageCommand, folder: string): void {
   const line = `${name}${wanted === '' ? '' : `==${wanted}`}\n`;

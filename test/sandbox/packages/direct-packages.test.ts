@@ -51,7 +51,7 @@ describe('packages of direct sessions', () => {
       folder,
       sandboxed: join(harness.tmpParent, 'packages'),
       tmpRoot: harness.root,
-      plain: harness.runner,
+      plain: harness.runnerWith({ closeMs: 20, termMs: 2000 }),
       env: () => env,
       onInstall: (event) => events.push(event),
       ...(maxSeconds === undefined ? {} : { maxSeconds }),

@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { bunKind } from '../../../src/sandbox/packages/bun-kind.ts';
 import { npmKind } from '../../../src/sandbox/packages/npm-kind.ts';
@@ -123,4 +123,31 @@ test('bun and uv are told to run no scripts, to build nothing and to keep to the
   for (const call of withPip) expect(call).toContain('--only-binary :all: ');
   expect(withPip[0]).toContain(' --generate-hashes ');
   for (const call of withPip.slice(1)) expect(call).toContain(' --require-hashes ');
+});
+
+test('for a direct session bun and uv install as usual, or exactly what is pinned', async () => {
+  const calls = async (kind: Pick<typeof bunKind, 'installDirectly'>, given: PackageCommand, locks?: string) => {
+    const made = mkdtempSync(join(folder, 'direct-'));
+    const ran: string[] = [];
+    const run = async (args: readonly string[]) => void ran.push(args.join(' ').replaceAll(made, 'F'));
+    await kind.installDirectly(given, { folder: made, cache: '/c', locks }, run);
+    return ran;
+  };
+  const bun = wanted({ tool: 'bunx', wanted: '1.2.3' });
+  expect(await calls(bunKind, bun)).toEqual([expect.stringMatching(/^add .*--cwd=F .*--exact @s\/two@1\.2\.3$/)]);
+  expect(await calls(bunKind, bun, folder)).toEqual([expect.stringMatching(/^install .*--frozen-lockfile/)]);
+  const uv = wanted({ tool: 'uvx', name: 'server', wanted: '2.0', runtime: '3.12' });
+  expect(await calls(uvKind, uv)).toEqual([
+    expect.stringMatching(/^venv .*--no-project --python 3\.12 F\/venv$/),
+    expect.stringMatching(/^pip compile (?!.*--only-binary).*-o F\/requirements\.txt F\/requirements\.in$/),
+    expect.stringMatching(/^pip sync (?!.*--only-binary).*F\/requirements\.txt$/),
+  ]);
+  // The lock files fit the Python that they were made for.
+  const python = join(folder, 'pinned/content-1/venv/bin/python');
+  mkdirSync(dirname(python), { recursive: true });
+  symlinkSync(process.execPath, python);
+  expect(await calls(uvKind, uv, join(folder, 'pinned'))).toEqual([
+    expect.stringContaining(` --python ${realpathSync(process.execPath)} `),
+    expect.stringMatching(/^pip sync /),
+  ]);
 });
