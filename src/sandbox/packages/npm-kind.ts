@@ -89,7 +89,8 @@ export const npmKind: PackageKind<NpmSources> = {
 
   checkLock: (folder, sources) => checkNpmLock(readPackageFile(folder, lockFile, maxLockBytes), sources),
 
-  install: (_, folder, run) => run(['ci', ...fixedFlags(folder), '--package-lock-only=false'], folder),
+  // Not "npm ci": it refuses a lock file without the optional packages for other systems, which a mirror may lack.
+  install: (_, folder, run) => run(['install', ...fixedFlags(folder), '--package-lock-only=false'], folder),
 
   async checkInstalled(folder, sources) {
     await assertNoEscape(folder);
@@ -110,7 +111,7 @@ export const npmKind: PackageKind<NpmSources> = {
 
   async installDirectly({ name, wanted }, { folder, cache, locks }, run) {
     const flags = [...treeFlags(folder), `--cache=${join(cache, 'npm')}`, '--logs-max=0', '--package-lock-only=false'];
-    if (locks !== undefined) return run(['ci', ...flags], folder);
+    if (locks !== undefined) return run(['install', ...flags], folder);
     writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
     await run(['install', ...flags, '--save-exact', '--save-prod', '--', `${name}@${wanted || 'latest'}`], folder);
   },

@@ -70,6 +70,8 @@ describe('packages that servers are started from', () => {
         bin: { server: 'bin/server.js' },
         scripts,
         dependencies: { dep: '^1.0.0' },
+        // A mirror may lack what is for other systems.
+        optionalDependencies: { 'dep-for-another-system': '1.0.0' },
       },
       { 'bin/server.js': '#!/usr/bin/env node\nconsole.log("one", require("dep"), process.argv[2])\n' },
     );
