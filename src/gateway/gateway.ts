@@ -24,6 +24,7 @@ import type { StageWatch } from './compose.ts';
 import type { DirectoryAdmin } from './directory-admin.ts';
 import type { Exchange } from './exchange.ts';
 import type { CallExplanation } from './inspect/explain-call.ts';
+import type { ServerListener } from './observer.ts';
 import type { Next, StageList } from './stage.ts';
 import type { Identify } from './stages/authenticate.ts';
 import type { TransportRequest, TransportResult } from './stages/handle-transport.ts';
@@ -91,6 +92,8 @@ export interface GatewayOptions {
   readonly environment?: NodeJS.ProcessEnv;
   /** Watches installations of packages. Without it, they are logged. */
   readonly onInstall?: OnInstall | undefined;
+  /** Hears of the servers as they run. */
+  readonly serverListener?: ServerListener;
 }
 
 export type { EntranceRefusal as Refusal };

@@ -1,9 +1,20 @@
+import { isAmbitError } from '../errors.ts';
 import type { Log } from '../observability/log/log.ts';
 import { createMetadataFields } from '../observability/log/session-metadata.ts';
 import type { Metrics } from '../observability/metrics/metrics.ts';
 import type { OnInstall } from '../sandbox/packages/package-store.ts';
 import type { Session } from '../sessions/session.ts';
 import type { ProcessWatch } from '../upstreams/links/stdio/server-process.ts';
+import { readStderrLines, StderrLines } from '../upstreams/links/upstream-errors.ts';
+
+/** Hears of the servers of a gateway as they run, beside log and metrics. */
+export interface ServerListener {
+  /** A line of stderr, without secrets and control characters. */
+  onStderr(server: string, line: string): void;
+  /** The server has written its first message since a start. */
+  onSpoke(server: string): void;
+  onFailed(server: string, error: unknown): void;
+}
 
 /** Reports sessions and processes to logs and metrics, so that both agree. */
 export interface Observer {
@@ -13,8 +24,11 @@ export interface Observer {
   processOf(server: string, sessionId: string | undefined): ProcessWatch;
 }
 
-/** A command without a gateway has no metrics. */
-export function createObserver(log: Log, metrics?: Metrics): Observer {
+/** A command without a gateway has no metrics. Lines of stderr that a listener shows are not logged again. */
+export function createObserver(log: Log, metrics?: Metrics, listener?: ServerListener): Observer {
+  const stderrField = (lines: readonly string[]) =>
+    lines.length === 0 || listener !== undefined ? {} : { stderr: lines };
+
   return {
     sessionOpened(session) {
       metrics?.sessionOpened(session.trustLevel);
@@ -37,16 +51,20 @@ export function createObserver(log: Log, metrics?: Metrics): Observer {
           metrics?.processReady(server, ms / 1000, again);
           log.debug?.('server started', { ...whose, pid, ms: Math.round(ms), again: again || undefined });
         },
+        spoke: () => listener?.onSpoke(server),
+        wrote: (line) => listener?.onStderr(server, line),
         failed(error) {
           metrics?.processFailed(server);
-          log.warn('server not started', { ...whose, error: String(error) });
+          const stderr = stderrField(readStderrLines(error));
+          log.warn('server not started', { ...whose, ...describeError(error), ...stderr });
+          listener?.onFailed(server, error);
         },
         ended(pid, exit) {
           metrics?.processEnded(server);
           log.debug?.('server ended', { ...whose, pid, ...exitFields(exit) });
         },
-        lost(pid, exit) {
-          log.warn('server lost', { ...whose, pid, ...exitFields(exit) });
+        lost(pid, exit, stderr) {
+          log.warn('server lost', { ...whose, pid, ...exitFields(exit), ...stderrField(stderr) });
         },
       };
     },
@@ -70,6 +88,16 @@ export function logInstalls(log: Log): OnInstall {
         seconds: Math.round((performance.now() - (began ?? performance.now())) / 1000),
       });
   };
+}
+
+const maxCauseLength = 1000;
+
+/** Describes an error for the operator: with its hint, and with the cause, which callers do not see. */
+function describeError(error: unknown) {
+  if (!isAmbitError(error)) return { error: String(error) };
+  const { message, hint, cause } = error;
+  if (cause instanceof StderrLines) return { error: cause.plainMessage };
+  return { error: message, hint, cause: cause === undefined ? undefined : String(cause).slice(0, maxCauseLength) };
 }
 
 function exitFields({ code, signal, reason }: Parameters<ProcessWatch['ended']>[1]) {

@@ -4,8 +4,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.ts';
 import { loadConfig } from '../../config/load/load.ts';
 import type { Config } from '../../config/schema/schema.ts';
+import { AmbitError } from '../../errors.ts';
 import { isForOneUser } from '../../upstreams/auth/credential-target.ts';
 import { defineServers } from '../../upstreams/definition.ts';
+import { findCommandProblem } from '../../upstreams/links/stdio/start-error.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
 import { type Command, readFlag, readListFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
@@ -23,12 +25,18 @@ export const runCommand: Command = {
   async run(invocation) {
     const [command, ...args] = invocation.passthrough;
     if (command === undefined) throw new UsageError('the command to wrap is missing: ambit run -- CMD ARGS…');
-    const name = readFlag(invocation, 'name') ?? serverNameFor(command);
+    const name = readFlag(invocation, 'name') ?? deriveServerName(command, args);
     const paths = findConfigPaths(invocation);
     const base = existsSync(paths.configFile) ? await loadConfiguration(paths, createLog(invocation)) : undefined;
     const env = readPassedVariables(readListFlag(invocation, 'env') ?? [], invocation.env);
     const config = await wrapCommand(base, name, { command, args, env });
-    return serveSession(invocation, paths, config, name, isConfiguredServer(base, config, name, paths));
+    const credentials = isConfiguredServer(base, config, name, paths);
+    const problem = findCommandProblem(resolveCommand(command, process.cwd()), invocation.env['PATH']);
+    return serveSession(invocation, paths, config, {
+      name,
+      credentials,
+      problem: problem === undefined ? undefined : new AmbitError('UPSTREAM_FAILED', problem),
+    });
   },
 };
 
@@ -78,11 +86,66 @@ function isConfiguredServer(
   }
 }
 
-function serverNameFor(command: string): string {
-  const name = basename(command)
+/** Programs that fetch and start a package, with the words before its name. */
+const packageRunners = /^(?:npx|bunx|pnpx|uvx|(?:npm|pnpm|yarn|bun) (?:exec|x|dlx)|uv tool run|uv run|pipx run)(?= |$)/;
+const interpreters =
+  /^(?:node|nodejs|tsx|ts-node|bun(?: run)?|deno(?: run)?|python[\d.]*|ruby|php|perl|sh|bash)(?= |$)/;
+/** Flags of these programs that take the next word. */
+const flagsWithValue =
+  /^(?:-p|--package|--from|--python|--with|--index|--index-url|--directory|--project|--env-file|-r|--require|--import|--loader|-W|-X|-C|--prefix|--config)$/;
+/** Flags with the code itself: nothing is named. */
+const inlineCode = /^(?:-e|-c|--eval|-p|--print)$/;
+/** Names of files and folders that say nothing about a server. */
+const commonNames = /^(?:index|main|__main__|cli|app|run|start|dist|build|src|lib|bin|out)$/;
+const maxNameLength = 40;
+
+/**
+ * Derives the name of a server from its command: the name of the package or script where a runner or an interpreter is
+ * started, else the name of the program.
+ */
+export function deriveServerName(command: string, args: readonly string[]): string {
+  const program = basename(command);
+  const words = [program, ...args];
+  const isRunner = packageRunners.exec(words.join(' '));
+  const [start] = isRunner ?? interpreters.exec(words.join(' ')) ?? [];
+  const target = start === undefined ? undefined : findTarget(words.slice(start.split(' ').length), isRunner !== null);
+  if (target === undefined) return toServerName(program);
+  return toServerName(isRunner === null ? nameScript(target) : namePackage(target));
+}
+
+/** Finds the first word that is no flag; for `python -m` the module. */
+function findTarget(words: readonly string[], isRunner: boolean): string | undefined {
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] as string;
+    if (!isRunner && inlineCode.test(word)) return undefined;
+    if (word === '-m') return words[at + 1]?.replaceAll('.', '-');
+    if (!word.startsWith('-')) return word;
+    if (flagsWithValue.test(word)) at++;
+  }
+  return undefined;
+}
+
+/** The name of a package without its scope, version, extras or address. */
+function namePackage(spec: string): string {
+  const isFile = /\.[cm]?[jt]sx?$|\.py$/.test(spec);
+  if (isFile) return nameScript(spec);
+  const name = spec.replace(/(?<=[^/])(?:@|==|\[).*$/s, '');
+  return basename(name.replace(/\.git$/, ''));
+}
+
+/** The name of a script, or of the folder above where the script is called `index` or the like. */
+function nameScript(path: string): string {
+  const parts = path.split('/').filter((part) => part !== '' && part !== '.');
+  const names = parts.map((part, at) => (at === parts.length - 1 ? part.replace(/\.[a-z]+$/i, '') : part));
+  return names.findLast((part) => !commonNames.test(part)) ?? names.at(-1) ?? '';
+}
+
+function toServerName(text: string): string {
+  const name = text
     .toLowerCase()
     .replace(/\.[a-z]+$/, '')
     .replace(/[^a-z0-9-]+/g, '-')
+    .slice(0, maxNameLength)
     .replace(/^-+|(?<!-)-+$/g, '');
   return name === '' || name === 'ambit' ? 'server' : name;
 }

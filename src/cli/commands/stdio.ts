@@ -5,14 +5,17 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { openGateway } from '../../gateway/assembly/open-gateway.ts';
 import { allServers } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import type { ServerListener } from '../../gateway/observer.ts';
+import type { Log } from '../../observability/log/log.ts';
 import { normalizeTrust, type TrustLevel } from '../../rules/trust-level.ts';
 import { sessionGoneError } from '../../sessions/session.ts';
 import { readSessionVariables, type SessionEnvironment } from '../../sessions/session-environment.ts';
 import { storeKinds } from '../../stores/store-kinds.ts';
+import { StderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { type Command, type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { watchInstalls } from '../io/install-progress.ts';
-import { createLog, logFlags } from '../io/log-flags.ts';
+import { createLog, logFlags, readLogFormat } from '../io/log-flags.ts';
 
 export const sessionFlags: Readonly<Record<string, Flag>> = {
   workspace: { type: 'string', value: 'W', help: 'where it works' },
@@ -29,18 +32,31 @@ export const stdioCommand: Command = {
   flags: sessionFlags,
   async run(invocation) {
     const paths = findConfigPaths(invocation);
-    return serveSession(invocation, paths, await loadConfiguration(paths, createLog(invocation)), allServers);
+    return serveSession(invocation, paths, await loadConfiguration(paths, createLog(invocation)));
   },
 };
 
-/** Serves one session on stdin and stdout until the client leaves or a signal arrives. */
+/** One wrapped server instead of all. */
+interface WrappedServer {
+  readonly name: string;
+  /** False where it gets no credentials of users. */
+  readonly credentials: boolean;
+  /** The reason why its command cannot be started, if that is known beforehand. */
+  readonly problem: AmbitError | undefined;
+}
+
+/**
+ * Serves one session on stdin and stdout until the client leaves or a signal arrives. A wrapped server that does not start
+ * ends it too: its requests are answered, and then the reason is thrown.
+ */
 export async function serveSession(
   invocation: Invocation,
   paths: ConfigPaths,
   config: Config,
-  server: string,
-  credentials = true,
+  wrapped?: WrappedServer,
 ): Promise<number> {
+  // At a terminal there is no client to answer.
+  if (wrapped?.problem !== undefined && process.stdin.isTTY) throw wrapped.problem;
   const log = createLog(invocation);
   const trustLevel = readTrustFlag(invocation);
   const workspaceId = readFlag(invocation, 'workspace');
@@ -52,12 +68,15 @@ export async function serveSession(
   // From here on there is something to clean up, so signals need a handler.
   const stopSignal = waitForSignal();
   const { storeDir } = named;
+  const printsJson = readLogFormat(invocation) === 'json';
+  const start = watchFirstStart(printsJson ? logStderr(log) : printStderr(wrapped === undefined));
   const gateway = await openGateway({
     ...paths,
     config: withEnvironment(config, named),
     log,
     environment: invocation.env,
-    credentials,
+    credentials: wrapped?.credentials ?? true,
+    serverListener: start.listener,
     onInstall: watchInstalls(invocation),
     ...(storeDir === undefined ? {} : { storeDir }),
   });
@@ -78,7 +97,11 @@ export async function serveSession(
       gateway.sessions.onEnded(({ id }) => id === sessionId && resolve());
     });
     const { stdin: input, stdout: output } = process;
-    await Promise.race([serveStdio({ gateway, server, sessionId, input, output }), stopSignal, ended]);
+    const server = wrapped?.name ?? allServers;
+    const stop = wrapped === undefined ? undefined : start.failed;
+    await Promise.race([serveStdio({ gateway, server, sessionId, input, output, stop }), stopSignal, ended]);
+    const failure = wrapped === undefined || start.hasSpoken() ? undefined : (start.failure() ?? wrapped.problem);
+    if (failure !== undefined) throw explainStartFailure(failure);
     return 0;
   } finally {
     // No other process has a token of this session.
@@ -86,6 +109,49 @@ export async function serveSession(
     await gateway.close();
     process.stdin.destroy();
   }
+}
+
+/** Prints the stderr of servers as if they had been started without Ambit; of several, with the name in front. */
+function printStderr(areSeveral: boolean): ServerListener['onStderr'] {
+  return (server, line) => void process.stderr.write(`${areSeveral ? `[${server}] ` : ''}${line}\n`);
+}
+
+/** Logs the stderr of servers, for readers that expect JSON in every line. */
+function logStderr(log: Log): ServerListener['onStderr'] {
+  return (server, line) => log.info('server stderr', { server, line });
+}
+
+/** Watches whether a server starts at all. One that has worked before may be started again by the next call. */
+function watchFirstStart(onStderr: ServerListener['onStderr']) {
+  let hasSpoken = false;
+  let failure: unknown;
+  let fail: () => void = () => {};
+  const failed = new Promise<void>((accept) => {
+    fail = accept;
+  });
+  const listener: ServerListener = {
+    onStderr,
+    onSpoke() {
+      hasSpoken = true;
+    },
+    onFailed(_server, error) {
+      if (hasSpoken) return;
+      failure = error;
+      fail();
+    },
+  };
+  return { listener, failed, failure: () => failure, hasSpoken: () => hasSpoken };
+}
+
+/** Explains to a person why the wrapped server did not start. Its own output is on stderr already. */
+function explainStartFailure(failure: unknown): unknown {
+  const { cause } = failure as Error;
+  if (!isAmbitError(failure) || !(cause instanceof StderrLines)) return failure;
+  const wrote = cause.lines.length > 0;
+  return new AmbitError(failure.code, {
+    what: cause.plainMessage,
+    hint: wrote ? 'The lines above are its own.' : 'It wrote nothing to stderr. Start the command by hand to see more.',
+  });
 }
 
 /**

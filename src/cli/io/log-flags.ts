@@ -1,4 +1,4 @@
-import { type Log, logFormats, logLevels } from '../../observability/log/log.ts';
+import { type Log, type LogFormat, logFormats, logLevels } from '../../observability/log/log.ts';
 import { createStderrLog } from '../../observability/log/stderr-log.ts';
 import { type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
 
@@ -11,8 +11,12 @@ export const logFlags: Readonly<Record<string, Flag>> = {
 export function createLog(invocation: Invocation): Log {
   const { env } = invocation;
   const level = readFlag(invocation, 'log-level') ?? (env['AMBIT_LOG_LEVEL'] || 'info');
-  const format = readFlag(invocation, 'log-format') ?? (env['AMBIT_LOG_FORMAT'] || 'text');
-  return createStderrLog(requireOneOf(logLevels, level, 'level'), requireOneOf(logFormats, format, 'format'));
+  return createStderrLog(requireOneOf(logLevels, level, 'level'), readLogFormat(invocation));
+}
+
+export function readLogFormat(invocation: Invocation): LogFormat {
+  const format = readFlag(invocation, 'log-format') ?? (invocation.env['AMBIT_LOG_FORMAT'] || 'text');
+  return requireOneOf(logFormats, format, 'format');
 }
 
 function requireOneOf<Word extends string>(words: readonly Word[], given: string, what: string): Word {

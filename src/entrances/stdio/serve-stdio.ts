@@ -18,6 +18,8 @@ interface StdioOptions {
   readonly sessionId: string;
   readonly input: Readable;
   readonly output: Writable;
+  /** Ends the serving as if the client had left: what is under way is still answered. */
+  readonly stop?: Promise<unknown> | undefined;
 }
 
 /** Answers a message that is not served. */
@@ -31,7 +33,7 @@ const maxElements = 64;
 
 /** Serves one client on stdin and stdout, one message per line, in both eras. Resolves when the client has gone. */
 export async function serveStdio(options: StdioOptions): Promise<void> {
-  const { gateway, server, sessionId, input, output } = options;
+  const { gateway, server, sessionId, input, output, stop = new Promise(() => {}) } = options;
   const connection = {};
   const write = createLineWriter(output, {
     isGone: () => gone,
@@ -175,7 +177,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     },
   });
   if (!input.readableEnded && !input.destroyed)
-    await Promise.race([once(input, 'end'), once(input, 'close')]).catch(() => {});
+    await Promise.race([once(input, 'end'), once(input, 'close'), stop]).catch(() => {});
   // A client that pipes requests in and closes the pipe still wants the answers.
   await Promise.race([Promise.all([...underWay]), new Promise((resolve) => setTimeout(resolve, lingerMs).unref())]);
   closeClient();

@@ -12,14 +12,14 @@ import { type GatewayParts, reactToChange } from './react-to-change.ts';
 
 /** Opens a gateway without entrances. Its parts close in the reverse of this order. */
 export function openGateway(options: GatewayOptions): Promise<Gateway> {
-  const { credentials = true, environment } = options;
+  const { credentials = true, environment, serverListener } = options;
   return openOnStack(async (closing) => {
     const storage = await openStorage(options, closing);
     const sandbox = await openSandbox(options.dataDir, closing, options.onInstall ?? logInstalls(storage.log));
     const sessions = await openSessions(storage, sandbox.git, closing);
     if (await maySweepFolders({ storage, sandbox }))
       await sweepSessionFolders(options.dataDir, storage.store, sessions.folders);
-    const observability = openObservability({ storage, sessions, environment }, closing);
+    const observability = openObservability({ storage, sessions, environment, serverListener }, closing);
     const upstreams = await openUpstreams({ storage, sandbox, sessions, observability, credentials }, closing);
     const pipeline = openPipeline({ storage, sandbox, sessions, observability, upstreams, options }, closing);
     const parts = { storage, sandbox, sessions, observability, upstreams, pipeline };

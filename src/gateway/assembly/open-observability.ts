@@ -2,7 +2,7 @@ import { createRefusalJournal, type RefusalJournal } from '../../observability/j
 import { createMetrics, type Metrics } from '../../observability/metrics/metrics.ts';
 import { openTelemetry } from '../../observability/traces/open-telemetry.ts';
 import type { Tracer } from '../../observability/traces/tracer.ts';
-import { createObserver, type Observer } from '../observer.ts';
+import { createObserver, type Observer, type ServerListener } from '../observer.ts';
 import { ownServer } from '../routing/own-tool-list.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { GatewayParts } from './react-to-change.ts';
@@ -18,6 +18,7 @@ export interface Observability {
 interface ObservabilityOptions extends Pick<GatewayParts, 'storage' | 'sessions'> {
   /** Environment variables of OpenTelemetry, used beside the configuration. */
   readonly environment: NodeJS.ProcessEnv | undefined;
+  readonly serverListener: ServerListener | undefined;
 }
 
 export function openObservability(options: ObservabilityOptions, closing: ClosingStack): Observability {
@@ -31,5 +32,10 @@ export function openObservability(options: ObservabilityOptions, closing: Closin
   });
   const telemetry = openTelemetry(config.telemetry, options.environment, log, metrics.spans);
   closing.push(() => telemetry?.close());
-  return { refusals, metrics, observer: createObserver(log, metrics), tracer: telemetry?.tracer };
+  return {
+    refusals,
+    metrics,
+    observer: createObserver(log, metrics, options.serverListener),
+    tracer: telemetry?.tracer,
+  };
 }

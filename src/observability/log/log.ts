@@ -1,5 +1,5 @@
 /** The fields of a log line. Names in use, and the treatment of their values, are in docs/reference/logs.md. */
-export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
+export type LogFields = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
 /** The log for operators. `event` is constant; all that varies is a field, to be shortened, scrubbed and found. */
 export interface Log {

@@ -35,11 +35,12 @@ export function createSafeLog(log: Log): Log {
 
 function scrubFields(fields: LogFields | undefined): LogFields | undefined {
   if (fields === undefined) return undefined;
-  const out: Record<string, string | number | boolean> = {};
+  const out: Record<string, string | number | boolean | readonly string[]> = {};
   for (const [name, value] of Object.entries(fields)) {
     if (value === undefined) continue;
     const field = scrubText(name);
-    if (typeof value !== 'string') out[field] = value;
+    if (isLines(value)) out[field] = value.map(scrubText);
+    else if (typeof value !== 'string') out[field] = value;
     else if (idFields.has(name)) out[field] = scrubSecrets(value).slice(0, shortLength);
     else if (name === 'user') out[field] = hideUser(value);
     // A trace id is not ours; it finds these lines from a trace.
@@ -47,6 +48,11 @@ function scrubFields(fields: LogFields | undefined): LogFields | undefined {
     else out[field] = scrubText(value);
   }
   return out;
+}
+
+/** Narrows a field to lines of text. `Array.isArray` does not narrow readonly arrays. */
+export function isLines(value: LogFields[string]): value is readonly string[] {
+  return Array.isArray(value);
 }
 
 function scrubText(text: string): string {

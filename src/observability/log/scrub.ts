@@ -101,9 +101,10 @@ function cutAtBreak(text: string): string {
 }
 
 /** Creates a function that also removes these secrets, whatever they look like. */
-export function createScrubber(secrets: Iterable<string>): (text: string) => string {
-  const known = [...new Set(secrets)]
-    .filter((secret) => secret.length >= minSecretLength)
+export function createScrubber(secrets: Iterable<string>, minLength = minSecretLength): (text: string) => string {
+  // A secret of several lines may be written line by line.
+  const known = [...new Set([...secrets].flatMap((secret) => [secret, ...secret.split(/\r?\n/)]))]
+    .filter((secret) => secret.length >= minLength)
     .sort((a, b) => b.length - a.length);
   if (known.length === 0) return scrubSecrets;
   return (text) => scrubSecrets(known.reduce((rest, secret) => rest.replaceAll(secret, redactedText), text));
@@ -114,6 +115,15 @@ const secretFieldName = /pass|pwd|secret|token|key|auth|credential|cookie|dsn/i;
 /** Lists the values of an environment, or of headers, whose names call them secret. */
 export function listSecretValues(named: Readonly<Record<string, string>>): string[] {
   return Object.entries(named).flatMap(([name, value]) => (secretFieldName.test(name) ? [value] : []));
+}
+
+/** Lists the values of arguments whose flags call them secret: `--api-key=…`, `--token …`. */
+export function listSecretArguments(args: readonly string[]): string[] {
+  return args.flatMap((arg, at) => {
+    const [, flag = '', value] = /^--?([\w-]{1,64})(?:=(.*))?$/s.exec(arg) ?? [];
+    if (!secretFieldName.test(flag)) return [];
+    return [value ?? args[at + 1] ?? ''];
+  });
 }
 
 const longIds = /(?<![0-9A-Za-z])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])/g;

@@ -1,13 +1,12 @@
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { Log, LogFields, LogFormat, LogLevel } from './log.ts';
-import { createSafeLog } from './safe-log.ts';
+import { createSafeLog, isLines } from './safe-log.ts';
 
 /** Creates a log that writes one line per event to stderr; stdout is for data. */
 export function createStderrLog(level: LogLevel = 'info', format: LogFormat = 'text'): Log {
   const createWriter = (at: LogLevel) => (event: string, fields?: LogFields) => {
-    const line =
-      format === 'json' ? formatJsonLine(new Date(), at, event, fields) : `ambit: ${formatTextLine(event, fields)}`;
-    process.stderr.write(`${line}\n`);
+    const text = format === 'json' ? formatJsonLine(new Date(), at, event, fields) : formatTextLines(event, fields);
+    process.stderr.write(`${text}\n`);
   };
   return createSafeLog({
     info: level === 'warn' ? () => {} : createWriter('info'),
@@ -16,12 +15,27 @@ export function createStderrLog(level: LogLevel = 'info', format: LogFormat = 't
   });
 }
 
+/** Formats an event. A field of several lines follows below, each line with the name of the field in front. */
+function formatTextLines(event: string, fields: LogFields = {}): string {
+  const entries = Object.entries(fields);
+  const below = entries.flatMap(([name, value]) =>
+    isLines(value) ? value.map((line) => escapeControls(`  ${name} | ${line}`)) : [],
+  );
+  const others = Object.fromEntries(entries.filter(([, value]) => !isLines(value)));
+  return [formatTextLine(event, others), ...below].map((line) => `ambit: ${line}`).join('\n');
+}
+
 /** Formats `context injected: server=notes session=1a2b3c4d`; a value with a blank or a quote is quoted. */
 export function formatTextLine(event: string, fields: LogFields = {}): string {
   const parts = Object.entries(fields).flatMap(([name, value]) =>
-    value === undefined ? [] : [`${name}=${typeof value === 'string' ? quoteIfNeeded(value) : value}`],
+    value === undefined ? [] : [`${name}=${formatValue(value)}`],
   );
   return escapeControls(parts.length === 0 ? event : `${event}: ${parts.join(' ')}`);
+}
+
+function formatValue(value: Exclude<LogFields[string], undefined>): string {
+  if (isLines(value)) return JSON.stringify(value.join('\n'));
+  return typeof value === 'string' ? quoteIfNeeded(value) : String(value);
 }
 
 function quoteIfNeeded(value: string): string {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withTimeout } from '../../lib/async/timeout.ts';
 import type { ServerDefinition } from '../definition.ts';
+import { withoutServerWords } from '../links/upstream-errors.ts';
 import type { CachedOffer, CatalogFile, OfferFilter } from './catalog-file.ts';
 import type { ListOwner } from './list-owner.ts';
 import { type AskServer, describeFailure, fetchOffer, type Offer } from './offer.ts';
@@ -279,13 +280,14 @@ function isLoginRequired(error: unknown): boolean {
   return isAmbitError(error) && error.code === 'LOGIN_REQUIRED';
 }
 
-/** Hides the error text from other sessions: a server may quote what one session told it. */
+/** Hides the error text from other sessions: a server may quote what one session told it, and so may its stderr. */
 function failureFor(
   scopeKey: string | undefined,
   owner: ListOwner,
   failure: Pick<ListFailure, 'error' | 'scopeKey'>,
 ): Error {
-  if (owner.userId !== '' || failure.scopeKey === scopeKey) return failure.error;
+  if (failure.scopeKey === scopeKey) return failure.error;
+  if (owner.userId !== '') return withoutServerWords(failure.error);
   return new AmbitError('UPSTREAM_FAILED', { what: 'The server could not be asked what it offers.' });
 }
 

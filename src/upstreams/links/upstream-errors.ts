@@ -1,4 +1,4 @@
-import { AmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { MessageError } from '../../protocol/message.ts';
 import type { Exit } from '../../sandbox/runner.ts';
 
@@ -10,9 +10,67 @@ export function tooDenseError(server: string, fault: MessageError): AmbitError {
   });
 }
 
-export function describeExit({ code, signal, reason }: Exit): string {
-  if (reason !== undefined) return `was ended: ${reason}`;
-  return `ended ${signal === null ? `with code ${code}` : `by ${signal}`} before it answered`;
+/**
+ * The last lines of a server's stderr, as the cause of an error. Callers see no causes: the lines are for the operator.
+ */
+export class StderrLines extends Error {
+  /** The message of the error without the words of the server. */
+  readonly plainMessage: string;
+  readonly lines: readonly string[];
+
+  constructor(plainMessage: string, lines: readonly string[]) {
+    super('The server wrote to stderr before it failed.');
+    this.name = 'StderrLines';
+    this.plainMessage = plainMessage;
+    this.lines = lines;
+  }
+}
+
+/** The output of a process that failed. `quote` is undefined where other sessions use the process too. */
+interface FailedOutput {
+  readonly lines: readonly string[];
+  readonly quote: string | undefined;
+}
+
+export const failureHint =
+  'Try again; if it goes on failing, the operator finds more in the log of Ambit and with "ambit server check NAME".';
+
+export function exitError(server: string, { code, signal, reason }: Exit, output: FailedOutput): AmbitError {
+  const how = signal === null ? `with code ${code}` : `by ${signal}`;
+  if (reason === undefined)
+    return failureWithOutput(`The server "${server}" ended ${how} before it answered.`, output, { hint: failureHint });
+  const what = `The server "${server}" was ended: ${reason}.`;
+  return new AmbitError('UPSTREAM_FAILED', { what, cause: new StderrLines(what, output.lines) });
+}
+
+/** The error for a process that answers nothing after its start. */
+export function startTimeoutError(server: string, startMs: number, output: FailedOutput): AmbitError {
+  const what = `The server "${server}" did not answer within ${startMs / 1000} s of its start.`;
+  const hint = 'Try again. The operator can raise processes.startSeconds.';
+  return failureWithOutput(what, output, { code: 'UPSTREAM_TIMEOUT', hint });
+}
+
+/** Adds the words of the server to an error: in one line, in quotes and marked as its own, since a model reads them. */
+function failureWithOutput(
+  what: string,
+  { lines, quote }: FailedOutput,
+  { code = 'UPSTREAM_FAILED', hint }: { readonly code?: 'UPSTREAM_FAILED' | 'UPSTREAM_TIMEOUT'; readonly hint: string },
+): AmbitError {
+  const words = quote === undefined ? '' : ` It wrote to stderr: "${quote.replaceAll('"', "'")}".`;
+  return new AmbitError(code, { what: `${what}${words}`, hint, cause: new StderrLines(what, lines) });
+}
+
+/** The last lines of stderr of the server that an error is about; empty where there are none. */
+export function readStderrLines(error: unknown): readonly string[] {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof StderrLines ? cause.lines : [];
+}
+
+/** The same error without the words of the server, for sessions that its process does not serve. */
+export function withoutServerWords(error: Error): Error {
+  const { cause } = error;
+  if (!isAmbitError(error) || !(cause instanceof StderrLines)) return error;
+  return new AmbitError(error.code, { what: cause.plainMessage, hint: error.hint });
 }
 
 export function silenceError(server: string, forMs: number): AmbitError {

@@ -207,7 +207,7 @@ test('P15: ambit run --session has the bounds of that session, says so at debug,
   while (!(await refused())) await pause(50);
   expect((await ambit('session', 'end', id)).code).toBe(0);
   expect(await exited).toEqual([0, null]);
-  const line = `ambit: context injected: server=node session=${id.slice(0, 8)} workspace=(none) trust=`;
+  const line = `ambit: context injected: server=stdio session=${id.slice(0, 8)} workspace=(none) trust=`;
   const injections = (await words).split('\n').filter((each) => each.includes('context injected'));
   expect(injections[0]).toBe(`${line}direct`);
   expect([...new Set(injections.slice(1))]).toEqual([`${line}sandboxed`]);

@@ -37,7 +37,7 @@ test('L8, L14: ambit run with logs as JSON and sessions named, by flag and envir
     });
   }
   const [session, correlation] = [sessionId.slice(0, 8), correlationId.slice(0, 8)];
-  expect(lines).toContainEqual(expect.objectContaining({ event: 'context injected', server: 'node', session }));
+  expect(lines).toContainEqual(expect.objectContaining({ event: 'context injected', server: 'stdio', session }));
   expect(lines).toContainEqual(
     expect.objectContaining({ event: 'call', method: 'initialize', session, correlation, user: 'local' }),
   );

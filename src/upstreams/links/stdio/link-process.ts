@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { AmbitError, isAmbitError } from '../../../errors.ts';
+import { type AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Channel } from '../../../protocol/channel.ts';
 import { EraError } from '../../../protocol/protocol-error.ts';
 import type { Exit } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { PendingCalls } from '../relay/pending-calls.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
-import { describeExit } from '../upstream-errors.ts';
+import { exitError, readStderrLines, startTimeoutError } from '../upstream-errors.ts';
 import type { Opening } from './opening.ts';
 import type { OwnRequests } from './own-requests.ts';
 import {
@@ -66,6 +66,12 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
   abandoned.catch(() => {});
   /** True when the last process ended by itself. */
   let wasLost = false;
+  /** The last process that took calls. */
+  let opened: ServerProcess | undefined;
+  /** The last process that Ambit ended before it took calls. */
+  let rejected: ServerProcess | undefined;
+  /** True when the current process has written a message: it works, or did. */
+  let hasSpoken = false;
 
   function ready(): Promise<ServerProcess> {
     if (running !== undefined) return Promise.resolve(running);
@@ -82,9 +88,10 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
     if (closing !== undefined) throw closing;
     let fresh: ServerProcess | undefined;
     options.onStart();
+    hasSpoken = false;
     const began = performance.now();
     fresh = await startServer(server, processOptions, {
-      onLine: options.onLine,
+      onLine: (line) => noteMessage(fresh, options.onLine(line)),
       onTooLong: options.onTooLong,
       onSilence: () => onOutputEnd(fresh),
       onExit: (exit) => onExit(fresh, exit),
@@ -107,13 +114,23 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
       await opening.perform(ask, write);
       processOptions.mayServe();
     } catch (error) {
+      rejected = fresh;
       await fresh.end();
-      throw error;
+      throw isTimeout(error) ? startTimeoutError(server.name, options.startMs, fresh.output()) : error;
     }
     running = fresh;
+    opened = fresh;
     processOptions.watch.ready(fresh.pid, performance.now() - began, wasLost);
     wasLost = false;
     return fresh;
+  }
+
+  function noteMessage(from: ServerProcess | undefined, isMessage: boolean): boolean {
+    if (isMessage && !hasSpoken && from === current) {
+      hasSpoken = true;
+      processOptions.watch.spoke();
+    }
+    return isMessage;
   }
 
   function stop(): void {
@@ -136,17 +153,27 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
     if (ended !== current) return;
     current = undefined;
     running = undefined;
-    if (closing === undefined) {
+    const output = ended?.output() ?? { lines: [], quote: undefined };
+    const failure = closing ?? exitError(server.name, exit, output);
+    const waiting = pending.drain();
+    if (closing === undefined && ended !== rejected) {
       wasLost = true;
-      processOptions.watch.lost(ended?.pid, exit);
+      if (ended === opened) reportExit(ended?.pid, exit, failure, waiting.length > 0);
     }
     options.onExit();
-    const failure =
-      closing ?? new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" ${describeExit(exit)}.` });
     ownRequests.fail(failure);
-    const waiting = pending.drain();
     if (waiting.length > 0 || ended === undefined || Date.now() - ended.startedAt < earlyExitMs) backoff.failed();
     for (const call of waiting) call.fail(failure);
+  }
+
+  /**
+   * Reports a process that took calls and ended by itself. One that never wrote a message has not started. One that leaves
+   * with code 0 while nobody waits for it does so by its own design.
+   */
+  function reportExit(pid: number | undefined, exit: Exit, failure: AmbitError, isMissed: boolean): void {
+    if (exit.code === 0 && exit.reason === undefined && !isMissed) return;
+    if (hasSpoken) processOptions.watch.lost(pid, exit, readStderrLines(failure));
+    else processOptions.watch.failed(failure);
   }
 
   return {
@@ -167,10 +194,14 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
   };
 }
 
+function isTimeout(error: unknown): boolean {
+  return isAmbitError(error) && error.code === 'UPSTREAM_TIMEOUT';
+}
+
 /** Reports a failed start. A refusal, an ended session or another era is no failure of the server. */
 function reportStartFailure<Started>(start: Promise<Started>, watch: ProcessWatch): Promise<Started> {
   return start.catch((error: unknown) => {
-    const isRefusal = isAmbitError(error) && !error.code.startsWith('UPSTREAM_');
+    const isRefusal = isAmbitError(error) && !/^(?:UPSTREAM_|SANDBOX_UNAVAILABLE$)/.test(error.code);
     if (!isRefusal && !(error instanceof EraError)) watch.failed(error);
     throw error;
   });

@@ -1,8 +1,8 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AmbitError, isAmbitError } from '../../../errors.ts';
+import { isAmbitError } from '../../../errors.ts';
+import { toPlainLine } from '../../../lib/text/escape-controls.ts';
 import type { Journal } from '../../../observability/journal/journal.ts';
-import { createScrubber, listSecretValues } from '../../../observability/log/scrub.ts';
 import { readLines } from '../../../protocol/lines/read-lines.ts';
 import { composeLine } from '../../../protocol/lines/single-line.ts';
 import { baseEnvironment, certificateVariables } from '../../../sandbox/common/base-environment.ts';
@@ -16,6 +16,8 @@ import type { StdioServer } from '../../definition.ts';
 import type { ProcessSlot, StoppableProcess } from '../process-slots.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { recordStderr } from './record-output.ts';
+import { startError, workingFolderError } from './start-error.ts';
+import { createOutputScrubber, keepStderrTail } from './stderr-tail.ts';
 
 const maxNamed = 20;
 
@@ -24,13 +26,26 @@ export interface ProcessWatch {
   spawned(pid: number | undefined): void;
   /** The process takes calls now. `again` is true when the last one had ended by itself. */
   ready(pid: number | undefined, ms: number, again: boolean): void;
+  /** The process has written its first message. */
+  spoke(): void;
+  /** The process did not start, or ended by itself before it wrote a message. */
   failed(error: unknown): void;
   ended(pid: number | undefined, exit: Exit): void;
-  /** The process has ended by itself. */
-  lost(pid: number | undefined, exit: Exit): void;
+  /** The process has ended by itself after it worked. */
+  lost(pid: number | undefined, exit: Exit, stderr: readonly string[]): void;
+  /** The process has written a line to stderr; secrets and control characters are removed. */
+  wrote(line: string): void;
 }
 
-export const noProcessWatch: ProcessWatch = { spawned() {}, ready() {}, failed() {}, ended() {}, lost() {} };
+export const noProcessWatch: ProcessWatch = {
+  spawned() {},
+  ready() {},
+  spoke() {},
+  failed() {},
+  ended() {},
+  lost() {},
+  wrote() {},
+};
 
 export interface ServerProcess {
   readonly pid: number | undefined;
@@ -42,6 +57,8 @@ export interface ServerProcess {
   pause(): void;
   resume(): void;
   end(): Promise<void>;
+  /** The last lines of its stderr, and the line that callers may see; none where several sessions share the process. */
+  output(): { readonly lines: readonly string[]; readonly quote: string | undefined };
 }
 
 /** The environment and working directory that a process is started with. */
@@ -118,9 +135,12 @@ async function startInSlot(
   const { env: configuredEnv, cwd } = prepared;
   await prepared.ready?.();
   const tmpDir = join(options.tmpRoot, `p${++count}`);
+  await mkdir(cwd, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+    throw workingFolderError(server.name, error);
+  });
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
-  await mkdir(cwd, { recursive: true, mode: 0o700 });
-  const scrubbed = createScrubber(listSecretValues(configuredEnv));
+  const settings = { env: configuredEnv, args: server.args };
+  const scrubbed = createOutputScrubber(settings);
   const started = performance.now();
   const fields = {
     kind: 'process' as const,
@@ -157,10 +177,7 @@ async function startInSlot(
     await rm(tmpDir, { recursive: true, force: true });
     options.journal.record({ ...fields, event: 'start-failed', detail: scrubbed(describeCause(error)) });
     if (isAmbitError(error)) throw error;
-    throw new AmbitError('UPSTREAM_FAILED', {
-      what: `The server "${server.name}" could not be started.`,
-      cause: error,
-    });
+    throw startError(server.name, error, server.command, configuredEnv['PATH'] ?? process.env['PATH']);
   });
   const { pid } = running;
   const end = () => {
@@ -193,9 +210,13 @@ async function startInSlot(
     },
     onEnd: listener.onSilence,
   });
-  recordStderr(running.stderr, (line, dropped) =>
-    options.journal.record({ ...fields, event: 'stderr', pid, line: scrubbed(line), dropped }),
-  );
+  const tail = keepStderrTail(running.stderr, settings);
+  recordStderr(running.stderr, (text, dropped) => {
+    const line = scrubbed(text);
+    options.journal.record({ ...fields, event: 'stderr', pid, line, dropped });
+    if (dropped !== undefined) options.watch.wrote(`(${dropped} lines left out)`);
+    options.watch.wrote(toPlainLine(line));
+  });
   void running.exited.then((left) => {
     const exit = endReason === undefined ? left : { ...left, reason: endReason };
     slot.release();
@@ -223,6 +244,7 @@ async function startInSlot(
       await end();
       await egress?.close();
     },
+    output: () => ({ lines: tail.lines(), quote: options.sessionId === undefined ? undefined : tail.quote() }),
   };
 }
 
