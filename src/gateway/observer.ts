@@ -4,6 +4,7 @@ import { createMetadataFields } from '../observability/log/session-metadata.ts';
 import type { Metrics } from '../observability/metrics/metrics.ts';
 import type { OnInstall } from '../sandbox/packages/package-store.ts';
 import type { Session } from '../sessions/session.ts';
+import type { HttpServer } from '../upstreams/definition.ts';
 import type { ProcessWatch } from '../upstreams/links/stdio/server-process.ts';
 import { readStderrLines, StderrLines } from '../upstreams/links/upstream-errors.ts';
 
@@ -22,12 +23,18 @@ export interface Observer {
   sessionRestricted(session: Session): void;
   sessionEnded(session: Session, reason: string): void;
   processOf(server: string, sessionId: string | undefined): ProcessWatch;
+  /** A call to a server over HTTP has failed. */
+  serverUnreached(server: HttpServer, sessionId: string, error: Error): void;
 }
+
+/** The time in which the same failure of a server is logged once: a model may call it again and again. */
+const quietMs = 60_000;
 
 /** A command without a gateway has no metrics. Lines of stderr that a listener shows are not logged again. */
 export function createObserver(log: Log, metrics?: Metrics, listener?: ServerListener): Observer {
   const stderrField = (lines: readonly string[]) =>
     lines.length === 0 || listener !== undefined ? {} : { stderr: lines };
+  const unreached = new Map<string, { readonly message: string; readonly at: number }>();
 
   return {
     sessionOpened(session) {
@@ -41,6 +48,15 @@ export function createObserver(log: Log, metrics?: Metrics, listener?: ServerLis
       const seconds = (Date.now() - session.createdAt) / 1000;
       metrics?.sessionEnded(session.id, reason, seconds);
       log.debug?.('session ended', { session: session.id, user: session.userId, reason, seconds: Math.round(seconds) });
+    },
+
+    serverUnreached({ name, url }, session, error) {
+      if (!isAmbitError(error) || error.code !== 'UPSTREAM_FAILED') return;
+      const { message } = error;
+      const last = unreached.get(name);
+      if (last?.message === message && Date.now() - last.at < quietMs) return;
+      unreached.set(name, { message, at: Date.now() });
+      log.warn('server not reached', { server: name, session, host: url.host, ...describeError(error) });
     },
 
     processOf(server, session) {

@@ -1,7 +1,9 @@
+import { isAmbitError } from '../../errors.ts';
 import { fetchPackage } from '../../gateway/inspect/fetch-package.ts';
 import { inspectServer } from '../../gateway/inspect/inspect-server.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
+import { readStderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { assertApproved } from '../../upstreams/pins/approvals.ts';
 import { createToolPins } from '../../upstreams/pins/pinned-tools.ts';
 import { describeUnpinned } from '../../upstreams/pins/server-pins.ts';
@@ -25,12 +27,11 @@ export const serverCheck: Command = {
     if (verdict.state !== 'approved') printLines(verdict.changes.map(({ line }) => `  ${line}`));
     assertApproved(approvals, server);
     const { dataDir } = paths;
-    const { era, tools, unsound, seconds } = await inspectServer({
-      config,
-      dataDir,
-      server,
-      approvals,
-      onInstall: watchInstalls(invocation),
+    const onInstall = watchInstalls(invocation);
+    const inspected = inspectServer({ config, dataDir, server, approvals, onInstall });
+    const { era, tools, unsound, seconds } = await inspected.catch((error: unknown) => {
+      printFailure(invocation, server, error);
+      throw error;
     });
     const changes = approvals
       .toolsChanged(server, createToolPins(tools))
@@ -57,6 +58,15 @@ export const serverCheck: Command = {
     }
   },
 };
+
+/** Prints what a server wrote that did not start; as data with `--json`. The reason itself is printed with the exit. */
+function printFailure(invocation: Invocation, { name, kind }: ServerDefinition, error: unknown): void {
+  const stderr = readStderrLines(error);
+  if (invocation.flags.json === true && isAmbitError(error)) {
+    const { code, message, hint } = error;
+    printData(invocation, { name, transport: kind, error: { code, message, hint }, stderr }, () => '');
+  } else if (stderr.length > 0) printLines(['Its last lines on stderr:', ...stderr.map((line) => `  ${line}`)]);
+}
 
 export const serverApprove: Command = {
   operands: 'NAME',
@@ -114,12 +124,11 @@ async function approveTools(invocation: Invocation, declared: ServerSetup, serve
   const { name } = server;
   if (!approvals.hasPinnedTools(name))
     return reportApproval(invocation, name, 'approved', 'It is approved as it stands.');
-  const { tools } = await inspectServer({
-    config,
-    dataDir: paths.dataDir,
-    server,
-    approvals,
-    onInstall: watchInstalls(invocation),
+  const onInstall = watchInstalls(invocation);
+  const inspected = inspectServer({ config, dataDir: paths.dataDir, server, approvals, onInstall });
+  const { tools } = await inspected.catch((error: unknown) => {
+    printFailure(invocation, server, error);
+    throw error;
   });
   const pins = createToolPins(tools);
   const changes = approvals.toolsChanged(server, pins);

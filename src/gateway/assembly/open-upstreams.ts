@@ -86,6 +86,7 @@ function openLinks(
       prepareLaunch: resolution.launch,
       slots: createProcessSlots(() => config().processes),
       watch: observability.observer.processOf,
+      onUnreached: observability.observer.serverUnreached,
       onNoContext: observability.metrics.contextNotSent,
       headersFor: auth.authFor.headers,
       onRefused: auth.authFor.handleRefusal,

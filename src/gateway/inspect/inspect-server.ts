@@ -2,7 +2,9 @@ import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withTimeout } from '../../lib/async/timeout.ts';
 import { claimDataDir } from '../../lib/fs/private-files.ts';
+import { toPlainLine } from '../../lib/text/escape-controls.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
+import { scrubSecrets } from '../../observability/log/scrub.ts';
 import { readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { baseEnvironment } from '../../sandbox/common/base-environment.ts';
@@ -18,6 +20,7 @@ import { createLinks, type Links } from '../../upstreams/links/links.ts';
 import { createProcessSlots } from '../../upstreams/links/process-slots.ts';
 import { createSeals } from '../../upstreams/links/relay/seals.ts';
 import { discoverParams } from '../../upstreams/links/stdio/opening.ts';
+import { failureHint, readStderrLines, StderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { type Approvals, assertApproved } from '../../upstreams/pins/approvals.ts';
 import { type Sandbox, withSandbox } from '../assembly/open-sandbox.ts';
 import { askAsModern } from '../routing/server-callers.ts';
@@ -55,7 +58,7 @@ async function inspectInSandbox(
   { tmpRoot, runners }: Sandbox,
   { config, server, approvals }: InspectOptions,
 ): Promise<ServerInspection> {
-  const stderrLines: string[] = [];
+  const output = collectOutput();
   const verdicts = createEraVerdicts();
   verdicts.applyDefinition(server.name, server.era, server.definitionHash);
   const links = createLinks({
@@ -63,7 +66,7 @@ async function inspectInSandbox(
       config: () => config,
       tmpRoot,
       runners,
-      journal: createStderrJournal(stderrLines),
+      journal: output.journal,
       seals: createSeals(),
       contexts: undefined,
       assertApproved: (each) => assertApproved(approvals, each),
@@ -88,7 +91,7 @@ async function inspectInSandbox(
     );
     return { era: verdicts.get(server.name) ?? 'handshake', ...listed, seconds: (performance.now() - started) / 1000 };
   } catch (error) {
-    throw explainFailure(error, server.name, stderrLines);
+    throw explainFailure(error, server, output.lines());
   } finally {
     await links.close();
   }
@@ -119,28 +122,51 @@ function createInspectionSession(): Session {
   return sessionOf({ ...newSessionOf({ userId: 'local', trustLevel: 'direct' }, defaults), ...times, version: 1 });
 }
 
-/** Keeps the last lines of stderr to explain a failure. */
-function createStderrJournal(said: string[]): Journal {
-  return {
-    record(entry) {
-      if (entry['event'] === 'stderr') said.push(String(entry['line']));
-      if (entry['event'] === 'start-failed') said.push(String(entry['detail']));
-      if (said.length > 10) said.shift();
+/** The number of lines that are shown of a server that does not start. */
+const maxLines = 20;
+
+/** Collects the last lines of stderr of the last process: a server whose era is unknown may be started twice. */
+function collectOutput(): { readonly journal: Journal; lines(): readonly string[] } {
+  let lines: string[] = [];
+  const journal: Journal = {
+    record({ event, line }) {
+      if (event === 'started') lines = [];
+      if (event === 'stderr') lines = [...lines, toPlainLine(String(line))].slice(-maxLines);
     },
     recordCall() {},
     calls: async () => ({ calls: [], next: null }),
     async close() {},
   };
+  return { journal, lines: () => lines };
 }
 
-function explainFailure(error: unknown, name: string, said: readonly string[]): AmbitError {
+/** Explains to the operator why a server could not be asked. Unlike callers, the operator sees addresses and causes. */
+function explainFailure(error: unknown, server: ServerDefinition, said: readonly string[]): AmbitError {
   if (isAmbitError(error) && error.code === 'SERVER_NOT_APPROVED') return error;
-  const reason = isAmbitError(error) || error instanceof ProtocolError ? error.message : String(error);
-  const code = isAmbitError(error) ? error.code : 'UPSTREAM_FAILED';
-  const words = said.map((line) => `\n  ${line}`).join('');
-  return new AmbitError(code, {
-    what: `${reason}${words === '' ? '' : `\nIts last words:${words}`}`,
-    hint: `Start the command of "${name}" by hand to see more.`,
-    cause: error,
+  const known = isAmbitError(error) || error instanceof ProtocolError;
+  const { cause } = error as Error;
+  const stderr = readStderrLines(error).length > 0 ? readStderrLines(error) : said;
+  const what = cause instanceof StderrLines ? cause.plainMessage : known ? error.message : String(error);
+  const details = [
+    ...(server.kind === 'http' ? [`Its address: ${server.url.host}`] : []),
+    ...(cause === undefined || cause instanceof StderrLines ? [] : [`Its cause: ${describeCause(cause)}`]),
+  ];
+  return new AmbitError(isAmbitError(error) ? error.code : 'UPSTREAM_FAILED', {
+    what: [what, ...details].join('\n'),
+    hint: chooseHint(error, server),
+    cause: new StderrLines(what, stderr),
   });
+}
+
+const maxCauseLength = 2000;
+
+function describeCause(cause: unknown): string {
+  return scrubSecrets(String(cause)).slice(0, maxCauseLength);
+}
+
+/** The hint of the error where it has one of its own. */
+function chooseHint(error: unknown, { kind, name }: ServerDefinition): string {
+  const isOwn = isAmbitError(error) && error.hint !== failureHint && error.hint !== error.row.hint;
+  if (isOwn) return error.hint;
+  return kind === 'http' ? 'Check the url of the server.' : `Start the command of "${name}" by hand to see more.`;
 }

@@ -157,7 +157,9 @@ export function toolMissing(wanted: PackageCommand, kind: Pick<PackageKind, 'fet
 
 /** Turns the error of a fetch into one for callers. */
 export function explainFetchFailure(wanted: PackageCommand, error: unknown): AmbitError {
-  return isAmbitError(error) ? error : fetchFailed(wanted, { ...explainFailure(error), cause: error });
+  return isAmbitError(error)
+    ? withPackageName(error, wanted)
+    : fetchFailed(wanted, { ...explainFailure(error), cause: error });
 }
 
 export function fetchFailed(
@@ -169,6 +171,12 @@ export function fetchFailed(
     ...(hint === undefined ? {} : { hint }),
     cause,
   });
+}
+
+/** Adds the package to a failure that names only the tool, such as a missing Python for uvx. */
+function withPackageName(error: AmbitError, wanted: PackageCommand): AmbitError {
+  if (error.code !== 'UPSTREAM_FAILED' || error.message.includes(wanted.name)) return error;
+  return fetchFailed(wanted, { why: error.message.replace(/\.$/, ''), hint: error.hint, cause: error.cause });
 }
 
 /** Throws, with the name of the offender, if a tool failed because a dependency is in no registry. */

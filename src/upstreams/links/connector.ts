@@ -42,6 +42,8 @@ interface ConnectorOptions {
   readonly prepareLaunch: (session: Session, server: StdioServer) => PreparedLaunch;
   readonly slots: ProcessSlots;
   readonly watch?: (server: string, sessionId: string | undefined) => ProcessWatch;
+  /** Called when a call to a server over HTTP has failed. */
+  readonly onUnreached?: (server: HttpServer, sessionId: string, error: Error) => void;
   /** Called for each request that goes without a context. */
   readonly onNoContext?: (server: string) => void;
 }
@@ -147,6 +149,7 @@ export function createConnector(options: ConnectorOptions): Connector {
         attacher,
         () => options.headersFor?.(session, server) ?? {},
         async (refusal) => (await options.onRefused?.(session, server, refusal)) ?? false,
+        (error) => options.onUnreached?.(server, session.id, error),
       );
       return createHttpLink({
         server: remote,

@@ -28,7 +28,8 @@ import {
   toUpstreamRequest,
 } from '../relay/towards-upstream.ts';
 import { silenceError } from '../upstream-errors.ts';
-import { brokenOffError, notMcpError, readAnswer } from './read-answer.ts';
+import { notMcpError } from './http-errors.ts';
+import { brokenOffError, readAnswer } from './read-answer.ts';
 import { holdStream, isHeld, releaseStream } from './read-sse.ts';
 import { addToken, discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';
 
@@ -137,7 +138,13 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         pending.add(waiting);
         if (call.cancelOnGone) call.channel.onGone(() => cancelAbandoned(waiting, message));
         sendAndRead(parts, call, waiting)
-          .catch((error: Error) => pending.take(upstreamId)?.fail(error))
+          .catch((error: Error) => {
+            // A call that was given up says nothing about the server.
+            const failed = pending.take(upstreamId);
+            if (failed === undefined) return;
+            server.onFailed(error);
+            failed.fail(error);
+          })
           .finally(() => sendings.delete(upstreamId));
       });
     },

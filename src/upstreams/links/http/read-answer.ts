@@ -5,6 +5,7 @@ import { createPieceBuffer } from '../../../protocol/lines/line-buffer.ts';
 import { type Message, MessageError } from '../../../protocol/message.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { tooDenseError } from '../upstream-errors.ts';
+import { notMcpError } from './http-errors.ts';
 import { readSse } from './read-sse.ts';
 import { discardResponse } from './send-request.ts';
 
@@ -97,12 +98,6 @@ function parseMessage(bytes: Buffer, server: string): Message | AmbitError | und
     if (!(fault instanceof MessageError)) throw fault;
     return fault.isTooDense ? tooDenseError(server, fault) : undefined;
   }
-}
-
-export function notMcpError(server: string, response: IncomingMessage): AmbitError {
-  return new AmbitError('UPSTREAM_FAILED', {
-    what: `The server "${server}" answered with HTTP ${response.statusCode} and nothing that is MCP.`,
-  });
 }
 
 function floodError(server: string): AmbitError {

@@ -7,6 +7,7 @@ import { modernVersion } from '../../../protocol/versions.ts';
 import type { HttpServer } from '../../definition.ts';
 import type { ContextAttacher } from '../relay/context-attacher.ts';
 import type { OutgoingRequest } from '../relay/towards-upstream.ts';
+import { unreachableError } from './http-errors.ts';
 
 const accept = 'application/json, text/event-stream';
 
@@ -25,6 +26,8 @@ export interface Remote extends HttpServer {
   readonly authHeaders: () => AuthHeaders | Promise<AuthHeaders>;
   /** Handles refused auth: true when there are other headers now. Throws when the user has to act first. */
   readonly onRefused: (refusal: AuthRefusal) => Promise<boolean>;
+  /** Called when a call has failed: the server cannot be reached, or its answer is no MCP. */
+  readonly onFailed: (error: Error) => void;
 }
 
 type AuthHeaders = Readonly<Record<string, string>>;
@@ -46,9 +49,10 @@ export function createRemote(
   attacher: ContextAttacher,
   authHeaders: Remote['authHeaders'],
   onRefused: Remote['onRefused'],
+  onFailed: Remote['onFailed'] = () => {},
 ): Remote {
   const agent = server.url.protocol === 'https:' ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
-  return { ...server, agent, attacher, authHeaders, onRefused };
+  return { ...server, agent, attacher, authHeaders, onRefused, onFailed };
 }
 
 export interface PendingResponse {
@@ -143,10 +147,7 @@ function sendOnce(
     },
   });
   const response = new Promise<IncomingMessage>((resolve, reject) => {
-    const fail = (cause?: Error) => {
-      const what = `The server "${server.name}" cannot be reached.`;
-      reject(isAmbitError(cause) ? cause : new AmbitError('UPSTREAM_FAILED', { what, cause }));
-    };
+    const fail = (cause?: Error) => reject(isAmbitError(cause) ? cause : unreachableError(server, cause));
     request.once('response', resolve);
     request.once('error', fail);
     // A switch to another protocol ends a request with neither a response nor an error.

@@ -1,0 +1,115 @@
+import type { IncomingMessage } from 'node:http';
+import { AmbitError } from '../../../errors.ts';
+import type { HttpServer } from '../../definition.ts';
+import { failureHint } from '../upstream-errors.ts';
+
+/** A reason in words, and what the operator can do about it. */
+type Reason = readonly [why: string, hint: string];
+
+const checkUrl = 'Check the url of the server in the configuration.';
+const checkNetwork = 'Check the network of this machine, and the url of the server in the configuration.';
+const trustAuthority =
+  'If its certificate comes from an authority of your own, start Ambit with NODE_EXTRA_CA_CERTS set to the file of that authority.';
+const renewCertificate = 'Its operator must renew the certificate; check also the clock of this machine.';
+
+/** The errors of sockets and TLS, by their codes. */
+const connectionReasons: Readonly<Record<string, Reason>> = {
+  ENOTFOUND: ['its host name is not known', `${checkUrl} This machine must be able to look up its name.`],
+  EAI_AGAIN: ['the name server did not answer', checkNetwork],
+  ECONNREFUSED: ['nothing listens at its address', `Start the server. ${checkUrl}`],
+  ECONNRESET: ['it closed the connection without an answer', checkUrl],
+  EPIPE: ['it closed the connection while the request was sent', checkUrl],
+  ETIMEDOUT: ['its address does not answer', `${checkNetwork} A firewall may drop the connection.`],
+  EHOSTUNREACH: ['there is no way to its address', checkNetwork],
+  ENETUNREACH: ['there is no way to its network', checkNetwork],
+  EADDRNOTAVAIL: ['its address cannot be used from here', checkUrl],
+  EACCES: ['this machine does not allow the connection', 'Check the firewall of this machine.'],
+  EPERM: ['this machine does not allow the connection', 'Check the firewall of this machine.'],
+  DEPTH_ZERO_SELF_SIGNED_CERT: ['its certificate is self-signed', trustAuthority],
+  SELF_SIGNED_CERT_IN_CHAIN: ['its certificate comes from an unknown authority', trustAuthority],
+  UNABLE_TO_GET_ISSUER_CERT: ['its certificate comes from an unknown authority', trustAuthority],
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: ['its certificate comes from an unknown authority', trustAuthority],
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: ['its certificate comes from an unknown authority', trustAuthority],
+  CERT_HAS_EXPIRED: ['its certificate has expired', renewCertificate],
+  CERT_NOT_YET_VALID: ['its certificate is not valid yet', renewCertificate],
+  CERT_REVOKED: ['its certificate was revoked', renewCertificate],
+  ERR_TLS_CERT_ALTNAME_INVALID: [
+    'its certificate is for another host name',
+    'Use a host name of the certificate in the url of the server.',
+  ],
+};
+
+const speaksPlain: Reason = [
+  'it does not speak TLS',
+  'If it speaks plain HTTP, write http:// instead of https:// in its url.',
+];
+const speaksOther: Reason = ['it answers with something that is no HTTP', checkUrl];
+const mayNeedTls = 'If it speaks HTTPS, write https:// instead of http:// in its url.';
+
+/** The error for a request that got no answer. Callers learn the reason, but not the address. */
+export function unreachableError({ name, url }: HttpServer, cause: Error | undefined): AmbitError {
+  const { code = '', message = '' } = (cause ?? {}) as NodeJS.ErrnoException;
+  const [why, hint] = findConnectionReason(code, message) ?? ['the connection failed', failureHint];
+  const isPlain = url.protocol === 'http:' && (code === 'ECONNRESET' || code.startsWith('HPE_'));
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${name}" cannot be reached: ${why}${code === '' ? '' : ` (${code})`}.`,
+    hint: isPlain ? `${hint} ${mayNeedTls}` : hint,
+    cause,
+  });
+}
+
+function findConnectionReason(code: string, message: string): Reason | undefined {
+  if (Object.hasOwn(connectionReasons, code)) return connectionReasons[code];
+  if (code.startsWith('HPE_')) return speaksOther;
+  if (/wrong version number|packet length too long|unknown protocol/.test(message)) return speaksPlain;
+  if (code === 'EPROTO' || code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_'))
+    return ['TLS could not be agreed on', 'It may need a client certificate, or speak an old version of TLS.'];
+  return undefined;
+}
+
+/** The answers that are no MCP, by their status. */
+const statusReasons: Readonly<Record<number, Reason>> = {
+  400: ['it takes the request for a wrong one', checkUrl],
+  401: [
+    'it wants a credential',
+    'The operator gives it one with "ambit login", "ambit credential set" or headers in the configuration.',
+  ],
+  403: [
+    'it does not allow the request',
+    'The credential may lack a right, or the server allows no requests from here.',
+  ],
+  404: [
+    'there is nothing at its path',
+    'Check the path in the url of the server in the configuration; many servers have theirs at /mcp.',
+  ],
+  405: [
+    'it takes no POST at its path',
+    'Check the path in the url of the server. It may speak the old transport HTTP+SSE, which Ambit does not.',
+  ],
+  406: ['it cannot answer with JSON or events', checkUrl],
+  407: ['a proxy wants a credential', 'Check the proxy of this machine.'],
+  410: ['there is nothing at its path any more', checkUrl],
+  429: ['it takes no more requests for now', 'Try again later.'],
+};
+
+/** The error for an answer that is no MCP message. */
+export function notMcpError(server: string, { statusCode: status = 0, headers }: IncomingMessage): AmbitError {
+  const [why, hint] = findStatusReason(status, headers['content-type'] ?? '');
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${server}" answered with HTTP ${status} and nothing that is MCP: ${why}.`,
+    hint,
+  });
+}
+
+function findStatusReason(status: number, type: string): Reason {
+  const known = statusReasons[status];
+  if (known !== undefined) return known;
+  if (status >= 300 && status < 400)
+    return ['it redirects to another address', 'Write the final address into the url of the server; none is followed.'];
+  if (status >= 500) return ['it, or a proxy before it, failed', failureHint];
+  if (/^text\/html\b/i.test(type)) return ['it sent a web page', `${checkUrl} It may also be a page to sign in.`];
+  return [
+    type === '' ? 'its answer has no content type' : 'its answer is neither JSON nor events',
+    `${checkUrl} Many servers have theirs at /mcp.`,
+  ];
+}
