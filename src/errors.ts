@@ -92,7 +92,7 @@ export const errorTable = {
   },
   UPSTREAM_FAILED: {
     sentence: 'The server behind Ambit failed.',
-    hint: 'Try again; if it goes on failing, the operator finds the reason in the journal.',
+    hint: 'Try again; if it goes on failing, the operator finds the reason in the log, and with "ambit server check NAME".',
     http: 502,
     rpc: 1012,
     retryable: true,

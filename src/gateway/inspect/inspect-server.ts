@@ -20,7 +20,7 @@ import { createLinks, type Links } from '../../upstreams/links/links.ts';
 import { createProcessSlots } from '../../upstreams/links/process-slots.ts';
 import { createSeals } from '../../upstreams/links/relay/seals.ts';
 import { discoverParams } from '../../upstreams/links/stdio/opening.ts';
-import { failureHint, readStderrLines, StderrLines } from '../../upstreams/links/upstream-errors.ts';
+import { readStderrLines, StderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { type Approvals, assertApproved } from '../../upstreams/pins/approvals.ts';
 import { type Sandbox, withSandbox } from '../assembly/open-sandbox.ts';
 import { askAsModern } from '../routing/server-callers.ts';
@@ -166,7 +166,7 @@ function describeCause(cause: unknown): string {
 
 /** The hint of the error where it has one of its own. */
 function chooseHint(error: unknown, { kind, name }: ServerDefinition): string {
-  const isOwn = isAmbitError(error) && error.hint !== failureHint && error.hint !== error.row.hint;
+  const isOwn = isAmbitError(error) && error.hint !== error.row.hint;
   if (isOwn) return error.hint;
   return kind === 'http' ? 'Check the url of the server.' : `Start the command of "${name}" by hand to see more.`;
 }

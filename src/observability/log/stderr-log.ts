@@ -16,7 +16,7 @@ export function createStderrLog(level: LogLevel = 'info', format: LogFormat = 't
 }
 
 /** Formats an event. A field of several lines follows below, each line with the name of the field in front. */
-function formatTextLines(event: string, fields: LogFields = {}): string {
+export function formatTextLines(event: string, fields: LogFields = {}): string {
   const entries = Object.entries(fields);
   const below = entries.flatMap(([name, value]) =>
     isLines(value) ? value.map((line) => escapeControls(`  ${name} | ${line}`)) : [],

@@ -32,13 +32,9 @@ interface FailedOutput {
   readonly quote: string | undefined;
 }
 
-export const failureHint =
-  'Try again; if it goes on failing, the operator finds more in the log of Ambit and with "ambit server check NAME".';
-
 export function exitError(server: string, { code, signal, reason }: Exit, output: FailedOutput): AmbitError {
   const how = signal === null ? `with code ${code}` : `by ${signal}`;
-  if (reason === undefined)
-    return failureWithOutput(`The server "${server}" ended ${how} before it answered.`, output, { hint: failureHint });
+  if (reason === undefined) return failureWithOutput(`The server "${server}" ended ${how} before it answered.`, output);
   const what = `The server "${server}" was ended: ${reason}.`;
   return new AmbitError('UPSTREAM_FAILED', { what, cause: new StderrLines(what, output.lines) });
 }
@@ -47,17 +43,15 @@ export function exitError(server: string, { code, signal, reason }: Exit, output
 export function startTimeoutError(server: string, startMs: number, output: FailedOutput): AmbitError {
   const what = `The server "${server}" did not answer within ${startMs / 1000} s of its start.`;
   const hint = 'Try again. The operator can raise processes.startSeconds.';
-  return failureWithOutput(what, output, { code: 'UPSTREAM_TIMEOUT', hint });
+  return failureWithOutput(what, output, hint);
 }
 
 /** Adds the words of the server to an error: in one line, in quotes and marked as its own, since a model reads them. */
-function failureWithOutput(
-  what: string,
-  { lines, quote }: FailedOutput,
-  { code = 'UPSTREAM_FAILED', hint }: { readonly code?: 'UPSTREAM_FAILED' | 'UPSTREAM_TIMEOUT'; readonly hint: string },
-): AmbitError {
+function failureWithOutput(what: string, { lines, quote }: FailedOutput, timeoutHint?: string): AmbitError {
   const words = quote === undefined ? '' : ` It wrote to stderr: "${quote.replaceAll('"', "'")}".`;
-  return new AmbitError(code, { what: `${what}${words}`, hint, cause: new StderrLines(what, lines) });
+  const details = { what: `${what}${words}`, cause: new StderrLines(what, lines) };
+  if (timeoutHint === undefined) return new AmbitError('UPSTREAM_FAILED', details);
+  return new AmbitError('UPSTREAM_TIMEOUT', { ...details, hint: timeoutHint });
 }
 
 /** The last lines of stderr of the server that an error is about; empty where there are none. */

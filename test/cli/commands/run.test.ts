@@ -3,9 +3,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterAll, expect, test } from 'vitest';
+import { text } from 'node:stream/consumers';
+import { afterAll, describe, expect, test } from 'vitest';
+import { deriveServerName } from '../../../src/cli/commands/run.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
+import { initializeRequest, type RpcMessage } from '../../journeys/json-mcp-client.ts';
+import { spawnRun } from '../../journeys/start-ambit.ts';
 import { repository } from '../../structure/source-files.ts';
 
 const script = join(repository, 'test/fixtures/reloaded/server.js');
@@ -47,4 +51,116 @@ test('a wrapped server finds the credential by itself; another command, or one n
   expect(await runWrapped([process.execPath, script])).toBe('own');
   expect(await runWrapped([process.execPath, '--no-warnings', script])).toBe('');
   expect(await runWrapped([process.execPath, script], 'project')).toBe('');
+});
+
+test.each([
+  ['uvx mcp-server-time', 'mcp-server-time'],
+  ['uvx mcp-server-fetch[all]==1.2 --x', 'mcp-server-fetch'],
+  ['uvx --from git+https://h.test/x/y.git mcp-y', 'mcp-y'],
+  ['uvx --python 3.12 mcp-server-time@latest', 'mcp-server-time'],
+  ['npx -y @modelcontextprotocol/server-everything', 'server-everything'],
+  ['/usr/bin/npx -y @x/notes@1.2.3 stdio', 'notes'],
+  ['npx -p @x/y notes', 'notes'],
+  ['npm exec -- notes', 'notes'],
+  ['bunx notes', 'notes'],
+  ['node notes.js', 'notes'],
+  ['node --import tsx/esm src/notes.ts', 'notes'],
+  ['node /srv/notes/dist/index.js', 'notes'],
+  ['python -m my_server', 'my-server'],
+  ['python3.12 -u -m my.server', 'my-server'],
+  ['python server.py', 'server'],
+  ['uv run --directory /srv server.py', 'server'],
+  ['node -e 1', 'node'],
+  ['npx', 'npx'],
+  ['/opt/Notes.exe', 'notes'],
+  [`npx ${'long-name-'.repeat(8)}`, 'long-name-long-name-long-name-long-name'],
+  ['ambit', 'server'],
+])('the name of a server without --name: %s', (line, name) => {
+  const [command = '', ...args] = line.split(' ');
+  expect(deriveServerName(command, args)).toBe(name);
+});
+
+describe('a server that does not start', () => {
+  /** Runs a command; the client leaves at once, asks and stays, or asks and leaves. */
+  async function runFailing(
+    server: readonly string[],
+    client: 'leaves' | 'asks' | 'asks and leaves',
+    flags: string[] = [],
+  ) {
+    const child = spawnRun(folder, server, { flags: ['--trust', 'direct', ...flags] });
+    const output = Promise.all([text(child.stdout), text(child.stderr)]);
+    const exited = new Promise((resolve) => child.once('exit', resolve));
+    if (client !== 'leaves') child.stdin.write(`${JSON.stringify(initializeRequest())}\n`);
+    if (client !== 'asks') child.stdin.end();
+    const [stdout, stderr] = await output;
+    const answer = stdout === '' ? undefined : (JSON.parse(stdout) as RpcMessage);
+    return { code: await exited, answer: answer?.error?.message, stderr };
+  }
+  const node = (code: string) => [process.execPath, '-e', code];
+
+  test.each(['leaves', 'asks', 'asks and leaves'] as const)(
+    'exits 1 when there is no command: the client %s',
+    async (client) => {
+      const { code, answer, stderr } = await runFailing(['no-such-command'], client);
+      expect(code).toBe(1);
+      const what = 'The command "no-such-command" was not found on the PATH.';
+      expect(stderr).toMatch(new RegExp(`^ambit: UPSTREAM_FAILED: .*${what}$`, 'm'));
+      expect(stderr).not.toContain('    at ');
+      if (client === 'leaves') expect(answer).toBeUndefined();
+      else expect(answer).toContain(what);
+    },
+  );
+
+  test('exits 1 when it ends at once, though the client stays; its stderr is printed as it is', async () => {
+    const { code, answer, stderr } = await runFailing(
+      node('console.error("\\x1b[1mstarting\\n  password=hunter22");console.error("Error: no key");process.exit(2)'),
+      'asks',
+    );
+    expect(code).toBe(1);
+    expect(answer).toContain(
+      'The server "node" ended with code 2 before it answered. It wrote to stderr: "Error: no key".',
+    );
+    expect(stderr.split('\n').filter((line) => !line.startsWith('ambit: server '))).toEqual([
+      'starting',
+      '  password=[secret]',
+      'Error: no key',
+      'ambit: UPSTREAM_FAILED: The server "node" ended with code 2 before it answered.',
+      'ambit: The lines above are its own.',
+      '',
+    ]);
+  });
+
+  test('with logs as JSON its lines are events', async () => {
+    const { stderr } = await runFailing(node('console.error("Error: no key");process.exit(2)'), 'asks', [
+      '--log-format',
+      'json',
+    ]);
+    const events = stderr.split('\n').flatMap((line) => (line.startsWith('{') ? [JSON.parse(line) as object] : []));
+    expect(events).toMatchObject([
+      { event: 'server stderr', level: 'info', server: 'node', line: 'Error: no key' },
+      { event: 'server not started', level: 'warn', server: 'node' },
+    ]);
+  });
+});
+
+test('a server that worked and crashed is started again by the next call, and run exits 0', async () => {
+  const child = spawnRun(folder, [process.execPath, script]);
+  const stderr = text(child.stderr);
+  const exited = new Promise((resolve) => child.once('exit', resolve));
+  const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const ask = async (message: object) => {
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+    return JSON.parse((await answers.next()).value as string) as RpcMessage;
+  };
+  await ask(initializeRequest());
+  child.stdin.write('{"jsonrpc":"2.0","method":"notifications/initialized"}\n');
+  const crash = await ask({ id: 2, method: 'tools/call', params: { name: 'crash', arguments: {} } });
+  expect(crash.result?.content?.[0]?.text).toContain('ended with code 1 before it answered.');
+  const again = await ask({ id: 3, method: 'tools/call', params: { name: 'mark', arguments: {} } });
+  expect(again.result?.isError).toBeUndefined();
+  child.stdin.end();
+  expect(await exited).toBe(0);
+  expect((await stderr).match(/^ambit: server .*/gm)).toEqual([
+    expect.stringContaining('ambit: server lost: server=server '),
+  ]);
 });

@@ -81,8 +81,15 @@ describe('ambit server check', () => {
     await ambit('server', 'approve', 'x', '--yes');
     const { code, stderr } = await ambit('server', 'check', 'x');
     expect(code).toBe(1);
-    expect(stderr).toContain('UPSTREAM_FAILED');
-    expect(stderr).toContain('no database here');
+    expect(stderr).toBe(
+      'Its last lines on stderr:\n  no database here\nambit: UPSTREAM_FAILED: The server "x" ended with code 3 before it answered.\nambit: Start the command of "x" by hand to see more.\n',
+    );
+    const { stdout } = await ambit('server', 'check', 'x', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({
+      name: 'x',
+      error: { code: 'UPSTREAM_FAILED', message: expect.stringContaining('ended with code 3') },
+      stderr: ['no database here'],
+    });
   });
 
   test('exits 1 for one that is not there, and 2 without a name', async () => {

@@ -59,7 +59,7 @@ export async function startWatchedAmbit(config: {
       .split('\n')
       .filter((line) => /failed|failure|Error|Warning|Exception|^\s+at /.test(line))
       // That a server failed is worth a line; it is no failure of the gateway.
-      .filter((line) => !/^ambit: (?:server (?:not started|not reached|lost): |  stderr \| )/.test(line));
+      .filter((line) => !/^ambit: (?:server (?:not started|not reached|lost): | {2}stderr \| )/.test(line));
 
   return {
     ...ambit,

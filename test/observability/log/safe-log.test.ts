@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { LogFields } from '../../../src/observability/log/log.ts';
 import { createSafeLog, hideUser } from '../../../src/observability/log/safe-log.ts';
-import { formatJsonLine, formatTextLine } from '../../../src/observability/log/stderr-log.ts';
+import { formatJsonLine, formatTextLine, formatTextLines } from '../../../src/observability/log/stderr-log.ts';
 
 const id = 'd41d8cd98f00b204e9800998ecf8427e';
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e';
@@ -75,6 +75,20 @@ test('a text line has fields by name, quotes where needed, and no control charac
   );
   const forged = formatTextLine('x', { name: 'a\nambit: session ended: session=1\u001b[2J\u202e' });
   expect(forged).not.toMatch(/[\u0000-\u001f\u202e]/);
+});
+
+test('a field of several lines is scrubbed line by line; it follows below in text, and is an array in JSON', () => {
+  const { said, log } = createRecordingLog();
+  const stderr = ['password=hunter22', 'a\nambit: forged\u001b[2J'];
+  createSafeLog(log).warn('server lost', { server: 'notes', stderr, code: 2 });
+  const fields = said[0]?.fields;
+  expect(formatTextLines('server lost', fields)).toBe(
+    'ambit: server lost: server=notes code=2\nambit:   stderr | password=[secret]\nambit:   stderr | a\\u000aambit: forged\\u001b[2J',
+  );
+  expect(JSON.parse(formatJsonLine(new Date(0), 'warn', 'server lost', fields))).toMatchObject({
+    stderr: ['password=[secret]', stderr[1]],
+    code: 2,
+  });
 });
 
 test('a JSON line is one object, and no field replaces time, level or event', () => {

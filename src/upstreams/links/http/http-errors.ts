@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import { AmbitError } from '../../../errors.ts';
+import { AmbitError, errorTable } from '../../../errors.ts';
 import type { HttpServer } from '../../definition.ts';
-import { failureHint } from '../upstream-errors.ts';
+
+const { hint: failureHint } = errorTable.UPSTREAM_FAILED;
 
 /** A reason in words, and what the operator can do about it. */
 type Reason = readonly [why: string, hint: string];

@@ -2,7 +2,6 @@ import { accessSync, closeSync, constants, openSync, readSync, statSync } from '
 import { basename } from 'node:path';
 import { AmbitError } from '../../../errors.ts';
 import { findProgramOnPath } from '../../../sandbox/common/find-program.ts';
-import { failureHint } from '../upstream-errors.ts';
 
 /** A reason why a command cannot be started, and what to do about it. Callers see no path of this machine. */
 interface CommandProblem {
@@ -104,7 +103,7 @@ export function startError(
   const why = problem?.what ?? (code === '' ? '' : `The system says ${code}.`);
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" could not be started.${why === '' ? '' : ` ${why}`}`,
-    hint: problem?.hint ?? failureHint,
+    ...(problem === undefined ? {} : { hint: problem.hint }),
     cause,
   });
 }

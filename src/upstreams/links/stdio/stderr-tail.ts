@@ -117,9 +117,8 @@ const telling = [
   /^npm (?:error|ERR!) /,
   /^(?:panic|fatal|fatal error|error|critical)\b.{0,40}[:\]]/i,
   /^thread '.*' panicked/,
+  /^\W{0,4}(?:invalid|missing|cannot|can't|could not|unable to|failed to|unknown|unsupported)\b/i,
 ];
-
-const opensMore = /[:[{(]$/;
 
 /** Finds the line that says most: the last one that names an error, else the last one that is no noise. */
 export function findTellingLine(lines: readonly string[]): string | undefined {
@@ -136,10 +135,15 @@ export function findTellingLine(lines: readonly string[]): string | undefined {
   let text = found.line;
   // The reason stands below a line such as "Invalid settings:".
   for (const next of words.slice(found.at + 1)) {
-    if (!opensMore.test(text) || text.length > maxQuoteLength) break;
+    if (!isUnfinished(text) || text.length > maxQuoteLength) break;
     text = `${text} ${next}`;
   }
   return text;
+}
+
+/** True for a title above what it is about, and for an object that goes on in the next line. */
+function isUnfinished(text: string): boolean {
+  return text.endsWith(':') || (text.match(/[[{]/g)?.length ?? 0) > (text.match(/[\]}]/g)?.length ?? 0);
 }
 
 function cutText(text: string, maxLength: number): string {
