@@ -69,7 +69,7 @@ export async function serveSession(
   const stopSignal = waitForSignal();
   const { storeDir } = named;
   const printsJson = readLogFormat(invocation) === 'json';
-  const start = watchFirstStart(printsJson ? logStderr(log) : printStderr(wrapped === undefined));
+  const start = watchFirstStart(onlyIfRead(printsJson ? logStderr(log) : printStderr(wrapped === undefined)));
   const gateway = await openGateway({
     ...paths,
     config: withEnvironment(config, named),
@@ -114,6 +114,17 @@ export async function serveSession(
 /** Prints the stderr of servers as if they had been started without Ambit; of several, with the name in front. */
 function printStderr(areSeveral: boolean): ServerListener['onStderr'] {
   return (server, line) => void process.stderr.write(`${areSeveral ? `[${server}] ` : ''}${line}\n`);
+}
+
+/** The number of bytes that may wait for a client that does not read our stderr. */
+const maxUnreadBytes = 1 << 20;
+
+/** Drops lines that nobody reads; the journal has them. A client may close our stderr, which must not end us. */
+function onlyIfRead(print: ServerListener['onStderr']): ServerListener['onStderr'] {
+  process.stderr.on('error', () => {});
+  return (server, line) => {
+    if (process.stderr.writableLength < maxUnreadBytes) print(server, line);
+  };
 }
 
 /** Logs the stderr of servers, for readers that expect JSON in every line. */

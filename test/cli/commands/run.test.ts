@@ -143,24 +143,45 @@ describe('a server that does not start', () => {
   });
 });
 
-test('a server that worked and crashed is started again by the next call, and run exits 0', async () => {
-  const child = spawnRun(folder, [process.execPath, script]);
-  const stderr = text(child.stderr);
+/** A client whose handshake is done. */
+async function connectRun(server: readonly string[]) {
+  const child = spawnRun(folder, server);
   const exited = new Promise((resolve) => child.once('exit', resolve));
   const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const ask = async (message: object) => {
     child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
     return JSON.parse((await answers.next()).value as string) as RpcMessage;
   };
+  const said = text(child.stderr);
   await ask(initializeRequest());
   child.stdin.write('{"jsonrpc":"2.0","method":"notifications/initialized"}\n');
+  return { child, ask, exited, said };
+}
+
+test('a client that closes the stderr of run is served on', async () => {
+  const talking = `require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+    const { id, method, params } = JSON.parse(line);
+    console.error('heard ' + method);
+    const known = { protocolVersion: params?.protocolVersion, capabilities: {}, serverInfo: { name: 'x', version: '1' } };
+    if (id !== undefined) console.log(JSON.stringify({ jsonrpc: '2.0', id, result: method === 'initialize' ? known : {} }));
+  });`;
+  const { child, ask, exited, said } = await connectRun([process.execPath, '-e', talking]);
+  said.catch(() => {});
+  child.stderr.destroy();
+  for (const id of [2, 3, 4]) expect(await ask({ id, method: 'ping' })).toMatchObject({ id, result: {} });
+  child.stdin.end();
+  expect(await exited).toBe(0);
+});
+
+test('a server that worked and crashed is started again by the next call, and run exits 0', async () => {
+  const { child, ask, exited, said } = await connectRun([process.execPath, script]);
   const crash = await ask({ id: 2, method: 'tools/call', params: { name: 'crash', arguments: {} } });
   expect(crash.result?.content?.[0]?.text).toContain('ended with code 1 before it answered.');
   const again = await ask({ id: 3, method: 'tools/call', params: { name: 'mark', arguments: {} } });
   expect(again.result?.isError).toBeUndefined();
   child.stdin.end();
   expect(await exited).toBe(0);
-  expect((await stderr).match(/^ambit: server .*/gm)).toEqual([
+  expect((await said).match(/^ambit: server .*/gm)).toEqual([
     expect.stringContaining('ambit: server lost: server=server '),
   ]);
 });
