@@ -1,5 +1,38 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { readSessionEnvironment } from '../../../src/cli/commands/stdio.ts';
+import { modernRequest, type RpcMessage } from '../../journeys/json-mcp-client.ts';
+import { ambitBin } from '../../journeys/start-ambit.ts';
+
+test('what servers write to stderr is printed with their names, and a failed one does not end the others', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-stdio-'));
+  const failing = (words: string) => ({
+    command: process.execPath,
+    args: ['-e', `console.error('${words}');process.exit(2)`],
+  });
+  const file = join(folder, 'ambit.json');
+  const servers = { one: failing('Error: no key'), two: failing('no folder') };
+  writeFileSync(file, JSON.stringify({ version: 1, servers }));
+  const flags = ['--trust', 'direct', '--config', file, '--data-dir', join(folder, 'data')];
+  const child = spawn(process.execPath, [ambitBin, 'stdio', ...flags]);
+  const output = Promise.all([text(child.stdout), text(child.stderr)]);
+  const exited = new Promise((resolve) => child.once('exit', resolve));
+  child.stdin.end(`${JSON.stringify(modernRequest(1, 'tools/list'))}\n`);
+  const [stdout, stderr] = await output;
+  expect(await exited).toBe(0);
+  rmSync(folder, { recursive: true, force: true });
+  expect(stderr).toMatch(/^\[one\] Error: no key$/m);
+  expect(stderr).toMatch(/^\[two\] no folder$/m);
+  const { result } = JSON.parse(stdout) as RpcMessage;
+  expect(result?._meta?.['ambit/unavailable']).toMatchObject([
+    { server: 'one', reason: expect.stringContaining('It wrote to stderr: "Error: no key".') },
+    { server: 'two', reason: expect.stringContaining('It wrote to stderr: "no folder".') },
+  ]);
+});
 
 test('missing and empty variables give no session', () => {
   const nothing = { id: undefined, token: undefined, storeDir: undefined, includeMeta: undefined, draft: {} };

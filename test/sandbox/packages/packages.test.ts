@@ -176,5 +176,13 @@ describe('packages that servers are started from', () => {
       message: 'The package "unknown-here" could not be fetched: there is no such package.',
     });
     expect(await none.ready('node', ['x.js'])).toEqual({ command: 'node', args: ['x.js'] });
+    // A uv that finds no Python: the failure is about the package, not about uvx alone.
+    const bin = join(harness.tmpParent, 'bin');
+    mkdirSync(bin);
+    writeFileSync(join(bin, 'uv'), '#!/bin/sh\nexit 2\n', { mode: 0o755 });
+    await expect(packages(bin).ready('uvx', ['mcp-server-time@1.2'])).rejects.toMatchObject({
+      message: expect.stringMatching(/^The package "mcp-server-time@1\.2" could not be fetched: There is no Python/),
+      hint: expect.stringContaining('uv python install'),
+    });
   });
 });
