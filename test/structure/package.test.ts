@@ -18,7 +18,7 @@ interface Manifest {
 
 const manifest = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as Manifest;
 const lock = JSON.parse(readFileSync(join(repository, 'package-lock.json'), 'utf8')) as {
-  packages: Record<string, { hasInstallScript?: boolean; resolved?: string }>;
+  packages: Record<string, { hasInstallScript?: boolean; resolved?: string; engines?: { node?: string } }>;
 };
 
 test('every export exists in the build, and nothing built by hand is missing', () => {
@@ -149,6 +149,25 @@ test('no dependency has an install script, and the lockfile names no registry', 
   const scripted = Object.entries(lock.packages).filter(([, entry]) => entry.hasInstallScript);
   expect(scripted.map(([path]) => path)).toEqual([]);
   expect(Object.values(lock.packages).filter((entry) => entry.resolved !== undefined)).toEqual([]);
+});
+
+/** Whether a range of `engines` accepts the oldest Node that we promise. Knows only the forms that ranges have here. */
+function acceptsOldestNode(range: string): boolean {
+  const [major, minor] = [20, 19];
+  return range.split('||').some((part) => {
+    const [, sign = '', atMajor, atMinor = '0'] = /^\s*(>=|\^|)\s*v?(\d+)(?:\.(\d+))?/.exec(part) ?? [];
+    const [wantedMajor, wantedMinor] = [Number(atMajor), Number(atMinor)];
+    if (sign === '>=' && wantedMajor < major) return true;
+    return wantedMajor === major && wantedMinor <= minor;
+  });
+}
+
+test('every package runs on the oldest Node that we promise, so that "npm ci" warns about none', () => {
+  expect(['>=22', '>=20.20', '^22.0.0 || >=24'].filter(acceptsOldestNode)).toEqual([]);
+  const refusing = Object.entries(lock.packages).filter(
+    ([, { engines }]) => !acceptsOldestNode(engines?.node ?? '>=0'),
+  );
+  expect(refusing.map(([path, { engines }]) => `${path}: ${engines?.node}`)).toEqual([]);
 });
 
 test('each dependency has its reason, and none is used without being one', () => {
