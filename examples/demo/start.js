@@ -1,6 +1,6 @@
 // "npm start": the gateway with the demo configuration, and two sessions to try it with.
 import { execFile, spawn } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -12,43 +12,126 @@ const ambit = fileURLToPath(new URL('../../bin/ambit.js', import.meta.url));
 const config = fileURLToPath(new URL('ambit.yaml', import.meta.url));
 const dataDir = locateDataDir({ env: process.env, configFile: config, home: homedir() });
 const places = ['--config', config, '--data-dir', dataDir];
+const clientFile = join(dataDir, 'demo-client.json');
+const servers = {
+  notes: 'notes kept in the workspace',
+  files: 'the files of the workspace',
+  who: 'a server that knows who calls it (ambit-mcp/sdk)',
+};
+const maxWaitMs = 15_000;
 
 const gateway = spawn(process.execPath, [ambit, 'serve', '--json', ...places, ...process.argv.slice(2)], {
   stdio: ['ignore', 'pipe', 'inherit'],
 });
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => gateway.kill('SIGTERM'));
-gateway.on('exit', (code) => process.exit(code ?? 1));
+let isReady = false;
+gateway.on('exit', (code) => {
+  // The gateway has said why.
+  if (!isReady) {
+    process.stderr.write(
+      'The demo did not start. Does it run in another terminal already? End it there with Ctrl-C.\n',
+    );
+    process.stderr.write('To take another port: npm start -- --port 0\n');
+  }
+  process.exit(code ?? 1);
+});
 // Whatever goes wrong below, no gateway is left behind.
 process.on('exit', () => gateway.kill('SIGTERM'));
 
 const ready = await new Promise((resolve) => createInterface({ input: gateway.stdout }).once('line', resolve));
+isReady = true;
 const { url } = JSON.parse(ready);
 
-const session = (verb, ...args) =>
-  promisify(execFile)(process.execPath, [ambit, 'session', verb, '--json', ...args, ...places]);
+async function session(verb, ...args) {
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    ambit,
+    'session',
+    verb,
+    '--json',
+    ...args,
+    ...places,
+  ]);
+  return JSON.parse(stdout);
+}
 
-/** Sessions outlive the gateway: one of an earlier start makes way, so that its token is a fresh one. */
+/** The token of an earlier start, if there was one. */
+function readToken() {
+  try {
+    const { mcpServers } = JSON.parse(readFileSync(clientFile, 'utf8'));
+    return /^Bearer (ambs_([a-z0-9-]+)_\S+)$/.exec(mcpServers.ambit.headers.Authorization) ?? [];
+  } catch {
+    return [];
+  }
+}
+
 async function createSession(name, ...args) {
   await session('end', name).catch(() => {});
-  return JSON.parse((await session('create', '--name', name, ...args)).stdout);
+  return session('create', '--name', name, ...args);
 }
 
-const direct = await createSession('demo-garden', '--workspace', 'garden', '--trust', 'direct');
-const sandboxed = await createSession('demo-kitchen', '--workspace', 'kitchen', '--trust', 'sandboxed');
-
-function clientConfig({ token }) {
-  const headers = { Authorization: `Bearer ${token}` };
-  return JSON.stringify({ mcpServers: { ambit: { type: 'http', url: `${url}/mcp`, headers } } }, null, 2);
+/** Sessions outlive the gateway: one of an earlier start is kept, so that its token stays valid. */
+async function openSession(name, isUsable, ...args) {
+  const known = await session('show', name).catch(() => undefined);
+  return known !== undefined && (await isUsable(known)) ? known : createSession(name, ...args);
 }
 
+/** Asks a server for its tools. Returns the reason if it does not answer. */
+async function findProblem(path, token) {
+  const version = '2026-07-28';
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': version,
+    'io.modelcontextprotocol/clientCapabilities': {},
+  };
+  try {
+    const response = await fetch(`${url}${path}`, {
+      method: 'POST',
+      headers: {
+        Authorization: `Bearer ${token}`,
+        'Content-Type': 'application/json',
+        Accept: 'application/json, text/event-stream',
+        'MCP-Protocol-Version': version,
+        'Mcp-Method': 'tools/list',
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: meta } }),
+      signal: AbortSignal.timeout(maxWaitMs),
+    });
+    const text = await response.text();
+    const { error, result } = JSON.parse(/^data: ?(\{.*)$/m.exec(text)?.[1] ?? text);
+    return result?.tools === undefined ? (error?.message ?? `HTTP ${response.status}`) : undefined;
+  } catch (error) {
+    return error.name === 'TimeoutError' ? `no answer within ${maxWaitMs / 1000} seconds` : error.message;
+  }
+}
+
+const [, earlier, earlierId] = readToken();
+const [direct, sandboxed] = await Promise.all([
+  openSession(
+    'demo-garden',
+    async ({ id }) => id === earlierId && (await findProblem('/mcp/ambit', earlier)) === undefined,
+    ...['--workspace', 'garden', '--trust', 'direct'],
+  ),
+  openSession('demo-kitchen', () => true, '--workspace', 'kitchen', '--trust', 'sandboxed'),
+]);
+const token = direct.token ?? earlier;
+const headers = { Authorization: `Bearer ${token}` };
+const client = JSON.stringify({ mcpServers: { ambit: { type: 'http', url: `${url}/mcp`, headers } } }, null, 2);
+// A token is a secret: it goes to a terminal or a private file, never into a log.
+writeFileSync(clientFile, `${client}\n`, { mode: 0o600 });
+
+const checked = await Promise.all(
+  Object.entries(servers).map(async ([name, what]) => [name, what, await findProblem(`/mcp/${name}`, token)]),
+);
+const failed = checked.filter(([, , problem]) => problem !== undefined);
 const lines = [
   '',
-  'Ambit is running.',
+  failed.length === 0 ? 'Ambit is running.' : `Ambit is running, but ${failed.length} of its servers did not answer.`,
   '',
   `  ${url}/mcp           all servers as one`,
-  `  ${url}/mcp/notes     notes kept in the workspace`,
-  `  ${url}/mcp/files     the files of the garden`,
-  `  ${url}/mcp/who       a server that knows who calls it (ambit-mcp/sdk)`,
+  ...checked.flatMap(([name, what, problem]) => [
+    `  ${`${url}/mcp/${name}`.padEnd(url.length + 14)} ${problem === undefined ? what : 'does not answer:'}`,
+    // A server may have written the reason: it gets no control over the terminal.
+    ...(problem === undefined ? [] : [`      ${problem.replaceAll(/\p{Cc}+/gu, ' ')}`]),
+  ]),
   `  ${url}/.well-known/jwks.json   what its context verifies with`,
   `  ${url}/healthz`,
   '',
@@ -56,13 +139,7 @@ const lines = [
   `  demo-kitchen  workspace kitchen  sandboxed   session ${sandboxed.id.slice(0, 8)}`,
   '',
 ];
-// A token is a secret: it goes to a terminal or a private file, never into a log.
-if (process.stdout.isTTY) {
-  lines.push('Paste this into your MCP client (session demo-garden):', '', clientConfig(direct), '');
-} else {
-  const file = join(dataDir, 'demo-client.json');
-  writeFileSync(file, `${clientConfig(direct)}\n`, { mode: 0o600 });
-  lines.push(`A client configuration for demo-garden is in ${file}`, '');
-}
+if (process.stdout.isTTY) lines.push('Paste this into your MCP client (session demo-garden):', '', client, '');
+else lines.push(`A client configuration for demo-garden is in ${clientFile}`, '');
 lines.push('Sessions: npx ambit session list --config examples/demo/ambit.yaml', 'Ctrl-C ends it.');
 process.stdout.write(`${lines.join('\n')}\n`);

@@ -112,7 +112,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
     };
     if (server.command !== undefined) {
       const command = resolveCommand(server.command, folder);
-      const args = resolveArgs(server.args ?? [], folder);
+      const args = resolveArgs({ command, args: server.args ?? [] }, folder);
       const env = server.env ?? {};
       const image = pickImage(server.sandbox);
       servers.set(name, {

@@ -23,6 +23,7 @@ const allowed: Readonly<Record<string, string>> = {
   'workspaces/session-folders/': 'folders that Ambit makes and removes whole; the configuration of git',
   'workspaces/session-folder-life.ts': 'folders that Ambit makes and removes whole',
   'upstreams/access/confinement.ts': 'folders of servers',
+  'upstreams/access/launch-obstacle.ts': 'whether the script and folders that the operator names are there',
   'upstreams/auth/': 'the key that seals',
   'upstreams/catalog/': 'the lists of servers, in the data directory',
   'upstreams/links/': 'the eras and logs of servers, in the data directory',

@@ -1,4 +1,6 @@
 import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { defineServers } from '../../upstreams/definition.ts';
 import { type Command, jsonFlag } from '../command.ts';
 import { type Examination, examineMachine, type Finding } from '../doctor/examine.ts';
 import { loadConfiguration } from '../io/config-paths.ts';
@@ -14,10 +16,11 @@ export const doctorCommand: Command = {
   async run(invocation) {
     // It examines the machine in any case, so it refuses nothing where several gateways are running.
     const paths = await findGateway(invocation, { orDefault: true });
-    const hasConfig = existsSync(paths.configFile);
-    const store = hasConfig ? (await loadConfiguration(paths)).store : { kind: 'sqlite' as const };
-    if (hasConfig) announceConfiguration(invocation, paths);
-    const examination = await examineMachine({ store, dataDir: paths.dataDir });
+    const config = existsSync(paths.configFile) ? await loadConfiguration(paths) : undefined;
+    if (config !== undefined) announceConfiguration(invocation, paths);
+    const { store = { kind: 'sqlite' as const } } = config ?? {};
+    const servers = config === undefined ? [] : defineServers(config, dirname(paths.configFile)).values();
+    const examination = await examineMachine({ store, dataDir: paths.dataDir, servers });
     printData(invocation, examination, () => renderExamination(examination));
     return examination.ok ? 0 : 1;
   },
@@ -26,7 +29,7 @@ export const doctorCommand: Command = {
 /** Renders the findings as a table no wider than a terminal, and the remedies below it. */
 export function renderExamination({ findings }: Examination): string {
   const names = findings.map(({ kind, name }) =>
-    kind === 'limit' ? `limit ${name}` : kind === 'store' ? renderStoreName(name) : name,
+    kind === 'limit' || kind === 'server' ? `${kind} ${name}` : kind === 'store' ? renderStoreName(name) : name,
   );
   const nameWidth = Math.max(...names.map((name) => name.length));
   const stateWidth = Math.max(...findings.map(({ state }) => state.length));

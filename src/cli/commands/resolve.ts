@@ -36,15 +36,19 @@ function renderServers({ mcpServers, servers }: Servers, explain: boolean, json:
   return JSON.stringify(explain ? { mcpServers, servers } : { mcpServers }, undefined, json ? 0 : 2);
 }
 
+const problemText = (problem: string | undefined): string => (problem === undefined ? '' : `cannot start: ${problem}`);
+
 /** Renders the servers a session may use and why not the others, then the source of each variable. No values. */
 function renderResolution(servers: Servers['servers']): string {
   if (servers.length === 0) return 'No servers.';
   const width = Math.max('SERVER'.length, ...servers.map(({ name }) => shortenEnd(name, maxNameWidth).length));
   const reasonWidth = defaultColumns - width - '  STATE  '.length;
   const states = servers.flatMap((server) => {
-    if (server.available) return [[shortenEnd(server.name, maxNameWidth), 'in', '']];
-    const lines = wrapText(`${server.reason} (${server.rule})`, reasonWidth);
-    return lines.map((line, i) => (i === 0 ? [shortenEnd(server.name, maxNameWidth), 'out', line] : ['', '', line]));
+    const name = shortenEnd(server.name, maxNameWidth);
+    const state = server.available ? 'in' : 'out';
+    const why = server.available ? problemText(server.problem) : `${server.reason} (${server.rule})`;
+    const [first = '', ...more] = wrapText(why, reasonWidth);
+    return [[name, state, first], ...more.map((line) => ['', '', line])];
   });
   const variables = servers.flatMap((server) =>
     server.available

@@ -6,7 +6,7 @@ import { loadConfig } from '../../config/load/load.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { isForOneUser } from '../../upstreams/auth/credential-target.ts';
-import { defineServers } from '../../upstreams/definition.ts';
+import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
 import { findCommandProblem } from '../../upstreams/links/stdio/start-error.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
 import { type Command, readFlag, readListFlag, UsageError } from '../command.ts';
@@ -29,9 +29,13 @@ export const runCommand: Command = {
     const paths = findConfigPaths(invocation);
     const base = existsSync(paths.configFile) ? await loadConfiguration(paths, createLog(invocation)) : undefined;
     const env = readPassedVariables(readListFlag(invocation, 'env') ?? [], invocation.env);
-    const config = await wrapCommand(base, name, { command, args, env });
-    const credentials = isConfiguredServer(base, config, name, paths);
-    const problem = findCommandProblem(resolveCommand(command, process.cwd()), invocation.env['PATH']);
+    const known = base === undefined ? undefined : defineServers(base, dirname(paths.configFile)).get(name);
+    const isKnown = known?.kind === 'stdio' && known.command === command && isDeepStrictEqual(known.args, args);
+    // A configured command is complete: its "." means the working directory of the server.
+    const server = isKnown ? { command, args } : resolveFromHere({ command, args });
+    const config = await wrapCommand(base, name, { ...server, env });
+    const credentials = isConfiguredServer(known, config, name, paths);
+    const problem = findCommandProblem(server.command, invocation.env['PATH']);
     return serveSession(invocation, paths, config, {
       name,
       credentials,
@@ -40,21 +44,18 @@ export const runCommand: Command = {
   },
 };
 
-/**
- * A configuration of one server, based on the configuration file if there is one. Paths are relative to the current
- * folder.
- */
+/** Resolves a command against the folder from which it was called. */
+function resolveFromHere({ command, args }: { readonly command: string; readonly args: readonly string[] }) {
+  const here = process.cwd();
+  return { command: resolveCommand(command, here), args: resolveArgs({ command, args }, here, { withDots: true }) };
+}
+
+/** Makes a configuration of one server, based on the configuration file if there is one. */
 async function wrapCommand(
   base: Config | undefined,
   name: string,
-  server: { readonly command: string; readonly args: readonly string[]; readonly env: Record<string, string> },
+  wrapped: { readonly command: string; readonly args: readonly string[]; readonly env: Record<string, string> },
 ): Promise<Config> {
-  const here = process.cwd();
-  const wrapped = {
-    command: resolveCommand(server.command, here),
-    args: resolveArgs(server.args, here),
-    env: server.env,
-  };
   const text = JSON.stringify({ version: 1, servers: { [name]: wrapped } });
   const { config } = await loadConfig({ text, file: 'command line' });
   if (base === undefined) return config;
@@ -69,13 +70,12 @@ async function wrapCommand(
  * users.
  */
 function isConfiguredServer(
-  base: Config | undefined,
+  known: ServerDefinition | undefined,
   wrapped: Config,
   name: string,
   { configFile, dataDir }: ConfigPaths,
 ): boolean {
-  if (base === undefined) return false;
-  const [known, here] = [base, wrapped].map((each) => defineServers(each, dirname(configFile)).get(name));
+  const here = defineServers(wrapped, dirname(configFile)).get(name);
   if (known?.kind !== 'stdio' || here?.kind !== 'stdio' || !isForOneUser(known)) return false;
   if (known.command !== here.command || !isDeepStrictEqual(known.args, here.args)) return false;
   const approvals = createApprovals({ dataDir });

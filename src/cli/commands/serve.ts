@@ -8,7 +8,7 @@ import { registerGateway } from '../../entrances/control/gateway-registry.ts';
 import { listenControlForDataDir } from '../../entrances/control/listen-control.ts';
 import { controlSocketPath } from '../../entrances/control/socket-path.ts';
 import { listenHttp } from '../../entrances/http/listen-http.ts';
-import { AmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import { openGateway } from '../../gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Log } from '../../observability/log/log.ts';
@@ -56,10 +56,7 @@ export const serveCommand: Command = {
       const address = { host, port: askedPort ?? config.listen.port };
       const http = await listenHttp(gateway, address, log).catch(async (error: NodeJS.ErrnoException) => {
         await control.close();
-        throw new AmbitError('CONFIG_INVALID', {
-          what: `The gateway cannot listen: ${error.message}.`,
-          hint: 'Choose another port with --port.',
-        });
+        throw listenError(error, address);
       });
       url ??= http.url;
       gateway.prepare();
@@ -94,6 +91,20 @@ async function listGateway(paths: ConfigPaths, env: NodeJS.ProcessEnv, log: Log)
     log.warn('not listed among the running gateways', { why: problems.join('; '), hint });
   }
   return remove;
+}
+
+/** Reasons why a socket cannot listen, by their code, with the remedy. */
+const listenProblems: Readonly<Record<string, readonly [why: string, hint: string]>> = {
+  EADDRINUSE: ['another program uses this port', 'End that program, or choose another port with --port PORT.'],
+  EACCES: ['ports below 1024 are for root', 'Choose a port from 1024 on with --port PORT.'],
+  EADDRNOTAVAIL: ['this machine has no such address', 'Name an address of this machine with --host HOST.'],
+  ENOTFOUND: ['there is no host of this name', 'Name an address of this machine with --host HOST.'],
+};
+
+function listenError(error: NodeJS.ErrnoException, { host, port }: { host: string; port: number }): Error {
+  if (isAmbitError(error)) return error;
+  const [why, hint] = listenProblems[error.code ?? ''] ?? [error.message, 'Choose another port with --port PORT.'];
+  return new AmbitError('CONFIG_INVALID', { what: `The gateway cannot listen on ${host}:${port}: ${why}.`, hint });
 }
 
 function readPort(flag: unknown): number | undefined {

@@ -12,10 +12,12 @@ import { createReaper } from '../../sandbox/reaper/reaper.ts';
 import type { ProbeResult, SandboxRunner } from '../../sandbox/runner.ts';
 import { createRunners } from '../../sandbox/runners.ts';
 import { openStore, type StoreSettings, storeKinds } from '../../stores/store-kinds.ts';
+import { findLaunchObstacle } from '../../upstreams/access/launch-obstacle.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { selectPlatformFs } from '../../workspaces/saferoot/platform/select-platform-fs.ts';
 
 export interface Finding {
-  readonly kind: 'platform' | 'runner' | 'limit' | 'files' | 'store';
+  readonly kind: 'platform' | 'runner' | 'limit' | 'files' | 'store' | 'server';
   readonly name: string;
   /** `weak` works less well than it could; `missing` does not work. */
   readonly state: 'ok' | 'weak' | 'missing';
@@ -25,7 +27,7 @@ export interface Finding {
 }
 
 export interface Examination {
-  /** Whether sandboxed sessions can be served, records kept and files confined. */
+  /** Whether sandboxed sessions can be served, records kept, files confined and servers found. */
   readonly ok: boolean;
   readonly findings: readonly Finding[];
 }
@@ -33,16 +35,17 @@ export interface Examination {
 const byWatching = 'by Ambit, which looks twice a second';
 const uncounted = 'shared memory that a process has let go of, and what waits in pipes and sockets';
 
-/** Examines what this machine can do. Leaves nothing behind and touches no data of a gateway. */
-export async function examineMachine({
-  store,
-  dataDir,
-}: {
-  store: StoreSettings;
-  dataDir: string;
-}): Promise<Examination> {
+interface ExaminedParts {
+  readonly store: StoreSettings;
+  readonly dataDir: string;
+  readonly servers?: Iterable<ServerDefinition>;
+}
+
+/** Examines what this machine can do. Starts no server, leaves nothing behind and touches no data of a gateway. */
+export async function examineMachine({ store, dataDir, servers = [] }: ExaminedParts): Promise<Examination> {
   const runners = await examineRunners();
-  const others = [examinePlatform(), examineFileAccess(), await examineStore(store), examineDataDir(dataDir)];
+  const parts = [examinePlatform(), examineFileAccess(), await examineStore(store), examineDataDir(dataDir)];
+  const others = [...parts, ...[...servers].flatMap(examineServer)];
   const hasSandbox = runners.some(({ kind, name, state }) => kind === 'runner' && name !== 'plain' && state === 'ok');
   const ok = hasSandbox && others.every(({ state }) => state !== 'missing');
   return { ok, findings: [...others.slice(0, 1), ...runners, ...others.slice(1)] };
@@ -108,6 +111,23 @@ function examineDataDir(dataDir: string): Finding {
     const detail = `${place} cannot be written`;
     return { ...about, state: 'missing', detail, remedy: 'Choose another with --data-dir DIR' };
   }
+}
+
+/** Looks for the program and files of a server. Only starting it would show whether it works. */
+function examineServer(server: ServerDefinition): Finding[] {
+  if (server.kind !== 'stdio') return [];
+  const about = { kind: 'server', name: server.name } as const;
+  const searchPath = server.env['PATH'] ?? process.env['PATH'];
+  for (const trust of server.trust) {
+    const obstacle = findLaunchObstacle(server, { searchPath, isSandboxed: trust === 'sandboxed' });
+    if (obstacle === undefined) continue;
+    const state = trust === 'direct' ? 'missing' : 'weak';
+    const remedy = `Correct servers.${server.name} in the configuration, or install what it names`;
+    return [{ ...about, state, detail: `cannot start in a ${trust} session: ${obstacle}`, remedy }];
+  }
+  return [
+    { ...about, state: 'ok', detail: `not started here; "ambit server check ${server.name}" does`, remedy: null },
+  ];
 }
 
 /** Starts each available sandbox in a temporary folder. */

@@ -76,7 +76,7 @@ function serverEntryOf({ written, server }: ForeignServer, file: string, origin:
     server.transport === 'stdio'
       ? {
           command: resolveCommand(server.command, folder),
-          ...(server.args.length === 0 ? {} : { args: resolveArgs(server.args, folder) }),
+          ...(server.args.length === 0 ? {} : { args: resolveArgs(server, folder) }),
         }
       : {};
   return { ...written, ...where, imported: origin };

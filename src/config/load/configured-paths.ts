@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { isAbsolute, resolve } from 'node:path';
+import { basename, isAbsolute, resolve } from 'node:path';
 import type { Config, ConfigDraft } from '../schema/schema.ts';
 
 /**
@@ -84,24 +84,64 @@ export function resolvePaths(config: ConfigDraft, folder: string, home: string):
   };
 }
 
-function isFile(path: string): boolean {
+type EntryKind = 'file' | 'folder';
+
+function findKind(path: string): EntryKind | undefined {
   try {
-    return statSync(path).isFile();
+    const stats = statSync(path);
+    return stats.isFile() ? 'file' : stats.isDirectory() ? 'folder' : undefined;
   } catch {
     // The path is missing, too long or contains a NUL.
-    return false;
+    return undefined;
   }
 }
 
+/** Programs whose first argument is a package, even if a folder has the same name. */
+const packageTools = new Set(['npx', 'bunx', 'pnpx', 'uvx', 'pipx']);
+const packageFlags = new Set(['-p', '--package', '--from']);
+/** Arguments that are followed by the name of a module or script, even if a folder has the same name. */
+const nameFlags = new Set(['-m', 'run', 'exec', 'dlx', 'x']);
+
+/** Finds the arguments that name a package, module or script. Only `./` or `../` before the name makes it a path. */
+function findNames(command: string, args: readonly string[]): ReadonlySet<number> {
+  const names = new Set(args.flatMap((arg, i) => (nameFlags.has(arg) ? [i + 1] : [])));
+  if (packageTools.has(basename(command))) {
+    const positions = args.flatMap((arg, i) => (arg.startsWith('-') ? [] : [i]));
+    for (const i of positions.slice(0, args.some((arg) => packageFlags.has(arg)) ? 2 : 1)) names.add(i);
+  }
+  return new Set([...names].filter((i) => args[i]?.startsWith('.') !== true));
+}
+
+/** Whether a path is made of dots only, and so means the folder that it starts from or one above. */
+export function isDotPath(path: string): boolean {
+  return /^\.{1,2}(?:\/+\.{0,2})*$/.test(path);
+}
+
+interface ServerCommand {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+interface ResolveArgsOptions {
+  /** Whether `.` and `..` start from the folder too. Else they stay, and mean the working directory of the server. */
+  readonly withDots?: boolean;
+}
+
 /**
- * Resolves relative arguments that name files beside the configuration, because the server runs in the workspace.
- * Folders are left alone, since `.` and `src` mean the workspace.
+ * Resolves relative arguments that name files or folders beside the configuration, because the server runs in the
+ * workspace. `.` and `..` of a configured server stay: they would hand it the configuration itself.
  */
-export function resolveArgs(args: readonly string[], configDir: string): string[] {
-  return args.map((arg) => {
-    if (arg === '' || arg.startsWith('-') || isAbsolute(arg)) return arg;
+export function resolveArgs(
+  { command, args }: ServerCommand,
+  configDir: string,
+  { withDots = false }: ResolveArgsOptions = {},
+): string[] {
+  const names = findNames(command, args);
+  return args.map((arg, i) => {
+    if (arg === '' || arg.startsWith('-') || isAbsolute(arg) || (isDotPath(arg) && !withDots)) return arg;
     const path = resolve(configDir, arg);
-    return isFile(path) ? path : arg;
+    const kind = findKind(path);
+    return kind === undefined || (kind === 'folder' && names.has(i)) ? arg : path;
   });
 }
 

@@ -95,6 +95,10 @@ export const sessionServers = z.object({
         env: z
           .record(z.string(), z.enum(['injected', 'pinned', 'configured', 'workspace', 'credential']))
           .describe('Where each of its variables comes from.'),
+        problem: z
+          .string()
+          .optional()
+          .describe('What will keep it from starting, as far as that shows without starting it.'),
       }),
       z.object({
         name: z.string(),

@@ -1,8 +1,10 @@
 import { resolve } from 'node:path';
+import { isDotPath } from '../../config/load/configured-paths.ts';
 import type { Provenance } from '../../context/for-tools/inject-context.ts';
 import { commandLine } from '../../package-paths.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { ServerLaunch } from '../../upstreams/access/launch.ts';
+import { findLaunchObstacle } from '../../upstreams/access/launch-obstacle.ts';
 import type { ResolvedServer } from '../../upstreams/access/resolution.ts';
 import type { StdioServer } from '../../upstreams/definition.ts';
 import type { Operator } from '../gateway.ts';
@@ -17,7 +19,13 @@ export type McpServers = Readonly<Record<string, McpServer>>;
 
 /** A server as a session sees it: available, with the source of each variable, or the reason why not. */
 export type ServerView =
-  | { readonly name: string; readonly available: true; readonly env: Readonly<Record<string, Provenance>> }
+  | {
+      readonly name: string;
+      readonly available: true;
+      readonly env: Readonly<Record<string, Provenance>>;
+      /** The reason why it cannot start, as far as that shows without starting it. */
+      readonly problem?: string;
+    }
   | { readonly name: string; readonly available: false; readonly rule: string; readonly reason: string };
 
 export interface SessionServers {
@@ -37,7 +45,15 @@ export function describeServer(resolved: ResolvedServer, narrowed?: (server: str
     const reason = 'its tools are narrowed by rules, which hold at the gateway only; see "--via gateway"';
     return { name, available: false, rule: `servers.${name}.tools, rules`, reason };
   }
-  return { name, available: true, env: resolved.launch?.provenance ?? {} };
+  const problem = findProblem(resolved);
+  const env = resolved.launch?.provenance ?? {};
+  return { name, available: true, env, ...(problem === undefined ? {} : { problem }) };
+}
+
+function findProblem({ server, launch }: AvailableServer): string | undefined {
+  if (server.kind !== 'stdio' || launch === undefined) return undefined;
+  const searchPath = launch.env['PATH'] ?? process.env['PATH'];
+  return findLaunchObstacle(server, { searchPath, cwd: launch.cwd, isSandboxed: launch.confinement !== undefined });
 }
 
 /**
@@ -55,7 +71,7 @@ export function createMcpServers(
     if (server.kind === 'http') return { type: 'http', url: server.url.href, headers: server.headers };
     if (launch === undefined) return undefined;
     if (session.trustLevel === 'direct' && !narrowed(name) && !credentials)
-      return { command: server.command, args: server.args, env: launch.env };
+      return { command: server.command, args: resolveDots(server.args, launch.cwd), env: launch.env };
     // The SDK must not be able to start the server outside of its limits.
     return { command: process.execPath, args: createRunArguments(session, server, launch, paths), env: launch.env };
   });
@@ -75,6 +91,11 @@ export function createGatewayServers(
     headers: { Authorization: `Bearer ${token}` },
   });
   return { ...mapAvailable(resolved, ({ name }) => at(name)), ...(hasOwnTools ? { [ownServer]: at(ownServer) } : {}) };
+}
+
+/** The SDK may start the server in another folder than the session's, so "." is spelled out. */
+function resolveDots(args: readonly string[], cwd: string): string[] {
+  return args.map((arg) => (isDotPath(arg) ? resolve(cwd, arg) : arg));
 }
 
 type AvailableServer = Extract<ResolvedServer, { readonly launch: ServerLaunch | undefined }>;

@@ -1,0 +1,54 @@
+import { statSync } from 'node:fs';
+import { basename, isAbsolute, resolve } from 'node:path';
+import { isInside } from '../../config/load/resolve-symlinks.ts';
+import { findProgramOnPath, isProgram } from '../../sandbox/common/find-program.ts';
+import { isSystemPath } from '../../sandbox/common/visibility-filter.ts';
+import type { StdioServer } from '../definition.ts';
+
+interface LaunchConditions {
+  readonly searchPath: string | undefined;
+  /** The working directory, where it is known. */
+  readonly cwd?: string | undefined;
+  readonly isSandboxed: boolean;
+}
+
+/** Programs that run the file in their first argument, and the ends of such files. */
+const interpreters = /^(?:node|python[0-9.]*|bun|deno|tsx|ruby|php|perl)$/;
+const scriptEnd = /\.(?:[cm]?[jt]s|py|rb|php|pl)$/;
+/** Folders that a sandbox has of its own. */
+const sandboxFolders = ['/tmp', '/proc', '/dev', '/run', '/etc'];
+
+/** Says what will keep a server from starting, as far as that shows without starting it. */
+export function findLaunchObstacle(server: StdioServer, conditions: LaunchConditions): string | undefined {
+  const { command, args, sandbox } = server;
+  // An image brings its own programs and files.
+  if (conditions.isSandboxed && sandbox.image !== undefined) return undefined;
+  const { searchPath, cwd } = conditions;
+  const isFound = command.includes('/') ? isProgram(command) : findProgramOnPath(command, searchPath) !== undefined;
+  if (!isFound) return `there is no program "${command}"${command.includes('/') ? '' : ' on PATH'}`;
+  const script = interpreters.test(basename(command)) ? args.find((arg) => !arg.startsWith('-')) : undefined;
+  if (script !== undefined && scriptEnd.test(script) && !isThere(script, cwd)) {
+    return `there is no file ${script} beside the configuration`;
+  }
+  const hidden = conditions.isSandboxed ? args.find((arg) => isHiddenFolder(arg, server, cwd)) : undefined;
+  if (hidden === undefined) return undefined;
+  return `its argument ${hidden} is a folder that its sandbox does not show; servers.${server.name}.sandbox.readable or writable can grant it`;
+}
+
+function isHiddenFolder(path: string, { args, sandbox }: StdioServer, cwd: string | undefined): boolean {
+  if (!isAbsolute(path) || isSystemPath(path) || sandboxFolders.includes(path)) return false;
+  if (!isFolder(path)) return false;
+  const scripts = args.filter((arg) => isAbsolute(arg) && !isFolder(arg));
+  const shown = [...(cwd === undefined ? [] : [cwd]), ...sandbox.readable, ...sandbox.writable, ...scripts];
+  return !shown.some((each) => isInside(path, each) || isInside(each, path));
+}
+
+function isThere(path: string, cwd: string | undefined): boolean {
+  // Without a working directory, a relative path may name anything.
+  if (!isAbsolute(path) && cwd === undefined) return true;
+  return statSync(resolve(cwd ?? '/', path), { throwIfNoEntry: false }) !== undefined;
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}

@@ -1,0 +1,110 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { hasBwrap } from '../needs/bwrap.ts';
+import { callModern } from './json-mcp-client.ts';
+import { requestControl } from './request-control.ts';
+import { repository } from './start-ambit.ts';
+
+interface Demo {
+  readonly url: string;
+  readonly said: string;
+  readonly token: string;
+  stop(): Promise<void>;
+}
+
+const folder = await mkdtemp(join(tmpdir(), 'ambit-demo-'));
+const dataDir = join(folder, 'data');
+afterAll(() => rm(folder, { recursive: true }));
+
+async function startDemo(root: string): Promise<Demo> {
+  const child: ChildProcess = spawn(process.execPath, ['examples/demo/start.js', '--port', '0'], {
+    cwd: root,
+    env: { ...process.env, AMBIT_DATA_DIR: dataDir },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const ended = once(child, 'exit');
+  let said = '';
+  for await (const chunk of child.stdout as NodeJS.ReadableStream) {
+    said += chunk.toString();
+    if (said.includes('Ctrl-C')) break;
+  }
+  const client = await readFile(join(dataDir, 'demo-client.json'), 'utf8');
+  return {
+    url: /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0] ?? '',
+    said,
+    token: readToken(client),
+    async stop() {
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+const readToken = (text: string): string => /ambs_[^"]+/.exec(text)?.[0] ?? '';
+
+/** The demo with a server that cannot start, in a folder of its own. */
+async function copyBrokenDemo(): Promise<string> {
+  const root = join(folder, 'broken');
+  await mkdir(join(root, 'examples'), { recursive: true });
+  for (const name of ['bin', 'build', 'dist', 'node_modules', 'package.json']) {
+    await symlink(join(repository, name), join(root, name));
+  }
+  await cp(join(repository, 'examples'), join(root, 'examples'), { recursive: true });
+  const file = join(root, 'examples/demo/ambit.yaml');
+  const text = await readFile(file, 'utf8');
+  await writeFile(file, text.replace('index.js, .]', 'index.js, nowhere]'));
+  return root;
+}
+
+async function call(demo: Demo, token: string, tool: string, args: Record<string, unknown> = {}): Promise<string> {
+  const { messages } = await callModern(`${demo.url}/mcp`, token, tool, args);
+  return (
+    messages
+      .at(-1)
+      ?.result?.content?.map(({ text }) => text)
+      .join('\n') ?? JSON.stringify(messages)
+  );
+}
+
+describe('npm start', () => {
+  test('every server of the demo answers in both sessions', async () => {
+    const demo = await startDemo(repository);
+    try {
+      expect(demo.said).toContain('Ambit is running.\n');
+      const id = /demo-kitchen .* session (\S+)/.exec(demo.said)?.[1];
+      const kitchen = await requestControl(
+        join(dataDir, 'control.sock'),
+        ...(['POST', `/api/v1/sessions/${id}/servers`, { via: 'gateway' }] as const),
+      );
+      const sessions = [
+        { workspace: 'garden', token: demo.token, file: 'plan.md', who: 'Water the beans.' },
+        { workspace: 'kitchen', token: readToken(JSON.stringify(kitchen)), file: 'shopping.md', who: 'Buy flour.' },
+      ];
+      const answers = sessions.slice(0, hasBwrap() ? 2 : 1).map(async ({ workspace, token, file, who }) => {
+        const text = await readFile(join(repository, 'examples/demo/workspaces', workspace, file), 'utf8');
+        const results = await Promise.all([
+          call(demo, token, 'notes__list_notes'),
+          call(demo, token, 'files__read_text_file', { path: file }),
+          call(demo, token, 'who__list_notes'),
+        ]);
+        expect(results).toEqual([expect.not.stringMatching(/^[A-Z_]+: /), text, expect.stringContaining(who)]);
+      });
+      await Promise.all(answers);
+    } finally {
+      await demo.stop();
+    }
+    const again = await startDemo(await copyBrokenDemo());
+    try {
+      expect(again.token).toBe(demo.token);
+      expect(again.said).toContain('1 of its servers did not answer');
+      expect(again.said).toMatch(/\/mcp\/files +does not answer:\n +UPSTREAM_FAILED: .*"files"/);
+      expect(await call(again, demo.token, 'notes__list_notes')).not.toContain('UPSTREAM_FAILED');
+    } finally {
+      await again.stop();
+    }
+  });
+});
