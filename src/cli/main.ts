@@ -6,6 +6,9 @@ import { globalFlags, UsageError } from './command.ts';
 import { commands, type LoadedCommand, loadCommand } from './commands.ts';
 import { readInvocation } from './read-invocation.ts';
 
+const reportHint =
+  'Please report it at https://github.com/ambit-mcp/ambit/issues; AMBIT_DEBUG=1 shows where it happened.';
+
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
 
 /** Runs the command and returns the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
@@ -32,10 +35,28 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
       printError(`${error.message}\n${error.hint}`);
       return 2;
     }
-    if (!isAmbitError(error)) throw error;
-    printError(`${error.code}: ${error.message}\n${error.hint}`);
+    if (isAmbitError(error)) printError(`${error.code}: ${error.message}\n${error.hint}`);
+    else await printUnexpectedError(error, env);
     return 1;
   }
+}
+
+/** Prints an error that no code expected: one of the file system with its remedy, any other as a bug. */
+async function printUnexpectedError(error: unknown, env: NodeJS.ProcessEnv): Promise<void> {
+  // Loaded late: this is hardly ever needed.
+  const [{ describeFileError }, { scrubSecrets }] = await Promise.all([
+    import('../lib/fs/make-folders.ts'),
+    import('../observability/log/scrub.ts'),
+  ]);
+  const file = describeFileError(error);
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+  if (file !== undefined) {
+    printError(`${file.path ?? 'A file cannot be read or written'}: ${file.meaning}\n${file.remedy}`);
+  } else {
+    const [firstLine = ''] = message.split('\n');
+    printError(`INTERNAL: Ambit itself failed: ${scrubSecrets(`${name}: ${firstLine}`)}\n${reportHint}`);
+  }
+  if (env['AMBIT_DEBUG']) printError(scrubSecrets(stack ?? message));
 }
 
 function printError(text: string): void {

@@ -1,6 +1,7 @@
-import { accessSync, constants, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { accessSync, constants, lstatSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { findWorkspaceProblems } from '../../config/load/workspace-folders.ts';
 import { isAmbitError } from '../../errors.ts';
 import { findPrivacyObstacle } from '../../lib/fs/private-files.ts';
 import { inspectMachine, type Machine } from '../../sandbox/common/machine.ts';
@@ -39,13 +40,24 @@ interface ExaminedParts {
   readonly store: StoreSettings;
   readonly dataDir: string;
   readonly servers?: Iterable<ServerDefinition>;
+  readonly workspaceProblems?: ReturnType<typeof findWorkspaceProblems>;
 }
 
 /** Examines what this machine can do. Starts no server, leaves nothing behind and touches no data of a gateway. */
-export async function examineMachine({ store, dataDir, servers = [] }: ExaminedParts): Promise<Examination> {
+export async function examineMachine(examined: ExaminedParts): Promise<Examination> {
+  const { store, dataDir, servers = [], workspaceProblems = [] } = examined;
   const runners = await examineRunners();
   const parts = [examinePlatform(), examineFileAccess(), await examineStore(store), examineDataDir(dataDir)];
-  const others = [...parts, ...[...servers].flatMap(examineServer)];
+  const workspaces = workspaceProblems.map(
+    ({ workspace, message }): Finding => ({
+      kind: 'files',
+      name: `workspace ${workspace}`,
+      state: 'missing',
+      detail: message,
+      remedy: `Correct workspaces.${workspace}.path, make the folder, or set "create: true" beside the path`,
+    }),
+  );
+  const others = [...parts, ...workspaces, ...[...servers].flatMap(examineServer)];
   const hasSandbox = runners.some(({ kind, name, state }) => kind === 'runner' && name !== 'plain' && state === 'ok');
   const ok = hasSandbox && others.every(({ state }) => state !== 'missing');
   return { ok, findings: [...others.slice(0, 1), ...runners, ...others.slice(1)] };
@@ -97,19 +109,19 @@ async function examineStore(settings: StoreSettings): Promise<Finding> {
 }
 
 function examineDataDir(dataDir: string): Finding {
-  let place = dataDir;
-  while (!existsSync(place)) place = dirname(place);
   const about = { kind: 'store', name: 'data directory' } as const;
+  const remedy = 'Choose another with --data-dir DIR';
   const obstacle = findPrivacyObstacle(dataDir);
-  if (obstacle !== undefined) {
-    return { ...about, state: 'missing', detail: obstacle, remedy: 'Choose another with --data-dir DIR' };
-  }
+  if (obstacle !== undefined) return { ...about, state: 'missing', detail: obstacle, remedy };
+  let place = dataDir;
   try {
+    while (lstatSync(place, { throwIfNoEntry: false }) === undefined) place = dirname(place);
+    const isFolder = statSync(place).isDirectory();
+    if (!isFolder) return { ...about, state: 'missing', detail: `${place} is not a folder`, remedy };
     accessSync(place, constants.W_OK | constants.X_OK);
     return { ...about, state: 'ok', detail: place === dataDir ? dataDir : `${dataDir}, not there yet`, remedy: null };
   } catch {
-    const detail = `${place} cannot be written`;
-    return { ...about, state: 'missing', detail, remedy: 'Choose another with --data-dir DIR' };
+    return { ...about, state: 'missing', detail: `${place} cannot be written`, remedy };
   }
 }
 

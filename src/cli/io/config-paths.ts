@@ -5,7 +5,7 @@ import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { type Invocation, readFlag } from '../command.ts';
+import { type Invocation, readFlag, UsageError } from '../command.ts';
 
 export interface ConfigPaths {
   readonly configFile: string;
@@ -14,6 +14,9 @@ export interface ConfigPaths {
 
 export function findConfigPaths(invocation: Invocation): ConfigPaths {
   const { env } = invocation;
+  for (const name of ['config', 'data-dir']) {
+    if (readFlag(invocation, name) === '') throw new UsageError(`--${name} takes a path, and this one is empty`);
+  }
   const home = homedir();
   const configFile = locateConfig({ flag: readFlag(invocation, 'config'), env, home });
   const dataDir = locateDataDir({ flag: readFlag(invocation, 'data-dir'), env, configFile, home });

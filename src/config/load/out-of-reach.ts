@@ -1,5 +1,6 @@
 import { homedir, userInfo } from 'node:os';
 import { AmbitError } from '../../errors.ts';
+import { describeFileError } from '../../lib/fs/make-folders.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { Config } from '../schema/schema.ts';
 import { findConfiguredFiles } from './configured-paths.ts';
@@ -41,7 +42,8 @@ function tryResolve(path: string, problems: string[]): string[] {
   try {
     return resolveSymlinks(path);
   } catch (cause) {
-    problems.push(`${path}: this path cannot be followed (${(cause as NodeJS.ErrnoException).code ?? 'unknown'})`);
+    const why = describeFileError(cause)?.meaning ?? `it cannot be followed (${(cause as Error).message})`;
+    problems.push(`${path}: ${why}`);
     return [];
   }
 }
@@ -127,6 +129,12 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOpti
     }
   }
   if (problems.length === 0) return;
+  if (data.length === 0) {
+    throw new AmbitError('CONFIG_INVALID', {
+      what: problems.map(escapeControls).join('\n'),
+      hint: 'Name a folder of your own with --data-dir DIR, or in AMBIT_DATA_DIR.',
+    });
+  }
   throw new AmbitError('CONFIG_INVALID', {
     what: problems.map(escapeControls).join('\n'),
     hint: 'Keep the configuration, the data directory and the list of running gateways out of every workspace, and of every readable or writable path.',

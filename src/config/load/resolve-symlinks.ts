@@ -40,7 +40,8 @@ export function resolveSymlinks(path: string): string[] {
     }
     // realpath is needed because on file systems that ignore case only the system knows the real spelling.
     links.push(join(realpathSync.native(real), name));
-    if (links.length > maxLinks) throw Object.assign(new Error('too many links'), { code: 'ELOOP' });
+    if (links.length > maxLinks)
+      throw Object.assign(new Error('too many links'), { code: 'ELOOP', syscall: 'readlink' });
     const target = readlinkSync(next);
     if (isAbsolute(target)) real = root;
     rest = [...splitPath(target), ...after];

@@ -63,6 +63,10 @@ const workspaceSchema = z.strictObject({
   env: mapOf({ pattern: serverName, rule: 'this is not the name of a server' }, envMap)
     .default({})
     .describe('Further variables for a server when used here, by its name.'),
+  create: z
+    .boolean()
+    .default(false)
+    .describe('Whether the folder is made where it does not exist. Otherwise a missing folder is an error.'),
   git: z
     .enum(['read', 'write'])
     .default('read')

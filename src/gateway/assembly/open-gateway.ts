@@ -1,3 +1,4 @@
+import { prepareWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { sweepSessionFolders } from '../../workspaces/session-folder-life.ts';
 import type { Gateway, GatewayOptions } from '../gateway.ts';
 import { logInstalls } from '../observer.ts';
@@ -15,6 +16,7 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
   const { credentials = true, environment, serverListener } = options;
   return openOnStack(async (closing) => {
     const storage = await openStorage(options, closing);
+    prepareWorkspaceFolders(options.config);
     const sandbox = await openSandbox(options.dataDir, closing, options.onInstall ?? logInstalls(storage.log));
     const sessions = await openSessions(storage, sandbox.git, closing);
     if (await maySweepFolders({ storage, sandbox }))

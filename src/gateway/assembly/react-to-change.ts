@@ -1,4 +1,5 @@
 import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
+import { prepareWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { sessionGoneError } from '../../sessions/session.ts';
 import { closeLinksUsing } from '../../upstreams/auth/credential-admin.ts';
 import type { Gateway } from '../gateway.ts';
@@ -118,6 +119,7 @@ function createReload(
   const { verdicts, links, catalog, forgetLists } = upstreams;
   return (next) => {
     assertOutOfReach({ ...paths, config: next });
+    prepareWorkspaceFolders(next);
     const follow = bounds.beforeReload(own.sessions.loaded(), settings.config());
     const changed = settings.replace(next);
     follow(next);

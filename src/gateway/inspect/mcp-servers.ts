@@ -4,7 +4,6 @@ import type { Provenance } from '../../context/for-tools/inject-context.ts';
 import { commandLine } from '../../package-paths.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { ServerLaunch } from '../../upstreams/access/launch.ts';
-import { findLaunchObstacle } from '../../upstreams/access/launch-obstacle.ts';
 import type { ResolvedServer } from '../../upstreams/access/resolution.ts';
 import type { StdioServer } from '../../upstreams/definition.ts';
 import type { Operator } from '../gateway.ts';
@@ -45,15 +44,9 @@ export function describeServer(resolved: ResolvedServer, narrowed?: (server: str
     const reason = 'its tools are narrowed by rules, which hold at the gateway only; see "--via gateway"';
     return { name, available: false, rule: `servers.${name}.tools, rules`, reason };
   }
-  const problem = findProblem(resolved);
+  const { obstacle: problem } = resolved;
   const env = resolved.launch?.provenance ?? {};
   return { name, available: true, env, ...(problem === undefined ? {} : { problem }) };
-}
-
-function findProblem({ server, launch }: AvailableServer): string | undefined {
-  if (server.kind !== 'stdio' || launch === undefined) return undefined;
-  const searchPath = launch.env['PATH'] ?? process.env['PATH'];
-  return findLaunchObstacle(server, { searchPath, cwd: launch.cwd, isSandboxed: launch.confinement !== undefined });
 }
 
 /**

@@ -1,4 +1,5 @@
 import {
+  accessSync,
   chmodSync,
   closeSync,
   constants,
@@ -6,7 +7,6 @@ import {
   fchmodSync,
   fstatSync,
   lstatSync,
-  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -16,6 +16,7 @@ import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withLock } from './file-lock.ts';
 import { findExposureAbove } from './find-exposure.ts';
+import { describeFileError, makeFolders } from './make-folders.ts';
 import { writeAtomically } from './write-atomically.ts';
 
 const otherUsersMask = 0o077;
@@ -29,6 +30,14 @@ const ownFileNames = ['journal', 'sessions.db', 'approvals.json'];
  * things is refused, since others may need them.
  */
 export function claimDataDir(path: string): void {
+  try {
+    claimFolder(path);
+  } catch (cause) {
+    throw isAmbitError(cause) ? cause : unusableError(path, cause);
+  }
+}
+
+function claimFolder(path: string): void {
   assertCannotBeReplaced(path);
   makeFolder(path);
   const { mode } = statOwned(path);
@@ -42,6 +51,7 @@ export function claimDataDir(path: string): void {
     // Entries may disappear meanwhile.
     if (statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory()) closeFolder(join(path, name));
   }
+  accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK);
 }
 
 /** Creates a folder that only this user can open. One that others could have filled is refused. */
@@ -72,17 +82,19 @@ export function findPrivacyObstacle(path: string): string | undefined {
     const { mode } = statOwned(path);
     return (mode & sticky) === 0 ? undefined : 'it is shared by all users';
   } catch (error) {
-    return (error as Error).message;
+    const described = describeFileError(error);
+    return described === undefined ? (error as Error).message : `${path} cannot be used: ${described.meaning}`;
   }
 }
 
 function makeFolder(path: string): void {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeFolders(path);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    const isFile = code === 'EEXIST' || code === 'ENOTDIR';
-    throw notPrivateError(path, isFile ? 'it is not a folder' : `it cannot be made (${code})`, cause);
+    if (code !== 'EEXIST' && code !== 'ENOTDIR') throw unusableError(path, cause);
+    const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+    throw unusableError(path, cause, isLink ? 'it is a link that leads nowhere' : 'it is not a folder');
   }
 }
 
@@ -142,6 +154,15 @@ function notPrivateError(path: string, why: string, cause?: unknown): AmbitError
   return new AmbitError('CONFIG_INVALID', {
     what: `${path} cannot be kept private: ${why}.`,
     hint: 'Name a folder of your own with --data-dir; or look at who owns it and what is in it, then "chown" and "chmod 700" it.',
+    cause,
+  });
+}
+
+function unusableError(path: string, cause: unknown, reason?: string): AmbitError {
+  const { meaning, path: at = path } = describeFileError(cause) ?? { meaning: (cause as Error).message };
+  return new AmbitError('CONFIG_INVALID', {
+    what: `${path} cannot be used: ${reason ?? `${at === path ? '' : `${at}: `}${meaning}`}.`,
+    hint: 'Name a folder of your own with --data-dir DIR, or in AMBIT_DATA_DIR.',
     cause,
   });
 }

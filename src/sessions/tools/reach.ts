@@ -16,7 +16,7 @@ import type { ToolCaller } from './tool.ts';
 export interface SessionReach {
   /**
    * Finds a session by id, unique name, unique prefix, or `current`. Without a reference it is the caller's own session; a
-   * user, whose credential is bound to no session, has to name one.
+   * user, whose credential is bound to no session, has to name one of several.
    */
   find(reference: string | undefined, caller: ToolCaller): Promise<SessionRecord>;
   /** Lists the oldest first. */
@@ -28,6 +28,8 @@ interface SessionListOptions {
   readonly after?: string | undefined;
   readonly limit: number;
 }
+
+const pageSize = 50;
 
 export function createSessionReach(store: SessionStore): SessionReach {
   async function readOwn({ session }: ToolCaller): Promise<SessionRecord> {
@@ -41,10 +43,21 @@ export function createSessionReach(store: SessionStore): SessionReach {
     return [record, ...(await findDescendants(store, record))];
   }
 
+  async function reachesAnother(caller: ToolCaller): Promise<boolean> {
+    const filter = { userId: caller.principal.userId };
+    let after: string | null = null;
+    do {
+      const page: Page = await store.list(filter, { limit: pageSize, ...(after === null ? {} : { after }) });
+      if (page.sessions.some((each) => each.id !== caller.session.id && isUsable(each, caller))) return true;
+      after = page.next;
+    } while (after !== null);
+    return false;
+  }
+
   return {
     async find(reference, caller) {
       if (reference === undefined) {
-        if (caller.principal.kind !== 'user') return readOwn(caller);
+        if (caller.principal.kind !== 'user' || !(await reachesAnother(caller))) return readOwn(caller);
         throw new AmbitError('REQUEST_INVALID', {
           what: 'Your key can reach several sessions, so the call has to name one.',
           hint: 'Give "session": "current" for the one of this call, or an id as session_list shows it.',

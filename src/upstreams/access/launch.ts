@@ -71,7 +71,9 @@ export function prepareLaunch(
       : () => createConfinement({ ...places, server, rules: workspace, config });
   // If the own folder cannot be made, the process must not start in the workspace of others.
   const ready = ownFolders === undefined || scope === 'shared' ? undefined : () => ownFolders.folderFor(session);
-  return { env: servers[name]?.env ?? {}, provenance: provenance[name] ?? {}, cwd, ready, confinement };
+  const isGivenFolder = path !== undefined && ownFolders === undefined && workspace?.create === false;
+  const { env: given = {} } = servers[name] ?? {};
+  return { env: given, provenance: provenance[name] ?? {}, cwd, isGivenFolder, ready, confinement };
 }
 
 function contextForServer(

@@ -12,6 +12,7 @@ import type { ServerDefinition, StdioServer } from '../definition.ts';
 import { isShared, processScopeFor } from '../links/process-key.ts';
 import type { Approvals } from '../pins/approvals.ts';
 import { prepareLaunch, type ServerLaunch, type SigningInfo } from './launch.ts';
+import { findLaunchObstacle } from './launch-obstacle.ts';
 
 type ServerLookup =
   | { readonly server: ServerDefinition }
@@ -32,6 +33,8 @@ export type ResolvedServer =
       readonly launch: ServerLaunch | undefined;
       /** True when the server gets a credential of the session's user, which others must not see. */
       readonly credentials: boolean;
+      /** The reason why it cannot start, as far as that shows without starting it. */
+      readonly obstacle: string | undefined;
     }
   | { readonly name: string; readonly server: undefined; readonly removal: AccessDenial };
 
@@ -209,10 +212,17 @@ export function createServerResolution(options: ServerResolutionOptions): Server
           server.kind === 'stdio'
             ? auth.describe(prepareLaunch(session, server, config, options, 'session'), session, server)
             : undefined;
-        return { name, server, launch, credentials: auth.hasAny(session, server) };
+        const credentials = auth.hasAny(session, server);
+        return { name, server, launch, credentials, obstacle: findObstacle(server, launch) };
       });
     },
   };
+}
+
+function findObstacle(server: ServerDefinition, launch: ServerLaunch | undefined): string | undefined {
+  if (server.kind !== 'stdio' || launch === undefined) return undefined;
+  const searchPath = launch.env['PATH'] ?? process.env['PATH'];
+  return findLaunchObstacle(server, { searchPath, cwd: launch.cwd, isSandboxed: launch.confinement !== undefined });
 }
 
 function readAccessFacts({ trustLevel, servers, workspaceId: id }: Session, config: Config): SessionInWorkspace {

@@ -14,7 +14,7 @@ beforeEach(() => {
   writeFileSync(
     file,
     `version: 1
-workspaces: { shop: { path: ${join(folder, 'shop')} } }
+workspaces: { shop: { path: ${join(folder, 'shop')}, create: true } }
 governance: { organisation: Acme, teams: [core], users: [{ name: boss, teams: [core] }] }
 `,
   );

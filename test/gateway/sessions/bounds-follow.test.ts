@@ -21,7 +21,7 @@ function shakeHandsAgain(url: string, token: string) {
 describe.each(eras)('in the %s era', (era) => {
   test('P7: a reload that takes a server out of a workspace lets calls finish and takes no further ones', async () => {
     const workspaces = (servers: 'all' | string[]) => ({
-      w: { path: join(on.folder, 'w'), capabilities: { servers } },
+      w: { path: join(on.folder, 'w'), create: true, capabilities: { servers } },
     });
     await on.start(era, { workspaces: workspaces('all') });
     const { id } = await on.gateway.createSession({ workspaceId: 'w' });
@@ -82,7 +82,9 @@ test('P6: what a server over HTTP was told as direct is not used by a sandboxed 
 });
 
 test('P7: a reload that gives a workspace other variables reaches the next call', async () => {
-  const workspaces = (mark: string) => ({ w: { path: join(on.folder, 'w'), env: { keep: { MARK: mark } } } });
+  const workspaces = (mark: string) => ({
+    w: { path: join(on.folder, 'w'), create: true, env: { keep: { MARK: mark } } },
+  });
   await on.start('modern', { workspaces: workspaces('one') });
   const inside = await on.connect((await on.gateway.createSession({ workspaceId: 'w' })).id, 'modern', 'keep');
   const outside = await on.connect((await on.gateway.createSession()).id, 'modern', 'keep');
@@ -96,7 +98,9 @@ test('P7: a reload that gives a workspace other variables reaches the next call'
 });
 
 test('the journal says what was restricted and by which rule a call was refused; the caller is not told', async () => {
-  await on.start('modern', { workspaces: { w: { path: join(on.folder, 'w'), capabilities: { servers: ['keep'] } } } });
+  await on.start('modern', {
+    workspaces: { w: { path: join(on.folder, 'w'), create: true, capabilities: { servers: ['keep'] } } },
+  });
   const { id } = await on.gateway.createSession({ workspaceId: 'w' });
   const answers: unknown[] = [];
   const tryOut = async (server: string) => {

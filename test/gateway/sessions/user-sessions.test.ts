@@ -45,7 +45,10 @@ const config = (): Partial<ConfigInput> => ({
   sessions: { allowDirect: 'always' },
   // Answers as they are, without what users are told with the first one.
   governance: { carrier: 'instructions' },
-  workspaces: { shop: { path: join(data.folder, 'shop') }, yard: { path: join(data.folder, 'yard') } },
+  workspaces: {
+    shop: { path: join(data.folder, 'shop'), create: true },
+    yard: { path: join(data.folder, 'yard'), create: true },
+  },
 });
 const serve = (more: object = {}): Promise<ServedGateway> => data.serve({ ...config(), ...more });
 

@@ -54,8 +54,8 @@ beforeAll(async () => {
       recorder: { ...stdioRecorder, env: { CUSTOM: 'configured', KEPT: 'as it is' } },
     },
     workspaces: {
-      garden: { path: garden, env: { recorder: { CUSTOM: 'of the garden' } } },
-      kitchen: { path: kitchen, env: { other: { CUSTOM: 'of another server' } } },
+      garden: { path: garden, create: true, env: { recorder: { CUSTOM: 'of the garden' } } },
+      kitchen: { path: kitchen, create: true, env: { other: { CUSTOM: 'of another server' } } },
     },
   });
   await open({ workspaceId: 'garden', userId: 'ada', agentId: 'coder' }, garden, 'modern', 'of the garden');

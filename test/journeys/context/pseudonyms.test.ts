@@ -41,7 +41,7 @@ beforeAll(async () => {
       'http-b': { url: `${web.url}/http-b` },
       'http-none': { url: `${web.url}/http-none`, context: 'none' },
     },
-    workspaces: { 'garden-of-the-house': { path: garden } },
+    workspaces: { 'garden-of-the-house': { path: garden, create: true } },
   });
   const { url } = await gateway.listen({ port: 0 });
   keys = (await (await fetch(`${url}/.well-known/jwks.json`)).json()) as typeof keys;

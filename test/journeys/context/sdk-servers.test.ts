@@ -47,7 +47,7 @@ beforeAll(async () => {
   gateway = await createQuietGateway(join(folder, 'data'), {
     sessions: { defaultTrust: 'direct' },
     servers: Object.fromEntries(defined),
-    workspaces: { garden: { path: workspace } },
+    workspaces: { garden: { path: workspace, create: true } },
   });
   const { url } = await gateway.listen({ port: 0 });
   keys.keys.push(...((await (await fetch(`${url}/.well-known/jwks.json`)).json()) as typeof keys).keys);

@@ -64,7 +64,10 @@ export async function startContextGateway(): Promise<ContextGateway> {
   const gateway = await createQuietGateway(join(folder, 'data'), {
     sessions: { defaultTrust: 'direct' },
     servers: config,
-    workspaces: { garden: { path: join(folder, 'garden') }, kitchen: { path: join(folder, 'kitchen') } },
+    workspaces: {
+      garden: { path: join(folder, 'garden'), create: true },
+      kitchen: { path: join(folder, 'kitchen'), create: true },
+    },
   });
   const { url } = await gateway.listen({ port: 0 });
   const keys = (await (await fetch(`${url}/.well-known/jwks.json`)).json()) as { keys: object[] };

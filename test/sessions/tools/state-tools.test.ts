@@ -106,20 +106,32 @@ describe('arguments', () => {
     expect(codeIn(await all.tools.call('session_nothing', {}, asHolder(session)))).toBe('REQUEST_INVALID');
   });
 
-  test('"session" may be left out by whoever is bound to one session; a user has to name one', async () => {
+  test('"session" may be left out by whoever has one session; a user of several has to name one', async () => {
+    const ceiling = { trustLevel: 'direct', workspaces: null, scopes: null } as const;
+    const user: ToolCaller = { session, principal: { kind: 'user', userId: 'ada', via: 'key', ceiling } };
+    await all.open('bob');
+    const only = await all.tools.call('session_info', {}, user);
+    expect(only.structuredContent).toMatchObject({ session: { id: session.id, current: true } });
     const child = await all.open('ada', { parentId: session.id });
     for (const caller of [asHolder(session), asLocal(session), asLocal(session, 'anonymous')]) {
       const info = await all.tools.call('session_info', {}, caller);
       expect(info.structuredContent).toMatchObject({ session: { id: session.id, current: true } });
     }
-    const ceiling = { trustLevel: 'direct', workspaces: null, scopes: null } as const;
-    const user: ToolCaller = { session, principal: { kind: 'user', userId: 'ada', via: 'key', ceiling } };
     for (const { name } of all.tools.list().filter((each) => each.name !== 'session_list')) {
       const args = /state/.test(name) ? { key: 'k', value: 1 } : {};
       expect(codeIn(await all.tools.call(name, args, user))).toBe('REQUEST_INVALID');
     }
     const { structuredContent } = await all.tools.call('session_list', {}, user);
     expect(structuredContent?.['sessions']).toHaveLength([session, child].length);
+    // A session beyond the bounds of the key does not count, and ended ones do not either.
+    const narrow: ToolCaller = {
+      session,
+      principal: { ...user.principal, ceiling: { ...ceiling, workspaces: [] } } as ToolCaller['principal'],
+    };
+    await all.open('ada', { workspaceId: 'garden' });
+    await all.sessions.end(child.id, 'closed');
+    expect(codeIn(await all.tools.call('session_info', {}, user))).toBe('REQUEST_INVALID');
+    expect(codeIn(await all.tools.call('session_info', {}, narrow))).toBeUndefined();
   });
 
   test('every tool takes "session", and says what it does', () => {

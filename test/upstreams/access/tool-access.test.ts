@@ -203,7 +203,10 @@ test('an agent SDK is handed narrowed servers only behind Ambit', async () => {
 
 test('a rule sees the workspace that a client has selected, within its bounds', async () => {
   const rules = [{ id: 'not-there', deny: 'keep__mark', when: `session.workspaceId == 'w'` }];
-  const workspaces = { w: { path: join(on.folder, 'w') }, v: { path: join(on.folder, 'v') } };
+  const workspaces = {
+    w: { path: join(on.folder, 'w'), create: true },
+    v: { path: join(on.folder, 'v'), create: true },
+  };
   await on.start('modern', narrowed('modern', { rules, workspaces }));
   const { url } = await on.gateway.listen({ host: '127.0.0.1', port: 0 });
   const said = (token: string, workspace: string) =>

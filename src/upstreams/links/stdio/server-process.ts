@@ -1,6 +1,6 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isAmbitError } from '../../../errors.ts';
+import { AmbitError, isAmbitError } from '../../../errors.ts';
 import { toPlainLine } from '../../../lib/text/escape-controls.ts';
 import type { Journal } from '../../../observability/journal/journal.ts';
 import { readLines } from '../../../protocol/lines/read-lines.ts';
@@ -66,6 +66,8 @@ export interface PreparedLaunch {
   /** The configured variables and those about the session. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
+  /** Whether the working directory is a folder of the operator. Only such a folder is never made. */
+  readonly isGivenFolder?: boolean;
   /** Makes the folder, where that is needed. */
   readonly ready?: (() => Promise<unknown>) | undefined;
   /** Undefined where the session is not sandboxed. */
@@ -125,6 +127,13 @@ export async function startServer(
   }
 }
 
+async function assertFolderExists(path: string): Promise<void> {
+  const stats = await stat(path).catch(() => undefined);
+  if (stats?.isDirectory() !== true) {
+    throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'The folder of the workspace is gone.' });
+  }
+}
+
 async function startInSlot(
   slot: ProcessSlot,
   server: StdioServer,
@@ -135,9 +144,11 @@ async function startInSlot(
   const { env: configuredEnv, cwd } = prepared;
   await prepared.ready?.();
   const tmpDir = join(options.tmpRoot, `p${++count}`);
-  await mkdir(cwd, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-    throw workingFolderError(server.name, error);
-  });
+  if (prepared.isGivenFolder) await assertFolderExists(cwd);
+  else
+    await mkdir(cwd, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+      throw workingFolderError(server.name, error);
+    });
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
   const settings = { env: configuredEnv, args: server.args };
   const scrubbed = createOutputScrubber(settings);
