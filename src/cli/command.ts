@@ -24,8 +24,9 @@ export interface Command {
 
 /** Wrong usage of a command. The hint is the last line of the message. */
 export class UsageError extends Error {
-  readonly hint: string;
-  constructor(message?: string, hint = 'Try "ambit help".') {
+  /** Advice instead of the help of the command. */
+  readonly hint: string | undefined;
+  constructor(message: string, hint?: string) {
     super(message);
     this.hint = hint;
   }

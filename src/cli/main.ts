@@ -3,28 +3,35 @@ import { isAmbitError } from '../errors.ts';
 import { escapeControls } from '../lib/text/escape-controls.ts';
 import { manifest } from '../package-paths.ts';
 import { globalFlags, UsageError } from './command.ts';
-import { commands, type LoadedCommand, loadCommand } from './commands.ts';
-import { readInvocation } from './read-invocation.ts';
+import { type CommandEntry, commands, type LoadedCommand, loadCommand } from './commands.ts';
+import { readInvocation, unknownCommandError } from './read-invocation.ts';
 
 const reportHint =
   'Please report it at https://github.com/ambit-mcp/ambit/issues; AMBIT_DEBUG=1 shows where it happened.';
+
+/** The person at the terminal can look, other than a client. */
+const storeHint = '\n"ambit doctor" tries the store that the configuration names.';
 
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
 
 /** Runs the command and returns the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  if (argv.length === 0 || argv[0] === 'help' || argv[0] === '--help' || argv[0] === '-h') {
-    (argv.length === 0 ? process.stderr : process.stdout).write(
-      renderUsage(await Promise.all(commands.map(loadCommand))),
-    );
-    return argv.length === 0 ? 2 : 0;
+  if (argv.length === 0) {
+    process.stderr.write(renderUsage(await Promise.all(commands.map(loadCommand))));
+    return 2;
   }
   if (argv[0] === '--version' || argv[0] === 'version') {
     process.stdout.write(`${version}\n`);
     return 0;
   }
+  let help = 'ambit help';
   try {
+    if (argv[0] === 'help' || argv[0] === '--help' || argv[0] === '-h') {
+      process.stdout.write(renderUsage(await Promise.all(findHelp(argv.slice(1)).map(loadCommand))));
+      return 0;
+    }
     const { command, invocation } = await readInvocation(commands, argv, env);
+    help = `ambit help ${command.path.join(' ')}`;
     if (invocation.flags.help === true) {
       process.stdout.write(renderUsage([command]));
       return 0;
@@ -32,11 +39,14 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
     return (await command.run(invocation)) ?? 0;
   } catch (error) {
     if (error instanceof UsageError) {
-      printError(`${error.message}\n${error.hint}`);
+      const { message, hint = `Try "${help}".` } = error;
+      printError(`${message}\n${hint}`);
       return 2;
     }
-    if (isAmbitError(error)) printError(`${error.code}: ${error.message}\n${error.hint}`);
-    else await printUnexpectedError(error, env);
+    if (isAmbitError(error)) {
+      const more = error.code === 'STORE_UNAVAILABLE' ? storeHint : '';
+      printError(`${error.code}: ${error.message}\n${error.hint}${more}`);
+    } else await printUnexpectedError(error, env);
     return 1;
   }
 }
@@ -57,6 +67,13 @@ async function printUnexpectedError(error: unknown, env: NodeJS.ProcessEnv): Pro
     printError(`INTERNAL: Ambit itself failed: ${scrubSecrets(`${name}: ${firstLine}`)}\n${reportHint}`);
   }
   if (env['AMBIT_DEBUG']) printError(scrubSecrets(stack ?? message));
+}
+
+/** Finds the commands that begin with these words; all of them without words. */
+function findHelp(words: readonly string[]): readonly CommandEntry[] {
+  const found = commands.filter(({ path }) => words.every((word, i) => path[i] === word));
+  if (found.length === 0) throw unknownCommandError(commands, words);
+  return found;
 }
 
 function printError(text: string): void {

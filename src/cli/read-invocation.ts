@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { suggestClosest } from '../config/explain/suggest.ts';
 import { globalFlags, type Invocation, UsageError } from './command.ts';
 import { type CommandEntry, type LoadedCommand, loadCommand } from './commands.ts';
 
@@ -22,14 +23,57 @@ export async function readInvocation(
       ),
       allowPositionals: true,
     });
-    if (positionals.length > 0 && command.operands === undefined)
-      throw new UsageError(`"${positionals[0]}" is not expected`);
+    assertNoTokens([...positionals, ...Object.values(values).flat()]);
+    const [first] = positionals;
+    if (first !== undefined && command.operands === undefined) throw new UsageError(`"${first}" is not expected`);
+    if (first !== undefined && command.operands?.startsWith('--')) {
+      throw new UsageError(
+        `"--" is missing before "${first}"`,
+        `Write: ambit ${command.path.join(' ')} -- ${[...positionals, ...rest].join(' ')}`,
+      );
+    }
     if (rest.length > 0 && !command.operands?.includes('--')) throw new UsageError('nothing may stand after "--" here');
     return { command, invocation: { flags: values as Invocation['flags'], positionals, passthrough: rest, env } };
   } catch (error) {
-    if (error instanceof TypeError) throw new UsageError(error.message.split('. To specify')[0]);
+    const hint = `Try "ambit help ${command.path.join(' ')}".`;
+    if (error instanceof UsageError) throw new UsageError(error.message, error.hint ?? hint);
+    if (error instanceof TypeError) throw new UsageError(explainFlagError(error.message, Object.keys(flags)), hint);
     throw error;
   }
+}
+
+/** Explains an error of `parseArgs`, with the flag that was probably meant. */
+function explainFlagError(message: string, names: readonly string[]): string {
+  const [, unknown] = /^Unknown option '(-[^']*)'/.exec(message) ?? [];
+  if (unknown === undefined) return message.split('. To specify')[0] ?? message;
+  return `there is no flag "${unknown}" here${suggestClosest(unknown.replace(/^-+/, ''), names).replace('"', '"--')}`;
+}
+
+/** Refuses secrets where other users of the machine can read them. */
+function assertNoTokens(values: readonly unknown[]): void {
+  for (const value of values) {
+    const [, kind, id = ''] = (typeof value === 'string' && /^amb([sk])_([a-z0-9-]+)_/.exec(value)) || [];
+    if (kind === undefined) continue;
+    const what = kind === 's' ? 'session' : 'key';
+    throw new UsageError(
+      `a ${kind === 's' ? 'token' : 'key'} is a secret, and other users can read command lines`,
+      `Name the ${what} by its id, which is the second part: ${id}`,
+    );
+  }
+}
+
+/** Says which command was probably meant. */
+export function unknownCommandError(entries: readonly CommandEntry[], words: readonly string[]): UsageError {
+  const [noun = '', verb] = words;
+  const verbs = entries.filter(({ path }) => path[0] === noun && path.length > 1).map(({ path }) => path[1] as string);
+  if (verbs.length > 0) {
+    const given = verb === undefined ? '' : `, not "${verb}"`;
+    return new UsageError(
+      `"ambit ${noun}" needs one of: ${verbs.join(', ')}${given}${suggestClosest(verb ?? '', verbs)}`,
+    );
+  }
+  const nouns = [...new Set(entries.map(({ path }) => path[0] as string))];
+  return new UsageError(`there is no command "${noun}"${suggestClosest(noun, nouns)}`);
 }
 
 // Finds the command by the first arguments that are no flags.
@@ -46,13 +90,11 @@ function findCommand(
     );
     if (entry !== undefined) return { entry, args: args.filter((_, index) => !at.includes(index)) };
   }
-  const [first] = positions;
-  const noun = first === undefined ? undefined : args[first];
-  const subcommands = entries
-    .filter((each) => each.path[0] === noun && each.path.length > 1)
-    .map((each) => each.path[1]);
-  if (subcommands.length > 0) throw new UsageError(`"ambit ${noun}" needs one of: ${subcommands.join(', ')}`);
-  throw new UsageError(noun === undefined ? 'no command given' : `there is no command "${noun}"`);
+  if (positions.length === 0) throw new UsageError('no command given');
+  throw unknownCommandError(
+    entries,
+    positions.map((place) => args[place] as string),
+  );
 }
 
 function positionalIndexes(args: readonly string[]): number[] {

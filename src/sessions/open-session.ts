@@ -1,3 +1,4 @@
+import { suggestClosest } from '../config/explain/suggest.ts';
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { type AccessCeiling, localUser } from '../identity/principal.ts';
@@ -45,7 +46,12 @@ export async function openSession(
   const { workspaces: allowed = null } = ceiling ?? {};
   const isAllowed = allowed === null || (draft.workspaceId !== undefined && allowed.includes(draft.workspaceId));
   if (!isKnown || !isAllowed) {
-    throw new AmbitError('WORKSPACE_NOT_FOUND', { what: `There is no workspace "${draft.workspaceId ?? ''}".` });
+    // Only the operator, who has no ceiling, is told the names of workspaces.
+    const names = ceiling === undefined ? Object.keys(config.workspaces) : [];
+    const { workspaceId = '' } = draft;
+    throw new AmbitError('WORKSPACE_NOT_FOUND', {
+      what: `There is no workspace "${workspaceId}"${suggestClosest(workspaceId, names) || '.'}`,
+    });
   }
   assertScopes(permissions, ceiling);
   const bounds: TrustBound[] = [

@@ -46,10 +46,17 @@ export const importCommand: Command = {
       new Set(own.map(([name]) => name)),
       config.context.envPrefixes,
     );
-    printLines(plan.problems.map((line) => `! ${line}`));
+    if (plan.additions.length > 0 || invocation.positionals.length === 0)
+      printLines(plan.problems.map((line) => `! ${line}`));
     printLines(plan.kept.map(({ name, origin }) => `= ${name} (${origin}) has a namesake already, which stays`));
     const names = plan.additions.map(({ name }) => name);
     if (names.length === 0) {
+      if (invocation.positionals.length > 0 && plan.problems.length > 0) {
+        throw new AmbitError('CONFIG_INVALID', {
+          what: `Nothing can be imported: ${plan.problems[0]}`,
+          hint: 'Name a file with "mcpServers" (Claude, Cursor) or "servers" (VS Code) in it.',
+        });
+      }
       printData(invocation, { added: [] }, () => 'Nothing to add.');
       return 0;
     }

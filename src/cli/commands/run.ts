@@ -4,12 +4,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.ts';
 import { loadConfig } from '../../config/load/load.ts';
 import type { Config } from '../../config/schema/schema.ts';
+import { serverName } from '../../config/schema/schema-parts.ts';
 import { AmbitError } from '../../errors.ts';
 import { isForOneUser } from '../../upstreams/auth/credential-target.ts';
 import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
 import { findCommandProblem } from '../../upstreams/links/stdio/start-error.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
-import { type Command, readFlag, readListFlag, UsageError } from '../command.ts';
+import { type Command, type Invocation, readFlag, readListFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { createLog } from '../io/log-flags.ts';
 import { serveSession, sessionFlags } from './stdio.ts';
@@ -25,7 +26,7 @@ export const runCommand: Command = {
   async run(invocation) {
     const [command, ...args] = invocation.passthrough;
     if (command === undefined) throw new UsageError('the command to wrap is missing: ambit run -- CMD ARGS…');
-    const name = readFlag(invocation, 'name') ?? deriveServerName(command, args);
+    const name = readServerName(invocation) ?? deriveServerName(command, args);
     const paths = findConfigPaths(invocation);
     const base = existsSync(paths.configFile) ? await loadConfiguration(paths, createLog(invocation)) : undefined;
     const env = readPassedVariables(readListFlag(invocation, 'env') ?? [], invocation.env);
@@ -84,6 +85,12 @@ function isConfiguredServer(
   } finally {
     approvals.close();
   }
+}
+
+function readServerName(invocation: Invocation): string | undefined {
+  const name = readFlag(invocation, 'name');
+  if (name === undefined || (serverName.test(name) && name !== 'ambit')) return name;
+  throw new UsageError('--name takes 1 to 40 of a-z, 0-9 and "-", with no "-" at either end; "ambit" is taken');
 }
 
 /** Programs that fetch and start a package, with the words before its name. */

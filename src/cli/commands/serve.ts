@@ -12,6 +12,8 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { openGateway } from '../../gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Log } from '../../observability/log/log.ts';
+import { findLaunchObstacle } from '../../upstreams/access/launch-obstacle.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { type Command, readFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { watchInstalls } from '../io/install-progress.ts';
@@ -65,7 +67,7 @@ export const serveCommand: Command = {
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info('listening', { url: http.url });
       log.info('control API', { url: `${http.url}/api/v1`, tokenFile: http.adminTokenFile });
-      for (const server of gateway.servers().keys()) log.info('serving', { server, url: `${http.url}/mcp/${server}` });
+      for (const server of gateway.servers().values()) logServer(server, http.url, log);
       const watching = watchConfig(paths.configFile, gateway, log);
       await stopSignal;
       // Removed first, so that no command chooses a gateway that is ending.
@@ -91,6 +93,19 @@ async function listGateway(paths: ConfigPaths, env: NodeJS.ProcessEnv, log: Log)
     log.warn('not listed among the running gateways', { why: problems.join('; '), hint });
   }
   return remove;
+}
+
+function logServer(server: ServerDefinition, url: string, log: Log): void {
+  const { name } = server;
+  const obstacle =
+    server.kind === 'stdio'
+      ? findLaunchObstacle(server, {
+          searchPath: server.env['PATH'] ?? process.env['PATH'],
+          isSandboxed: !server.trust.includes('direct'),
+        })
+      : undefined;
+  if (obstacle === undefined) log.info('serving', { server: name, url: `${url}/mcp/${name}` });
+  else log.warn('server cannot start', { server: name, reason: obstacle });
 }
 
 /** Reasons why a socket cannot listen, by their code, with the remedy. */

@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { suggestClosest } from '../../config/explain/suggest.ts';
 import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
@@ -81,7 +82,7 @@ export function requireServer(servers: ReadonlyMap<string, ServerDefinition>, na
   const server = servers.get(name);
   if (server !== undefined) return server;
   throw new AmbitError('SERVER_NOT_AVAILABLE', {
-    what: `The configuration has no server "${name}" that is in use.`,
+    what: `The configuration has no server "${name}" that is in use${suggestClosest(name, [...servers.keys()])}`,
     hint: 'List them with "ambit server list".',
   });
 }

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { suggestClosest } from '../../config/explain/suggest.ts';
 import { AmbitError } from '../../errors.ts';
 import { type Command, jsonFlag, requirePositional } from '../command.ts';
 import { loadTargetConfiguration } from '../io/find-gateway.ts';
@@ -35,7 +36,12 @@ export const workspaceShow: Command = {
     const name = requirePositional(invocation, 'the name of the workspace');
     const { config } = await loadTargetConfiguration(invocation);
     const workspace = config.workspaces[name];
-    if (workspace === undefined) throw new AmbitError('WORKSPACE_NOT_FOUND', { hint: 'See "ambit workspace list".' });
+    if (workspace === undefined) {
+      throw new AmbitError('WORKSPACE_NOT_FOUND', {
+        what: `There is no workspace "${name}"${suggestClosest(name, Object.keys(config.workspaces))}`,
+        hint: 'List them with "ambit workspace list".',
+      });
+    }
     const { path, trust, isolation, backend, capabilities } = workspace;
     const exists = path === undefined ? undefined : existsSync(path);
     const { servers } = capabilities;

@@ -28,7 +28,7 @@ export async function loadConfiguration(paths: ConfigPaths, log?: Log): Promise<
   if (!existsSync(paths.configFile)) {
     throw new AmbitError('CONFIG_INVALID', {
       what: `There is no configuration at ${paths.configFile}.`,
-      hint: 'Write one there, or name another with --config FILE.',
+      hint: 'Write one there that starts with "version: 1", name another with --config FILE, or take over the servers of another client with "ambit import".',
     });
   }
   // Loaded late: the configuration reader takes longer to load than most commands take.

@@ -91,7 +91,9 @@ export function explainIssues(issues: readonly ZodIssue[], root: unknown): Confi
     schema ??= createConfigJsonSchema();
     const known = keysAt.get(id) ?? listKeysAt(parent, schema);
     keysAt.set(id, known);
-    const reason = Object.hasOwn(missingKeyReasons, key) ? missingKeyReasons[key] : undefined;
+    const isComment = key.startsWith('//') || key.startsWith('/*');
+    const foreign = Object.hasOwn(missingKeyReasons, key) ? missingKeyReasons[key] : undefined;
+    const reason = isComment ? 'unknown key; a comment starts with "#" here' : foreign;
     return { path: [...parent, key], at: 'key', message: reason ?? `unknown key${suggestClosest(key, known)}` };
   }
 

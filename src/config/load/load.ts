@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
+import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { explainIssues } from '../explain/explain-issues.ts';
 import { type ConfigProblem, configInvalidError, showPath } from '../explain/problem.ts';
@@ -14,6 +15,7 @@ import {
 } from '../schema/find-problems.ts';
 import { findListenProblems, readListenChoice } from '../schema/listen-rules.ts';
 import { type Config, configSchema, type DeepReadonly } from '../schema/schema.ts';
+import { isMap } from '../schema/schema-parts.ts';
 import { resolvePaths } from './configured-paths.ts';
 import { hideIncludedFiles, includeServers } from './include-servers.ts';
 import { decodeConfigText, readOwnConfigFile } from './read-config-file.ts';
@@ -37,6 +39,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
 
   // An empty file is a map in which everything is missing.
   const value = yaml.value ?? {};
+  if (isClientFile(value)) throw clientFileError(source.file);
   const parsed = configSchema.safeParse(value);
   const notBuilt = findNotBuilt(value);
   const problems: ConfigProblem[] = [
@@ -64,6 +67,25 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
     .sort((a, b) => a.line - b.line)
     .map(({ problem, line }) => `${file}:${line} ${showPath(problem.path)}: ${problem.message}`);
   return { config: copyFrozen(config), warnings: [...warnings, ...included.warnings] };
+}
+
+/** Whether this is the file of another MCP client, such as Claude, Cursor or VS Code. */
+function isClientFile(value: unknown): boolean {
+  if (!isMap(value) || Object.hasOwn(value, 'version')) return false;
+  if (isMap(value['mcpServers']) || (isMap(value['mcp']) && isMap(value['mcp']['servers']))) return true;
+  const { servers } = value;
+  if (!isMap(servers)) return false;
+  return (
+    Array.isArray(value['inputs']) || Object.values(servers).some((each) => isMap(each) && Object.hasOwn(each, 'type'))
+  );
+}
+
+function clientFileError(path: string): AmbitError {
+  const file = escapeControls(path);
+  return new AmbitError('CONFIG_INVALID', {
+    what: `${file} lists the servers of another MCP client; it is not a configuration of Ambit.`,
+    hint: `Take its servers over with "ambit import ${file}", or name it in a configuration: "version: 1" and "include: [${file}]".`,
+  });
 }
 
 /** Copies and freezes deeply. Maps get no prototype, so that a foreign key such as `constructor` finds nothing. */

@@ -25,7 +25,10 @@ export function findLaunchObstacle(server: StdioServer, conditions: LaunchCondit
   if (conditions.isSandboxed && sandbox.image !== undefined) return undefined;
   const { searchPath, cwd } = conditions;
   const isFound = command.includes('/') ? isProgram(command) : findProgramOnPath(command, searchPath) !== undefined;
-  if (!isFound) return `there is no program "${command}"${command.includes('/') ? '' : ' on PATH'}`;
+  if (!isFound) {
+    const place = command.includes('/') ? '' : ' on PATH';
+    return `there is no program "${command}"${place}${/\s/.test(command) ? '; arguments belong into "args"' : ''}`;
+  }
   const script = interpreters.test(basename(command)) ? args.find((arg) => !arg.startsWith('-')) : undefined;
   if (script !== undefined && scriptEnd.test(script) && !isThere(script, cwd)) {
     return `there is no file ${script} beside the configuration`;

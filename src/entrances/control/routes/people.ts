@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { suggestClosest } from '../../../config/explain/suggest.ts';
 import { AmbitError } from '../../../errors.ts';
+import type { Operator } from '../../../gateway/gateway.ts';
 import { stringListSchema } from '../../../sessions/session-schema.ts';
 import { defineRoute } from '../route.ts';
 import { trustLevelInput } from './sessions.ts';
@@ -26,6 +28,13 @@ const rotation = z.strictObject({
   overlapSeconds: z.number().optional().describe('The secret before works for so long; 0 unless said.'),
 });
 
+async function userNotFoundError(people: Operator['people'], name: string): Promise<AmbitError> {
+  const names = (await people.users.list()).map((user) => user.name);
+  return new AmbitError('USER_NOT_FOUND', {
+    what: `There is no user "${name.slice(0, 128)}"${suggestClosest(name, names) || '.'}`,
+  });
+}
+
 /** Users, teams and their keys. */
 export const peopleRoutes = {
   'GET /api/v1/users': defineRoute({
@@ -48,7 +57,7 @@ export const peopleRoutes = {
     answer: 'user',
     async handle({ people }, { parameter }) {
       const user = await people.users.get(parameter);
-      if (user === undefined) throw new AmbitError('USER_NOT_FOUND');
+      if (user === undefined) throw await userNotFoundError(people, parameter);
       return user;
     },
   }),
@@ -67,7 +76,7 @@ export const peopleRoutes = {
     answer: 'removedUser',
     async handle({ people }, { parameter }) {
       const removed = await people.users.remove(parameter);
-      if (removed === undefined) throw new AmbitError('USER_NOT_FOUND');
+      if (removed === undefined) throw await userNotFoundError(people, parameter);
       return { name: parameter, removed: true as const, ...removed };
     },
   }),
@@ -91,6 +100,8 @@ export const peopleRoutes = {
     returns: 'The key',
     answer: 'mintedKey',
     async handle({ people }, { body }) {
+      const isKnown = (await people.users.get(body.userId)) !== undefined;
+      if (!isKnown) throw await userNotFoundError(people, body.userId);
       const { view, key } = await people.keys.create(body);
       return { ...view, key };
     },

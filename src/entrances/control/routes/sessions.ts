@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { suggestClosest } from '../../../config/explain/suggest.ts';
 import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import { createGatewayServers, createMcpServers, describeServer } from '../../../gateway/inspect/mcp-servers.ts';
@@ -198,10 +199,15 @@ async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: 
   return { sessions: sessions.map(sessionViewOf), next };
 }
 
+/** The number of sessions whose names are compared with one that does not exist. */
+const maxSuggested = 200;
+
 async function findRecord(gateway: Operator, reference: string): Promise<SessionRecord> {
   const record = await gateway.sessions.find(reference);
-  if (record === undefined) throw sessionNotFoundError();
-  return record;
+  if (record !== undefined) return record;
+  const { sessions } = await gateway.sessions.list({}, { limit: maxSuggested });
+  const meant = suggestClosest(reference, [...new Set(sessions.flatMap(({ name }) => name ?? []))]);
+  throw sessionNotFoundError(meant === '' ? undefined : `No live session is called that${meant}`);
 }
 
 async function findLoadedSession(gateway: Operator, reference: string): Promise<Session> {
