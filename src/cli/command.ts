@@ -69,6 +69,7 @@ export function readSecondsFlag(invocation: Invocation, name: string): number | 
 export function requirePositional(invocation: Invocation, what: string): string {
   const [positional, ...more] = invocation.positionals;
   if (positional === undefined) throw new UsageError(`${what} is missing`);
+  if (positional === '') throw new UsageError(`${what} is empty`);
   if (more.length > 0) throw new UsageError(`one ${what} is enough`);
   return positional;
 }

@@ -20,7 +20,7 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
     process.stderr.write(renderUsage(await Promise.all(commands.map(loadCommand))));
     return 2;
   }
-  if (argv[0] === '--version' || argv[0] === 'version') {
+  if (argv[0] !== undefined && ['--version', 'version', '-v', '-V'].includes(argv[0])) {
     process.stdout.write(`${version}\n`);
     return 0;
   }

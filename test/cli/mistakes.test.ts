@@ -98,6 +98,7 @@ describe('on the command line', () => {
     ['session create --ttl 1h', '--ttl takes a whole number of seconds', 'ambit help session create'],
     ['session create --meta colour', '--meta takes KEY=VALUE', 'ambit help session create'],
     ['session show', 'ID is missing', 'ambit help session show'],
+    ["session end ''", 'ID is empty', 'ambit help session end'],
     ['session show ambs_0123456789abcdef_c2VjcmV0', 'a token is a secret', '0123456789abcdef'],
     ['resolve', '--session ID is missing', 'ambit help resolve'],
     ['policy add --scope org --mode prepend text', '--name N is missing', 'ambit help policy add'],

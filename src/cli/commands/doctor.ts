@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { findWorkspaceProblems } from '../../config/load/workspace-folders.ts';
+import { findWorkspaceProblems, listWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { defineServers } from '../../upstreams/definition.ts';
 import { type Command, jsonFlag } from '../command.ts';
 import { type Examination, examineMachine, type Finding } from '../doctor/examine.ts';
@@ -22,7 +22,8 @@ export const doctorCommand: Command = {
     const { store = { kind: 'sqlite' as const } } = config ?? {};
     const servers = config === undefined ? [] : defineServers(config, dirname(paths.configFile)).values();
     const workspaceProblems = config === undefined ? [] : findWorkspaceProblems(config, true);
-    const examination = await examineMachine({ store, dataDir: paths.dataDir, servers, workspaceProblems });
+    const folders = config === undefined ? [] : listWorkspaceFolders(config);
+    const examination = await examineMachine({ store, dataDir: paths.dataDir, servers, folders, workspaceProblems });
     printData(invocation, examination, () => renderExamination(examination));
     return examination.ok ? 0 : 1;
   },

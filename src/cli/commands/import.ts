@@ -41,11 +41,8 @@ export const importCommand: Command = {
     const before = existsSync(paths.configFile) ? readFileSync(paths.configFile, 'utf8') : '';
     const { config } = await loadConfig({ text: before === '' ? 'version: 1\n' : before, file: paths.configFile });
     const own = Object.entries(config.servers).filter(([, { source }]) => source !== 'project');
-    const plan = await planImport(
-      findSourceFiles(invocation),
-      new Set(own.map(([name]) => name)),
-      config.context.envPrefixes,
-    );
+    const sources = findSourceFiles(invocation);
+    const plan = await planImport(sources, new Set(own.map(([name]) => name)), config.context.envPrefixes);
     if (plan.additions.length > 0 || invocation.positionals.length === 0)
       printLines(plan.problems.map((line) => `! ${line}`));
     printLines(plan.kept.map(({ name, origin }) => `= ${name} (${origin}) has a namesake already, which stays`));
@@ -58,6 +55,7 @@ export const importCommand: Command = {
         });
       }
       printData(invocation, { added: [] }, () => 'Nothing to add.');
+      if (sources.length === 0) printLines([`No file of ${clients.join(', ')} was found. Name one: ambit import FILE`]);
       return 0;
     }
     const text = addServers(before, plan.additions);

@@ -3,6 +3,7 @@ import { type FSWatcher, watch } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname } from 'node:path';
 import { loadConfig } from '../../config/load/load.ts';
+import { listWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { findListenProblems } from '../../config/schema/listen-rules.ts';
 import { registerGateway } from '../../entrances/control/gateway-registry.ts';
 import { listenControlForDataDir } from '../../entrances/control/listen-control.ts';
@@ -67,7 +68,8 @@ export const serveCommand: Command = {
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info('listening', { url: http.url });
       log.info('control API', { url: `${http.url}/api/v1`, tokenFile: http.adminTokenFile });
-      for (const server of gateway.servers().values()) logServer(server, http.url, log);
+      const folders = listWorkspaceFolders(config);
+      for (const server of gateway.servers().values()) logServer(server, http.url, folders, log);
       const watching = watchConfig(paths.configFile, gateway, log);
       await stopSignal;
       // Removed first, so that no command chooses a gateway that is ending.
@@ -95,12 +97,13 @@ async function listGateway(paths: ConfigPaths, env: NodeJS.ProcessEnv, log: Log)
   return remove;
 }
 
-function logServer(server: ServerDefinition, url: string, log: Log): void {
+function logServer(server: ServerDefinition, url: string, folders: readonly string[], log: Log): void {
   const { name } = server;
   const obstacle =
     server.kind === 'stdio'
       ? findLaunchObstacle(server, {
           searchPath: server.env['PATH'] ?? process.env['PATH'],
+          folders,
           isSandboxed: !server.trust.includes('direct'),
         })
       : undefined;

@@ -93,11 +93,13 @@ export async function serveSession(
       ownSessionId = session.id;
     }
     const sessionId = joinedSessionId ?? (ownSessionId as string);
+    const server = wrapped?.name ?? allServers;
+    // A wrapped command that cannot start is the error of the command itself.
+    if (wrapped?.problem === undefined) warnOfObstacles(gateway, sessionId, server);
     const ended = new Promise<void>((resolve) => {
       gateway.sessions.onEnded(({ id }) => id === sessionId && resolve());
     });
     const { stdin: input, stdout: output } = process;
-    const server = wrapped?.name ?? allServers;
     const stop = wrapped === undefined ? undefined : start.failed;
     await Promise.race([serveStdio({ gateway, server, sessionId, input, output, stop }), stopSignal, ended]);
     const failure = wrapped === undefined || start.hasSpoken() ? undefined : (start.failure() ?? wrapped.problem);
@@ -163,6 +165,17 @@ function explainStartFailure(failure: unknown): unknown {
     what: cause.plainMessage,
     hint: wrote ? 'The lines above are its own.' : 'It wrote nothing to stderr. Start the command by hand to see more.',
   });
+}
+
+/** Names servers that cannot start, where that shows already. The client may not show why a call fails. */
+function warnOfObstacles(gateway: Gateway, sessionId: string, server: string): void {
+  const session = gateway.sessions.get(sessionId);
+  if (session === undefined) return;
+  for (const each of gateway.explain(session)) {
+    if (each.server === undefined || each.obstacle === undefined) continue;
+    if (server !== allServers && server !== each.name) continue;
+    gateway.log.warn('server cannot start', { server: each.name, reason: each.obstacle });
+  }
 }
 
 /**

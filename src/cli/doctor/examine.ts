@@ -40,12 +40,14 @@ interface ExaminedParts {
   readonly store: StoreSettings;
   readonly dataDir: string;
   readonly servers?: Iterable<ServerDefinition>;
+  /** The folders of the workspaces. */
+  readonly folders?: readonly string[];
   readonly workspaceProblems?: ReturnType<typeof findWorkspaceProblems>;
 }
 
 /** Examines what this machine can do. Starts no server, leaves nothing behind and touches no data of a gateway. */
 export async function examineMachine(examined: ExaminedParts): Promise<Examination> {
-  const { store, dataDir, servers = [], workspaceProblems = [] } = examined;
+  const { store, dataDir, servers = [], folders = [], workspaceProblems = [] } = examined;
   const runners = await examineRunners();
   const parts = [examinePlatform(), examineFileAccess(), await examineStore(store), examineDataDir(dataDir)];
   const workspaces = workspaceProblems.map(
@@ -57,7 +59,7 @@ export async function examineMachine(examined: ExaminedParts): Promise<Examinati
       remedy: `Correct workspaces.${workspace}.path, make the folder, or set "create: true" beside the path`,
     }),
   );
-  const others = [...parts, ...workspaces, ...[...servers].flatMap(examineServer)];
+  const others = [...parts, ...workspaces, ...[...servers].flatMap((server) => examineServer(server, folders))];
   const hasSandbox = runners.some(({ kind, name, state }) => kind === 'runner' && name !== 'plain' && state === 'ok');
   const ok = hasSandbox && others.every(({ state }) => state !== 'missing');
   return { ok, findings: [...others.slice(0, 1), ...runners, ...others.slice(1)] };
@@ -126,12 +128,12 @@ function examineDataDir(dataDir: string): Finding {
 }
 
 /** Looks for the program and files of a server. Only starting it would show whether it works. */
-function examineServer(server: ServerDefinition): Finding[] {
+function examineServer(server: ServerDefinition, folders: readonly string[]): Finding[] {
   if (server.kind !== 'stdio') return [];
   const about = { kind: 'server', name: server.name } as const;
   const searchPath = server.env['PATH'] ?? process.env['PATH'];
   for (const trust of server.trust) {
-    const obstacle = findLaunchObstacle(server, { searchPath, isSandboxed: trust === 'sandboxed' });
+    const obstacle = findLaunchObstacle(server, { searchPath, folders, isSandboxed: trust === 'sandboxed' });
     if (obstacle === undefined) continue;
     const state = trust === 'direct' ? 'missing' : 'weak';
     const remedy = `Correct servers.${server.name} in the configuration, or install what it names`;

@@ -32,6 +32,10 @@ export function prepareWorkspaceFolders(config: Config): void {
   });
 }
 
+export function listWorkspaceFolders(config: Config): string[] {
+  return Object.values(config.workspaces).flatMap(({ path }) => (path === undefined ? [] : [path]));
+}
+
 export function findWorkspaceProblems(config: Config, willCreate = false): WorkspaceProblem[] {
   return Object.entries(config.workspaces).flatMap(([workspace, { path, create }]) => {
     const state = path === undefined ? 'folder' : findState(path);

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { basename, isAbsolute, resolve } from 'node:path';
+import { basename, isAbsolute, relative, resolve } from 'node:path';
 import { isInside } from '../../config/load/resolve-symlinks.ts';
 import { findProgramOnPath, isProgram } from '../../sandbox/common/find-program.ts';
 import { isSystemPath } from '../../sandbox/common/visibility-filter.ts';
@@ -7,8 +7,8 @@ import type { StdioServer } from '../definition.ts';
 
 interface LaunchConditions {
   readonly searchPath: string | undefined;
-  /** The working directory, where it is known. */
-  readonly cwd?: string | undefined;
+  /** The folders that it may work in: the working directory, or those of all workspaces. */
+  readonly folders: readonly string[];
   readonly isSandboxed: boolean;
 }
 
@@ -23,33 +23,33 @@ export function findLaunchObstacle(server: StdioServer, conditions: LaunchCondit
   const { command, args, sandbox } = server;
   // An image brings its own programs and files.
   if (conditions.isSandboxed && sandbox.image !== undefined) return undefined;
-  const { searchPath, cwd } = conditions;
+  const { searchPath, folders } = conditions;
   const isFound = command.includes('/') ? isProgram(command) : findProgramOnPath(command, searchPath) !== undefined;
   if (!isFound) {
-    const place = command.includes('/') ? '' : ' on PATH';
-    return `there is no program "${command}"${place}${/\s/.test(command) ? '; arguments belong into "args"' : ''}`;
+    const written = isInside(command, server.folder) ? relative(server.folder, command) : command;
+    if (/\s/.test(written)) return `there is no program "${written}"; arguments belong into "args"`;
+    return `there is no program "${written}"${command.includes('/') ? '' : ' on PATH'}`;
   }
   const script = interpreters.test(basename(command)) ? args.find((arg) => !arg.startsWith('-')) : undefined;
-  if (script !== undefined && scriptEnd.test(script) && !isThere(script, cwd)) {
+  if (script !== undefined && scriptEnd.test(script) && !isThere(script, folders)) {
     return `there is no file ${script} beside the configuration`;
   }
-  const hidden = conditions.isSandboxed ? args.find((arg) => isHiddenFolder(arg, server, cwd)) : undefined;
+  const hidden = conditions.isSandboxed ? args.find((arg) => isHiddenFolder(arg, server, folders)) : undefined;
   if (hidden === undefined) return undefined;
-  return `its argument ${hidden} is a folder that its sandbox does not show; servers.${server.name}.sandbox.readable or writable can grant it`;
+  return `its argument ${hidden} is a folder that its sandbox does not show; grant it in servers.${server.name}.sandbox.readable or writable, or take a direct session`;
 }
 
-function isHiddenFolder(path: string, { args, sandbox }: StdioServer, cwd: string | undefined): boolean {
+function isHiddenFolder(path: string, { args, sandbox }: StdioServer, folders: readonly string[]): boolean {
   if (!isAbsolute(path) || isSystemPath(path) || sandboxFolders.includes(path)) return false;
   if (!isFolder(path)) return false;
   const scripts = args.filter((arg) => isAbsolute(arg) && !isFolder(arg));
-  const shown = [...(cwd === undefined ? [] : [cwd]), ...sandbox.readable, ...sandbox.writable, ...scripts];
+  const shown = [...folders, ...sandbox.readable, ...sandbox.writable, ...scripts];
   return !shown.some((each) => isInside(path, each) || isInside(each, path));
 }
 
-function isThere(path: string, cwd: string | undefined): boolean {
-  // Without a working directory, a relative path may name anything.
-  if (!isAbsolute(path) && cwd === undefined) return true;
-  return statSync(resolve(cwd ?? '/', path), { throwIfNoEntry: false }) !== undefined;
+function isThere(path: string, folders: readonly string[]): boolean {
+  const places = isAbsolute(path) ? [path] : folders.map((folder) => resolve(folder, path));
+  return places.some((place) => statSync(place, { throwIfNoEntry: false }) !== undefined);
 }
 
 function isFolder(path: string): boolean {

@@ -222,7 +222,11 @@ export function createServerResolution(options: ServerResolutionOptions): Server
 function findObstacle(server: ServerDefinition, launch: ServerLaunch | undefined): string | undefined {
   if (server.kind !== 'stdio' || launch === undefined) return undefined;
   const searchPath = launch.env['PATH'] ?? process.env['PATH'];
-  return findLaunchObstacle(server, { searchPath, cwd: launch.cwd, isSandboxed: launch.confinement !== undefined });
+  return findLaunchObstacle(server, {
+    searchPath,
+    folders: [launch.cwd],
+    isSandboxed: launch.confinement !== undefined,
+  });
 }
 
 function readAccessFacts({ trustLevel, servers, workspaceId: id }: Session, config: Config): SessionInWorkspace {

@@ -17,12 +17,13 @@ async function obstacle(server: Record<string, unknown>, isSandboxed: boolean): 
   const text = JSON.stringify({ version: 1, servers: { s: server } });
   const { config } = await loadConfig({ text, file: join(folder, 'ambit.yaml') });
   const defined = defineServers(config, folder).get('s') as StdioServer;
-  return findLaunchObstacle(defined, { searchPath: process.env['PATH'], cwd, isSandboxed });
+  return findLaunchObstacle(defined, { searchPath: process.env['PATH'], folders: [cwd], isSandboxed });
 }
 
 test.each([
   ['a missing program', { command: 'no-such-program' }, 'there is no program "no-such-program" on PATH'],
   ['a missing file', { command: './nothing' }, 'there is no program'],
+  ['arguments in the command', { command: './server.js --fast' }, '"server.js --fast"; arguments belong into "args"'],
   ['a misspelt script', { command: 'node', args: ['--no-warnings', 'servr.js'] }, 'no file servr.js beside'],
 ])('%s keeps a server from starting', async (_, server, expected) => {
   expect(await obstacle(server, false)).toContain(expected);
