@@ -5,6 +5,7 @@ import { afterAll, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { prepareWorkspaceFolders } from '../../../src/config/load/workspace-folders.ts';
 import { createGateway } from '../../../src/public/create-gateway.ts';
+import { callModern } from '../../journeys/json-mcp-client.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-folders-'));
 const at = (...names: string[]) => join(folder, ...names);
@@ -40,19 +41,24 @@ test('with create: true it is made, where that is possible', async () => {
   }
 });
 
-test('a gateway neither starts with such a workspace nor takes it over', async () => {
+test('a gateway neither starts with such a workspace nor takes it over, and a folder that is removed is not made again', async () => {
   const log = { info() {}, warn() {} };
   const [good, bad] = ['shop', 'shpo'].map((name) => ({
     version: 1 as const,
     store: { kind: 'memory' as const },
+    servers: { notes: { command: 'cat' } },
     workspaces: { w: { path: at('projects', name) } },
   })) as [object, object];
   await expect(createGateway({ config: bad as never, dataDir: at('data'), log })).rejects.toThrow(/did you mean/);
   const gateway = await createGateway({ config: good as never, dataDir: at('data'), log });
   try {
     await expect(gateway.reload(bad as never)).rejects.toThrow(/did you mean/);
-    const session = await gateway.createSession({ workspaceId: 'w' });
-    expect(session).toMatchObject({ workspaceId: 'w' });
+    const { token } = await gateway.createSession({ workspaceId: 'w', trustLevel: 'direct' });
+    const { url } = await gateway.listen({ port: 0 });
+    rmSync(at('projects/shop'), { recursive: true });
+    const { text } = await callModern(`${url}/mcp/notes`, token, 'add');
+    expect(text).toContain('WORKSPACE_UNAVAILABLE');
+    expect(existsSync(at('projects/shop'))).toBe(false);
   } finally {
     await gateway.close();
   }
