@@ -121,9 +121,12 @@ function printStderr(areSeveral: boolean): ServerListener['onStderr'] {
 /** The number of bytes that may wait for a client that does not read our stderr. */
 const maxUnreadBytes = 1 << 20;
 
+const ignoreError = () => {};
+
 /** Drops lines that nobody reads; the journal has them. A client may close our stderr, which must not end us. */
 function onlyIfRead(print: ServerListener['onStderr']): ServerListener['onStderr'] {
-  process.stderr.on('error', () => {});
+  // Once for each process, which may serve several sessions in turn.
+  if (!process.stderr.listeners('error').includes(ignoreError)) process.stderr.on('error', ignoreError);
   return (server, line) => {
     if (process.stderr.writableLength < maxUnreadBytes) print(server, line);
   };

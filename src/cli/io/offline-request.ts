@@ -29,8 +29,8 @@ export async function offlineRequest(
     const what = `No gateway is running for ${configFile}, and its store lasts only as long as one.`;
     throw new AmbitError('GATEWAY_UNREACHABLE', { what });
   }
-  announceStore(invocation, target);
   const operator = await openOperator({ config, configFile, dataDir, log: createLog(invocation) });
+  announceStore(invocation, target);
   try {
     const { status, body = {} } = await handleControlRequest(operator, request);
     return { status, body };

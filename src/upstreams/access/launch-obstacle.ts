@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs';
-import { basename, isAbsolute, relative, resolve } from 'node:path';
+import { basename, isAbsolute, resolve } from 'node:path';
 import { isInside } from '../../config/load/resolve-symlinks.ts';
-import { findProgramOnPath, isProgram } from '../../sandbox/common/find-program.ts';
 import { isSystemPath } from '../../sandbox/common/visibility-filter.ts';
 import type { StdioServer } from '../definition.ts';
+import { findCommandProblem } from '../links/stdio/start-error.ts';
 
 interface LaunchConditions {
   readonly searchPath: string | undefined;
@@ -24,11 +24,10 @@ export function findLaunchObstacle(server: StdioServer, conditions: LaunchCondit
   // An image brings its own programs and files.
   if (conditions.isSandboxed && sandbox.image !== undefined) return undefined;
   const { searchPath, folders } = conditions;
-  const isFound = command.includes('/') ? isProgram(command) : findProgramOnPath(command, searchPath) !== undefined;
-  if (!isFound) {
-    const written = isInside(command, server.folder) ? relative(server.folder, command) : command;
-    if (/\s/.test(written)) return `there is no program "${written}"; arguments belong into "args"`;
-    return `there is no program "${written}"${command.includes('/') ? '' : ' on PATH'}`;
+  const problem = findCommandProblem(command, searchPath);
+  if (problem !== undefined) {
+    const what = problem.what.replace(/\.$/, '');
+    return /\s/.test(basename(command)) ? `${what}; arguments belong into "args"` : what;
   }
   const script = interpreters.test(basename(command)) ? args.find((arg) => !arg.startsWith('-')) : undefined;
   if (script !== undefined && scriptEnd.test(script) && !isThere(script, folders)) {

@@ -33,7 +33,7 @@ beforeAll(async () => {
   for (const name of ['home/.config/ambit', 'garden', 'kitchen', 'ended'])
     writeFileSync(
       at(name, 'ambit.yaml'),
-      `version: 1\nworkspaces: { w-${name.split('/')[0]}: { path: ${at('w')} } }\n`,
+      `version: 1\nworkspaces: { w-${name.split('/')[0]}: { path: ${at('w')}, create: true } }\n`,
     );
   symlinkSync(at('garden'), at('alias'));
   for (const name of ['XDG_STATE_HOME', 'XDG_CONFIG_HOME', 'AMBIT_CONFIG', 'AMBIT_DATA_DIR']) vi.stubEnv(name, '');

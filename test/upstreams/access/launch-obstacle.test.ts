@@ -21,9 +21,9 @@ async function obstacle(server: Record<string, unknown>, isSandboxed: boolean): 
 }
 
 test.each([
-  ['a missing program', { command: 'no-such-program' }, 'there is no program "no-such-program" on PATH'],
-  ['a missing file', { command: './nothing' }, 'there is no program'],
-  ['arguments in the command', { command: './server.js --fast' }, '"server.js --fast"; arguments belong into "args"'],
+  ['a missing program', { command: 'no-such-program' }, 'The command "no-such-program" was not found on the PATH'],
+  ['a missing file', { command: './nothing' }, 'The command "nothing" does not exist'],
+  ['arguments in the command', { command: './server.js --fast' }, 'does not exist; arguments belong into "args"'],
   ['a misspelt script', { command: 'node', args: ['--no-warnings', 'servr.js'] }, 'no file servr.js beside'],
 ])('%s keeps a server from starting', async (_, server, expected) => {
   expect(await obstacle(server, false)).toContain(expected);
