@@ -55,8 +55,8 @@ const failing: Record<string, [server: Record<string, unknown>, told: string, lo
   ],
   'no-runner': [
     { command: 'uvx', args: ['mcp-server-time'], env: { PATH: folder } },
-    'The command "uvx" was not found on the PATH. Install uv, which brings it: https://docs.astral.sh/uv',
-    'spawn uvx ENOENT',
+    'The package "mcp-server-time" could not be fetched: "uv" is not on the PATH of Ambit. Install uv, which brings uvx.',
+    'is not on the PATH of Ambit',
   ],
   'no-file': [{ command: join(folder, 'nothing') }, 'The command "nothing" does not exist. Correct', 'nothing ENOENT'],
   'not-executable': [
@@ -118,7 +118,7 @@ test.each(Object.entries(failing))('the reason why a server does not start: %s',
   const answer = await callModern(to(name), token, 'mark');
   const { result } = answer.messages.at(-1) ?? {};
   expect(result?.isError).toBe(true);
-  expect(result?.content?.[0]?.text).toContain(`UPSTREAM_FAILED: The server "${name}" `);
+  expect(result?.content?.[0]?.text).toMatch(new RegExp(`^UPSTREAM_FAILED: The (?:server "${name}"|package) `));
   expect(result?.content?.[0]?.text).toContain(told);
   // Callers see neither secrets nor folders of this machine.
   expect(answer.text).not.toContain(passphrase);

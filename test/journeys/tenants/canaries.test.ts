@@ -34,7 +34,7 @@ const mayLieIn: Readonly<Record<string, string>> = {
   promptName: 'journal log admin',
   resourceUri: 'journal log admin',
   method: 'journal log admin',
-  stderr: 'journal',
+  stderr: 'journal log',
 };
 
 /** Data that outlives the tenant: the journal, the session record, folders that were not merged. */
