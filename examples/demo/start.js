@@ -141,5 +141,5 @@ const lines = [
 ];
 if (process.stdout.isTTY) lines.push('Paste this into your MCP client (session demo-garden):', '', client, '');
 else lines.push(`A client configuration for demo-garden is in ${clientFile}`, '');
-lines.push('Sessions: npx ambit session list --config examples/demo/ambit.yaml', 'Ctrl-C ends it.');
+lines.push('Sessions: npx ambit session list', 'Ctrl-C ends it.');
 process.stdout.write(`${lines.join('\n')}\n`);
