@@ -3,8 +3,12 @@ import { stripVTControlCharacters } from 'node:util';
 /** Escapes invisible characters: text from outside must not move a cursor, hide itself or forge lines. */
 export function escapeControls(text: string): string {
   return text.replace(
-    /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    // Controls, marks for formatting (such as the tags that spell text nobody sees), ends of lines, further selectors.
+    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|[\u{e0100}-\u{e01ef}]/gu,
+    (character) => {
+      const hex = (character.codePointAt(0) as number).toString(16);
+      return hex.length > 4 ? `\\u{${hex}}` : `\\u${hex.padStart(4, '0')}`;
+    },
   );
 }
 

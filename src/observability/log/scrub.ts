@@ -1,3 +1,5 @@
+import { stripVTControlCharacters } from 'node:util';
+
 export const redactedText = '[secret]';
 
 interface SecretPattern {
@@ -87,9 +89,15 @@ const minSecretLength = 8;
 export function scrubSecrets(text: string): string {
   // No credential is so short; most names are.
   if (text.length < minSecretLength) return text;
-  let clean = cutAtBreak(text);
-  for (const { shape, becomes } of secretPatterns) clean = clean.replace(shape, becomes);
-  return clean;
+  const whole = cutAtBreak(text);
+  const plain = dropColours(whole);
+  const clean = removePatterns(plain);
+  // Where nothing was hidden, the journal keeps the text as it was.
+  return plain === whole || clean !== plain ? clean : removePatterns(whole);
+}
+
+function removePatterns(text: string): string {
+  return secretPatterns.reduce((rest, { shape, becomes }) => rest.replace(shape, becomes), text);
 }
 
 /** Cuts a long text between words: half a secret would no longer be recognised. */
@@ -100,30 +108,121 @@ function cutAtBreak(text: string): string {
   return `${head.slice(0, Math.max(0, lastBreak))}…`;
 }
 
-/** Creates a function that also removes these secrets, whatever they look like. */
+/** Colours as JSON and languages write them. */
+const writtenColours = /\\(?:u001b|x1b|033|e)\[[\d;]{0,20}m/gi;
+
+/** Drops colours: they would hide where a secret begins, or stand in the middle of one. */
+function dropColours(text: string): string {
+  const plain = /[\u001b\u009b]/.test(text) ? stripVTControlCharacters(text) : text;
+  return plain.includes('\\') ? plain.replace(writtenColours, '') : plain;
+}
+
+/** Creates a function that also removes these secrets, whatever they look like, and their usual encodings. */
 export function createScrubber(secrets: Iterable<string>, minLength = minSecretLength): (text: string) => string {
   // A secret of several lines may be written line by line.
-  const known = [...new Set([...secrets].flatMap((secret) => [secret, ...secret.split(/\r?\n/)]))]
+  const plain = [...new Set([...secrets].flatMap((secret) => [secret, ...secret.split(/\r?\n/)]))];
+  const known = plain
     .filter((secret) => secret.length >= minLength)
+    .flatMap((secret) => [secret, ...encodeForText(secret)])
     .sort((a, b) => b.length - a.length);
   if (known.length === 0) return scrubSecrets;
-  return (text) => scrubSecrets(known.reduce((rest, secret) => rest.replaceAll(secret, redactedText), text));
+  const encoded = plain.filter((secret) => secret.length >= minSecretLength).flatMap(encodeAsBase64);
+  return (text) => {
+    const shown = known.reduce((rest, secret) => rest.replaceAll(secret, redactedText), dropColours(text));
+    return scrubSecrets(encoded.reduce(hideBase64, shown));
+  };
+}
+
+/** The forms of a secret in URLs and JSON, and in hex, as far as they differ from it. */
+function encodeForText(secret: string): string[] {
+  const whole = secret.replace(/\p{Surrogate}/gu, '');
+  const hex = whole.length >= minSecretLength ? [Buffer.from(secret).toString('hex')] : [];
+  const forms = [encodeURIComponent(whole), encodeURI(whole), JSON.stringify(secret).slice(1, -1), ...hex];
+  return [...new Set(forms)].filter((form) => form !== secret);
+}
+
+/** The part of a secret's base64 that is the same whatever stands before and after it, for each offset. */
+function encodeAsBase64(secret: string): string[] {
+  const cores = [0, 1, 2].flatMap((offset) => {
+    const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(secret)]);
+    const wholeGroups = Math.floor(bytes.length / 3) * 4;
+    const from = [0, 2, 3][offset];
+    return (['base64', 'base64url'] as const).map((kind) => bytes.toString(kind).slice(from, wholeGroups));
+  });
+  return [...new Set(cores)].filter((core) => core.length >= minSecretLength);
+}
+
+const base64Letter = /[A-Za-z0-9+/=_-]/;
+
+/** Hides each word of base64 that has the core of a secret in it. */
+function hideBase64(text: string, core: string): string {
+  let clean = '';
+  let from = 0;
+  for (let at = text.indexOf(core); at !== -1; at = text.indexOf(core, from)) {
+    let [start, end] = [at, at + core.length];
+    while (start > from && base64Letter.test(text[start - 1] as string)) start--;
+    while (end < text.length && base64Letter.test(text[end] as string)) end++;
+    clean += text.slice(from, start) + redactedText;
+    from = end;
+  }
+  return clean + text.slice(from);
 }
 
 const secretFieldName = /pass|pwd|secret|token|key|auth|credential|cookie|dsn/i;
 
-/** Lists the values of an environment, or of headers, whose names call them secret. */
+/** Lists the values of an environment, or of headers, whose names call them secret, and secrets inside of others. */
 export function listSecretValues(named: Readonly<Record<string, string>>): string[] {
-  return Object.entries(named).flatMap(([name, value]) => (secretFieldName.test(name) ? [value] : []));
+  return Object.entries(named).flatMap(([name, value]) =>
+    secretFieldName.test(name) ? [value, ...listSecretParts(value)] : listSecretParts(value),
+  );
 }
 
-/** Lists the values of arguments whose flags call them secret: `--api-key=…`, `--token …`. */
+/** Lists the values of arguments whose flags call them secret: `--api-key=…`, `--token …`, and secrets in arguments. */
 export function listSecretArguments(args: readonly string[]): string[] {
   return args.flatMap((arg, at) => {
     const [, flag = '', value] = /^--?([\w-]{1,64})(?:=(.*))?$/s.exec(arg) ?? [];
-    if (!secretFieldName.test(flag)) return [];
-    return [value ?? args[at + 1] ?? ''];
+    const parts = [...listSecretParts(value ?? arg), ...listHeaderSecrets(value ?? arg, args[at - 1])];
+    return secretFieldName.test(flag) ? [value ?? args[at + 1] ?? '', ...parts] : parts;
   });
+}
+
+/** The secrets in a header: `X-Api-Key: …`, or any header after `--header`. */
+function listHeaderSecrets(text: string, flag = ''): string[] {
+  const [, name = '', value = ''] = /^([\w-]{1,64}):\s*(\S.*)$/s.exec(text) ?? [];
+  const isHeader = /^(?:-H|--headers?)$/.test(flag) || secretFieldName.test(name);
+  return isHeader && !value.startsWith('//') ? [value, ...value.split(/\s+/)] : [];
+}
+
+/** The secrets inside a value: the password and secret parameters of a URL, and secret fields of JSON. */
+function listSecretParts(value: string): string[] {
+  if (value.length > maxLength) return [];
+  if (/^\s*[{[]/.test(value)) return listJsonSecrets(value);
+  if (!value.includes('://') || !URL.canParse(value)) return [];
+  const { password, searchParams } = new URL(value);
+  const parameters = [...searchParams].flatMap(([name, each]) => (secretFieldName.test(name) ? [each] : []));
+  return [password, decodeIfPossible(password), ...parameters];
+}
+
+function decodeIfPossible(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function listJsonSecrets(text: string): string[] {
+  const found: string[] = [];
+  try {
+    JSON.parse(text, (name, value: unknown) => {
+      if (typeof value === 'string' && (secretFieldName.test(name) || value.includes('://')))
+        found.push(...(secretFieldName.test(name) ? [value] : listSecretParts(value)));
+      return value;
+    });
+  } catch {
+    // It is no JSON.
+  }
+  return found;
 }
 
 const longIds = /(?<![0-9A-Za-z])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])/g;

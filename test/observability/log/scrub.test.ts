@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { mintToken } from '../../../src/identity/token.ts';
-import { createScrubber, listSecretValues, scrubSecrets, shortenIds } from '../../../src/observability/log/scrub.ts';
+import {
+  createScrubber,
+  listSecretArguments,
+  listSecretValues,
+  scrubSecrets,
+  shortenIds,
+} from '../../../src/observability/log/scrub.ts';
 import { counts } from '../../proof.ts';
 import { findWithSecretlint } from './find-with-secretlint.ts';
 import { knownCredentials } from './secrets.ts';
@@ -254,4 +260,36 @@ test('no text makes it hang, and scrubbing twice changes nothing', () => {
     }),
     { numRuns: counts(300, 3000) },
   );
+});
+
+test.each([
+  ['base64', (secret: string) => Buffer.from(secret).toString('base64')],
+  ['base64 behind a name', (secret: string) => Buffer.from(`ada:${secret}`).toString('base64')],
+  ['base64 between others', (secret: string) => Buffer.from(`{"p":"${secret}"}`).toString('base64url')],
+  ['hex', (secret: string) => Buffer.from(secret).toString('hex')],
+  ['a URL', encodeURIComponent],
+  ['JSON', (secret: string) => JSON.stringify(secret).slice(1, -1)],
+])('L9: a known secret is removed as it is written in %s', (_, encode) => {
+  const secret = 'p"ss / wörd?';
+  expect(createScrubber([secret])(`said <${encode(secret)}>`)).toBe('said <[secret]>');
+});
+
+test('L9: secrets inside of variables and arguments are known too', () => {
+  const env = {
+    DATABASE_URL: 'postgres://ada:p%40ssword@db.test/x?sslkey=in-the-query',
+    SETTINGS: '{"a":[{"apiKey":"in-the-json","url":"redis://:in-the-url@h"}],"region":"eu-central"}',
+    REGION: 'eu-central',
+  };
+  const found = listSecretValues(env).filter((each) => each !== '');
+  expect(found).toEqual(['p%40ssword', 'p@ssword', 'in-the-query', 'in-the-json', 'in-the-url', 'in-the-url']);
+  const args = [
+    '--header',
+    'X-Custom: abc123',
+    'X-Api-Key: def456',
+    '--db=mysql://u:ghi789@h',
+    'https://h.test/a',
+    'b:c',
+  ];
+  const named = new Set(listSecretArguments(args).filter((each) => each !== ''));
+  expect(named).toEqual(new Set(['abc123', 'def456', 'ghi789']));
 });

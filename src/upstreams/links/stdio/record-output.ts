@@ -6,6 +6,9 @@ const linesPerWindow = 50;
 const windowMs = 1000;
 const newline = 10;
 const carriageReturn = 13;
+const blank = 32;
+/** The length of a word that may be half a secret. */
+const maxWordBytes = 1024;
 const noBytes = Buffer.alloc(0);
 
 /**
@@ -18,6 +21,8 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
   let dropped = 0;
   /** The start of an unfinished line. */
   let open = noBytes;
+  /** True when the rest of this line was left out. */
+  let isCut = false;
   /** True while the rest of a dropped line is skipped. */
   let skipping = false;
 
@@ -34,11 +39,14 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
     const room = lineBytes - open.length;
     // The copy frees the chunk, which may be long.
     if (!skipping && room > 0) open = Buffer.concat([open, piece.subarray(0, room)]);
+    isCut ||= piece.length > room;
   }
 
   function finishLine(): void {
-    const line = open[open.length - 1] === carriageReturn ? open.subarray(0, -1) : open;
+    const whole = open[open.length - 1] === carriageReturn ? open.subarray(0, -1) : open;
+    const line = isCut ? dropLastWord(whole) : whole;
     open = noBytes;
+    isCut = false;
     if (skipping) {
       skipping = false;
       dropped++;
@@ -51,6 +59,7 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
   function dropLines(rest: Buffer): void {
     for (const byte of rest) if (byte === newline) dropped++;
     open = noBytes;
+    isCut = false;
     skipping = rest[rest.length - 1] !== newline;
   }
 
@@ -71,6 +80,13 @@ export function recordStderr(stderr: Readable, record: (line: string, dropped?: 
     }
   });
   stderr.on('end', finishLine);
+}
+
+/** Drops the end of a line that was cut: half a secret would not be recognised. */
+function dropLastWord(line: Buffer): Buffer {
+  const end = line.subarray(-maxWordBytes);
+  const at = end.findLastIndex((byte) => byte <= blank);
+  return line.subarray(0, line.length - end.length + Math.max(0, at));
 }
 
 /** Counts the messages of a server that are dropped, by reason. `record` writes the counts to the journal. */

@@ -23,7 +23,7 @@ test('lines are told as they were written, however they are cut, and the last wi
   const { say, end, recorded } = recordOf();
   for (const piece of ['on', 'e\r\n\ntwo\nth', 'ree', `\n${'é'.repeat(3000)}`, 'more\nlast']) say(piece);
   end();
-  expect(recorded.map(([line]) => line)).toEqual(['one', 'two', 'three', 'é'.repeat(2048), 'last']);
+  expect(recorded.map(([line]) => line)).toEqual(['one', 'two', 'three', 'é'.repeat(1536), 'last']);
 });
 
 test.each(['x\n', '\n'])('S7: a flood of %j is dropped without being split, and counted', (line) => {
@@ -36,4 +36,12 @@ test.each(['x\n', '\n'])('S7: a flood of %j is dropped without being split, and 
   say('ne\nafterwards\n');
   expect(recorded.slice(0, -1)).toEqual(Array(line === 'x\n' ? 50 : 0).fill(['x', undefined]));
   expect(recorded.at(-1)).toEqual(['afterwards', 60_000 - 50 + 1]);
+});
+
+test('L9: a line that is cut ends before the word that was cut, which may be half a secret', () => {
+  const { say, recorded } = recordOf();
+  const words = `${'x'.repeat(4086)} `;
+  say(`${words}hunter-two-22\n`);
+  for (const piece of [`${words}hunter-tw`, 'o-22', '\nshort one\n']) say(piece);
+  expect(recorded.map(([line]) => line)).toEqual([words.trim(), words.trim(), 'short one']);
 });

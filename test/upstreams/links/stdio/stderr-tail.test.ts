@@ -1,6 +1,10 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import { findTellingLine, keepStderrTail } from '../../../../src/upstreams/links/stdio/stderr-tail.ts';
+import {
+  createOutputScrubber,
+  findTellingLine,
+  keepStderrTail,
+} from '../../../../src/upstreams/links/stdio/stderr-tail.ts';
 
 /** What programs write before they end, and the line of it that says why. */
 const outputs: Record<string, [output: string, line: string | undefined]> = {
@@ -115,10 +119,19 @@ test('L9: secrets are in neither form, and callers see less than the operator', 
   expect(tail.quote()).toBe('Error: [secret] [secret] production [secret] 80808080 …/x.js:3 …/y.js https://h.test/a/b');
 });
 
+test('L9: colours hide no secret, not even from the journal', () => {
+  const said = '\u001b[33mambs_abc_0123456789abcdef\u001b[39m hunt\u001b[0mer-two \\u001b[1mambk_abc_0123456789abcdef';
+  const settings = { env: { PASSWORD: 'hunter-two' }, args: [] };
+  const tail = tailOf(said, settings.env);
+  for (const text of [tail.lines()[0], tail.quote(), createOutputScrubber(settings)(said)])
+    expect(text).toBe('[secret] [secret] [secret]');
+});
+
 test('nothing moves a cursor, forges a line or hides itself', () => {
   expect(tailOf('\u001b[31mError:\u001b[0m a\tb\u0007\u202e\u2028c\rd\r\ne\n').lines()).toEqual([
     'Error: a    b\\u0007\\u202e\\u2028c',
     'd',
     'e',
   ]);
+  expect(tailOf('a\u00ad\u2060\u{e0041}\u{e0100}b').lines()).toEqual(['a\\u00ad\\u2060\\u{e0041}\\u{e0100}b']);
 });
