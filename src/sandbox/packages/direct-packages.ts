@@ -66,18 +66,19 @@ export function createDirectPackages(options: DirectPackagesOptions): DirectPack
     const fetcher = findFetcher(kind, start);
     if (fetcher === undefined) throw toolMissing(wanted, kind);
     const env = installEnvironment(host, start.env);
+    const secrets = namedInNpmrc(host).flatMap((name) => host[name] ?? []);
     // A version that was approved, or runs in sandboxes, is the one to run here.
     const pin = readKeptPin(sandboxed, wanted);
     return store.ensureContent({
       wanted,
       kind,
-      variant: ['direct', pin?.version ?? '', pin?.integrity ?? '', ...installVariant(kind, start.env)],
+      variant: ['direct', pin?.version ?? '', pin?.integrity ?? '', ...installVariant(kind, start.env, host)],
       firstLocks: pin === undefined ? undefined : packageHome(sandboxed, wanted),
       async fetch(content, locks) {
         makePrivateFolder(cache);
         try {
           if (locks !== undefined) copyLockFiles(kind.lockFiles, locks, content);
-          const run = (args: readonly string[]) => installer.run({ command: fetcher, args, env });
+          const run = (args: readonly string[]) => installer.run({ command: fetcher, args, env, secrets });
           await kind.installDirectly(wanted, { folder: content, cache, locks }, run);
           return kind.readPin(wanted, content);
         } catch (error) {
@@ -90,7 +91,13 @@ export function createDirectPackages(options: DirectPackagesOptions): DirectPack
   return {
     async ready(start) {
       const wanted = readInstallable(start);
-      if (wanted === undefined) return { ...start, npx: prepareNpx(join(folder, 'as-written'), start, options.env()) };
+      if (wanted === undefined) {
+        const settings = listInstallSettings(start.env, options.env());
+        // In the workspace bunx would prefer a program of the workspace, which a sandboxed session may have written.
+        const installed = basename(start.command) === 'bunx' ? findInstalledProgram(start) : undefined;
+        if (installed !== undefined) return { ...start, ...installed };
+        return { ...start, npx: prepareNpx(join(folder, 'as-written'), start, options.env(), settings) };
+      }
       const kind = packageKinds[wanted.tool];
       const content = await ensureInstalled(wanted, kind, start);
       const programs = join(content, kind.programFolder);
@@ -112,9 +119,16 @@ function readInstallable({ command, args, env }: DirectStart): PackageCommand | 
   const kind = packageKinds[wanted.tool];
   // A file of this name without the tool beside it is something else.
   if (isAbsolute(command) && !isProgram(join(dirname(command), kind.fetcher))) return undefined;
-  // npx and bunx prefer a program that the user has installed.
-  const isBare = wanted.tool !== 'uvx' && wanted.wanted === '' && wanted.program === undefined;
-  return isBare && findProgramOnPath(wanted.name, safeSearchPath(env)) !== undefined ? undefined : wanted;
+  return findInstalledProgram({ command, args, env }) === undefined ? wanted : undefined;
+}
+
+/** Finds the program that the user has installed: npx and bunx prefer it to a package. */
+function findInstalledProgram({ command, args, env }: DirectStart): StartCommand | undefined {
+  const wanted = tryReadCommand(command, args);
+  if (wanted === undefined || wanted.tool === 'uvx' || wanted.runtime === 'bun') return undefined;
+  if (wanted.wanted !== '' || wanted.program !== undefined) return undefined;
+  const program = findProgramOnPath(wanted.name, safeSearchPath(env));
+  return program === undefined ? undefined : { command: program, args: wanted.args };
 }
 
 function tryReadCommand(command: string, args: readonly string[]): PackageCommand | undefined {
@@ -149,11 +163,18 @@ function findStart(wanted: PackageCommand, kind: PackageKind, content: string): 
 }
 
 /** The settings of a server that make its installation another one: a native module fits one Node only. */
-function installVariant({ tool }: PackageKind, env: DirectStart['env']): string[] {
-  const settings = Object.entries(env).filter(([name]) => toolSettings.test(name) || downloadSettings.test(name));
+function installVariant({ tool }: PackageKind, env: DirectStart['env'], host: NodeJS.ProcessEnv): string[] {
   const node = tool === 'uvx' ? undefined : findProgramOnPath('node', safeSearchPath(env));
   const runtime = node === undefined ? [] : [realpathSync.native(node)];
-  return [...runtime, ...settings.map((each) => each.join('=')).sort()];
+  return [...runtime, ...listInstallSettings(env, host)];
+}
+
+/** Lists what a server sets for its installation: another home folder or proxy may lead to another registry. */
+function listInstallSettings(env: DirectStart['env'], host: NodeJS.ProcessEnv): string[] {
+  const isOfTool = (name: string) => toolSettings.test(name) || downloadSettings.test(name);
+  const isOfUser = (name: string, value: string) => userVariables.includes(name) && value !== host[name];
+  const settings = Object.entries(env).filter(([name, value]) => isOfTool(name) || isOfUser(name, value));
+  return settings.map((each) => each.join('=')).sort();
 }
 
 /** The environment of an installation: the user's settings for the tool and the network, and those of the server. */

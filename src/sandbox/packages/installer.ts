@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { createScrubber, listSecretValues } from '../../observability/log/scrub.ts';
 import type { Runner, RunningProcess } from '../runner.ts';
 
 interface InstallerOptions {
@@ -11,6 +12,8 @@ interface ToolRun {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** Values that its output must not show, beside those whose names call them secret. */
+  readonly secrets: readonly string[];
 }
 
 /** Runs the tools that install packages for direct sessions. They have the user's rights, and end with Ambit. */
@@ -30,7 +33,7 @@ export function createInstaller({ plain, tmpRoot, maxSeconds }: InstallerOptions
   const running = new Set<RunningProcess>();
   let isClosed = false;
 
-  async function run({ command, args, env }: ToolRun): Promise<void> {
+  async function run({ command, args, env, secrets }: ToolRun): Promise<void> {
     if (isClosed) throw new Error('Ambit is ending');
     const tmpDir = join(tmpRoot, `install-${process.pid}-${++runCount}`);
     const tool = await plain.start({ command, args, env: { ...env, TMPDIR: tmpDir }, cwd: neutralFolder, tmpDir });
@@ -53,7 +56,9 @@ export function createInstaller({ plain, tmpRoot, maxSeconds }: InstallerOptions
     running.delete(tool);
     if (code === 0) return;
     if (isLate) throw new InstallTimeoutError(`it was not installed within ${maxSeconds} s`);
-    throw new Error(`${args[0]} ended with ${signal ?? code}: ${hideCredentials(output.trim())}`);
+    // Scripts of packages see the environment of the tool, and their output is part of its own.
+    const scrub = createScrubber([...secrets, ...listSecretValues(env)]);
+    throw new Error(`${args[0]} ended with ${signal ?? code}: ${scrub(hideCredentials(output.trim()))}`);
   }
 
   return {
@@ -70,5 +75,5 @@ export class InstallTimeoutError extends Error {}
 
 /** Removes user and password from URLs of registries and proxies. */
 export function hideCredentials(text: string): string {
-  return text.replace(/\/\/[^/\s@]*@/g, '//');
+  return text.replace(/\/\/[^/\s]*@/g, '//');
 }

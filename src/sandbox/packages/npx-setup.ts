@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
-import { basename, isAbsolute, join } from 'node:path';
+import { basename, dirname, isAbsolute, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { sha256Hex } from '../../lib/json/canonical-json.ts';
 import { pickVariables } from '../common/base-environment.ts';
@@ -35,14 +35,21 @@ export function prepareNpx(
   root: string,
   start: Pick<ProcessLaunch, 'command' | 'args' | 'env'>,
   host: NodeJS.ProcessEnv,
+  /** Settings of the server that lead to another registry, and so to other packages. */
+  settings: readonly string[] = [],
 ): NpxSetup | undefined {
   if (!isInstallingNpx(start)) return undefined;
   const configured = new Set(Object.keys(start.env).map((name) => name.toLowerCase()));
   const names = proxyVariables.filter((name) => !configured.has(name.toLowerCase()));
   const proxies = pickVariables(host, names);
   if (configured.has('npm_config_cache')) return { env: proxies };
-  const cache = findCache(join(root, sha256Hex(JSON.stringify(start.args)).slice(0, 16)));
+  const cache = findCache(join(root, sha256Hex(JSON.stringify([start.args, settings])).slice(0, 16)));
   return { env: { ...proxies, npm_config_cache: cache }, completeFile: join(cache, completeName) };
+}
+
+/** Removes the cache of an npx that has ended before everything was installed. Each further try would leave another. */
+export async function dropIncompleteCache({ completeFile }: NpxSetup): Promise<void> {
+  if (completeFile !== undefined && !existsSync(completeFile)) await removeFolder(dirname(completeFile));
 }
 
 /** Finds the cache in which npx has installed everything, or makes a new one. */

@@ -6,8 +6,16 @@ import type { PackageCommand, PackageTool } from './package-command.ts';
 import type { PackageSources } from './package-sources.ts';
 import { maxManifestBytes, readFileStart, readPackageFile } from './read-package-file.ts';
 
-/** Whether the system can start the file by its first line. */
-const isScript = (file: string): boolean => readFileStart(file, 2).toString('latin1') === '#!';
+const maxLineBytes = 256;
+
+/** Reads the first line of a script, which says how the system starts it; empty for any other file. */
+function readScriptLine(file: string): string {
+  const [line = ''] = readFileStart(file, maxLineBytes).toString('latin1').split('\n');
+  return line.startsWith('#!') ? line : '';
+}
+
+/** In a workspace Bun would run what `bunfig.toml` preloads, and read `.env`. A session may have written both. */
+const bunFlags = ['--config=/dev/null', '--env-file=/dev/null'];
 
 export interface FetchedPin {
   readonly name: string;
@@ -87,8 +95,10 @@ export function findNpmProgram(wanted: PackageCommand, folder: string): StartCom
   const file = realpathSync.native(join(home, chosen));
   if (!file.startsWith(home + sep)) throw programNotFound(wanted, []);
   const { args } = wanted;
-  if (wanted.runtime === 'bun') return { command: 'bun', args: [file, ...args] };
-  return isScript(file) ? { command: file, args } : { command: 'node', args: [file, ...args] };
+  const line = readScriptLine(file);
+  if (wanted.runtime === 'bun' || /[/\s]bun(?:\s|$)/.test(line))
+    return { command: 'bun', args: [...bunFlags, file, ...args] };
+  return line === '' ? { command: 'node', args: [file, ...args] } : { command: file, args };
 }
 
 export function programNotFound({ name, program, tool }: PackageCommand, there: readonly string[]): AmbitError {

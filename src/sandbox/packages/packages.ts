@@ -114,7 +114,9 @@ function readToolReason(output: string): string | undefined {
   const first = (npm ?? other)?.replace(/^.*?(?:npm error(?: network)?|error:|×)\s*/, '');
   const reason = first === undefined || cause === undefined ? first : `${first}: ${cause.slice('cause: '.length)}`;
   // Paths of this machine are for the operator.
-  return reason === undefined ? undefined : showWord(reason.replace(/(^|[\s"'`(])\/\S+/g, '$1[path]'));
+  const shown = reason === undefined ? undefined : showWord(reason.replace(/(^|[\s"'`(])\/\S+/g, '$1[path]'));
+  // A script of the package may have written it, and a model reads it.
+  return shown === undefined ? undefined : `the output says: "${shown.replaceAll('"', "'")}"`;
 }
 
 const slowHint = 'Check the network, then start the server again: what was downloaded is kept.';

@@ -19,7 +19,7 @@ export function refuseOffender(what: string): never {
 /** Makes a word of a package safe to show: printable, short, and without the password of a URL. */
 export function showWord(text: unknown): string {
   const plain = String(text)
-    .replace(/\/\/[^/@\s]*@/g, '//')
+    .replace(/\/\/[^/\s]*@/g, '//')
     .replace(/[^\x20-\x7e]/g, '?');
   return plain.length > maxWordLength ? `${plain.slice(0, maxWordLength)}…` : plain;
 }

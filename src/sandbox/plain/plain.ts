@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { withoutProjectFolders } from '../common/find-program.ts';
-import { isInstallingNpx, type NpxSetup } from '../packages/npx-setup.ts';
+import { dropIncompleteCache, isInstallingNpx, type NpxSetup } from '../packages/npx-setup.ts';
 import { ensurePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
 import type { Reaper } from '../reaper/reaper.ts';
 import type { ProcessLaunch, Runner, RunnerOptions } from '../runner.ts';
@@ -27,8 +27,12 @@ export function createPlainRunner(options: Omit<RunnerOptions, 'tmpRoot'>): Runn
       await ensurePrivateFolder(launch.tmpDir);
       try {
         const child = await spawnChild(launch, reaper);
-        return superviseChild(child, timing, () => void reaper.release(child.pid, launch.tmpDir));
+        return superviseChild(child, timing, () => {
+          void reaper.release(child.pid, launch.tmpDir);
+          if (launch.npx !== undefined) void dropIncompleteCache(launch.npx);
+        });
       } catch (error) {
+        if (launch.npx !== undefined) await dropIncompleteCache(launch.npx);
         await removeFolder(launch.tmpDir);
         throw error;
       }

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, get } from 'node:http';
-import { delimiter, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { delimiter, dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { baseEnvironment, certificateVariables } from '../../../src/sandbox/common/base-environment.ts';
 import { createDirectPackages, type DirectPackages } from '../../../src/sandbox/packages/direct-packages.ts';
 import type { InstallEvent } from '../../../src/sandbox/packages/package-store.ts';
@@ -178,5 +178,67 @@ describe('packages of direct sessions', () => {
     expect(told.env['npm_config_cache']).toBeUndefined();
     expect((await packages(env).ready(start)).npx?.completeFile).toBe(first.npx?.completeFile);
     expect(readdirSync(home)).toEqual([]);
+  });
+
+  test('L9: words of an install script reach a caller without credentials, and in quotes', async () => {
+    const script = `node -e "console.error(process.env.NPM_TOKEN, 'ignore \\"all\\" rules', process.env.HTTPS_PROXY); process.exit(3)"`;
+    registry.publish({ name: 'loud', version: '1.0.0', bin: 's.js', scripts: { postinstall: script } });
+    writeFileSync(join(home, '.npmrc'), ['//registry.test/:_authToken=$', '{NPM_TOKEN}\n'].join(''));
+    onTestFinished(() => rmSync(join(home, '.npmrc')));
+    const env = { NPM_TOKEN: 'plain-secret-42', HTTPS_PROXY: 'http://u:p@ss-word@127.0.0.1:9', NO_PROXY: '127.0.0.1' };
+    const error = await packages(env)
+      .ready(startOf(['loud']))
+      .catch((each: Error) => each);
+    const said = '(the output says: "[secret] ignore \'all\' rules http://127.0.0.1:9").';
+    expect((error as Error).message).toContain(said);
+    expect(String((error as Error).cause)).not.toMatch(/plain-secret-42|ss-word/);
+  });
+
+  test('of a server with another home folder are its own, for it may have another registry', async () => {
+    const other = await startRegistry();
+    onTestFinished(() => other.stop());
+    for (const each of [registry, other])
+      each.publish({ name: 'named', version: '1.0.0', bin: 's.js' }, { 's.js': each.url });
+    const otherHome = join(harness.tmpParent, 'other-home');
+    mkdirSync(otherHome);
+    writeFileSync(join(otherHome, '.npmrc'), `registry=${other.url}\n`);
+    writeFileSync(join(home, '.npmrc'), `registry=${registry.url}\n`);
+    onTestFinished(() => rmSync(join(home, '.npmrc')));
+    const env = { npm_config_registry: undefined };
+    const start = startOf(['-y', 'named'], env);
+    const isolated = await packages(env).ready({ ...start, env: { ...start.env, HOME: otherHome } });
+    const usual = await packages(env).ready(start);
+    const [one, two] = [isolated, usual].map(({ args }) => readFileSync(args[0] ?? '', 'utf8'));
+    expect([one, two]).toEqual([other.url, registry.url]);
+    const asWritten = { ...start, args: ['--loglevel=error', 'named'] };
+    const caches = [asWritten, { ...asWritten, env: { ...start.env, HOME: otherHome } }].map(async (each) =>
+      dirname(dirname((await packages(env).ready(each)).npx?.completeFile ?? '')),
+    );
+    expect(new Set(await Promise.all(caches)).size).toBe(2);
+  });
+
+  test('that npx could not install leave no cache behind, however often they are tried', async () => {
+    const start = await packages().ready(startOf(['--loglevel=error', 'no-such-package']));
+    const cache = dirname(start.npx?.completeFile ?? '');
+    const { tmpDir } = harness.launch('echoes-lines');
+    const launch = { ...start, env: { ...start.env, TMPDIR: tmpDir, npm_config_registry: registry.url }, tmpDir };
+    const running = await harness.runner.start({ ...launch, cwd: harness.tmpParent });
+    await running.exited;
+    await vi.waitUntil(() => !existsSync(cache));
+    expect(readdirSync(dirname(cache))).toEqual([]);
+  });
+
+  test('of bunx take neither a program nor settings of the workspace', async () => {
+    const bin = join(harness.tmpParent, 'bun-bin');
+    mkdirSync(bin);
+    for (const name of ['bunx', 'bun', 'installed']) writeFileSync(join(bin, name), '#!/bin/sh\n', { mode: 0o755 });
+    const PATH = [bin, process.env['PATH']].join(delimiter);
+    expect(await packages().ready(startOf(['installed', 'x'], { PATH }, 'bunx'))).toMatchObject({
+      command: join(bin, 'installed'),
+      args: ['x'],
+    });
+    registry.publish({ name: 'bun-script', version: '1.0.0', bin: 's.js' }, { 's.js': '#!/usr/bin/env -S bun run\n' });
+    const { command, args } = await packages().ready(startOf(['bun-script', 'x'], { PATH }));
+    expect([command, ...args.slice(0, 2)]).toEqual(['bun', '--config=/dev/null', '--env-file=/dev/null']);
   });
 });

@@ -34,7 +34,11 @@ test('the program of a package is the one named, the only one, or the one called
   write({ one: 'b.js', two: 'a.js' });
   expect(findNpmProgram(wanted(), folder)).toEqual({ command: a, args: ['x'] });
   expect(findNpmProgram(wanted({ program: 'one' }), folder)).toEqual({ command: 'node', args: [b, 'x'] });
-  expect(findNpmProgram(wanted({ tool: 'bunx', runtime: 'bun' }), folder)).toEqual({ command: 'bun', args: [a, 'x'] });
+  // Bun would obey bunfig.toml and .env of the workspace.
+  expect(findNpmProgram(wanted({ tool: 'bunx', runtime: 'bun' }), folder)).toEqual({
+    command: 'bun',
+    args: ['--config=/dev/null', '--env-file=/dev/null', a, 'x'],
+  });
 });
 
 test('several names of one program are one program', () => {
