@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { basename, isAbsolute, resolve } from 'node:path';
+import { basename, isAbsolute, normalize, resolve } from 'node:path';
 import type { Config, ConfigDraft } from '../schema/schema.ts';
 
 /**
@@ -112,9 +112,9 @@ function findNames(command: string, args: readonly string[]): ReadonlySet<number
   return new Set([...names].filter((i) => args[i]?.startsWith('.') !== true));
 }
 
-/** Whether a path is made of dots only, and so means the folder that it starts from or one above. */
+/** Whether a path comes down to dots, as `.` and `src/..` do, and so means the folder that it starts from or one above. */
 export function isDotPath(path: string): boolean {
-  return /^\.{1,2}(?:\/+\.{0,2})*$/.test(path);
+  return path !== '' && /^\.{1,2}(?:\/+\.{0,2})*$/.test(normalize(path));
 }
 
 interface ServerCommand {

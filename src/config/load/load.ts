@@ -18,6 +18,7 @@ import { type Config, configSchema, type DeepReadonly } from '../schema/schema.t
 import { isMap } from '../schema/schema-parts.ts';
 import { resolvePaths } from './configured-paths.ts';
 import { hideIncludedFiles, includeServers } from './include-servers.ts';
+import { noteWritableFolders } from './out-of-reach.ts';
 import { decodeConfigText, readOwnConfigFile } from './read-config-file.ts';
 import { readYaml } from './read-yaml.ts';
 
@@ -66,7 +67,9 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
     .map((problem) => ({ problem, line: yaml.locate(problem).line }))
     .sort((a, b) => a.line - b.line)
     .map(({ problem, line }) => `${file}:${line} ${showPath(problem.path)}: ${problem.message}`);
-  return { config: copyFrozen(config), warnings: [...warnings, ...included.warnings] };
+  const frozen = copyFrozen<Config>(config);
+  noteWritableFolders(frozen);
+  return { config: frozen, warnings: [...warnings, ...included.warnings] };
 }
 
 /** Whether this is the file of another MCP client, such as Claude, Cursor or VS Code. */

@@ -48,6 +48,24 @@ function tryResolve(path: string, problems: string[]): string[] {
   }
 }
 
+/** Real paths of folders that sessions may write. None is forgotten: a program that was put there is still there. */
+const writableFolders = new Set<string>();
+
+/** Notes the folders that sessions of a configuration may write, so that no program in them is taken for a tool. */
+export function noteWritableFolders(config: Config): void {
+  for (const { path, harm } of listReachablePaths(config)) {
+    const real = harm === 'rewrite' ? tryResolve(path, []).at(-1) : undefined;
+    if (real !== undefined) writableFolders.add(real);
+  }
+}
+
+/** Whether a session may write to a path, or exchange a link on it. */
+export function isWritableBySessions(path: string): boolean {
+  if (writableFolders.size === 0) return false;
+  const locations = tryResolve(path, []);
+  return [...writableFolders].some((folder) => locations.some((location) => isInside(location, folder)));
+}
+
 /** Lists the paths through which a session could rewrite a file or a link to it, as messages name them. */
 export function findRewriters(config: Config, path: string): string[] {
   const locations = tryResolve(path, []);

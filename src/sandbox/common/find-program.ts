@@ -1,5 +1,6 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
+import { isWritableBySessions } from '../../config/load/out-of-reach.ts';
 
 /** Finds a program on PATH. Relative entries are skipped: they mean another file in each folder. */
 export function findProgramOnPath(name: string, searchPath: string | undefined): string | undefined {
@@ -16,10 +17,15 @@ export function findTool(name: string, searchPath: string | undefined): string |
   return findProgramOnPath(name, withoutProjectFolders(searchPath));
 }
 
-/** Drops the programs of a project. npx puts them first, and the project may be hostile. */
+/**
+ * Drops the programs of a project, which npx puts first, and those that a session may have written: an active virtual
+ * environment can lie in a workspace.
+ */
 export function withoutProjectFolders(searchPath: string | undefined): string {
   const folders = (searchPath ?? '').split(delimiter);
-  return folders.filter((folder) => !/\/node_modules\/\.bin\/*$/.test(folder)).join(delimiter);
+  const isOfProject = (folder: string) => /\/node_modules\/\.bin\/*$/.test(folder);
+  const isOfSession = (folder: string) => isAbsolute(folder) && isWritableBySessions(folder);
+  return folders.filter((folder) => !isOfProject(folder) && !isOfSession(folder)).join(delimiter);
 }
 
 export function isProgram(path: string): boolean {

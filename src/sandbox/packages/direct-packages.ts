@@ -190,7 +190,7 @@ function installEnvironment(host: NodeJS.ProcessEnv, server: DirectStart['env'])
 
 /** The variables that the user's file of npm takes credentials from, as in `_authToken=${NPM_TOKEN}`. */
 function namedInNpmrc(env: NodeJS.ProcessEnv): string[] {
-  const file = env['npm_config_userconfig'] ?? join(env['HOME'] ?? '/', '.npmrc');
+  const file = env['npm_config_userconfig'] ?? env['NPM_CONFIG_USERCONFIG'] ?? join(env['HOME'] ?? '/', '.npmrc');
   if (!existsSync(file)) return [];
   return [...readFileSync(file, 'utf8').matchAll(/\$\{([^${}?]+)\??\}/g)].map(([, name = '']) => name);
 }

@@ -35,6 +35,8 @@ test.each([
   '..',
   '../..',
   '.././/..',
+  'src/..',
+  'src/../missing/..',
   'missing.js',
   'dangling.js',
   '-odd',

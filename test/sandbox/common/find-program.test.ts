@@ -1,7 +1,8 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { loadConfig } from '../../../src/config/load/load.ts';
 import { findProgramOnPath, findTool } from '../../../src/sandbox/common/find-program.ts';
 
 let folder: string;
@@ -20,4 +21,29 @@ test('S1: a project does not choose the tools that Ambit runs by itself', () => 
   expect(findProgramOnPath('bwrap', searchPath)).toBe(join(ofProject, 'bwrap'));
   expect(findTool('bwrap', searchPath)).toBe(join(ofMachine, 'bwrap'));
   expect(findTool('bwrap', ofProject)).toBeUndefined();
+});
+
+test('S1: nothing that a session may write is a tool that Ambit runs by itself', async () => {
+  const [written, granted, ofMachine] = ['work/.venv/bin', 'granted/bin', 'bin'].map((each) => join(folder, each)) as [
+    string,
+    string,
+    string,
+  ];
+  for (const each of [written, granted, ofMachine]) {
+    mkdirSync(each, { recursive: true });
+    writeFileSync(join(each, 'bwrap'), '', { mode: 0o755 });
+  }
+  symlinkSync(written, join(folder, 'outside'));
+  symlinkSync(ofMachine, join(folder, 'work/inside'));
+  const sandbox = { writable: ['granted'] };
+  const servers = { notes: { command: 'node', sandbox } };
+  const text = JSON.stringify({ version: 1, workspaces: { w: { path: 'work' } }, servers });
+  const searchPath = [written, join(folder, 'outside'), join(folder, 'work/inside'), granted, ofMachine].join(
+    delimiter,
+  );
+  expect(findTool('bwrap', searchPath)).toBe(join(written, 'bwrap'));
+  await loadConfig({ text, file: join(folder, 'ambit.yaml') });
+  expect(findTool('bwrap', searchPath)).toBe(join(ofMachine, 'bwrap'));
+  // The operator may still name a program there as the command of a server.
+  expect(findProgramOnPath('bwrap', searchPath)).toBe(join(written, 'bwrap'));
 });
