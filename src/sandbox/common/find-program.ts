@@ -1,4 +1,4 @@
-import { accessSync, constants, statSync } from 'node:fs';
+import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { isWritableBySessions } from '../../config/load/out-of-reach.ts';
 
@@ -26,6 +26,26 @@ export function withoutProjectFolders(searchPath: string | undefined): string {
   const isOfProject = (folder: string) => /\/node_modules\/\.bin\/*$/.test(folder);
   const isOfSession = (folder: string) => isAbsolute(folder) && isWritableBySessions(folder);
   return folders.filter((folder) => !isOfProject(folder) && !isOfSession(folder)).join(delimiter);
+}
+
+/**
+ * Drops folders that other sessions may write. A virtual environment in the workspace of the server stays, for it is
+ * the operator's choice; the one of another workspace is not for this server.
+ */
+export function withoutForeignFolders(searchPath: string, isOwn: (realPath: string) => boolean): string {
+  const isForeign = (folder: string) => isWritableBySessions(folder) && !isOwn(resolveIfPresent(folder));
+  return searchPath
+    .split(delimiter)
+    .filter((folder) => !isAbsolute(folder) || !isForeign(folder))
+    .join(delimiter);
+}
+
+function resolveIfPresent(path: string): string {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return path;
+  }
 }
 
 export function isProgram(path: string): boolean {

@@ -2,7 +2,7 @@ import { closeSync, constants, existsSync, openSync, readSync, realpathSync, sta
 import { basename, delimiter, dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { Mount } from './confinement.ts';
-import { findProgramOnPath, isProgram } from './find-program.ts';
+import { findProgramOnPath, isProgram, withoutForeignFolders } from './find-program.ts';
 import {
   createFilter,
   findPythonLibraries,
@@ -64,11 +64,12 @@ const runtimeMarks = ['pyvenv.cfg', 'conda-meta', 'include/node'];
  * filter decides.
  */
 export function serverFiles(wanted: ServerFilesRequest): ServerFiles {
-  const { command, searchPath } = wanted;
+  const { command } = wanted;
+  const filter = createFilter(wanted);
+  const searchPath = withoutForeignFolders(wanted.searchPath ?? '', filter.isGranted);
   const named = isAbsolute(command) && isProgram(command) ? command : undefined;
   const program = command.includes('/') ? named : findProgramOnPath(command, searchPath);
   if (program === undefined) throw new Error(`There is no program "${command}" to start.`);
-  const filter = createFilter(wanted);
   const script = findScript(wanted.args);
   const ofProgram = [...findRuntimeFolders(program, filter), ...findPackageFiles(program, filter)];
   const own = mergePaths(ofProgram).mounts.map(({ source }) => source);

@@ -2,7 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import { withoutProjectFolders } from '../common/find-program.ts';
+import { withoutForeignFolders, withoutProjectFolders } from '../common/find-program.ts';
+import { isInside } from '../common/visibility-filter.ts';
 import { dropIncompleteCache, isInstallingNpx, type NpxSetup } from '../packages/npx-setup.ts';
 import { ensurePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
 import type { Reaper } from '../reaper/reaper.ts';
@@ -42,12 +43,20 @@ export function createPlainRunner(options: Omit<RunnerOptions, 'tmpRoot'>): Runn
 
 async function spawnChild(launch: ProcessLaunch, reaper: Reaper): Promise<StartedChild> {
   launch.beforeSpawn?.();
-  const { command, args, env, cwd, tmpDir } = isolateNpx(launch);
+  const { command, args, env, cwd, tmpDir } = isolateNpx(dropForeignPrograms(launch));
   try {
     return await spawnTracked({ command, args, env, cwd, tmpDir, stdio: 'pipe' }, reaper);
   } catch (error) {
     throw await explainSpawnError(error as Error, launch);
   }
+}
+
+/** Takes programs of other workspaces from the PATH: a sandboxed session may have written them. */
+function dropForeignPrograms(launch: ProcessLaunch): ProcessLaunch {
+  const { PATH } = launch.env;
+  if (PATH === undefined) return launch;
+  const isOwn = (folder: string) => isInside(folder, launch.cwd);
+  return { ...launch, env: { ...launch.env, PATH: withoutForeignFolders(PATH, isOwn) } };
 }
 
 /** The kernel reports ENOENT for the program and for its working directory. */

@@ -1,13 +1,14 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { findProgramOnPath, findTool } from '../../../src/sandbox/common/find-program.ts';
+import { findProgramOnPath, findTool, withoutForeignFolders } from '../../../src/sandbox/common/find-program.ts';
+import { serverFiles } from '../../../src/sandbox/common/server-files.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'ambit-look-up-'));
+  folder = realpathSync.native(mkdtempSync(join(tmpdir(), 'ambit-look-up-')));
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -44,6 +45,12 @@ test('S1: nothing that a session may write is a tool that Ambit runs by itself',
   expect(findTool('bwrap', searchPath)).toBe(join(written, 'bwrap'));
   await loadConfig({ text, file: join(folder, 'ambit.yaml') });
   expect(findTool('bwrap', searchPath)).toBe(join(ofMachine, 'bwrap'));
-  // The operator may still name a program there as the command of a server.
-  expect(findProgramOnPath('bwrap', searchPath)).toBe(join(written, 'bwrap'));
+  // A server finds the programs of its own workspace, and of no other.
+  expect(withoutForeignFolders(searchPath, () => false)).toBe(ofMachine);
+  expect(withoutForeignFolders(searchPath, (each) => each === written).split(delimiter)).toEqual([
+    ...[written, join(folder, 'outside'), ofMachine],
+  ]);
+  const wanted = { command: 'bwrap', args: [], searchPath, hidden: [] };
+  expect(serverFiles(wanted).program).toBe(join(ofMachine, 'bwrap'));
+  expect(serverFiles({ ...wanted, granted: [join(folder, 'work')] }).program).toBe(join(written, 'bwrap'));
 });
