@@ -155,7 +155,7 @@ function explainFailure(error: unknown): FetchFailureReason {
 /** The error for a machine without the program that fetches. */
 export function toolMissing(wanted: PackageCommand, kind: Pick<PackageKind, 'fetcher' | 'installHint'>): AmbitError {
   return fetchFailed(wanted, {
-    why: `"${kind.fetcher}" is not on the PATH of Ambit, outside of workspaces`,
+    why: `"${kind.fetcher}" is not on the PATH of Ambit`,
     hint: kind.installHint,
   });
 }
