@@ -9,6 +9,7 @@ import {
   settingsFolder,
   urlHost,
 } from './package-sources.ts';
+import { readNamedFile } from './read-package-file.ts';
 
 /** The settings in a file of npm. A name with `[]` has several values. */
 type NpmrcValues = Readonly<Record<string, string | readonly string[]>>;
@@ -49,7 +50,7 @@ export function readNpmSources(env: NodeJS.ProcessEnv, npm: string): NpmSources 
 
   const copyFile = (path: string): string => {
     const name = `file-${Object.keys(files).length}.pem`;
-    files[name] = readFileSync(path);
+    files[name] = readNamedFile(path);
     return `${settingsFolder}/${name}`;
   };
   const { cafile } = settings;

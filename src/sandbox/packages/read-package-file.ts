@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { installHint, showWord } from './registry-check.ts';
 
@@ -23,6 +23,24 @@ export function readPackageFile(folder: string, path: string, maxBytes: number):
     if (content.length > maxBytes)
       throw refuseFile(path, `is larger than ${maxBytes / mebibyte} MiB, which is the most that is read`);
     return content.toString('utf8');
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/**
+ * Reads a file that the user's settings name, such as one of certificates. It may lie in a workspace, where a session can
+ * put a pipe in its place, which would never end.
+ */
+export function readNamedFile(path: string): Buffer {
+  const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const facts = fstatSync(descriptor);
+    if (facts.isFile() && facts.size <= maxLockBytes) return readUpTo(descriptor, facts.size);
+    throw new AmbitError('UPSTREAM_FAILED', {
+      what: `The file "${showWord(basename(path))}", which your settings name, is too large or no plain file`,
+      hint: 'Correct SSL_CERT_FILE, NODE_EXTRA_CA_CERTS or the cafile of npm.',
+    });
   } finally {
     closeSync(descriptor);
   }

@@ -15,6 +15,7 @@ import {
   settingsFolder,
   urlHost,
 } from './package-sources.ts';
+import { readNamedFile } from './read-package-file.ts';
 
 interface UvIndex {
   readonly url: string;
@@ -47,7 +48,7 @@ export async function readUvSources({ env, fetcher }: FetchHost, { runtime }: Pa
   const python = await findPython(fetcher, env, runtime);
   const reached = urls.some(({ hostname }) => hostname === pypi) ? [...urls, pypiFiles] : urls;
   const certificates = env['SSL_CERT_FILE'];
-  if (certificates !== undefined && certificates !== '') files['certificates.pem'] = readFileSync(certificates);
+  if (certificates !== undefined && certificates !== '') files['certificates.pem'] = readNamedFile(certificates);
   const netrc = readNetrcFor(env, new Set(urls.map(({ hostname }) => hostname)));
   if (netrc !== '') files['netrc'] = netrc;
   return {

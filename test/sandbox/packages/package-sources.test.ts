@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -78,6 +79,12 @@ test('S1: a fetch is given the registries of the user and the credentials of the
   const byEnvironment = readNpmSources(env({ npm_config_registry: 'http://127.0.0.1:4873', TOKEN: 'x' }), npm);
   expect(byEnvironment.hosts).toEqual(['127.0.0.1:4873', 'scoped.example:443']);
   expect(JSON.stringify(settingsOf(byEnvironment))).not.toContain('own.example');
+});
+
+test('S7: a pipe in the place of a file of certificates holds nothing up', () => {
+  const pipe = join(folder, 'pipe.pem');
+  execFileSync('mkfifo', [pipe]);
+  expect(() => readNpmSources(env({ NODE_EXTRA_CA_CERTS: pipe }), npm)).toThrow('is too large or no plain file');
 });
 
 test('S1: a project that npx has started Ambit in chooses no registry and gets no credential', () => {
