@@ -1,6 +1,6 @@
 // "npm start": the gateway with the demo configuration, and two sessions to try it with.
 import { execFile, spawn } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -116,7 +116,9 @@ const token = direct.token ?? earlier;
 const headers = { Authorization: `Bearer ${token}` };
 const client = JSON.stringify({ mcpServers: { ambit: { type: 'http', url: `${url}/mcp`, headers } } }, null, 2);
 // A token is a secret: it goes to a terminal or a private file, never into a log.
-writeFileSync(clientFile, `${client}\n`, { mode: 0o600 });
+// A new file, since the mode of an old one would stay, and a link would be followed.
+rmSync(clientFile, { force: true });
+writeFileSync(clientFile, `${client}\n`, { flag: 'wx', mode: 0o600 });
 
 const checked = await Promise.all(
   Object.entries(servers).map(async ([name, what]) => [name, what, await findProblem(`/mcp/${name}`, token)]),
