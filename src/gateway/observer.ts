@@ -69,6 +69,10 @@ export function createObserver(log: Log, metrics?: Metrics, listener?: ServerLis
         },
         spoke: () => listener?.onSpoke(server),
         wrote: (line) => listener?.onStderr(server, line),
+        garbled(line) {
+          const hint = 'Only messages of MCP belong on its stdout. Let it write everything else to stderr.';
+          log.warn('server output ignored', { ...whose, line, hint });
+        },
         failed(error) {
           metrics?.processFailed(server);
           const stderr = stderrField(readStderrLines(error));

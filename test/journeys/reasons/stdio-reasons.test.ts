@@ -87,6 +87,13 @@ beforeAll(async () => {
     servers: {
       ...Object.fromEntries(Object.entries(failing).map(([name, [server]]) => [name, server])),
       works: { command: node, args: [reloaded] },
+      prints: {
+        command: node,
+        args: ['-e', 'console.log("ready", process.env.PASS);console.log("more");process.exitCode=2'],
+        env: { PASS: passphrase },
+        era: 'handshake',
+      },
+      damages: { command: node, args: ['-e', 'console.log(`{"data":`);process.exitCode=2'], era: 'handshake' },
       // It answers one call and leaves by itself, as some do that nobody uses.
       leaves: { command: node, args: [write('leaves.mjs', leavingServer())], era: 'handshake' },
     },
@@ -127,6 +134,15 @@ test.each(Object.entries(failing))('the reason why a server does not start: %s',
   const [line] = linesOf(name, 'server not started');
   expect(line).toContain(logged);
   expect(linesOf(name, 'server lost')).toEqual([]);
+});
+
+test('the log names the first line on stdout that is no message, and quotes none that may hold data', async () => {
+  const { token } = await on.gateway.createSession({ userId: 'ada' });
+  await Promise.all(['prints', 'damages'].map((name) => callModern(to(name), token, 'mark')));
+  expect(linesOf('prints', 'server output ignored')).toEqual([
+    expect.stringContaining(' line="ready [secret]" hint="'),
+  ]);
+  expect(linesOf('damages', 'server output ignored')).toEqual([expect.not.stringContaining('data')]);
 });
 
 test('a session does not see what the process of another session wrote', async () => {

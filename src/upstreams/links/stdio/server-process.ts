@@ -28,6 +28,8 @@ export interface ProcessWatch {
   ready(pid: number | undefined, ms: number, again: boolean): void;
   /** The process has written its first message. */
   spoke(): void;
+  /** The process has written a first line to stdout that is no message. The line is undefined where it may hold data. */
+  garbled(line: string | undefined): void;
   /** The process did not start, or ended by itself before it wrote a message. */
   failed(error: unknown): void;
   ended(pid: number | undefined, exit: Exit): void;
@@ -41,6 +43,7 @@ export const noProcessWatch: ProcessWatch = {
   spawned() {},
   ready() {},
   spoke() {},
+  garbled() {},
   failed() {},
   ended() {},
   lost() {},
@@ -199,14 +202,20 @@ async function startInSlot(
   options.journal.record({ ...fields, event: 'started', pid, ms: Math.round(performance.now() - started) });
 
   const unreadable = createRateLimit(unreadablePerSecond);
+  let hasGarbled = false;
   /** The reason why the process is ended, where that is its output. */
   let endReason: string | undefined;
   const lines = readLines(running.stdout, {
     maxBytes: options.messageBytes,
     onLine(line) {
       if (endReason !== undefined) return;
-      if (listener.onLine(line)) unreadable.refill();
-      else if (!unreadable.admit()) {
+      if (listener.onLine(line)) {
+        unreadable.refill();
+        return;
+      }
+      if (!hasGarbled) options.watch.garbled(quotePrintedLine(line, scrubbed));
+      hasGarbled = true;
+      if (!unreadable.admit()) {
         endReason = floodReason;
         options.journal.record({ ...fields, event: 'unreadable-lines', pid });
         running.stdout.destroy();
@@ -283,6 +292,16 @@ function prepareDirect(
 
 const floodReason =
   'it flooded its stdout with lines that are no MCP messages; what is not for the client belongs on stderr';
+const scrubbedBytes = 4096;
+const quotedLength = 200;
+
+/** The start of a line that a program has printed. A damaged message is not quoted: it may hold data of a session. */
+function quotePrintedLine(line: Buffer, scrub: (text: string) => string): string | undefined {
+  const text = line.subarray(0, scrubbedBytes).toString('utf8').trim();
+  // A secret that is cut is not recognized, so the text is scrubbed first.
+  return /^[{[]/.test(text) ? undefined : toPlainLine(scrub(text)).slice(0, quotedLength);
+}
+
 const endlessLineReason = 'it wrote a line without an end on its stdout';
 
 /** Describes an error with its cause, which callers do not see. */
