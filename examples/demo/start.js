@@ -31,7 +31,7 @@ gateway.on('exit', (code) => {
     process.stderr.write(
       'The demo did not start. Does it run in another terminal already? End it there with Ctrl-C.\n',
     );
-    process.stderr.write('To take another port: npm start -- --port 0\n');
+    process.stderr.write('If another program uses the port: npm start -- --port 0\n');
   }
   process.exit(code ?? 1);
 });

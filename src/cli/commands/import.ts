@@ -6,7 +6,7 @@ import { AmbitError } from '../../errors.ts';
 import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
 import { describeUnpinned, type ServerPins } from '../../upstreams/pins/server-pins.ts';
-import { type Command, type Invocation, jsonFlag, UsageError } from '../command.ts';
+import { type Command, type Invocation, jsonFlag, readListFlag, UsageError } from '../command.ts';
 import { addServers } from '../import/add-servers.ts';
 import { findLatestBackup, replaceWithBackup, restoreBackup } from '../import/backups.ts';
 import {
@@ -55,7 +55,10 @@ export const importCommand: Command = {
         });
       }
       printData(invocation, { added: [] }, () => 'Nothing to add.');
-      if (sources.length === 0) printLines([`No file of ${clients.join(', ')} was found. Name one: ambit import FILE`]);
+      if (sources.length === 0) {
+        const asked = readListFlag(invocation, 'from') ?? clients;
+        printLines([`No file of ${asked.join(', ')} was found. Name one: ambit import FILE`]);
+      }
       return 0;
     }
     const text = addServers(before, plan.additions);
@@ -94,7 +97,7 @@ export const importCommand: Command = {
 };
 
 function findSourceFiles(invocation: Invocation): ImportSource[] {
-  const asked = (invocation.flags['from'] as string[] | undefined) ?? [];
+  const asked = readListFlag(invocation, 'from') ?? [];
   const unknown = asked.find((name) => !clients.some((client) => client === name));
   if (unknown !== undefined) throw new UsageError(`--from takes one of: ${clients.join(', ')}`);
   const named = invocation.positionals.map((word) => ({ file: resolve(word), origin: resolve(word) }));

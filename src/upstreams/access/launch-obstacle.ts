@@ -31,7 +31,7 @@ export function findLaunchObstacle(server: StdioServer, conditions: LaunchCondit
   }
   const script = interpreters.test(basename(command)) ? args.find((arg) => !arg.startsWith('-')) : undefined;
   if (script !== undefined && scriptEnd.test(script) && !isThere(script, folders)) {
-    return `there is no file ${script} beside the configuration`;
+    return `there is no file ${script} beside the configuration, or in the folder where "ambit run" was called`;
   }
   const hidden = conditions.isSandboxed ? args.find((arg) => isHiddenFolder(arg, server, folders)) : undefined;
   if (hidden === undefined) return undefined;
