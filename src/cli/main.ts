@@ -17,7 +17,7 @@ const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly ver
 /** Runs the command and returns the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   if (argv.length === 0) {
-    process.stderr.write(renderUsage(await Promise.all(commands.map(loadCommand))));
+    process.stderr.write(renderOverview(await Promise.all(commands.map(loadCommand))));
     return 2;
   }
   if (argv[0] !== undefined && ['--version', 'version', '-v', '-V'].includes(argv[0])) {
@@ -27,7 +27,13 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   let help = 'ambit help';
   try {
     if (argv[0] === 'help' || argv[0] === '--help' || argv[0] === '-h') {
-      process.stdout.write(renderUsage(await Promise.all(findHelp(argv.slice(1)).map(loadCommand))));
+      const listed = await Promise.all(findHelp(argv.slice(1)).map(loadCommand));
+      process.stdout.write(argv.length === 1 ? renderOverview(listed) : renderUsage(listed));
+      return 0;
+    }
+    const group = argv[1] === '--help' || argv[1] === '-h' ? commands.filter(({ path }) => path[0] === argv[0]) : [];
+    if (group.length > 1) {
+      process.stdout.write(renderUsage(await Promise.all(group.map(loadCommand))));
       return 0;
     }
     const { command, invocation } = await readInvocation(commands, argv, env);
@@ -79,6 +85,19 @@ function findHelp(words: readonly string[]): readonly CommandEntry[] {
 function printError(text: string): void {
   const lines = text.split('\n').map((line) => `ambit: ${escapeControls(line)}\n`);
   process.stderr.write(lines.join(''));
+}
+
+/** Lists the commands on one screen of 80 columns and 24 lines. */
+function renderOverview(listed: readonly LoadedCommand[]): string {
+  const names = [...new Set(listed.map(({ path: [noun = ''] }) => noun))];
+  const width = Math.max(...names.map(({ length }) => length)) + 2;
+  const rows = names.map((name) => {
+    const group = listed.filter(({ path }) => path[0] === name);
+    const verbs = group.flatMap(({ path }) => path.slice(1));
+    return `  ${name.padEnd(width)}${verbs.length > 0 ? verbs.join(', ') : group[0]?.help}`;
+  });
+  const lines = ['Ambit, the session layer for MCP.', '', 'Usage: ambit COMMAND', ...rows];
+  return `${lines.join('\n')}\n\nMore about one: "ambit help run", "ambit help session create".\n`;
 }
 
 /** Renders the help text within 80 columns. */

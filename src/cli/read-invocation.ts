@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util';
+import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { suggestClosest } from '../config/explain/suggest.ts';
 import { globalFlags, type Invocation, UsageError } from './command.ts';
 import { type CommandEntry, type LoadedCommand, loadCommand } from './commands.ts';
@@ -15,23 +15,15 @@ export async function readInvocation(
   const { entry, args } = findCommand(entries, own);
   const command = await loadCommand(entry);
   const flags = { ...globalFlags, ...command.flags };
+  const options = Object.fromEntries(
+    Object.entries(flags).map(([name, flag]) => [name, { type: flag.type, multiple: flag.multiple ?? false }]),
+  );
   try {
-    const { values, positionals } = parseArgs({
-      args,
-      options: Object.fromEntries(
-        Object.entries(flags).map(([name, flag]) => [name, { type: flag.type, multiple: flag.multiple ?? false }]),
-      ),
-      allowPositionals: true,
-    });
+    if (command.operands?.startsWith('--')) assertSeparated(command.path, args, rest, options);
+    const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
     assertNoTokens([...positionals, ...Object.values(values).flat()]);
     const [first] = positionals;
     if (first !== undefined && command.operands === undefined) throw new UsageError(`"${first}" is not expected`);
-    if (first !== undefined && command.operands?.startsWith('--')) {
-      throw new UsageError(
-        `"--" is missing before "${first}"`,
-        `Write: ambit ${command.path.join(' ')} -- ${[...positionals, ...rest].join(' ')}`,
-      );
-    }
     if (rest.length > 0 && !command.operands?.includes('--')) throw new UsageError('nothing may stand after "--" here');
     return { command, invocation: { flags: values as Invocation['flags'], positionals, passthrough: rest, env } };
   } catch (error) {
@@ -40,6 +32,21 @@ export async function readInvocation(
     if (error instanceof TypeError) throw new UsageError(explainFlagError(error.message, Object.keys(flags)), hint);
     throw error;
   }
+}
+
+/** Refuses a command without `--` before it. Its flags would be read as flags of Ambit. */
+function assertSeparated(
+  path: readonly string[],
+  args: string[],
+  rest: readonly string[],
+  options: NonNullable<ParseArgsConfig['options']>,
+): void {
+  const { tokens } = parseArgs({ args, options, allowPositionals: true, strict: false, tokens: true });
+  const first = tokens.find(({ kind }) => kind === 'positional');
+  if (first === undefined) return;
+  assertNoTokens(args);
+  const words = ['ambit', ...path, ...args.slice(0, first.index), '--', ...args.slice(first.index), ...rest];
+  throw new UsageError(`"--" is missing before "${args[first.index]}"`, `Write: ${words.join(' ')}`);
 }
 
 /** Explains an error of `parseArgs`, with the flag that was probably meant. */
@@ -70,6 +77,7 @@ export function unknownCommandError(entries: readonly CommandEntry[], words: rea
     const given = verb === undefined ? '' : `, not "${verb}"`;
     return new UsageError(
       `"ambit ${noun}" needs one of: ${verbs.join(', ')}${given}${suggestClosest(verb ?? '', verbs)}`,
+      `Try "ambit help ${noun}".`,
     );
   }
   const nouns = [...new Set(entries.map(({ path }) => path[0] as string))];

@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { commands } from '../../src/cli/commands.ts';
 import { ambitBin } from '../journeys/start-ambit.ts';
 import { ambitInProcess, splitWords } from './in-process.ts';
 
@@ -86,7 +87,7 @@ describe('on the command line', () => {
   test.each([
     ['sevre', 'there is no command "sevre"; did you mean "serve"?', 'ambit help'],
     ['sessions list', 'there is no command "sessions"; did you mean "session"?', 'ambit help'],
-    ['session lst', 'needs one of: create, list', 'ambit help'],
+    ['session lst', 'needs one of: create, list', 'ambit help session'],
     ['session', '"ambit session" needs one of', 'ambit help'],
     ['help srever', 'there is no command "srever"; did you mean "server"?', 'ambit help'],
     ['serve --prot 1', 'no flag "--prot" here; did you mean "--port"?', 'ambit help serve'],
@@ -95,6 +96,7 @@ describe('on the command line', () => {
     ['serve --port 99999', '--port takes a number', 'ambit help serve'],
     ['serve --log-level loud', 'one of debug, info, warn', 'ambit help serve'],
     ['run npx some-server', '"--" is missing before "npx"', 'ambit run -- npx some-server'],
+    ['run --trust direct npx -y some', '"--" is missing before "npx"', 'ambit run --trust direct -- npx -y some'],
     ['run', 'the command to wrap is missing', 'ambit help run'],
     ['run --env NO_SUCH_VARIABLE -- cat', '--env NO_SUCH_VARIABLE: there is no such variable', 'ambit help run'],
     ['run --name My_Server -- cat', '--name takes 1 to 40 of a-z', 'ambit help run'],
@@ -216,6 +218,18 @@ describe('in the machine', () => {
     for (const command of ['serve --port 0', 'stdio', 'run -- cat', 'session list', 'session create', 'user add bob']) {
       expectHelp(await ambit(command, 'good.yaml', data), 1, message, '--data-dir');
     }
+  });
+
+  test('the list of commands fits a small terminal; a group and a command have help of their own', async () => {
+    const overview = await ambitInProcess(['help']);
+    const group = await ambitInProcess(['session', '--help']);
+    const command = await ambitInProcess(['help', 'run']);
+    const lines = overview.stdout.split('\n');
+    expect(lines.length).toBeLessThanOrEqual(24);
+    expect(lines).toContain('  server      list, check, approve');
+    for (const [noun] of commands.map(({ path }) => path)) expect(overview.stdout).toContain(`\n  ${noun} `);
+    expect(group).toMatchObject({ code: 0, stdout: expect.stringContaining('  ambit session discard ID\n') });
+    expect(command.stdout).toContain('--env NAME');
   });
 
   test('a port that is taken', async () => {

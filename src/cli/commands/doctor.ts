@@ -12,7 +12,7 @@ const gap = 2;
 const renderStoreName = (name: string): string => (name === 'data directory' ? name : `store ${name}`);
 
 export const doctorCommand: Command = {
-  help: 'what this machine can do, and what mends what it cannot; exit 1 when something is missing',
+  help: 'what this machine can do; exit 1 when something is missing',
   flags: { json: jsonFlag },
   async run(invocation) {
     // It examines the machine in any case, so it refuses nothing where several gateways are running.

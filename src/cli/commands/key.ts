@@ -73,7 +73,7 @@ export const keyRotate: Command = {
   help: 'another secret for the same key; it is shown only here',
   operands: 'ID',
   flags: {
-    overlap: { type: 'string', value: 'D', help: 'the old one works this long, as 24h; not at all unless said' },
+    overlap: { type: 'string', value: 'D', help: 'the old one works this long, as 24h; else not' },
     json: jsonFlag,
   },
   async run(invocation) {

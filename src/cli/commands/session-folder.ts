@@ -35,7 +35,7 @@ export const sessionMerge: Command = {
   help: 'bring what a session changed into its workspace',
   flags: {
     'dry-run': { type: 'boolean', help: 'only say what would be done' },
-    prefer: { type: 'string', value: 'session|workspace', help: 'whose version counts where both changed the same' },
+    prefer: { type: 'string', value: 'SIDE', help: 'session or workspace: whose changes win conflicts' },
     workspace: { type: 'string', value: 'W', help: 'which folder, where it has several' },
     json: jsonFlag,
   },
