@@ -100,6 +100,11 @@ export async function serveSession(
       gateway.sessions.onEnded(({ id }) => id === sessionId && resolve());
     });
     const { stdin: input, stdout: output } = process;
+    if (input.isTTY && process.stderr.isTTY) {
+      process.stderr.write(
+        'ambit: waiting for an MCP client on stdin, which starts this command itself; Ctrl-C ends it\n',
+      );
+    }
     const stop = wrapped === undefined ? undefined : start.failed;
     await Promise.race([serveStdio({ gateway, server, sessionId, input, output, stop }), stopSignal, ended]);
     const failure = wrapped === undefined || start.hasSpoken() ? undefined : (start.failure() ?? wrapped.problem);
