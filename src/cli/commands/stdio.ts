@@ -101,9 +101,7 @@ export async function serveSession(
     });
     const { stdin: input, stdout: output } = process;
     if (input.isTTY && process.stderr.isTTY) {
-      process.stderr.write(
-        'ambit: waiting for an MCP client on stdin, which starts this command itself; Ctrl-C ends it\n',
-      );
+      process.stderr.write('ambit: waiting for an MCP client on stdin; Ctrl-C ends it\n');
     }
     const stop = wrapped === undefined ? undefined : start.failed;
     await Promise.race([serveStdio({ gateway, server, sessionId, input, output, stop }), stopSignal, ended]);
