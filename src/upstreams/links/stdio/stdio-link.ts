@@ -195,7 +195,8 @@ function createLinkMethods(parts: LinkParts): BaseLink {
 
     sweep(now) {
       dropped.record();
-      for (const call of pending.findOverdue(now)) {
+      const overdue = pending.findOverdue(now);
+      for (const call of overdue) {
         pending.take(call.upstreamId);
         writeOrDrop(parts, createCancelMessage(call.upstreamId, 'timed out'));
         call.fail(silenceError(server.name, call.timeoutMs));
@@ -203,7 +204,8 @@ function createLinkMethods(parts: LinkParts): BaseLink {
       const running = linkProcess.running();
       if (running === undefined || pending.size() > 0) return;
       const { idleMs, maxMs } = parts.lifetimes;
-      if (now - usage.lastUsedAt > idleMs || now - running.startedAt > maxMs) linkProcess.stop();
+      const hasNotStarted = overdue.some((call) => call.method === 'initialize');
+      if (hasNotStarted || now - usage.lastUsedAt > idleMs || now - running.startedAt > maxMs) linkProcess.stop();
     },
 
     close: linkProcess.close,
@@ -214,6 +216,7 @@ function createLinkMethods(parts: LinkParts): BaseLink {
 /** Creates the function that writes a call to the process and resolves with its answer. */
 function createSender(parts: LinkParts): (to: ServerProcess, call: UpstreamCall) => Promise<FinalReply> {
   const { server, binding, limits, pending, callers, earlyPushes, sharers, usage } = parts;
+  const { startMs } = parts.lifetimes;
 
   function cancelAbandoned(upstreamId: number): void {
     const call = pending.take(upstreamId);
@@ -232,7 +235,9 @@ function createSender(parts: LinkParts): (to: ServerProcess, call: UpstreamCall)
       const message = toSingleLineMessage(call.message);
       const outgoing = toUpstreamRequest(message, call.edits, upstreamId, owner, call.acting, newline);
       const { name } = outgoing;
-      const waiting = createPendingCall(call, message, name, upstreamId, owner, server.timeoutMs, settle, fail);
+      // The handshake of a client is part of the start.
+      const timeoutMs = message.method === 'initialize' ? Math.min(server.timeoutMs, startMs) : server.timeoutMs;
+      const waiting = createPendingCall(call, message, name, upstreamId, owner, timeoutMs, settle, fail);
       pending.add(waiting);
       if (!earlyPushes.isEmpty() && canAnswer(callers, pending)) earlyPushes.releaseAll();
       usage.lastUsedAt = waiting.lastHeardAt;
