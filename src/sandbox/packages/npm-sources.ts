@@ -33,6 +33,8 @@ const passedSettings = [
   ...['strict-ssl', 'ca', 'cert', 'key', 'maxsockets', 'legacy-peer-deps', 'before', 'min-release-age'],
   ...['fetch-timeout', 'fetch-retries', 'fetch-retry-factor', 'fetch-retry-mintimeout', 'fetch-retry-maxtimeout'],
 ];
+/** npm waits 10 and then 60 seconds before it asks a registry again. Most clients give up before they learn the reason. */
+const defaultRetries = { 'fetch-retry-mintimeout': '1000', 'fetch-retry-maxtimeout': '5000' };
 /** Credentials of one registry; some of them name a file. */
 const credentialName = /^(\/\/.+?):(_authToken|_auth|username|_password|email|always-auth|certfile|keyfile)$/;
 
@@ -45,7 +47,11 @@ export function readNpmSources(env: NodeJS.ProcessEnv, npm: string): NpmSources 
   const authorities = new Set(urls.map(({ host }) => `//${host}`));
   const secrets = urls.flatMap(({ password }) => (password === '' ? [] : [password]));
   const files: Record<string, string | Buffer> = {};
-  const given: Record<string, string | readonly string[]> = { ...Object.fromEntries(scopes), registry };
+  const given: Record<string, string | readonly string[]> = {
+    ...defaultRetries,
+    ...Object.fromEntries(scopes),
+    registry,
+  };
   for (const name of passedSettings) if (settings[name] !== undefined) given[name] = settings[name];
 
   const copyFile = (path: string): string => {
@@ -109,6 +115,13 @@ export function isSetByProject(env: NodeJS.ProcessEnv): boolean {
  */
 export function dropNpmSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !variablePrefix.test(name)));
+}
+
+/** The variables that shorten the retries of npm, where the user has not set them. */
+export function retryVariables(env: NodeJS.ProcessEnv, npm: string): Record<string, string> {
+  const settings = readNpmSettings(env, npm);
+  const missing = Object.entries(defaultRetries).filter(([name]) => settings[name] === undefined);
+  return Object.fromEntries(missing.map(([name, value]) => [`npm_config_${name.replaceAll('-', '_')}`, value]));
 }
 
 /** Reads the user's settings of npm: from the environment, then the user's file, then the machine's. */

@@ -9,6 +9,7 @@ import {
   isSetByProject,
   readNpmrc,
   readNpmSources,
+  retryVariables,
   writeNpmrc,
 } from '../../../src/sandbox/packages/npm-sources.ts';
 import { assertNoEscape, assertTreeSize, TooLargeError } from '../../../src/sandbox/packages/package-tree.ts';
@@ -60,6 +61,7 @@ test('S1: a fetch is given the registries of the user and the credentials of the
         'git=/bin/evil',
         'cache=/evil',
         'https-proxy=http://proxy.example:3128',
+        'fetch-retry-maxtimeout=7000',
       ],
     ].join('\n'),
   );
@@ -71,7 +73,11 @@ test('S1: a fetch is given the registries of the user and the credentials of the
     '//own.example/:_authToken': 'of-the-user',
     '//scoped.example/npm/:_auth': 'c2NvcGVk',
     cafile: '/run/fetch/settings/file-0.pem',
+    // One is a default of Ambit's, and the other was set by the user.
+    'fetch-retry-mintimeout': '1000',
+    'fetch-retry-maxtimeout': '7000',
   });
+  expect(retryVariables(env(), npm)).toEqual({ npm_config_fetch_retry_mintimeout: '1000' });
   expect(String(sources.files['file-0.pem'])).toBe('certificate');
   expect(sources.secrets).toEqual(['of-the-user', 'c2NvcGVk']);
   expect(sources.proxyFor('own.example:443')?.host).toBe('proxy.example:3128');
