@@ -203,6 +203,7 @@ async function startInSlot(
 
   const unreadable = createRateLimit(unreadablePerSecond);
   let hasGarbled = false;
+  let hasSpoken = false;
   /** The reason why the process is ended, where that is its output. */
   let endReason: string | undefined;
   const lines = readLines(running.stdout, {
@@ -211,9 +212,11 @@ async function startInSlot(
       if (endReason !== undefined) return;
       if (listener.onLine(line)) {
         unreadable.refill();
+        hasSpoken = true;
         return;
       }
-      if (!hasGarbled) options.watch.garbled(quotePrintedLine(line, scrubbed));
+      // Later lines may repeat the arguments of calls, which are kept nowhere.
+      if (!hasGarbled) options.watch.garbled(hasSpoken ? undefined : quotePrintedLine(line, scrubbed));
       hasGarbled = true;
       if (!unreadable.admit()) {
         endReason = floodReason;
