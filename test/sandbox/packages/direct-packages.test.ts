@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 
 import { baseEnvironment, certificateVariables } from '../../../src/sandbox/common/base-environment.ts';
 import { createDirectPackages, type DirectPackages } from '../../../src/sandbox/packages/direct-packages.ts';
 import type { InstallEvent } from '../../../src/sandbox/packages/package-store.ts';
+import { proof } from '../../proof.ts';
 import { createHarness, type Harness, linesOf } from '../runner-harness.ts';
 import { taggedProcesses } from '../tagged-processes.ts';
 import { startRegistry, type TinyRegistry } from './tiny-registry.ts';
@@ -102,16 +103,19 @@ describe('packages of direct sessions', () => {
     expect(registry.asked.length).toBe(before);
   });
 
-  test('are not there when their installation takes too long and is ended, and the next start installs them', async () => {
-    const release = registry.holdTarballs();
-    onTestFinished(release);
-    await expect(packages({}, 0.4).ready(startOf(['slow']))).rejects.toMatchObject({
-      message: 'The package "slow" could not be fetched: it was not installed within 0.4 s.',
-    });
-    expect(taggedProcesses(harness.root)).toEqual([]);
-    release();
-    expect((await run(await packages().ready(startOf(['slow'])))).dep).toBe(1);
-  });
+  test.runIf(proof)(
+    'are not there when their installation takes too long and is ended, and the next start installs them',
+    async () => {
+      const release = registry.holdTarballs();
+      onTestFinished(release);
+      await expect(packages({}, 0.4).ready(startOf(['slow']))).rejects.toMatchObject({
+        message: 'The package "slow" could not be fetched: it was not installed within 0.4 s.',
+      });
+      expect(taggedProcesses(harness.root)).toEqual([]);
+      release();
+      expect((await run(await packages().ready(startOf(['slow'])))).dep).toBe(1);
+    },
+  );
 
   test('are fetched by the proxy of the user, whose credentials no server finds', async () => {
     const secret = 'proxy-secret-7';
@@ -217,7 +221,7 @@ describe('packages of direct sessions', () => {
     expect(new Set(await Promise.all(caches)).size).toBe(2);
   });
 
-  test('that npx could not install leave no cache behind, however often they are tried', async () => {
+  test.runIf(proof)('that npx could not install leave no cache behind, however often they are tried', async () => {
     const start = await packages().ready(startOf(['--loglevel=error', 'no-such-package']));
     const cache = dirname(start.npx?.completeFile ?? '');
     const { tmpDir } = harness.launch('echoes-lines');
