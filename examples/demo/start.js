@@ -1,11 +1,10 @@
 // "npm start": the gateway with the demo configuration, and two sessions to try it with.
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { locateDataDir } from '../../build/config/load/locate.js';
 
 const ambit = fileURLToPath(new URL('../../bin/ambit.js', import.meta.url));
@@ -42,16 +41,16 @@ const ready = await new Promise((resolve) => createInterface({ input: gateway.st
 isReady = true;
 const { url } = JSON.parse(ready);
 
-async function session(verb, ...args) {
-  const { stdout } = await promisify(execFile)(process.execPath, [
-    ambit,
-    'session',
-    verb,
-    '--json',
-    ...args,
-    ...places,
-  ]);
-  return JSON.parse(stdout);
+/** Sends a request to the control API, as an orchestrator would. The commands of `ambit session` do the same. */
+async function requestControl(method, path, body) {
+  const adminToken = readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();
+  const response = await fetch(`${url}/api/v1${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  if (!response.ok) throw new Error(`${method} ${path}: ${await response.text()}`);
+  return response.json();
 }
 
 /** The token of an earlier start, if there was one. */
@@ -64,15 +63,13 @@ function readToken() {
   }
 }
 
-async function createSession(name, ...args) {
-  await session('end', name).catch(() => {});
-  return session('create', '--name', name, ...args);
-}
-
 /** Sessions outlive the gateway: one of an earlier start is kept, so that its token stays valid. */
-async function openSession(name, isUsable, ...args) {
-  const known = await session('show', name).catch(() => undefined);
-  return known !== undefined && (await isUsable(known)) ? known : createSession(name, ...args);
+async function openSession(draft, isUsable) {
+  const path = `/sessions/${draft.name}`;
+  const known = await requestControl('GET', path).catch(() => undefined);
+  if (known !== undefined && (await isUsable(known))) return known;
+  if (known !== undefined) await requestControl('DELETE', path);
+  return requestControl('POST', '/sessions', draft);
 }
 
 /** Asks a server for its tools. Returns the reason if it does not answer. */
@@ -106,11 +103,10 @@ async function findProblem(path, token) {
 const [, earlier, earlierId] = readToken();
 const [direct, sandboxed] = await Promise.all([
   openSession(
-    'demo-garden',
+    { name: 'demo-garden', workspaceId: 'garden', trustLevel: 'direct' },
     async ({ id }) => id === earlierId && (await findProblem('/mcp/ambit', earlier)) === undefined,
-    ...['--workspace', 'garden', '--trust', 'direct'],
   ),
-  openSession('demo-kitchen', () => true, '--workspace', 'kitchen', '--trust', 'sandboxed'),
+  openSession({ name: 'demo-kitchen', workspaceId: 'kitchen', trustLevel: 'sandboxed' }, () => true),
 ]);
 const token = direct.token ?? earlier;
 const headers = { Authorization: `Bearer ${token}` };
