@@ -168,7 +168,7 @@ describe('packages of direct sessions', () => {
     expect(start.npx !== undefined).toBe(command.endsWith('npx') && args[0] !== './server');
   });
 
-  test('that npx installs itself have a cache that is used again only when it is complete', async () => {
+  test.runIf(proof)('that npx installs itself have a cache that is used again only when it is complete', async () => {
     const secret = 'http://user:proxy-secret-8@127.0.0.1:9';
     const env = { npm_config_registry: registry.url, http_proxy: secret, NO_PROXY: '127.0.0.1' };
     const configured = { env: { ...startOf([]).env, npm_config_registry: registry.url } };
@@ -198,7 +198,7 @@ describe('packages of direct sessions', () => {
     expect(String((error as Error).cause)).not.toMatch(/plain-secret-42|ss-word/);
   });
 
-  test('of a server with another home folder are its own, for it may have another registry', async () => {
+  test.runIf(proof)('of a server with another home folder are its own, for it may have another registry', async () => {
     const other = await startRegistry();
     onTestFinished(() => other.stop());
     for (const each of [registry, other])
