@@ -38,7 +38,7 @@ const outputs: Record<string, [output: string, line: string | undefined]> = {
     'ZodError: [ { "path": ["API_KEY"], "message": "Required" } ]',
   ],
   npm: [
-    "npm error code E404\nnpm error 404 Not Found - GET https://registry.test/nosuch - Not found\nnpm error 404\nnpm error 404  'nosuch@*' is not in this registry.\nnpm error A complete log of this run can be found in: /root/.npm/_logs/x.log\n",
+    "npm error code E404\nnpm error 404 Not Found - GET https://registry.test/nosuch - Not found\nnpm error 404\nnpm error 404  'nosuch@*' is not in this registry.\nnpm error A complete log of this run can be found in: /home/ada/.npm/_logs/x.log\n",
     'npm error 404 Not Found - GET https://registry.test/nosuch - Not found',
   ],
   'a server below npm': [
