@@ -6,7 +6,7 @@ import { certificateVariables, pickVariables } from '../common/base-environment.
 import { findProgramOnPath, isProgram, withoutProjectFolders } from '../common/find-program.ts';
 import type { Runner } from '../runner.ts';
 import { createInstaller } from './installer.ts';
-import { dropNpmSettings, isSetByProject, retryVariables } from './npm-sources.ts';
+import { dropNpmSettings, installVariables, isSetByProject } from './npm-sources.ts';
 import { type NpxSetup, prepareNpx } from './npx-setup.ts';
 import { type PackageCommand, readPackageCommand } from './package-command.ts';
 import type { PackageKind, StartCommand } from './package-kind.ts';
@@ -78,7 +78,7 @@ export function createDirectPackages(options: DirectPackagesOptions): DirectPack
         makePrivateFolder(cache);
         try {
           if (locks !== undefined) copyLockFiles(kind.lockFiles, locks, content);
-          const more = kind.tool === 'npx' ? retryVariables(env, fetcher) : {};
+          const more = kind.tool === 'npx' ? installVariables({ ...host, ...env }, fetcher) : {};
           const run = (args: readonly string[]) =>
             installer.run({ command: fetcher, args, env: { ...more, ...env }, secrets });
           await kind.installDirectly(wanted, { folder: content, cache, locks }, run);

@@ -117,22 +117,48 @@ export function dropNpmSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !variablePrefix.test(name)));
 }
 
-/** The variables that shorten the retries of npm, where the user has not set them. */
-export function retryVariables(env: NodeJS.ProcessEnv, npm: string): Record<string, string> {
+/**
+ * The variables for an installation in a prefix of its own: the file with the settings of the machine, which npm looks
+ * for below the prefix, and shorter waits between retries, where the user has not set them.
+ */
+export function installVariables(env: NodeJS.ProcessEnv, npm: string): Record<string, string> {
   const settings = readNpmSettings(env, npm);
   const missing = Object.entries(defaultRetries).filter(([name]) => settings[name] === undefined);
-  return Object.fromEntries(missing.map(([name, value]) => [`npm_config_${name.replaceAll('-', '_')}`, value]));
+  return {
+    ...locateMachineFile(env, npm),
+    ...Object.fromEntries(missing.map(([name, value]) => [`npm_config_${name.replaceAll('-', '_')}`, value])),
+  };
 }
 
 /** Reads the user's settings of npm: from the environment, then the user's file, then the machine's. */
 function readNpmSettings(env: NodeJS.ProcessEnv, npm: string): NpmrcValues {
-  const byEnvironment = readEnvironment(env);
-  const builtIn = readNpmrc(readIfThere(join(dirname(dirname(realpathSync.native(npm))), 'npmrc')), env);
-  const ofUser = readNpmrcFile(byEnvironment['userconfig'] ?? join(env['HOME'] ?? '/', '.npmrc'), env);
+  const { builtIn, ofUser, byEnvironment } = readOwnSettings(env, npm);
+  return { ...builtIn, ...readNpmrcFile(findMachineFile(env, npm), env), ...ofUser, ...byEnvironment };
+}
+
+/** The variable that names the file with the settings of the machine. */
+export function locateMachineFile(env: NodeJS.ProcessEnv, npm: string): Record<string, string> {
+  return { npm_config_globalconfig: findMachineFile(env, npm) };
+}
+
+/** Finds the file with the settings of the machine. It need not exist. */
+function findMachineFile(env: NodeJS.ProcessEnv, npm: string): string {
+  const { builtIn, ofUser, byEnvironment } = readOwnSettings(env, npm);
   const known = { ...builtIn, ...ofUser, ...byEnvironment };
   const prefix = known['prefix'] ?? env['PREFIX'] ?? findNodePrefix(env['PATH']);
-  const ofMachine = readNpmrcFile(known['globalconfig'] ?? join(String(prefix), 'etc/npmrc'), env);
-  return { ...builtIn, ...ofMachine, ...ofUser, ...byEnvironment };
+  return String(known['globalconfig'] ?? join(String(prefix), 'etc/npmrc'));
+}
+
+function readOwnSettings(
+  env: NodeJS.ProcessEnv,
+  npm: string,
+): Record<'builtIn' | 'ofUser' | 'byEnvironment', NpmrcValues> {
+  const byEnvironment = readEnvironment(env);
+  return {
+    builtIn: readNpmrc(readIfThere(join(dirname(dirname(realpathSync.native(npm))), 'npmrc')), env),
+    ofUser: readNpmrcFile(byEnvironment['userconfig'] ?? join(env['HOME'] ?? '/', '.npmrc'), env),
+    byEnvironment,
+  };
 }
 
 function readEnvironment(env: NodeJS.ProcessEnv): Record<string, string> {

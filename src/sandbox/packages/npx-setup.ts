@@ -4,7 +4,9 @@ import { basename, dirname, isAbsolute, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { sha256Hex } from '../../lib/json/canonical-json.ts';
 import { pickVariables } from '../common/base-environment.ts';
+import { findProgramOnPath } from '../common/find-program.ts';
 import type { ProcessLaunch } from '../runner.ts';
+import { locateMachineFile } from './npm-sources.ts';
 import { proxyVariables } from './package-sources.ts';
 
 /** The additions for an npx that is started as written: they are for npx, not for the server that it starts. */
@@ -41,10 +43,13 @@ export function prepareNpx(
   if (!isInstallingNpx(start)) return undefined;
   const configured = new Set(Object.keys(start.env).map((name) => name.toLowerCase()));
   const names = proxyVariables.filter((name) => !configured.has(name.toLowerCase()));
-  const proxies = pickVariables(host, names);
-  if (configured.has('npm_config_cache')) return { env: proxies };
+  const npm = findProgramOnPath('npm', start.env['PATH']);
+  // npx starts with another prefix, below which it would look for the settings of the machine.
+  const machine = npm === undefined || configured.has('npm_config_globalconfig') ? {} : locateMachineFile(host, npm);
+  const more = { ...pickVariables(host, names), ...machine };
+  if (configured.has('npm_config_cache')) return { env: more };
   const cache = findCache(join(root, sha256Hex(JSON.stringify([start.args, settings])).slice(0, 16)));
-  return { env: { ...proxies, npm_config_cache: cache }, completeFile: join(cache, completeName) };
+  return { env: { ...more, npm_config_cache: cache }, completeFile: join(cache, completeName) };
 }
 
 /** Removes the cache of an npx that has ended before everything was installed. Each further try would leave another. */

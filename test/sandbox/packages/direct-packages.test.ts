@@ -26,6 +26,8 @@ describe('packages of direct sessions', () => {
     folder = join(harness.tmpParent, 'packages-direct');
     home = join(harness.tmpParent, 'home');
     mkdirSync(home);
+    mkdirSync(join(harness.tmpParent, 'machine/etc'), { recursive: true });
+    writeFileSync(join(harness.tmpParent, 'machine/etc/npmrc'), `registry=${registry.url}\n`);
     const scripts = { postinstall: "node -e \"fs.writeFileSync('index.js', 'module.exports = 1')\"" };
     registry.publish({ name: 'dep', version: '1.0.0', scripts });
     for (const name of ['server', 'slow'])
@@ -40,7 +42,8 @@ describe('packages of direct sessions', () => {
   const host = (more: NodeJS.ProcessEnv = {}) => ({
     PATH: process.env['PATH'],
     HOME: home,
-    npm_config_registry: registry.url,
+    // The settings of the machine.
+    PREFIX: join(harness.tmpParent, 'machine'),
     npm_config_fetch_retries: '0',
     SECRET_OF_THE_HOST: 'never',
     ...more,

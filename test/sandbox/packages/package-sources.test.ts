@@ -6,10 +6,10 @@ import { afterAll, beforeEach, expect, test } from 'vitest';
 import { bunKind, checkBunLock } from '../../../src/sandbox/packages/bun-kind.ts';
 import {
   dropNpmSettings,
+  installVariables,
   isSetByProject,
   readNpmrc,
   readNpmSources,
-  retryVariables,
   writeNpmrc,
 } from '../../../src/sandbox/packages/npm-sources.ts';
 import { assertNoEscape, assertTreeSize, TooLargeError } from '../../../src/sandbox/packages/package-tree.ts';
@@ -77,7 +77,10 @@ test('S1: a fetch is given the registries of the user and the credentials of the
     'fetch-retry-mintimeout': '1000',
     'fetch-retry-maxtimeout': '7000',
   });
-  expect(retryVariables(env(), npm)).toEqual({ npm_config_fetch_retry_mintimeout: '1000' });
+  expect(installVariables(env(), npm)).toEqual({
+    npm_config_globalconfig: join(folder, 'prefix/etc/npmrc'),
+    npm_config_fetch_retry_mintimeout: '1000',
+  });
   expect(String(sources.files['file-0.pem'])).toBe('certificate');
   expect(sources.secrets).toEqual(['of-the-user', 'c2NvcGVk']);
   expect(sources.proxyFor('own.example:443')?.host).toBe('proxy.example:3128');
