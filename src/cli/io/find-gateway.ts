@@ -1,9 +1,10 @@
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { sep } from 'node:path';
 import type { Config } from '../../config/schema/schema.ts';
 import { type GatewayEntry, listRunningGateways } from '../../entrances/control/gateway-registry.ts';
 import { controlSocketPath } from '../../entrances/control/socket-path.ts';
+import { resolveIfPresent } from '../../lib/fs/resolve-if-present.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { type Invocation, readFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from './config-paths.ts';
@@ -95,14 +96,6 @@ function isNamed(invocation: Invocation, flag: string, variable: string): boolea
 
 function isSamePath(one: string, other: string): boolean {
   return one === other || resolveIfPresent(one) === resolveIfPresent(other);
-}
-
-function resolveIfPresent(path: string): string {
-  try {
-    return realpathSync.native(path);
-  } catch {
-    return path;
-  }
 }
 
 function severalRunningError(running: readonly GatewayEntry[], namesConfig: boolean): UsageError {

@@ -1,6 +1,7 @@
-import { accessSync, constants, realpathSync, statSync } from 'node:fs';
+import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { isWritableBySessions } from '../../config/load/out-of-reach.ts';
+import { resolveIfPresent } from '../../lib/fs/resolve-if-present.ts';
 
 /** Finds a program on PATH. Relative entries are skipped: they mean another file in each folder. */
 export function findProgramOnPath(name: string, searchPath: string | undefined): string | undefined {
@@ -38,14 +39,6 @@ export function withoutForeignFolders(searchPath: string, isOwn: (realPath: stri
     .split(delimiter)
     .filter((folder) => !isAbsolute(folder) || !isForeign(folder))
     .join(delimiter);
-}
-
-function resolveIfPresent(path: string): string {
-  try {
-    return realpathSync.native(path);
-  } catch {
-    return path;
-  }
 }
 
 export function isProgram(path: string): boolean {
