@@ -4,7 +4,7 @@ import { sep } from 'node:path';
 import type { Config } from '../../config/schema/schema.ts';
 import { type GatewayEntry, listRunningGateways } from '../../entrances/control/gateway-registry.ts';
 import { controlSocketPath } from '../../entrances/control/socket-path.ts';
-import { resolveIfPresent } from '../../lib/fs/resolve-if-present.ts';
+import { resolveIfPresent } from '../../lib/fs/if-present.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { type Invocation, readFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from './config-paths.ts';

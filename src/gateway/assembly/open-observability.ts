@@ -1,11 +1,18 @@
 import { createRefusalJournal, type RefusalJournal } from '../../observability/journal/refusals.ts';
+import type { Log } from '../../observability/log/log.ts';
 import { createMetrics, type Metrics } from '../../observability/metrics/metrics.ts';
-import { openTelemetry } from '../../observability/traces/open-telemetry.ts';
-import type { Tracer } from '../../observability/traces/tracer.ts';
+import { createExporter, type ExporterOptions } from '../../observability/traces/exporter.ts';
+import { readOtlpSettings, type TelemetryConfig } from '../../observability/traces/otlp-settings.ts';
+import { createTracer, type Tracer } from '../../observability/traces/tracer.ts';
 import { createObserver, type Observer, type ServerListener } from '../observer.ts';
 import { ownServer } from '../routing/own-tool-list.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { GatewayParts } from './react-to-change.ts';
+
+interface Telemetry {
+  readonly tracer: Tracer;
+  close(): Promise<void>;
+}
 
 /** The parts that observe the gateway: refusals, metrics, logs, traces. */
 export interface Observability {
@@ -38,4 +45,17 @@ export function openObservability(options: ObservabilityOptions, closing: Closin
     observer: createObserver(log, metrics, options.serverListener),
     tracer: telemetry?.tracer,
   };
+}
+
+/** Opens the export of spans, if the configuration or the environment asks for it. */
+function openTelemetry(
+  config: TelemetryConfig,
+  env: NodeJS.ProcessEnv | undefined,
+  log: Log,
+  count: ExporterOptions['count'],
+): Telemetry | undefined {
+  const settings = readOtlpSettings(config, env);
+  if (settings === undefined) return undefined;
+  const exporter = createExporter({ settings, log, count });
+  return { tracer: createTracer(exporter.add, settings.sampleRatio), close: exporter.close };
 }

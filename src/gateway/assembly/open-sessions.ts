@@ -1,7 +1,9 @@
+import { join } from 'node:path';
+import type { Config } from '../../config/schema/schema.ts';
 import { type Governance, openGovernance, type PolicyAdmin } from '../../context/for-models/governance.ts';
 import { createDirectory, type Directory } from '../../identity/directory.ts';
 import { createLifecycle, type Lifecycle } from '../../sessions/events/lifecycle.ts';
-import { openWebhook } from '../../sessions/events/open-webhook.ts';
+import type { Webhook, WebhookOptions } from '../../sessions/events/webhook.ts';
 import type { OpenedSession, OpeningBounds } from '../../sessions/open-session.ts';
 import { quotasFromConfig } from '../../sessions/quotas.ts';
 import { restrictSession } from '../../sessions/restrict.ts';
@@ -118,4 +120,19 @@ export function createCommonOperator(storage: Storage, parts: SessionParts): Com
     },
     usage: (id) => store.usage(id),
   };
+}
+
+/** Opens the webhook of the configuration, if it has one. */
+async function openWebhook(
+  settings: Config['events']['webhook'],
+  { dataDir, lifecycle, log }: Pick<WebhookOptions, 'lifecycle' | 'log'> & { readonly dataDir: string },
+): Promise<Webhook | undefined> {
+  if (settings === undefined) return undefined;
+  const [{ openWebhookQueue }, { createWebhook, openWebhookKey }] = await Promise.all([
+    import('../../sessions/events/webhook-queue.ts'),
+    import('../../sessions/events/webhook.ts'),
+  ]);
+  const key = await openWebhookKey(join(dataDir, 'webhook-secret'), settings.secretFile);
+  const queue = openWebhookQueue(join(dataDir, 'webhook'), log);
+  return createWebhook({ url: settings.url, key, lifecycle, log, queue });
 }

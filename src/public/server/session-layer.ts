@@ -4,17 +4,27 @@ import type { ActingSession } from '../../rules/session-base.ts';
 import type { Session, SessionEndReason, UnloadReason } from '../../sessions/session.ts';
 import { sessionGoneError } from '../../sessions/session.ts';
 import { createSessions } from '../../sessions/sessions.ts';
+import type { ToolResult } from '../../sessions/tools/toolset.ts';
 import { openMemoryStore } from '../../stores/memory/memory-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { createOwnTools } from '../../workspaces/tools/create-own-tools.ts';
+import { isObject } from '../sdk/call.ts';
 import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
 import { toPublicId } from './gateway-sessions.ts';
 import { createOwnGovernance } from './governance.ts';
 import { createNamedSessions } from './named-sessions.ts';
 import type { ServerSessionsOptions } from './options.ts';
-import type { SessionLayer } from './resolved-session.ts';
-import { createServerSessionTools, type ServerSessionTools } from './session-tools.ts';
+import type { ResolvedSession, SessionLayer } from './resolved-session.ts';
 import type { ServerSettings } from './settings.ts';
 import { type StdioSessions, stdioSessions } from './stdio-sessions.ts';
+
+/** The session tools (`session_info` and others) beside the tools of the server itself. */
+interface ServerSessionTools {
+  has(name: string | undefined): name is string;
+  call(name: string, args: unknown, session: Session, toolScope: ResolvedSession['toolScope']): Promise<ToolResult>;
+  /** Adds the session tools to the last page of a `tools/list` result. */
+  addToList(result: unknown): unknown;
+}
 
 /**
  * Calls that wait for their handlers. When their session ends they are answered at once, whatever the handler does
@@ -156,6 +166,23 @@ function createRunningCalls(): RunningCalls {
           : sessionGoneError(reason);
       const current = activeCall.getStore();
       for (const [call, refuse] of calls.get(sessionId) ?? []) if (call !== current) refuse(error);
+    },
+  };
+}
+
+function createServerSessionTools(parts: Parameters<typeof createOwnTools>[0]): ServerSessionTools {
+  const tools = createOwnTools(parts);
+  return {
+    has: (name): name is string => name !== undefined && tools.has(name),
+    call: (name, args, session, toolScope) => {
+      const { id, userId } = session;
+      if (toolScope === 'user') return tools.call(name, args, { session, principal: { kind: 'local', userId } });
+      return tools.call(name, args, { session, principal: { kind: 'session', sessionId: id, userId } });
+    },
+    addToList(result) {
+      if (!isObject(result) || !Array.isArray(result['tools'])) return result;
+      const theirs = result['tools'].filter((each) => !(isObject(each) && tools.has(String(each['name']))));
+      return { ...result, tools: result['nextCursor'] === undefined ? [...theirs, ...tools.list()] : theirs };
     },
   };
 }

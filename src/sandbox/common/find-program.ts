@@ -1,7 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { isWritableBySessions } from '../../config/load/out-of-reach.ts';
-import { resolveIfPresent } from '../../lib/fs/resolve-if-present.ts';
+import { resolveIfPresent } from '../../lib/fs/if-present.ts';
 
 /** Finds a program on PATH. Relative entries are skipped: they mean another file in each folder. */
 export function findProgramOnPath(name: string, searchPath: string | undefined): string | undefined {

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { readText } from './read-if-present.ts';
+import { readText } from '../../lib/fs/if-present.ts';
 
 /** The facts about this machine that decide which remedy helps. */
 export interface Machine {

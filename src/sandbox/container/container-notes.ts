@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { listNames } from '../common/read-if-present.ts';
+import { listNames } from '../../lib/fs/if-present.ts';
 import { type Engine, runEngine } from './engine.ts';
 
 /**

@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import { realpathSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
+import { existsSync, realpathSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { isAmbitError } from '../../errors.ts';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import type { BwrapRunnerOptions } from '../bwrap/bwrap.ts';
@@ -22,9 +22,8 @@ import { createWatchdog, releaseBounded, superviseBounded, withMonitorCheck } fr
 import { ensurePrivateFolder, superviseChild } from '../processes/supervise.ts';
 import type { ProbeResult, ProcessLaunch, SandboxRunner } from '../runner.ts';
 import { engineFailed, engineMissing, isProgramMissing, programMissing } from './container-errors.ts';
-import { noteContainer, removeContainerOf } from './container-notes.ts';
-import { EngineError, findEngines } from './engine.ts';
-import { containerLabels, containerNameFor, removeLeftoverContainers } from './leftover-containers.ts';
+import { noteContainer, removeContainer, removeContainerOf } from './container-notes.ts';
+import { type Engine, EngineError, findEngines, runEngine } from './engine.ts';
 import { ensureImage } from './local-image.ts';
 import { seccompProfile } from './seccomp-profile.ts';
 import { type EngineSetup, type StartedContainer, type StartRequest, startContainer } from './start-container.ts';
@@ -248,4 +247,35 @@ function createProfileWriter(tmpRoot: string): (countsMemory: boolean) => Promis
     files.set(countsMemory, file);
     return file;
   };
+}
+
+/** The labels of a container, for people who use the engine themselves. */
+function containerLabels(tmpRoot: string, session: string | undefined): string[] {
+  return [
+    `ambit.instance=${basename(tmpRoot)}`,
+    `ambit.home=${hashDataDirectory(tmpRoot)}`,
+    ...(session === undefined ? [] : [`ambit.session=${session}`]),
+  ];
+}
+
+/** A hash that instances with the same data directory share. */
+function hashDataDirectory(tmpRoot: string): string {
+  return createHash('sha256').update(dirname(tmpRoot)).digest('hex').slice(0, 16);
+}
+
+/** The name of a container. It shows the instance, and no other container has such a name. */
+function containerNameFor(tmpRoot: string, tmpDir: string): string {
+  return `ambit-${basename(tmpRoot).replace(/^instance-/, '')}-${basename(tmpDir)}`;
+}
+
+/** Removes containers of instances whose folder is gone, with every note about them. Returns their number. */
+async function removeLeftoverContainers(engine: Engine, tmpRoot: string): Promise<number> {
+  const filter = `label=ambit.home=${hashDataDirectory(tmpRoot)}`;
+  const { stdout } = await runEngine(engine, ['ps', '--all', '--filter', filter, '--format', '{{.Names}}']);
+  const left = stdout.split('\n').filter((name) => {
+    const instance = /^ambit-([A-Za-z0-9]+)-/.exec(name)?.[1];
+    return instance !== undefined && !existsSync(join(dirname(tmpRoot), `instance-${instance}`));
+  });
+  const gone = await Promise.all(left.map((name) => removeContainer(engine, name)));
+  return gone.filter((each) => each).length;
 }

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { listNames, readText } from '../common/read-if-present.ts';
+import { listNames, readText } from '../../lib/fs/if-present.ts';
 
 /**
  * Control groups outlive the process that made them. So the groups of a process are written down in the instance's

@@ -1,6 +1,6 @@
 import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { readText } from '../common/read-if-present.ts';
+import { readText } from '../../lib/fs/if-present.ts';
 import { listCgroupMembers } from './cgroup-notes.ts';
 import { trialLimits } from './limits.ts';
 import {

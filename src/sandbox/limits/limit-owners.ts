@@ -1,4 +1,4 @@
-import { readText } from '../common/read-if-present.ts';
+import { readText } from '../../lib/fs/if-present.ts';
 import type { ProcessEntry } from '../processes/process-table.ts';
 import type { ResourceLimits } from './limits.ts';
 

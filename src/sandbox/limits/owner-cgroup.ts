@@ -1,7 +1,7 @@
 import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { readText } from '../common/read-if-present.ts';
+import { readText } from '../../lib/fs/if-present.ts';
 import { forgetCgroups, noteCgroups } from './cgroup-notes.ts';
 import type { ResourceLimits } from './limits.ts';
 

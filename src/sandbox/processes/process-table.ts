@@ -1,5 +1,5 @@
 import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
-import { listNames, readText } from '../common/read-if-present.ts';
+import { listNames, readText } from '../../lib/fs/if-present.ts';
 
 export interface ProcessEntry {
   readonly pid: number;

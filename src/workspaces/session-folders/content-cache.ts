@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants, linkSync, lstatSync, renameSync, rmSync } from 'node:fs';
 import { copyFile, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { listNames } from '../../sandbox/common/read-if-present.ts';
+import { listNames } from '../../lib/fs/if-present.ts';
 
 /**
  * The content of base files, by hash. Sessions of one workspace start from much the same files, so each content is

@@ -1,4 +1,13 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, realpathSync } from 'node:fs';
+
+/** Resolves the links of a path. A path that does not exist, or cannot be followed, stays as it is. */
+export function resolveIfPresent(path: string): string {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return path;
+  }
+}
 
 /** Empty for a file that is missing or cannot be read. */
 export function readText(path: string): string {
