@@ -22,13 +22,13 @@ export async function renderPage(page) {
     ...renderShape(schema, false),
   ]);
   const above = page.slice(0, page.indexOf(mark));
-  return `${above}${mark}\n${[...sections, '## Shapes', ...shapes].join('\n\n')}\n`;
+  return `${above}${mark}\n${[...sections, '## Types', ...shapes].join('\n\n')}\n`;
 }
 
 function renderOperation({ name, operation }) {
   const { summary, description, parameters = [], requestBody, responses } = operation;
   const rows = parameters.map(({ name: parameter, in: place, required, schema, description: words }) => {
-    const note = { query: required ? 'Required.' : '', header: 'A header.' }[place] ?? '';
+    const note = { query: required ? 'Required.' : '', header: 'Request header.' }[place] ?? '';
     return rowOf(place === 'path' ? `{${parameter}}` : parameter, schema, note, words);
   });
   const body = requestBody?.content['application/json'].schema;
@@ -37,10 +37,10 @@ function renderOperation({ name, operation }) {
     `### \`${name}\``,
     [`${summary}.`, description].filter(Boolean).join(' '),
     ...(rows.length === 0 ? [] : [tableOf('parameter', rows)]),
-    ...(body === undefined ? [] : renderShape(body, true, 'member of the body')),
+    ...(body === undefined ? [] : renderShape(body, true, 'body field')),
     ...answers.flatMap(([status, { description: words, content }]) => {
       const [{ schema }] = Object.values(content);
-      const [shape, ...table] = renderShape(schema, false, 'member of the answer');
+      const [shape, ...table] = renderShape(schema, false, 'response field');
       const isTable = shape.startsWith('|');
       return [`**${status}** ${words}${isTable ? '.' : `: ${shape}`}`, ...(isTable ? [shape] : table)];
     }),
@@ -48,11 +48,11 @@ function renderOperation({ name, operation }) {
 }
 
 /** A shape in words, or as a table of its members; parts that have a name of their own are linked. */
-function renderShape(schema, isRequest, title = 'member') {
+function renderShape(schema, isRequest, title = 'field') {
   const named = (schema.allOf ?? []).filter((part) => part.$ref !== undefined).map(typeOf);
   const rows = memberRows(schema, '', isRequest);
   const table = rows.length === 0 ? [] : [tableOf(title, rows)];
-  if (named.length > 0) return [`${named.join(', ')}${table.length === 0 ? '' : ', and'}`, ...table];
+  if (named.length > 0) return [`${named.join(', ')}${table.length === 0 ? '' : ', with these additional fields:'}`, ...table];
   return table.length === 0 ? [typeOf(schema)] : table;
 }
 
@@ -60,7 +60,7 @@ function memberRows(schema, prefix, isRequest) {
   const parts = [...(schema.allOf ?? []), ...(schema.anyOf ?? [])];
   const own = Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {
     const isRequired = (schema.required ?? []).includes(name);
-    const note = isRequest ? (isRequired ? 'Required.' : '') : isRequired ? '' : 'Not always there.';
+    const note = isRequest ? (isRequired ? 'Required.' : '') : isRequired ? '' : 'Optional.';
     const path = `${prefix}${name}`;
     const inner =
       member.items ?? (typeof member.additionalProperties === 'object' ? member.additionalProperties : member);
@@ -76,7 +76,7 @@ function rowOf(name, schema, note, words) {
 }
 
 function tableOf(title, rows) {
-  return [`| ${title} | type | |`, '|---|---|---|', ...rows].join('\n');
+  return [`| ${title} | type | description |`, '|---|---|---|', ...rows].join('\n');
 }
 
 function typeOf(schema) {
@@ -90,19 +90,19 @@ function typeOf(schema) {
   if (parts !== undefined) return [...new Set(parts.map(typeOf))].join(schema.anyOf === undefined ? ' and ' : ' or ');
   const [type, ...others] = [schema.type].flat();
   const orNull = others.includes('null') ? ' or null' : '';
-  if (type === 'array') return `list of ${typeOf(schema.items).replace(/^(?:text|object|number)$/, '$&s')}${orNull}`;
+  if (type === 'array') return `list of ${typeOf(schema.items).replace(/^(?:string|object|number)$/, '$&s')}${orNull}`;
   if (type === 'object' && typeof schema.additionalProperties === 'object') return `map${orNull}`;
   return `${wordFor(schema, type)}${boundsOf(schema)}${orNull}`;
 }
 
 function wordFor({ format }, type) {
-  if (format === 'date-time') return 'instant (ISO 8601)';
-  return { string: 'text', integer: 'whole number' }[type] ?? type ?? 'anything';
+  if (format === 'date-time') return 'timestamp (ISO 8601)';
+  return { string: 'string', integer: 'integer' }[type] ?? type ?? 'any JSON value';
 }
 
 function boundsOf({ minimum, maximum, default: usual }) {
   const range = minimum === undefined || maximum === undefined ? '' : ` from ${minimum} to ${maximum}`;
-  return `${range}${usual === undefined ? '' : `, ${usual} unless said`}`;
+  return `${range}${usual === undefined ? '' : `; default ${usual}`}`;
 }
 
 function capitalize(word) {

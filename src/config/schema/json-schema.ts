@@ -31,7 +31,7 @@ export function createConfigJsonSchema(): JsonSchema {
   return {
     ...($schema === undefined ? {} : { $schema }),
     title: 'Ambit configuration',
-    description: 'What ambit.yaml may hold.',
+    description: 'The configuration file of Ambit (ambit.yaml).',
     ...rest,
   };
 }

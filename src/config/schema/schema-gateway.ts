@@ -20,22 +20,33 @@ const webOrigin = z.string().superRefine((text, context) => {
 });
 
 export const listenSchema = z.strictObject({
-  host: bareHost.default('127.0.0.1').describe('Address to listen on; beyond loopback only behind a proxy.'),
-  port: z.number().int().min(0).max(65_535).default(7420).describe('Port to listen on; 0 takes any free one.'),
+  host: bareHost
+    .default('127.0.0.1')
+    .describe('Address to listen on. Any address other than loopback requires behindProxy.'),
+  port: z.number().int().min(0).max(65_535).default(7420).describe('Port to listen on; 0 picks a free port.'),
   tls: z
     .strictObject({
       cert: filePath.describe('PEM file with the certificate chain.'),
       key: filePath.describe('PEM file with the private key.'),
     })
     .optional()
-    .describe('Serve HTTPS with these files.'),
-  behindProxy: z.boolean().default(false).describe('A proxy in front does TLS; allows listening beyond loopback.'),
-  publicUrl: httpUrl.optional().describe('The address clients use, where it differs from host and port.'),
-  allowedHosts: z.array(hostHeader).max(1000).default([]).describe('Further values of the Host header to accept.'),
+    .describe('Certificate and key for HTTPS.'),
+  behindProxy: z
+    .boolean()
+    .default(false)
+    .describe('A proxy in front of Ambit terminates TLS. Allows addresses other than loopback.'),
+  publicUrl: httpUrl.optional().describe('Base URL that clients use, if it differs from host and port.'),
+  allowedHosts: z.array(hostHeader).max(1000).default([]).describe('Additional accepted values of the Host header.'),
   maxConnections: positiveCount(1_000_000)
     .default(512)
-    .describe('Most connections at a time. At the limit the oldest one without a credential is closed.'),
-  allowedOrigins: z.array(webOrigin).max(1000).default([]).describe('Web origins whose pages may call.'),
+    .describe(
+      'Maximum number of open connections. At the limit, the oldest connection without a valid credential is closed.',
+    ),
+  allowedOrigins: z
+    .array(webOrigin)
+    .max(1000)
+    .default([])
+    .describe('Web origins that may send requests from a browser.'),
 });
 
 export const authSchema = z.strictObject({
@@ -43,19 +54,19 @@ export const authSchema = z.strictObject({
     .union([z.enum(['off', 'loopback']), z.literal(false)])
     .transform((value) => (value === false ? 'off' : value))
     .prefault('off')
-    .describe('Whether a call without a credential is served on a loopback listener, as a sandboxed local user.'),
+    .describe('"loopback" serves requests without a credential on a loopback listener, as a sandboxed anonymous user.'),
   onInvalidKey: z
     .enum(['refuse', 'anonymous'])
     .default('refuse')
-    .describe('What happens to a credential that does not verify.'),
-  jwt: jwtSchema.prefault([]).describe('Identity providers whose access tokens prove a user.'),
+    .describe('Whether an invalid credential is refused or treated as anonymous.'),
+  jwt: jwtSchema.prefault([]).describe('Identity providers whose access tokens are accepted.'),
 });
 
 const kindNames = Object.keys(storeKinds) as StoreKindName[];
 /** The settings of each kind of store, by its name. */
 const storeSettings = Object.fromEntries(
   Object.entries<StoreKind>(storeKinds).flatMap(([kind, { settings }]) =>
-    settings === undefined ? [] : [[kind, settings.optional().describe(`The connection, for kind "${kind}".`)]],
+    settings === undefined ? [] : [[kind, settings.optional().describe(`Connection settings for kind "${kind}".`)]],
   ),
 );
 
@@ -67,7 +78,7 @@ interface GivenStore {
 
 export const storeSchema = z
   .strictObject({
-    kind: z.enum(kindNames).optional().meta({ default: 'sqlite' }).describe('Where records live.'),
+    kind: z.enum(kindNames).optional().meta({ default: 'sqlite' }).describe('Kind of store.'),
     ...storeSettings,
   })
   .superRefine((store: GivenStore, context) => {
@@ -88,31 +99,47 @@ export const storeSchema = z
   });
 
 export const sessionsSchema = z.strictObject({
-  ttlSeconds: lifeSeconds.default(3600).describe('A session ends after this long without a call.'),
-  maxLifetimeSeconds: lifeSeconds.default(86_400).describe('A session ends after this long, used or not.'),
-  maxSessions: positiveCount().default(1000).describe('Most sessions held in memory at a time.'),
-  maxPerUser: positiveCount().default(200).describe('Most live sessions of one user.'),
-  metadataBytes: z.number().int().min(0).max(1_048_576).default(10_240).describe('Most metadata of one session.'),
-  includeMeta: z.boolean().default(false).describe('Name session and correlation id in the results clients get.'),
-  defaultTrust: trustLevel.prefault('sandboxed').describe('Trust of a session that asks for none.'),
+  ttlSeconds: lifeSeconds.default(3600).describe('A session expires after this many seconds without a call.'),
+  maxLifetimeSeconds: lifeSeconds
+    .default(86_400)
+    .describe('A session expires this many seconds after it was opened, even if it is in use.'),
+  maxSessions: positiveCount().default(1000).describe('Maximum number of sessions in memory.'),
+  maxPerUser: positiveCount().default(200).describe('Maximum number of live sessions per user.'),
+  metadataBytes: z
+    .number()
+    .int()
+    .min(0)
+    .max(1_048_576)
+    .default(10_240)
+    .describe('Maximum size of the metadata of a session.'),
+  includeMeta: z
+    .boolean()
+    .default(false)
+    .describe('Add session id and correlation id to every result, in _meta["ambit/session"].'),
+  defaultTrust: trustLevel.prefault('sandboxed').describe('Trust level of sessions that do not request one.'),
   allowDirect: z
     .enum(['auto', 'always', 'never'])
     .default('auto')
     .describe(
-      'Direct stdio sessions; "auto" refuses them once keys of more than one user or an identity provider exist.',
+      'Whether direct sessions are allowed. "auto" refuses them as soon as an identity provider is configured or keys of more than one user exist.',
     ),
-  bindAddress: z.boolean().default(false).describe('Tie a session to the network address it was first used from.'),
+  bindAddress: z
+    .boolean()
+    .default(false)
+    .describe('Accept a session only from the network address it was first used from.'),
 });
 
 function createQuotaKeys(whose: string, span: string) {
   return {
-    totalCalls: positiveCount(Number.MAX_SAFE_INTEGER).optional().describe(`Most tool calls ${whose} ${span}.`),
+    totalCalls: positiveCount(Number.MAX_SAFE_INTEGER)
+      .optional()
+      .describe(`Maximum number of tool calls ${whose} ${span}.`),
     totalBytes: positiveCount(Number.MAX_SAFE_INTEGER)
       .optional()
-      .describe(`Most bytes of tool calls and their answers ${whose} ${span}.`),
+      .describe(`Maximum number of bytes in tool calls and their results ${whose} ${span}.`),
     burst: positiveCount()
       .optional()
-      .describe(`How many of a minute's calls ${whose} may come at once; all unless set.`),
+      .describe(`Maximum number of tool calls ${whose} at once, within callsPerMinute. Default: callsPerMinute.`),
   };
 }
 
@@ -127,36 +154,36 @@ function checkBurst(
 export const quotasSchema = z.strictObject({
   session: z
     .strictObject({
-      callsPerMinute: positiveCount().default(6000).describe('Most tool calls of one session in a minute.'),
-      concurrentCalls: positiveCount().default(64).describe('Most tool calls of one session at a time.'),
-      ...createQuotaKeys('of one session', 'in its life'),
+      callsPerMinute: positiveCount().default(6000).describe('Maximum number of tool calls per session per minute.'),
+      concurrentCalls: positiveCount().default(64).describe('Maximum number of concurrent tool calls per session.'),
+      ...createQuotaKeys('per session', 'over its lifetime'),
     })
     .prefault({})
-    .describe('Bounds of each session.'),
+    .describe('Limits per session.'),
   user: z
     .strictObject({
-      callsPerMinute: positiveCount().optional().describe('Most tool calls of one user in a minute.'),
-      concurrentCalls: positiveCount().optional().describe('Most tool calls of one user at a time.'),
-      ...createQuotaKeys('of one user', 'in a day, by UTC'),
+      callsPerMinute: positiveCount().optional().describe('Maximum number of tool calls per user per minute.'),
+      concurrentCalls: positiveCount().optional().describe('Maximum number of concurrent tool calls per user.'),
+      ...createQuotaKeys('per user', 'per day (UTC)'),
     })
     .superRefine(checkBurst)
     .prefault({})
-    .describe('Bounds of each user; none unless set.'),
+    .describe('Limits per user. Default: none.'),
   workspace: z
     .strictObject({
-      callsPerMinute: positiveCount().optional().describe('Most tool calls in one workspace in a minute.'),
-      concurrentCalls: positiveCount().optional().describe('Most tool calls in one workspace at a time.'),
-      ...createQuotaKeys('in one workspace', 'in a day, by UTC'),
+      callsPerMinute: positiveCount().optional().describe('Maximum number of tool calls per workspace per minute.'),
+      concurrentCalls: positiveCount().optional().describe('Maximum number of concurrent tool calls per workspace.'),
+      ...createQuotaKeys('per workspace', 'per day (UTC)'),
     })
     .superRefine(checkBurst)
     .prefault({})
-    .describe('Bounds of each workspace; none unless set.'),
+    .describe('Limits per workspace. Default: none.'),
 });
 
 export const credentialsSchema = z.strictObject({
   keyFile: filePath
     .optional()
-    .describe('File with the key that credentials are sealed with; one in the data directory unless said.'),
+    .describe('File with the encryption key for stored credentials. Default: a file in the data directory.'),
 });
 
 const reservedMetaKeys = new Set(['progresstoken', 'traceparent', 'tracestate', 'baggage']);
@@ -171,7 +198,7 @@ export const contextSchema = z.strictObject({
     .min(1)
     .max(10)
     .default(['AMBIT'])
-    .describe('Prefixes under which a process finds its context in the environment.'),
+    .describe('Prefixes of the environment variables that carry the session context.'),
   announceKeys: z
     .array(
       z
@@ -185,46 +212,53 @@ export const contextSchema = z.strictObject({
     )
     .max(10)
     .default(['ambit'])
-    .describe('Keys of "_meta" under which a client may announce a workspace.'),
+    .describe('Keys of "_meta" that a client may use to announce its workspace.'),
 });
 
 export const eventsSchema = z.strictObject({
   webhook: z
     .strictObject({
-      url: httpUrl.describe('Where events are posted.'),
+      url: httpUrl.describe('URL that events are posted to.'),
       secretFile: filePath
         .optional()
-        .describe('File with the secret they are signed with; one is made in the data directory unless set.'),
+        .describe('File with the signing secret. Default: a file that Ambit creates in the data directory.'),
     })
     .optional()
-    .describe('Tells an address what happens to sessions.'),
+    .describe('Webhook that receives session events.'),
 });
 
 export const telemetrySchema = z.strictObject({
   otlpUrl: httpUrl
     .optional()
-    .describe('Where spans go, by OTLP over HTTP; without a path of its own, to /v1/traces there.'),
-  headers: headerMap.default({}).describe('Headers sent along, such as the key of a collector.'),
-  sampleRatio: z.number().min(0).max(1).default(1).describe('How many of the traces that start here are told.'),
+    .describe('URL of the OTLP/HTTP collector. "/v1/traces" is added if the URL does not end with it.'),
+  headers: headerMap.default({}).describe('HTTP headers for the collector, for example its API key.'),
+  sampleRatio: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(1)
+    .describe('Share of the traces started by Ambit that is exported, from 0 to 1.'),
 });
 
 export const processesSchema = z.strictObject({
   startSeconds: timerSeconds
     .default(30)
     .describe(
-      'A server that has not answered by then has failed to start. The installation of its package does not count.',
+      'Time in which a started server must answer, or it has failed to start. Installing its package does not count.',
     ),
-  idleSeconds: timerSeconds.default(300).describe('A process without calls for this long is ended.'),
-  maxSeconds: timerSeconds.default(86_400).describe('No process lives longer.'),
-  maxPerSession: positiveCount().default(8).describe('Most processes of one server in one session.'),
-  max: positiveCount().default(512).describe('Most processes of servers in the whole gateway.'),
+  idleSeconds: timerSeconds.default(300).describe('A process is ended after this many seconds without a call.'),
+  maxSeconds: timerSeconds
+    .default(86_400)
+    .describe('A process is ended after this many seconds, even if it is in use.'),
+  maxPerSession: positiveCount().default(8).describe('Maximum number of processes per server and session.'),
+  max: positiveCount().default(512).describe('Maximum number of server processes of the gateway.'),
 });
 
 export const limitsSchema = z.strictObject({
-  bodyBytes: byteCount.default(4_194_304).describe('Largest request body taken from a client.'),
-  messageBytes: byteCount.default(16_777_216).describe('Largest single message taken from an upstream.'),
+  bodyBytes: byteCount.default(4_194_304).describe('Maximum size of a request body from a client.'),
+  messageBytes: byteCount.default(16_777_216).describe('Maximum size of one message from a server.'),
   notificationsPerSecond: positiveCount()
     .default(1000)
-    .describe('Most notifications one upstream may send in a second.'),
-  pendingPerUpstream: positiveCount().default(1024).describe('Most calls under way to one upstream.'),
+    .describe('Maximum number of notifications per second from one server.'),
+  pendingPerUpstream: positiveCount().default(1024).describe('Maximum number of unanswered requests to one server.'),
 });

@@ -26,50 +26,60 @@ const roleName = { pattern: /^[^\u0000-\u001f\u007f-\u009f]{1,256}$/, rule: 'a r
 const rolesSchema = z.strictObject({
   claim: textLine(256)
     .default('roles')
-    .describe('The claim that names the roles of a user; dots lead into a claim, as in "realm_access.roles".'),
+    .describe('Claim that lists the roles of the user. Dots select a nested claim, for example "realm_access.roles".'),
   map: mapOf(
     roleName,
     z.strictObject({
-      trust: trustLevel.prefault('sandboxed').describe('The most trust that a session of this role may have.'),
+      trust: trustLevel.prefault('sandboxed').describe('Highest trust level for sessions of this role.'),
       workspaces: z
         .array(z.string().regex(workspaceSlug, { error: 'expected the name of a workspace' }))
         .max(1000)
         .optional()
-        .describe('The workspaces that this role may use; all unless said.'),
+        .describe('Workspaces that this role may use. Default: all.'),
     }),
   )
     .default({})
-    .describe('What each role may have at most. Who has none of them is refused.'),
+    .describe('Limits per role. A user with none of these roles is refused.'),
   admin: z.array(textLine(256)).max(100).default([]).describe('Roles that may use the control API.'),
 });
 
 const issuerSchema = z.strictObject({
-  issuer: secureUrl.describe('The "iss" that tokens carry.'),
-  audience: z.array(textLine(512)).min(1).max(100).describe('Accepted values of "aud", compared exactly.'),
-  jwksUri: secureUrl.describe('Where the keys of the issuer are found.'),
+  issuer: secureUrl.describe('Value of the "iss" claim.'),
+  audience: z.array(textLine(512)).min(1).max(100).describe('Accepted values of the "aud" claim, compared exactly.'),
+  jwksUri: secureUrl.describe('URL of the public keys of the issuer.'),
   userPrefix: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9.:_-]{0,55}$/, {
       error: 'expected up to 56 letters, digits and ".:_-", a letter or digit first',
     })
     .optional()
-    .describe('What stands before the "|" in the names of its users, instead of the host of the issuer.'),
+    .describe(
+      'First part of the user name "PREFIX|SUB". Must be different for each issuer. Default: the host of the issuer.',
+    ),
   tokenType: z
     .enum(['at+jwt', 'jwt'])
     .default('at+jwt')
-    .describe('The "typ" of its tokens; "jwt" also takes those that do not say they are access tokens.'),
+    .describe('Required "typ" header. "jwt" also accepts tokens with type "JWT" or without a type.'),
   algorithms: z
     .array(z.enum(algorithms))
     .min(1)
     .default([...algorithms])
-    .describe('Algorithms that its tokens may be signed with.'),
-  clockToleranceSeconds: z.number().int().min(0).max(120).default(5).describe('How far its clock may be off.'),
-  scopes: z.array(scopeSchema).max(100).default([]).describe('Scopes without which a token is of no use here.'),
+    .describe('Accepted signature algorithms.'),
+  clockToleranceSeconds: z
+    .number()
+    .int()
+    .min(0)
+    .max(120)
+    .default(5)
+    .describe('Accepted difference between the clocks of Ambit and the issuer.'),
+  scopes: z.array(scopeSchema).max(100).default([]).describe('Scopes that every token must have.'),
   permissions: mapOf({ pattern: permissionPattern, rule: 'expected a permission, such as "notes:write"' }, scopeSchema)
     .refine((map) => Object.keys(map).length <= maxPermissions, { error: 'too many' })
     .default({})
-    .describe('Permissions that sessions have while the token has the scope named here.'),
-  roles: rolesSchema.optional().describe('What the roles of a user allow; without this, a sandboxed session anywhere.'),
+    .describe('Map from permission to the scope that grants it.'),
+  roles: rolesSchema
+    .optional()
+    .describe('Limits per role of a user. Without this key, users may open sandboxed sessions in all workspaces.'),
 });
 
 export const jwtSchema = z

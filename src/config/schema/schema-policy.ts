@@ -7,10 +7,12 @@ const ruleSchema = z
     id: z
       .string()
       .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, { error: 'expected up to 64 of a-z, 0-9, ".", "_" and "-"' })
-      .describe('Its name; every decision names the rule that made it.'),
-    allow: oneOrMore(textLine(200)).optional().describe('Tools it allows, as patterns of server__tool.'),
-    deny: oneOrMore(textLine(200)).optional().describe('Tools it denies, as patterns of server__tool.'),
-    when: prose.optional().describe('A CEL condition; an error in it denies.'),
+      .describe('Name of the rule, shown with every decision it makes.'),
+    allow: oneOrMore(textLine(200)).optional().describe('Patterns of the allowed tools, in the form "server__tool".'),
+    deny: oneOrMore(textLine(200)).optional().describe('Patterns of the denied tools, in the form "server__tool".'),
+    when: prose
+      .optional()
+      .describe('CEL condition under which the rule applies. An error while evaluating it denies the call.'),
   })
   .superRefine(
     ({ allow, deny }, context) => {
@@ -44,7 +46,7 @@ const scopeSchema = z
     error: 'expected "org", "team:NAME", "user:NAME" or "workspace:NAME"',
   })
   .default('org')
-  .describe('For whom it holds: org, team:T, user:U or workspace:W.');
+  .describe('Who it applies to: org, team:T, user:U or workspace:W.');
 
 const userNameSchema = z.string().regex(userNamePattern, {
   error: 'expected up to 128 letters, digits and "._@|:-", a letter or digit first',
@@ -54,20 +56,24 @@ const teamNameSchema = z.string().regex(teamNamePattern, {
 });
 
 const peopleKeys = {
-  organisation: textLine(128).optional().describe('What the organisation is called.'),
-  teams: z.array(teamNameSchema).max(1000).default([]).describe('The teams there are.'),
+  organisation: textLine(128).optional().describe('Name of the organisation.'),
+  teams: z.array(teamNameSchema).max(1000).default([]).describe('Names of the teams.'),
   users: z
     .array(
       z.strictObject({
         name: userNameSchema
           .refine((name) => name !== 'anonymous', { error: 'this is the name of those who prove none' })
-          .describe('What sessions and tools call them.'),
-        teams: z.array(teamNameSchema).max(100).default([]).describe('The teams they are in.'),
+          .describe('Name of the user, as sessions and tools see it.'),
+        teams: z
+          .array(teamNameSchema)
+          .max(100)
+          .default([])
+          .describe('Teams of the user. Each must be listed in governance.teams.'),
       }),
     )
     .max(10_000)
     .default([])
-    .describe('Users who are declared here; others are added with "ambit user add".'),
+    .describe('Users declared in this file. Other users are added with "ambit user add".'),
 };
 
 /** Checks that teams are declared, because a misspelt one would have no policies. */
@@ -96,13 +102,13 @@ function checkTeams(
   }
 }
 
-const enabledSchema = z.boolean().default(true).describe('Whether it counts.');
+const enabledSchema = z.boolean().default(true).describe('A disabled entry is ignored.');
 const orderSchema = z
   .int()
   .min(-1_000_000)
   .max(1_000_000)
   .default(0)
-  .describe('Among those of its scope; the lower ones come first.');
+  .describe('Position within its scope; lower numbers come first.');
 
 export const governanceSchema = z
   .strictObject({
@@ -110,7 +116,9 @@ export const governanceSchema = z
     carrier: z
       .enum(['first-result', 'instructions', 'both'])
       .default('first-result')
-      .describe('How they reach the model: with the first result, in the instructions, or both.'),
+      .describe(
+        'How policies and objectives reach the model: in the first result, in the server instructions, or both.',
+      ),
     policies: z
       .array(
         z.strictObject({
@@ -119,11 +127,17 @@ export const governanceSchema = z
             .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, {
               error: 'expected up to 64 letters, digits, ".", "_" and "-"',
             })
-            .describe('Its name.'),
+            .describe('Name of the policy, unique within its scope.'),
           scope: scopeSchema,
-          mode: z.enum(['prepend', 'append']).default('prepend').describe('Before or after the prompts of a server.'),
-          text: prose.describe('What the model is to read.'),
-          locked: z.boolean().default(false).describe('Whether no nearer level may have another of this name.'),
+          mode: z
+            .enum(['prepend', 'append'])
+            .default('prepend')
+            .describe('Placed before ("prepend") or after ("append") the messages of a server prompt.'),
+          text: prose.describe('Text shown to the model.'),
+          locked: z
+            .boolean()
+            .default(false)
+            .describe('A narrower scope cannot replace this policy with one of the same name.'),
           enabled: enabledSchema,
           order: orderSchema,
         }),
@@ -148,18 +162,18 @@ export const governanceSchema = z
         { when: ({ value }) => Array.isArray(value) },
       )
       .default([])
-      .describe('What the model must keep to.'),
+      .describe('Instructions that the model must follow.'),
     objectives: z
       .array(
         z.strictObject({
           scope: scopeSchema,
-          text: prose.describe('What the model is to read.'),
+          text: prose.describe('Text shown to the model.'),
           enabled: enabledSchema,
           order: orderSchema,
         }),
       )
       .max(1000)
       .default([])
-      .describe('What the work is for.'),
+      .describe('Goals that the model should work towards.'),
   })
   .superRefine(checkTeams);

@@ -69,9 +69,9 @@ const toolKeys = { pattern: /^[^\s\u0000-\u001f\u007f]{1,128}$/, rule: 'this is 
 const toolPatterns = z.array(textLine(200)).max(1000);
 
 const pushSchema = z.strictObject({
-  sampling: z.boolean().default(false).describe('May ask the model of the client for text.'),
-  elicitation: z.boolean().default(true).describe('May ask the person for input.'),
-  roots: z.boolean().default(false).describe('May ask for the roots of the client.'),
+  sampling: z.boolean().default(false).describe('The server may request text from the model of the client (sampling).'),
+  elicitation: z.boolean().default(true).describe('The server may ask the user for input (elicitation).'),
+  roots: z.boolean().default(false).describe('The server may ask for the roots of the client.'),
 });
 
 const sandboxSchema = z.strictObject({
@@ -79,106 +79,125 @@ const sandboxSchema = z.strictObject({
     .string()
     .regex(imageName, { error: 'expected the name of a container image, such as "docker.io/library/node:22"' })
     .optional()
-    .describe('Container image to run it in, with the programs of the image; it must be on this machine.'),
-  network: z.array(hostAndPort).max(1000).default([]).describe('Hosts it may reach; none unless listed.'),
-  readable: z.array(filePath).max(1000).default([]).describe('Further paths it may read.'),
-  writable: z.array(filePath).max(1000).default([]).describe('Further paths it may write.'),
-  memoryMb: positiveCount(1_048_576).default(512).describe('Most memory of all its processes in one session, in MiB.'),
-  pids: positiveCount(65_536).default(64).describe('Most processes and threads in one session.'),
+    .describe('Container image to run the server in. The image must already exist on this machine.'),
+  network: z
+    .array(hostAndPort)
+    .max(1000)
+    .default([])
+    .describe('Hosts the server may connect to, as "host:port". Default: none.'),
+  readable: z.array(filePath).max(1000).default([]).describe('Additional paths the server may read.'),
+  writable: z.array(filePath).max(1000).default([]).describe('Additional paths the server may write.'),
+  memoryMb: positiveCount(1_048_576)
+    .default(512)
+    .describe('Maximum memory of all processes of the server in one session, in MiB.'),
+  pids: positiveCount(65_536)
+    .default(64)
+    .describe('Maximum number of processes and threads of the server in one session.'),
   cpus: z
     .number()
     .min(0.05)
     .max(1024)
     .default(1)
-    .describe('Most processor time in one session: 1 is one processor, 0.5 half of one.'),
-  fileMb: positiveCount(1_048_576).default(1024).describe('Largest file it may write, in MiB.'),
-  openFiles: positiveCount(1_048_576).default(1024).describe('Most files each of its processes may have open.'),
-  wallSeconds: timerSeconds.default(86_400).describe('A process older than this is ended, busy or not.'),
+    .describe('CPU limit of the server in one session: 1 is one CPU, 0.5 is half a CPU.'),
+  fileMb: positiveCount(1_048_576).default(1024).describe('Maximum size of a file that the server writes, in MiB.'),
+  openFiles: positiveCount(1_048_576).default(1024).describe('Maximum number of open files per process.'),
+  wallSeconds: timerSeconds
+    .default(86_400)
+    .describe('A process is ended after this many seconds, even if it is in use.'),
 });
 
 const toolsSchema = z.strictObject({
-  allow: toolPatterns.default(['*']).describe('Tools that may be used.'),
-  deny: toolPatterns.default([]).describe('Tools that may not, whatever "allow" says.'),
+  allow: toolPatterns.default(['*']).describe('Patterns of the tools that may be used.'),
+  deny: toolPatterns.default([]).describe('Patterns of the tools that may not be used; takes precedence over allow.'),
   permissions: mapOf(
     toolKeys,
     z.string().regex(permissionPattern, { error: 'expected a permission such as "notes:write"' }),
   )
     .default({})
-    .describe('The permission a session needs, by tool or pattern of tools.'),
+    .describe('Permission that a session needs, by tool name or pattern.'),
   instead: mapOf(
     toolKeys,
     z.string().regex(/^session_[a-z_]{1,50}$/, { error: 'expected a tool of Ambit, such as "session_edit_file"' }),
   )
     .default({})
     .describe(
-      'Tools, or patterns of tools, in whose place one of Ambit’s own is to be used: their descriptions say so.',
+      'Map from tool name or pattern to the session tool of Ambit that replaces it. The tool description then recommends the replacement.',
     ),
-  hideReplaced: z.boolean().default(false).describe('Whether those are left out and refused rather than described.'),
-  confirm: toolPatterns.default([]).describe('Tools that a person confirms call by call.'),
+  hideReplaced: z.boolean().default(false).describe('Hide and refuse the tools listed in "instead".'),
+  confirm: toolPatterns.default([]).describe('Patterns of the tools that a person must confirm before each call.'),
 });
 
 const cacheSchema = mapOf(
   toolKeys,
   z.strictObject({
-    ttlSeconds: lifeSeconds.describe('How long a result may be given again.'),
-    per: z.enum(['session', 'user', 'workspace']).default('session').describe('Who shares a result.'),
+    ttlSeconds: lifeSeconds.describe('Seconds for which a result is reused.'),
+    per: z.enum(['session', 'user', 'workspace']).default('session').describe('Who may get the same cached result.'),
   }),
 );
 
 const oauthSchema = z.strictObject({
   issuer: secureUrl
     .optional()
-    .describe('The authorization server, and the only one that is given its codes and secrets; needed with clientId.'),
-  clientId: textLine(2048).optional().describe('What Ambit is called there, where it was registered by hand.'),
-  clientSecretFile: filePath.optional().describe('File with the secret that goes with clientId.'),
+    .describe('Authorization server. Codes and secrets are sent to no other server. Required with clientId.'),
+  clientId: textLine(2048).optional().describe('Client id of Ambit, if it was registered manually.'),
+  clientSecretFile: filePath.optional().describe('File with the client secret for clientId.'),
   scopes: z
     .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/, { error: 'expected a scope, without spaces' }))
     .max(100)
     .optional()
-    .describe('Scopes to ask for; what the server names unless said.'),
+    .describe('Scopes to request. Default: the scopes that the server asks for.'),
   hosts: z
     .array(hostAndPort)
     .max(100)
     .default([])
-    .describe('Hosts of its authorization server that may be on a private network.'),
+    .describe('Hosts ("host:port") of the authorization server that may be on a private network.'),
 });
 
 const transportNames = ['stdio', 'http', 'streamable-http'] as const;
 const serverKeys = z.strictObject({
-  command: textLine(4096).optional().describe('Program to start; it speaks MCP on stdin and stdout.'),
-  args: z.array(osText).max(10_000).optional().meta({ default: [] }).describe('Its arguments.'),
-  env: envMap.optional().meta({ default: {} }).describe('Variables it gets beside the few that Ambit passes.'),
-  url: httpUrl.optional().describe('Address of a server that speaks MCP over HTTP.'),
-  headers: headerMap.optional().meta({ default: {} }).describe('Headers sent with each request to the url.'),
-  oauth: oauthSchema.optional().describe('How users log in to the url; found out from it unless said.'),
-  type: z.enum(transportNames).optional().describe('Said in the files of other tools; must agree with command or url.'),
-  transport: z.enum(transportNames).optional().describe('The same as type.'),
-  disabled: z.boolean().default(false).describe('Leave it out.'),
+  command: textLine(4096).optional().describe('Program to start. It must speak MCP over stdio.'),
+  args: z.array(osText).max(10_000).optional().meta({ default: [] }).describe('Arguments of the program.'),
+  env: envMap.optional().meta({ default: {} }).describe('Additional environment variables of the program.'),
+  url: httpUrl.optional().describe('URL of a server that speaks MCP over HTTP.'),
+  headers: headerMap.optional().meta({ default: {} }).describe('HTTP headers sent with each request to url.'),
+  oauth: oauthSchema.optional().describe('How users log in to the server at url. Default: discovered from the server.'),
+  type: z.enum(transportNames).optional().describe('Transport, as other tools write it. Must match command or url.'),
+  transport: z.enum(transportNames).optional().describe('Same as type.'),
+  disabled: z.boolean().default(false).describe('Do not use this server.'),
   imported: textLine(4096)
     .optional()
-    .describe('Where "ambit import" found it; such a server starts only as it was approved.'),
+    .describe('File that "ambit import" took the server from. The server starts only if it is approved.'),
   trust: oneOrMore(trustLevel)
     .optional()
-    .describe('Sessions that may use it; [direct, sandboxed] with a command, [direct] with a url, unless said.'),
-  era: z.enum(['auto', 'modern', 'handshake']).default('auto').describe('Protocol era it speaks; "auto" finds out.'),
-  timeoutSeconds: timerSeconds.default(600).describe('A call unanswered for this long has failed.'),
+    .describe('Trust levels of the sessions that may use the server. Default: both with command, [direct] with url.'),
+  era: z
+    .enum(['auto', 'modern', 'handshake'])
+    .default('auto')
+    .describe('Protocol era of the server; "auto" detects it.'),
+  timeoutSeconds: timerSeconds.default(600).describe('A call fails after this many seconds without an answer.'),
   scope: z
     .enum(['call', 'session', 'user', 'workspace', 'shared'])
     .default('session')
-    .describe('Who shares a process; wider than "session" needs contextAware.'),
-  contextAware: z.boolean().default(false).describe('It keeps sessions apart by the context of each call.'),
+    .describe('Who shares a process. A scope wider than "session" requires contextAware.'),
+  contextAware: z.boolean().default(false).describe('The server separates sessions by the context of each call.'),
   context: z
     .enum(['full', 'pseudonymous', 'none'])
     .optional()
-    .describe('What it is told; "full" with a command, "pseudonymous" with a url, unless said.'),
-  push: pushSchema.optional().describe('What it may ask of the client by itself; without this key, anything.'),
-  sandbox: sandboxSchema.optional().describe('What its process may do in a sandboxed session.'),
-  tools: toolsSchema.prefault({}).describe('Which of its tools may be used, and by whom.'),
+    .describe(
+      'How much of the session context the server gets. Default: "full" with command, "pseudonymous" with url.',
+    ),
+  push: pushSchema
+    .optional()
+    .describe('Requests that the server may send to the client. Without this key, all are allowed.'),
+  sandbox: sandboxSchema.optional().describe('Permissions and limits of the server process in sandboxed sessions.'),
+  tools: toolsSchema.prefault({}).describe('Restrictions on the tools of the server.'),
   catalog: z
     .enum(['private', 'shared'])
     .default('private')
-    .describe('Who shares its lists of tools: sessions of one user in one workspace, or all of one trust level.'),
-  cache: cacheSchema.default({}).describe('Results that may be given again, by tool.'),
+    .describe(
+      'Who shares the cached tool lists: sessions of one user in one workspace ("private"), or all sessions of one trust level ("shared").',
+    ),
+  cache: cacheSchema.default({}).describe('Result cache, by tool name.'),
 });
 
 type ServerKeys = z.output<typeof serverKeys>;

@@ -28,61 +28,66 @@ const globSchema = textLine(512).superRefine((text, context) => {
 const globListSchema = z.array(globSchema).max(1000).default([]);
 
 const filesSchema = z.strictObject({
-  hide: globListSchema.describe('Further paths that no session may read or write, as globs; "**" crosses folders.'),
-  keep: globListSchema.describe('Further paths that sessions may read but not write.'),
-  open: globListSchema.describe('Paths that are free although the built-in lists close them.'),
-  fileBytes: byteCount.default(16 * 1024 * 1024).describe('The largest file a session may write.'),
+  hide: globListSchema.describe(
+    'Globs of additional paths that sessions can neither read nor write. "**" matches any number of folders.',
+  ),
+  keep: globListSchema.describe('Globs of additional paths that sessions can read but not write.'),
+  open: globListSchema.describe('Globs of paths that sessions can use although Ambit protects them by default.'),
+  fileBytes: byteCount.default(16 * 1024 * 1024).describe('Maximum size of a file that a session writes.'),
   sessionBytes: positiveCount(1024 ** 4)
     .default(1024 ** 3)
-    .describe('The most that one session may write in its life.'),
+    .describe('Maximum number of bytes that one session writes.'),
   sessionEntries: positiveCount(10_000_000)
     .default(100_000)
-    .describe('The most files and folders that one session may make.'),
+    .describe('Maximum number of files and folders that one session creates.'),
   id: textLine(64)
     .optional()
-    .describe(
-      'Which files these are, where the backend "database" keeps them: with another id the workspace begins without files.',
-    ),
-  durable: z.boolean().default(false).describe('Whether a write waits until the disk has it.'),
+    .describe('Id of the stored files, for the backend "database". A new id starts with an empty workspace.'),
+  durable: z.boolean().default(false).describe('A write waits until the data is on disk.'),
 });
 
 const workspaceSchema = z.strictObject({
   path: filePath
     .optional()
-    .describe('The folder; relative to this file, or "~/" for the home folder. Only the backend "local" has one.'),
-  trust: trustLevel.prefault('direct').describe('The most trust a session here may have.'),
+    .describe(
+      'Folder of the workspace, relative to this file or starting with "~/". Required with the backend "local", not allowed with others.',
+    ),
+  trust: trustLevel.prefault('direct').describe('Highest trust level for sessions in this workspace.'),
   capabilities: z
     .strictObject({
       servers: z
         .union([z.enum(['all', 'none']), z.array(serverNameSchema).max(10_000)])
         .default('all')
-        .describe('Servers that may be used here: all, none, or a list of names.'),
+        .describe('Servers that may be used in this workspace: all, none, or a list of names.'),
     })
     .prefault({})
-    .describe('What may be used here.'),
+    .describe('Restrictions on what sessions in this workspace may use.'),
   env: mapOf({ pattern: serverName, rule: 'this is not the name of a server' }, envMap)
     .default({})
-    .describe('Further variables for a server when used here, by its name.'),
+    .describe('Additional environment variables per server, for sessions in this workspace.'),
   create: z
     .boolean()
     .default(false)
-    .describe('Whether the folder is made where it does not exist. Otherwise a missing folder is an error.'),
+    .describe('Create the folder if it does not exist. Otherwise a missing folder is an error.'),
   git: z
     .enum(['read', 'write'])
     .default('read')
-    .describe(
-      'Whether servers in a sandbox may write into the repository; never into what git runs or is configured by.',
-    ),
+    .describe('Whether sandboxed servers may write to .git. Hooks and configuration of git always stay read-only.'),
   isolation: z
     .enum(['shared', 'worktree', 'copy'])
     .default('shared')
-    .describe('Whether sessions share the folder or get one of their own.'),
+    .describe('Whether sessions share the folder, or each gets its own git worktree or copy.'),
   onEnd: z
     .enum(['auto', 'keep', 'remove'])
     .default('auto')
-    .describe("What becomes of a session's own folder at its end: auto keeps it while it holds what was not merged."),
-  backend: z.enum(['local', 'container', 'database']).default('local').describe('What keeps the files.'),
-  files: filesSchema.prefault({}).describe('What the session file tools may do here.'),
+    .describe(
+      'What happens to the own folder of a session when the session ends. "auto" keeps it while it has unmerged changes.',
+    ),
+  backend: z
+    .enum(['local', 'container', 'database'])
+    .default('local')
+    .describe('Where the files are stored: a local folder, a container volume, or the session store.'),
+  files: filesSchema.prefault({}).describe('Restrictions on the session file tools in this workspace.'),
 });
 
 /** Only the backend "local" has a folder. This is reported beside other problems. */

@@ -19,26 +19,34 @@ import { workspacesSchema } from './schema-workspace.ts';
 
 /** The schema of the whole configuration. It is strict, so that a misspelt limit is not simply missing. */
 export const configSchema = z.strictObject({
-  $schema: z.string().max(2048).optional().describe('Address of the JSON Schema, for editors; not read.'),
-  version: z.literal(1).describe('Version of this format.'),
-  listen: listenSchema.prefault({}).describe('Where the gateway listens.'),
-  auth: authSchema.prefault({}).describe('Who may call.'),
-  store: storeSchema.prefault({}).describe('Where sessions and their records live.'),
-  sessions: sessionsSchema.prefault({}).describe('How long sessions live, how many there may be.'),
-  quotas: quotasSchema.prefault({}).describe('How much may be called.'),
-  context: contextSchema.prefault({}).describe('Names under which context is told and announced.'),
-  credentials: credentialsSchema.prefault({}).describe('How what servers need for users is kept.'),
-  processes: processesSchema
+  $schema: z.string().max(2048).optional().describe('URL of the JSON Schema, used by editors; Ambit ignores it.'),
+  version: z.literal(1).describe('Version of the configuration format.'),
+  listen: listenSchema.prefault({}).describe('HTTP listener of the gateway.'),
+  auth: authSchema.prefault({}).describe('How callers are authenticated.'),
+  store: storeSchema.prefault({}).describe('Database of the sessions.'),
+  sessions: sessionsSchema.prefault({}).describe('Lifetime, number and trust of sessions.'),
+  quotas: quotasSchema.prefault({}).describe('Limits on tool calls.'),
+  context: contextSchema
     .prefault({})
-    .describe('How long the processes of servers live, and how many there may be.'),
-  events: eventsSchema.prefault({}).describe('Who is told what happens to sessions.'),
-  telemetry: telemetrySchema.prefault({}).describe('Who is told the spans of each exchange.'),
-  limits: limitsSchema.prefault({}).describe('Sizes and rates the gateway accepts.'),
-  include: z.array(filePath).max(100).default([]).describe('Plain mcpServers files, relative to this one.'),
-  servers: serversSchema.prefault({}).describe('The servers behind the gateway, by name.'),
-  rules: rulesSchema.prefault([]).describe('What is allowed and denied, by tool and condition; deny wins.'),
-  workspaces: workspacesSchema.prefault({}).describe('The folders sessions work in, by slug.'),
-  governance: governanceSchema.prefault({}).describe('People, and the policies and objectives that reach the model.'),
+    .describe('Names used to pass the session context to servers and to read announced workspaces from clients.'),
+  credentials: credentialsSchema.prefault({}).describe('Storage of per-user credentials for servers.'),
+  processes: processesSchema.prefault({}).describe('Lifetime and number of server processes.'),
+  events: eventsSchema.prefault({}).describe('Delivery of session events.'),
+  telemetry: telemetrySchema.prefault({}).describe('Export of traces to OpenTelemetry.'),
+  limits: limitsSchema.prefault({}).describe('Size and rate limits for messages.'),
+  include: z
+    .array(filePath)
+    .max(100)
+    .default([])
+    .describe(
+      'Files with mcpServers entries, relative to this file. Their servers must be approved before they start.',
+    ),
+  servers: serversSchema.prefault({}).describe('MCP servers behind the gateway, by name.'),
+  rules: rulesSchema.prefault([]).describe('Rules that allow or deny tools; deny wins.'),
+  workspaces: workspacesSchema.prefault({}).describe('Folders that sessions work in, by slug.'),
+  governance: governanceSchema
+    .prefault({})
+    .describe('Teams, users, and the policies and objectives shown to the model.'),
 });
 
 export type DeepReadonly<T> = T extends readonly (infer Item)[]

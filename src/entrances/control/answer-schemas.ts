@@ -15,9 +15,9 @@ export const problem = z
     type: z.string(),
     title: z.string(),
     status: z.int(),
-    code: z.string().describe('One of the codes in the reference of errors.'),
-    detail: z.string().describe('What happened, for a person.'),
-    hint: z.string().describe('What to do about it.'),
+    code: z.string().describe('Error code; see the reference of errors.'),
+    detail: z.string().describe('What happened, as a sentence.'),
+    hint: z.string().describe('How to fix it.'),
   })
   .meta({ id: 'Problem' });
 
@@ -26,41 +26,43 @@ jsonSchema.register(z.globalRegistry, { id: 'JsonValue' });
 export const session = sessionSchema.meta({ id: 'Session' });
 export const sessionsPage = z.object({
   sessions: listOf(session),
-  next: z.string().nullable().describe('For "after"; null when this page is the last.'),
+  next: z.string().nullable().describe('Pass as "after" to get the next page; null on the last page.'),
 });
 
-export const openedSession = session.and(z.object({ token: z.string().describe('Shown only here.') }));
+export const openedSession = session.and(
+  z.object({ token: z.string().describe('Session token. Only this response contains it.') }),
+);
 export const endedSession = session.and(z.object({ ended: z.literal(true) }));
 export const sessionDetails = session.and(
   z.object({
     usage: z
       .object({ calls: z.number(), bytes: z.number(), underWay: z.number() })
       .optional()
-      .describe('Calls of tools so far, what they carried, and how many are under way.'),
+      .describe('Tool calls so far, their bytes, and the number of unfinished calls.'),
     sandbox: z
       .object({
-        runner: z.string().nullable().describe('Null where there is none.'),
-        limits: z.record(z.string(), z.string()).nullable().describe('Who keeps a process within each limit.'),
-        refusal: z.string().nullable().describe('Why there is none.'),
+        runner: z.string().nullable().describe('Name of the sandbox runner; null if none is available.'),
+        limits: z.record(z.string(), z.string()).nullable().describe('What enforces each limit.'),
+        refusal: z.string().nullable().describe('Why no sandbox is available.'),
       })
       .nullable()
-      .describe('What its servers run in; null for a direct session, and for every session without a running gateway.'),
+      .describe('Sandbox of the servers of this session; null for a direct session, or if no gateway is running.'),
   }),
 );
 
 const call = z
   .object({
     at: instantSchema,
-    id: z.string().describe('The correlation id of the exchange.'),
+    id: z.string().describe('Correlation id of the call.'),
     server: z.string(),
     method: z.string(),
-    name: z.string().optional().describe('Of the tool, prompt or resource.'),
-    outcome: z.string().describe('"ok", a code of ours, or the number of a protocol error.'),
-    rule: z.string().optional().describe('The rule that decided.'),
+    name: z.string().optional().describe('Name of the tool or prompt, or URI of the resource.'),
+    outcome: z.string().describe('"ok", an error code of Ambit, or the number of a protocol error.'),
+    rule: z.string().optional().describe('Rule that decided about the call.'),
     entrance: z.enum(['http', 'stdio']),
     era: z.enum(['modern', 'handshake']),
     workspaceId: z.string().optional(),
-    cached: z.string().optional().describe('The exchange whose result was given again.'),
+    cached: z.string().optional().describe('Id of the call whose cached result was returned.'),
     traceId: z.string().optional(),
     ms: z.number(),
     bytesIn: z.int(),
@@ -70,7 +72,7 @@ const call = z
 
 export const callsPage = z.object({
   calls: listOf(call),
-  next: z.string().nullable().describe('For "before"; null when there are none left.'),
+  next: z.string().nullable().describe('Pass as "before" to get older calls; null if there are none.'),
 });
 
 const stdioServer = z.object({
@@ -86,7 +88,9 @@ const httpServer = z.object({
 });
 
 export const sessionServers = z.object({
-  mcpServers: z.record(z.string(), z.union([stdioServer, httpServer])).describe('Ready for an agent SDK.'),
+  mcpServers: z
+    .record(z.string(), z.union([stdioServer, httpServer]))
+    .describe('Servers in the format that agent SDKs accept.'),
   servers: listOf(
     z.union([
       z.object({
@@ -94,16 +98,16 @@ export const sessionServers = z.object({
         available: z.literal(true),
         env: z
           .record(z.string(), z.enum(['injected', 'pinned', 'configured', 'workspace', 'credential']))
-          .describe('Where each of its variables comes from.'),
+          .describe('Origin of each environment variable.'),
         problem: z
           .string()
           .optional()
-          .describe('What will keep it from starting, as far as that shows without starting it.'),
+          .describe('Why the server will not start, if this can be told without starting it.'),
       }),
       z.object({
         name: z.string(),
         available: z.literal(false),
-        rule: z.string().describe('The rule by which it is out.'),
+        rule: z.string().describe('Rule that excludes the server.'),
         reason: z.string(),
       }),
     ]),
@@ -119,7 +123,7 @@ export const callExplanation = z.object({
   reason: z.string(),
   claims: listOf(
     z.object({ claim: z.string(), value: z.union([z.string(), stringListSchema]), source: z.string() }),
-  ).describe('What it was decided from, and who said it.'),
+  ).describe('Facts the decision is based on, and their source.'),
   rules: listOf(
     z.object({
       id: z.string(),
@@ -128,7 +132,7 @@ export const callExplanation = z.object({
       error: z.string().optional(),
       claims: stringListSchema,
     }),
-  ).describe('Every rule that names the tool, and how it came out for these arguments.'),
+  ).describe('Every rule that matches the tool, and its outcome for these arguments.'),
 });
 
 export const event = z
@@ -139,7 +143,7 @@ export const event = z
     session: z
       .union([session, z.object({ id: z.string() })])
       .optional()
-      .describe('As it is now, or as it was at its end; only its id when nothing is left of it.'),
+      .describe('The session now, or as it was when it ended. Only the id if its record is gone.'),
   })
   .meta({ id: 'Event' });
 
@@ -152,20 +156,20 @@ export const folderDiff = folderName.extend({
   commit: z.string().nullable(),
   uncommitted: z
     .boolean()
-    .describe('The workspace had changes when the folder was made which are in no commit, and so not in the folder.'),
+    .describe('The workspace had uncommitted changes when the folder was created. They are not in the folder.'),
   files: listOf(
     z.object({
       path: z.string(),
       status: change,
-      oldMode: z.string().nullable().describe('As git writes it: 100644, 100755, or 120000 for a link.'),
+      oldMode: z.string().nullable().describe('File mode as in git: 100644, 100755, or 120000 for a link.'),
       newMode: z.string().nullable(),
-      binary: z.boolean().describe('Its content is no text, or too large to be shown.'),
-      added: z.int().nullable().describe('Lines; null where they cannot be counted.'),
+      binary: z.boolean().describe('The content is not text, or too large to show.'),
+      added: z.int().nullable().describe('Number of lines; null if they cannot be counted.'),
       removed: z.int().nullable(),
     }),
   ),
   patch: z.string().describe('A unified diff that git can apply.'),
-  shortened: z.boolean().describe('The patch would have been longer than is shown.'),
+  shortened: z.boolean().describe('The patch was truncated.'),
 });
 
 const mergedFiles = listOf(
@@ -175,21 +179,21 @@ const mergedFiles = listOf(
     outcome: z
       .enum(['taken', 'merged', 'already', 'left', 'refused', 'conflict'])
       .describe(
-        'taken: as the session has it. merged: with what was changed in the workspace meanwhile. already: the workspace has it. left: the workspace\u2019s own was preferred. refused: closed to sessions. conflict: both changed the same.',
+        'taken: the version of the session was used. merged: changes of both sides were combined. already: the workspace already has this version. left: the version of the workspace was kept, as requested. refused: sessions may not write this file. conflict: both sides changed the same part.',
       ),
     reason: z.string().optional(),
   }),
-).describe('What became of each file.');
+).describe('Outcome for each file.');
 
 export const merge = folderName.extend({
   dryRun: z.boolean(),
-  fits: z.boolean().describe('False where anything conflicts: then nothing was changed.'),
+  fits: z.boolean().describe('False if any file conflicts; then nothing was changed.'),
   files: mergedFiles,
 });
 
 export const mergeConflict = problem.and(z.object({ files: mergedFiles }));
 export const discardedFolder = folderName.extend({ discarded: z.literal(true) });
-const declared = z.boolean().describe('Written in the configuration, and changed only there.');
+const declared = z.boolean().describe('Declared in the configuration file; it can only be changed there.');
 export const user = z
   .object({ name: z.string(), teams: stringListSchema, declared, createdAt: instantSchema.nullable() })
   .meta({ id: 'User' });
@@ -198,8 +202,8 @@ export const users = z.object({ organisation: z.string().nullable(), users: list
 export const removedUser = z.object({
   name: z.string(),
   removed: z.literal(true),
-  keys: z.int().describe('How many were revoked.'),
-  sessions: z.int().describe('How many were ended.'),
+  keys: z.int().describe('Number of revoked keys.'),
+  sessions: z.int().describe('Number of ended sessions.'),
 });
 
 const team = z.object({ name: z.string(), declared, members: stringListSchema }).meta({ id: 'Team' });
@@ -209,33 +213,43 @@ export const key = z
     id: z.string(),
     userId: z.string(),
     state: z.enum(['active', 'expired', 'revoked']),
-    trustLevel: z.enum(['direct', 'sandboxed']).describe('The most a session may have that it opens or uses.'),
-    workspaces: stringListSchema.nullable().describe('The only ones it may use; null for all.'),
-    scopes: stringListSchema.nullable().describe('The only permissions it brings or meets; null for no such list.'),
+    trustLevel: z
+      .enum(['direct', 'sandboxed'])
+      .describe('Highest trust level of sessions opened or used with this key.'),
+    workspaces: stringListSchema.nullable().describe('Workspaces the key may use; null for all.'),
+    scopes: stringListSchema
+      .nullable()
+      .describe(
+        'Permissions of sessions opened with this key. The key cannot use sessions that have other permissions. Null: no permissions, and no such limit.',
+      ),
     createdAt: instantSchema,
     expiresAt: instantSchema.nullable(),
     revokedAt: instantSchema.nullable(),
-    lastUsedAt: instantSchema.nullable().describe('Behind by a minute at most.'),
-    previousUntil: instantSchema.nullable().describe('Until when the secret before the last rotation is taken too.'),
+    lastUsedAt: instantSchema.nullable().describe('Updated at most once per minute.'),
+    previousUntil: instantSchema
+      .nullable()
+      .describe('Until when the secret from before the last rotation is accepted.'),
   })
   .meta({ id: 'Key' });
 
 export const keys = z.object({ keys: listOf(key) });
-export const mintedKey = key.and(z.object({ key: z.string().describe('Shown only here.') }));
-export const revokedKey = key.and(z.object({ sessions: z.int().describe('How many were ended.') }));
+export const mintedKey = key.and(
+  z.object({ key: z.string().describe('The API key. Only this response contains it.') }),
+);
+export const revokedKey = key.and(z.object({ sessions: z.int().describe('Number of ended sessions.') }));
 
 export const credentials = z.object({
   credentials: listOf(
     credentialName.extend({
       setAt: instantSchema,
-      usable: z.boolean().describe('False when it cannot be opened with the key that is here.'),
+      usable: z.boolean().describe('False if the value cannot be decrypted with the current encryption key.'),
     }),
   ),
 });
 
 export const setCredential = credentialName.extend({ set: z.literal(true) });
 export const removedCredential = credentialName.extend({
-  removed: z.boolean().describe('False when there was none.'),
+  removed: z.boolean().describe('False if it did not exist.'),
 });
 
 export const login = z.object({
@@ -245,7 +259,7 @@ export const login = z.object({
   scopes: stringListSchema,
   state: z
     .enum(['active', 'lost', 'wanted'])
-    .describe('lost: the user has to log in again. wanted: the server wants more than was agreed to.'),
+    .describe('lost: the user must log in again. wanted: the server asks for more scopes than the user granted.'),
   why: z.string().optional(),
   madeAt: instantSchema,
   expiresAt: instantSchema.optional(),
@@ -253,11 +267,11 @@ export const login = z.object({
 
 export const logins = z.object({ logins: listOf(login) });
 export const startedLogin = z.object({
-  authorizationUrl: z.string().describe('Where the browser of the user goes.'),
+  authorizationUrl: z.string().describe('URL to open in the browser of the user.'),
   redirectUri: z.string(),
 });
 
-export const removedLogin = loginName.extend({ removed: z.boolean().describe('False when there was none.') });
+export const removedLogin = loginName.extend({ removed: z.boolean().describe('False if it did not exist.') });
 
 const policyBase = {
   scope,
@@ -271,8 +285,8 @@ export const policy = z.object({ ...policyBase, name: z.string(), mode, locked: 
 export const objective = z.object({ ...policyBase, id: z.string() }).meta({ id: 'Objective' });
 export const policies = z.object({ policies: listOf(policy) });
 export const objectives = z.object({ objectives: listOf(objective) });
-export const removedPolicy = policyName.extend({ removed: z.boolean().describe('False when there was none.') });
-export const removedObjective = objectiveId.extend({ removed: z.boolean().describe('False when there was none.') });
+export const removedPolicy = policyName.extend({ removed: z.boolean().describe('False if it did not exist.') });
+export const removedObjective = objectiveId.extend({ removed: z.boolean().describe('False if it did not exist.') });
 export const effectivePolicies = z.object({
   userId: z.string(),
   workspaceId: z.string().nullable(),
@@ -281,12 +295,12 @@ export const effectivePolicies = z.object({
     policy.and(
       z.object({
         outcome: z.enum(['given', 'disabled', 'replaced', 'locked out']),
-        by: z.string().nullable().describe('The scope of the one that stands instead.'),
+        by: z.string().nullable().describe('Scope of the policy that replaces this one.'),
       }),
     ),
-  ).describe('Every policy that was weighed.'),
+  ).describe('All policies that were considered.'),
   objectives: listOf(objective),
-  block: z.string().describe('What the model is given.'),
+  block: z.string().describe('Text that the model gets.'),
 });
 
 export const openApi = z.record(z.string(), z.unknown());

@@ -35,7 +35,7 @@ export async function createOpenApiDocument(rows: Readonly<Record<string, RouteD
         admin: {
           type: 'http',
           scheme: 'bearer',
-          description: 'The admin token, or an access token with the admin role; none on the control socket.',
+          description: 'The admin token, or an access token with an admin role. Not needed on the control socket.',
         },
       },
     },

@@ -19,8 +19,8 @@ export const routes = {
   ...loginRoutes,
   ...policyRoutes,
   'GET /api/v1/openapi.json': defineRoute({
-    summary: 'Describes all of this for programs',
-    returns: 'OpenAPI 3.1',
+    summary: 'Returns the OpenAPI description of the control API',
+    returns: 'OpenAPI 3.1 document',
     answer: 'openApi',
     handle: describeApi,
   }),
@@ -30,9 +30,9 @@ export const eventsPath = '/api/v1/events';
 
 /** The event stream is described here and served apart, because it has no single answer. */
 const eventsRoute: RouteDescription = {
-  summary: 'Streams what happens to sessions, as it happens (server-sent events)',
-  headers: { 'Last-Event-ID': 'The id of the last event that was heard: what came after it is told first.' },
-  returns: 'Events; the data of each is one',
+  summary: 'Streams session events (server-sent events)',
+  headers: { 'Last-Event-ID': 'Id of the last received event. The stream starts with the events after it.' },
+  returns: 'A stream of events. Type of the data of each event',
   answer: 'event',
   type: 'text/event-stream',
 };

@@ -20,7 +20,7 @@ export type ReadPolicyContext = (person: { userId: string; workspaceId: string |
   readonly objectives: readonly ScopedText[];
 }>;
 
-const scopeSchema = z.string().describe('Where it comes from: org, team:T, user:U or workspace:W.');
+const scopeSchema = z.string().describe('Scope it is defined in: org, team:T, user:U or workspace:W.');
 
 /** The fields that agents see. A new field of a session is hidden from them unless it is listed here. */
 const shownSession = sessionSchema.pick({
@@ -40,7 +40,7 @@ const shownSession = sessionSchema.pick({
   ttlSeconds: true,
 });
 
-const sessionOutput = shownSession.extend({ current: z.boolean().describe('Whether this call belongs to it.') });
+const sessionOutput = shownSession.extend({ current: z.boolean().describe('Whether this call runs in this session.') });
 
 export interface SessionToolsParts {
   readonly reach: SessionReach;
@@ -63,15 +63,15 @@ export function sessionTools({ reach, sessions, store, contextOf }: SessionTools
 function sessionInfo(reach: SessionReach, store: Pick<SessionStore, 'usage'>): Tool {
   return defineTool({
     name: 'session_info',
-    title: 'About a session',
-    description: 'What a session is: its bounds, how long it lives, and what it has used so far.',
+    title: 'Show a session',
+    description: 'Shows a session: its limits, when it expires, and its usage so far.',
     effect: 'reads',
     input: z.strictObject({ session: sessionArgument }),
     output: z.strictObject({
       session: sessionOutput,
       use: z
         .strictObject({ calls: z.number(), bytes: z.number(), underWay: z.number() })
-        .describe('Calls of tools so far, what they carried, and how many are under way.'),
+        .describe('Tool calls so far, their bytes, and the number of unfinished calls.'),
     }),
     async run({ session }, caller) {
       const record = await reach.find(session, caller);
@@ -86,19 +86,19 @@ function sessionInfo(reach: SessionReach, store: Pick<SessionStore, 'usage'>): T
 function sessionList(reach: SessionReach): Tool {
   return defineTool({
     name: 'session_list',
-    title: 'Sessions within reach',
+    title: 'List sessions',
     description:
-      'The live sessions you can reach, the oldest first: the session this call belongs to and those it opened, and for a user who is bound to none every session of that user.',
+      'Lists the live sessions you can access, oldest first: the session of this call and the sessions it opened. A user who is not bound to one session sees all of their sessions.',
     effect: 'reads',
     input: z.strictObject({
       session: sessionArgument,
-      workspace: z.string().min(1).max(128).optional().describe('Only those in this workspace.'),
-      cursor: z.string().min(1).max(256).optional().describe('"next" of the page before.'),
-      limit: limitArgument.describe(`At most this many; ${defaultLimit} unless told.`),
+      workspace: z.string().min(1).max(128).optional().describe('Only sessions in this workspace.'),
+      cursor: z.string().min(1).max(256).optional().describe('Value of "next" from the previous page.'),
+      limit: limitArgument.describe(`Maximum number of sessions. Default: ${defaultLimit}.`),
     }),
     output: z.strictObject({
       sessions: z.array(sessionOutput),
-      next: z.string().nullable().describe('The cursor of the next page; null when this is the last.'),
+      next: z.string().nullable().describe('Cursor for the next page; null on the last page.'),
     }),
     async run({ session, workspace, cursor, limit = defaultLimit }, caller) {
       if (session !== undefined) await reach.find(session, caller);
@@ -113,7 +113,7 @@ function sessionEnd(reach: SessionReach, sessions: Pick<Sessions, 'end'>): Tool 
     name: 'session_end',
     title: 'End a session',
     description:
-      'Ends a session for good, with its processes, its state and the sessions it opened. "current" ends the one this call belongs to: nothing can be called in it afterwards.',
+      'Ends a session permanently, with its processes, its state and the sessions it opened. "current" ends the session of this call; no further call is possible in it.',
     effect: 'destroys',
     input: z.strictObject({ session: sessionArgument }),
     output: z.strictObject({ id: z.string(), ended: z.literal(true) }),
@@ -131,7 +131,7 @@ function sessionContext(reach: SessionReach, contextOf: ReadPolicyContext): Tool
     name: 'session_context',
     title: 'Policies and objectives',
     description:
-      'The policies to keep to and the objectives of the work, as they hold now: the block that the first result of a session begins with, with nothing cut.',
+      'Returns the current policies you must follow and the objectives of the work. This is the full text of the block at the start of the first result.',
     effect: 'reads',
     input: z.strictObject({ session: sessionArgument }),
     output: z.strictObject({

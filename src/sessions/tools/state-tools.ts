@@ -8,15 +8,15 @@ import { type SessionReach, sessionNotFoundError } from './reach.ts';
 import { defineTool, sessionArgument, type Tool, type ToolCaller } from './tool.ts';
 
 const maxDepth = 128;
-const key = z.string().min(1).max(256).describe('At most 256 bytes.');
+const key = z.string().min(1).max(256).describe('Key of the entry, at most 256 bytes.');
 const version = z.number().int();
 const expectedVersion = z
   .number()
   .int()
   .min(0)
   .optional()
-  .describe('Only when the entry has this version; 0 means that there must be none.');
-const expiresAt = z.string().nullable().describe('ISO 8601; null when it lasts as long as the session.');
+  .describe('Apply only if the entry has this version. 0 means that the key must not exist.');
+const expiresAt = z.string().nullable().describe('ISO 8601; null if the entry is kept until the session ends.');
 const maxKeys = 1000;
 
 /** The tools by which the calls of a session keep state for later calls. */
@@ -26,7 +26,7 @@ export function stateTools(reach: SessionReach, state: SessionStateStore): reado
       name: 'session_state_get',
       title: 'Read state of a session',
       description:
-        'The value kept under a key of the session. Where there is none, "found" is false and the version 0.',
+        'Reads the value stored under a key in the session. If there is none, "found" is false and "version" is 0.',
       effect: 'reads',
       input: z.strictObject({ session: sessionArgument, key }),
       output: z.strictObject({ key: z.string(), found: z.boolean(), value: z.unknown(), version, expiresAt }),
@@ -39,14 +39,14 @@ export function stateTools(reach: SessionReach, state: SessionStateStore): reado
     }),
     defineTool({
       name: 'session_state_set',
-      title: 'Keep state in a session',
+      title: 'Write state of a session',
       description:
-        'Keeps a JSON value under a key of the session, for later calls. With expectedVersion it is written only when nobody else wrote meanwhile.',
+        'Stores a JSON value under a key in the session, for later calls. With expectedVersion, the value is written only if the entry has not changed.',
       effect: 'writes',
       input: z.strictObject({
         session: sessionArgument,
         key,
-        value: z.unknown().describe('Any JSON value, of at most 65536 bytes unless the operator says otherwise.'),
+        value: z.unknown().describe('Any JSON value, at most 65536 bytes.'),
         expectedVersion,
         ttlSeconds: z
           .number()
@@ -54,7 +54,7 @@ export function stateTools(reach: SessionReach, state: SessionStateStore): reado
           .min(1)
           .max(31_536_000)
           .optional()
-          .describe('How long it is kept; as long as the session unless told.'),
+          .describe('Seconds until the entry is deleted. Default: when the session ends.'),
       }),
       output: z.strictObject({ key: z.string(), version }),
       async run(args, caller) {
@@ -73,18 +73,18 @@ export function stateTools(reach: SessionReach, state: SessionStateStore): reado
     }),
     defineTool({
       name: 'session_state_list',
-      title: 'Keys of a session’s state',
-      description: 'The keys under which the session keeps values, in order, with their versions; not the values.',
+      title: 'List state of a session',
+      description: 'Lists the keys stored in the session, sorted, with their versions but without values.',
       effect: 'reads',
       input: z.strictObject({
         session: sessionArgument,
-        prefix: z.string().max(256).optional().describe('Only keys that begin so.'),
-        cursor: z.string().min(1).max(256).optional().describe('"next" of the page before.'),
-        limit: z.number().int().min(1).max(maxKeys).optional().describe('At most this many; 100 unless told.'),
+        prefix: z.string().max(256).optional().describe('Only keys that start with this prefix.'),
+        cursor: z.string().min(1).max(256).optional().describe('Value of "next" from the previous page.'),
+        limit: z.number().int().min(1).max(maxKeys).optional().describe('Maximum number of keys. Default: 100.'),
       }),
       output: z.strictObject({
         keys: z.array(z.strictObject({ key: z.string(), version, bytes: z.number().int(), expiresAt })),
-        next: z.string().nullable().describe('The cursor of the next page; null when this is the last.'),
+        next: z.string().nullable().describe('Cursor for the next page; null on the last page.'),
       }),
       async run({ session, prefix, cursor, limit }, caller) {
         const { id } = await reach.find(session, caller);
@@ -98,8 +98,8 @@ export function stateTools(reach: SessionReach, state: SessionStateStore): reado
     }),
     defineTool({
       name: 'session_state_delete',
-      title: 'Forget state of a session',
-      description: 'Deletes what is kept under a key of the session. "deleted" is false when there was nothing.',
+      title: 'Delete state of a session',
+      description: 'Deletes a key of the session. "deleted" is false if the key did not exist.',
       effect: 'destroys',
       input: z.strictObject({ session: sessionArgument, key, expectedVersion }),
       output: z.strictObject({ key: z.string(), deleted: z.boolean() }),

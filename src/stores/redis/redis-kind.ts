@@ -8,7 +8,7 @@ const settings = z.strictObject({
     .regex(/^(?:rediss?|unix):\/\/[^\s\u0000-\u001f]+$/, {
       error: 'expected an address that starts with redis://, rediss:// or unix://',
     })
-    .describe('Address of the Redis or Valkey server.'),
+    .describe('URL of the Redis or Valkey server.'),
 });
 
 export const redisKind: StoreKind = {

@@ -5,17 +5,17 @@ import type { WalkedEntry } from '../search/walk-files.ts';
 /** No system has longer paths. */
 export const pathArgument = z.string().min(1).max(4096);
 
-export const sha256Schema = z.string().nullable().describe('Of the whole file; null above 16 MiB.');
+export const sha256Schema = z.string().nullable().describe('Hash of the whole file; null above 16 MiB.');
 
 /** An entry of a workspace, as lists and searches show it. */
 export const entrySchema = z.strictObject({
   path: z.string().describe('Relative to the workspace.'),
   kind: z.enum(['file', 'folder', 'link', 'special']),
-  bytes: z.number().int().nullable().describe('Of a file.'),
+  bytes: z.number().int().nullable().describe('Size of a file.'),
   modified: z.string().nullable().describe('ISO 8601'),
-  ignored: z.literal(true).optional().describe('Ignored by .gitignore, or the repository itself.'),
-  closed: z.literal(true).optional().describe('May not be read in a session.'),
-  unrepresentable: z.literal(true).optional().describe('Its name is not UTF-8: no path can say it.'),
+  ignored: z.literal(true).optional().describe('Ignored by .gitignore, or .git itself.'),
+  closed: z.literal(true).optional().describe('Sessions may not read it.'),
+  unrepresentable: z.literal(true).optional().describe('The name is not valid UTF-8, so no path can address it.'),
 });
 
 export function describeEntry(entry: WalkedEntry): z.input<typeof entrySchema> {
@@ -47,7 +47,7 @@ export const truncatedSchema = z
   .enum(['limit', 'entries', 'time', 'depth'])
   .nullable()
   .describe(
-    'Why there may be more: the limit, too many files, too little time, folders too deep. Null when this is all.',
+    'Why the result may be incomplete: limit, too many entries, time limit, or folders too deep. Null if it is complete.',
   );
 
 const truncationReasons: Readonly<Record<StopReason | 'limit', string>> = {

@@ -12,17 +12,20 @@ export function sessionDeleteFile(access: FileAccess): Tool {
     name: 'session_delete_file',
     title: 'Delete a file',
     description:
-      'Deletes a file, a link (not what it leads to) or an empty folder of the session’s workspace; with "recursive" a folder and all in it.',
+      'Deletes a file, a link (not its target) or an empty folder in the workspace. With "recursive", deletes a folder with its contents.',
     effect: 'destroys',
     input: z.strictObject({
       session: sessionArgument,
       path: pathArgument.describe('Relative to the workspace, such as "src/old.ts".'),
-      recursive: z.boolean().optional().describe(`Also what is in the folder, up to ${maxEntries} entries.`),
+      recursive: z
+        .boolean()
+        .optional()
+        .describe(`Also delete the contents of the folder, up to ${maxEntries} entries.`),
     }),
     output: z.strictObject({
       path: z.string(),
       kind: z.enum(['file', 'folder', 'link', 'special']),
-      entries: z.number().int().describe('How many files, links and folders are gone.'),
+      entries: z.number().int().describe('Number of deleted files, links and folders.'),
     }),
     async run({ session, path, recursive = false }, caller) {
       const removed = await access.withFiles(session, caller, 'session_delete_file', (files) =>

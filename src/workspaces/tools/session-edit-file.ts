@@ -10,21 +10,19 @@ import { pathArgument } from './file-schemas.ts';
 const maxEdits = 100;
 
 const edit = z.strictObject({
-  oldText: z
-    .string()
-    .describe('The text to replace, exactly as it is in the file, with enough around it to be unique.'),
-  newText: z.string().describe('What stands there instead.'),
+  oldText: z.string().describe('Text to replace, exactly as it is in the file, with enough context to be unique.'),
+  newText: z.string().describe('Replacement text.'),
   replaceAll: z.boolean().optional().describe('Replace every occurrence.'),
 });
 
 const output = z.strictObject({
-  path: z.string().describe('Where the path led.'),
+  path: z.string().describe('Path of the file after following links.'),
   created: z.boolean(),
-  changed: z.boolean().describe('False when the file already was so.'),
+  changed: z.boolean().describe('False if the file already had this content.'),
   dryRun: z.boolean(),
   bytes: z.number().int(),
   lines: z.number().int(),
-  sha256: z.string().describe('Of the file as it is now, or would be.'),
+  sha256: z.string().describe('Hash of the new content.'),
   encoding: z.string(),
   bom: z.boolean(),
   lineEnding: z.enum(['lf', 'crlf', 'mixed', 'none']),
@@ -33,15 +31,15 @@ const output = z.strictObject({
       z.strictObject({
         strategy: z
           .enum(['exact', 'line-endings', 'trailing-whitespace', 'indentation'])
-          .describe('In what the text found may differ from oldText.'),
+          .describe('How oldText was matched.'),
         replacements: z.number().int(),
-        line: z.number().int().describe('Of the first one.'),
+        line: z.number().int().describe('Line of the first replacement.'),
       }),
     )
-    .describe('What became of each edit.'),
-  added: z.number().int().describe('Lines.'),
-  removed: z.number().int().describe('Lines.'),
-  diff: z.string().nullable().describe('Unified; null for a new file, or where it would be very long.'),
+    .describe('Result of each edit.'),
+  added: z.number().int().describe('Number of added lines.'),
+  removed: z.number().int().describe('Number of removed lines.'),
+  diff: z.string().nullable().describe('Unified diff; null for a new file or a very long diff.'),
 });
 
 export function sessionEditFile(access: FileAccess): Tool {
@@ -49,19 +47,19 @@ export function sessionEditFile(access: FileAccess): Tool {
     name: 'session_edit_file',
     title: 'Edit a file',
     description:
-      'Changes a file of the session’s workspace: "edits" replace text that occurs exactly once, in order, all or none; "content" writes the whole file, and creates it with its folders. Line endings, encoding and mode are kept. Read the file first.',
+      'Changes a file in the workspace. "edits" replaces texts that occur exactly once, in order, all or none; "content" writes the whole file and creates it and missing folders. Line endings, encoding and mode are kept. Read the file first.',
     effect: 'destroys',
     input: z.strictObject({
       session: sessionArgument,
       path: pathArgument.describe('Relative to the workspace, such as "src/index.ts".'),
-      content: z.string().optional().describe('The whole new content. Instead of edits.'),
-      edits: z.array(edit).min(1).max(maxEdits).optional().describe('Instead of content.'),
-      dryRun: z.boolean().optional().describe('Only say what would change.'),
+      content: z.string().optional().describe('New content of the whole file. Use either this or edits.'),
+      edits: z.array(edit).min(1).max(maxEdits).optional().describe('Replacements. Use either this or content.'),
+      dryRun: z.boolean().optional().describe('Return the diff without writing.'),
       expectedSha256: z
         .string()
         .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hexadecimal digits')
         .optional()
-        .describe('Only when the file still has this hash, as session_read_file gave it.'),
+        .describe('Change the file only if it still has this hash, as returned by session_read_file.'),
     }),
     output,
     async run({ session, path, content, edits, dryRun = false, expectedSha256 }, caller) {

@@ -18,21 +18,21 @@ const content = z.strictObject({
   encoding: z.string().nullable(),
   bom: z.boolean(),
   lineEnding: z.enum(['lf', 'crlf', 'mixed', 'none']).nullable(),
-  lines: z.number().int().nullable().describe('Null for what is no text, and above 16 MiB.'),
+  lines: z.number().int().nullable().describe('Null if the file is not text or larger than 16 MiB.'),
   sha256: sha256Schema,
 });
 const output = z.strictObject({
-  path: z.string().describe('Where the path led, a link at its end not followed.'),
+  path: z.string().describe('Path after following links in its folders; a final link is not followed.'),
   kind,
   bytes: z.number().int(),
   modified: z.string().describe('ISO 8601'),
-  mode: z.string().describe('The permission bits, such as "644".'),
+  mode: z.string().describe('Permission bits, such as "644".'),
   target: z
     .strictObject({ path: z.string(), kind })
     .nullable()
-    .describe('What a link leads to within the workspace; null for all else.'),
-  writable: z.boolean().describe('Whether session_edit_file may change it, or the file a link leads to.'),
-  content: content.nullable().describe('Of a file, or of the one a link leads to.'),
+    .describe('Target of a link within the workspace; otherwise null.'),
+  writable: z.boolean().describe('Whether session_edit_file may change the file, or the target of the link.'),
+  content: content.nullable().describe('Details of the file, or of the target of a link.'),
 });
 
 export function sessionFileInfo(access: FileAccess): Tool {
@@ -40,7 +40,7 @@ export function sessionFileInfo(access: FileAccess): Tool {
     name: 'session_file_info',
     title: 'About a file',
     description:
-      'What a path of the session’s workspace is: kind, size, time, mode, and of a file its type, encoding, lines and hash.',
+      'Describes a path in the workspace: kind, size, modification time and mode; for a file also type, encoding, number of lines and hash.',
     effect: 'reads',
     input: z.strictObject({
       session: sessionArgument,

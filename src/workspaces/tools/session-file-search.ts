@@ -20,7 +20,7 @@ export function sessionFileSearch(access: FileAccess): Tool {
     name: 'session_file_search',
     title: 'Find files of a session',
     description:
-      'Finds files of the session’s workspace by a glob over their paths, those changed last first. What .gitignore names, and .git, are left out.',
+      'Finds files in the workspace by a glob, most recently changed first. Skips .git and files ignored by .gitignore.',
     effect: 'reads',
     input: z.strictObject({
       session: sessionArgument,
@@ -28,15 +28,15 @@ export function sessionFileSearch(access: FileAccess): Tool {
         .string()
         .min(1)
         .max(1000)
-        .describe('Such as **/*.ts or src/{api,web}/**; without a slash it fits a name in any folder.'),
-      path: folderArgument.describe(
-        'The folder to look in, which the pattern is relative to; the workspace unless told.',
-      ),
-      limit: limitArgument.describe(`At most this many; ${defaultLimit} unless told.`),
+        .describe(
+          'Glob, such as **/*.ts or src/{api,web}/**. A glob without a slash matches file names in any folder.',
+        ),
+      path: folderArgument.describe('Folder to search; the pattern is relative to it. Default: the workspace.'),
+      limit: limitArgument.describe(`Maximum number of files. Default: ${defaultLimit}.`),
     }),
     output: z.strictObject({
       files: z.array(entrySchema),
-      total: z.number().int().describe('How many there are, as far as was looked.'),
+      total: z.number().int().describe('Number of matching files that were found.'),
       truncated: truncatedSchema,
     }),
     async run({ session, pattern, path = '.', limit = defaultLimit }, caller) {

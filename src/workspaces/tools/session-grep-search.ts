@@ -16,24 +16,35 @@ export function sessionGrepSearch(access: FileAccess): Tool {
     name: 'session_grep_search',
     title: 'Search in files of a session',
     description:
-      'Finds lines in files of the session’s workspace by a regular expression (RE2: no looking ahead or behind, no \\1). What .gitignore names, .git and files that are not text are left out.',
+      'Finds lines in files of the workspace by a regular expression (RE2: no lookaround, no backreferences). Skips .git, binary files and files ignored by .gitignore.',
     effect: 'reads',
     input: z.strictObject({
       session: sessionArgument,
-      pattern: z.string().min(1).max(1000).describe('A regular expression for one line.'),
-      path: folderArgument.describe('The folder or file to look in; the workspace unless told.'),
-      glob: z.string().min(1).max(1000).optional().describe('Only files whose paths fit, such as *.ts or src/**/*.py.'),
-      caseSensitive: z.boolean().optional().describe('Whether capital letters matter; true unless told.'),
-      contextLines: z.number().int().min(0).max(maxContext).optional().describe('Lines before and after each match.'),
-      limit: limitArgument.describe(`At most this many lines; ${defaultLimit} unless told.`),
+      pattern: z.string().min(1).max(1000).describe('Regular expression, matched against single lines.'),
+      path: folderArgument.describe('Folder or file to search. Default: the workspace.'),
+      glob: z
+        .string()
+        .min(1)
+        .max(1000)
+        .optional()
+        .describe('Search only files that match this glob, such as *.ts or src/**/*.py.'),
+      caseSensitive: z.boolean().optional().describe('Match upper and lower case exactly. Default: true.'),
+      contextLines: z
+        .number()
+        .int()
+        .min(0)
+        .max(maxContext)
+        .optional()
+        .describe('Number of lines to show before and after each match.'),
+      limit: limitArgument.describe(`Maximum number of matching lines. Default: ${defaultLimit}.`),
     }),
     output: z.strictObject({
       matches: z.array(
         z.strictObject({
           path: z.string().describe('Relative to the workspace.'),
           line: z.number().int(),
-          column: z.number().int().describe('Of the first match in the line, from 1.'),
-          text: z.string().describe('The line; of a long one the part around the match.'),
+          column: z.number().int().describe('Column of the first match in the line, starting at 1.'),
+          text: z.string().describe('The line; for a long line, the part around the match.'),
           before: z.array(line).optional(),
           after: z.array(line).optional(),
         }),

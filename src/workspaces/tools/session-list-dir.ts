@@ -17,19 +17,19 @@ export function sessionListDir(access: FileAccess): Tool {
     name: 'session_list_dir',
     title: 'List a folder of a session',
     description:
-      'What lies in a folder of the session’s workspace, as a tree with sizes. What .gitignore names, and .git, are left out unless asked for. Links are shown, not followed.',
+      'Lists a folder of the workspace as a tree with sizes. Skips .git and files ignored by .gitignore unless includeIgnored is set. Links are shown but not followed.',
     effect: 'reads',
     input: z.strictObject({
       session: sessionArgument,
-      path: folderArgument.describe('Relative to the workspace; the workspace itself unless told.'),
-      depth: z.number().int().min(1).max(20).optional().describe(`Levels of folders; ${defaultDepth} unless told.`),
-      includeIgnored: z.boolean().optional().describe('What is ignored too.'),
-      cursor: z.string().min(1).max(8192).optional().describe('"next" of the page before.'),
+      path: folderArgument.describe('Relative to the workspace. Default: the workspace itself.'),
+      depth: z.number().int().min(1).max(20).optional().describe(`Number of folder levels. Default: ${defaultDepth}.`),
+      includeIgnored: z.boolean().optional().describe('Also list ignored files.'),
+      cursor: z.string().min(1).max(8192).optional().describe('Value of "next" from the previous page.'),
     }),
     output: z.strictObject({
       path: z.string(),
       entries: z.array(entrySchema),
-      next: z.string().nullable().describe('The cursor of the next page; null when this is the last.'),
+      next: z.string().nullable().describe('Cursor for the next page; null on the last page.'),
       truncated: truncatedSchema,
     }),
     async run(args, caller) {

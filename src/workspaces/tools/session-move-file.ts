@@ -9,13 +9,13 @@ export function sessionMoveFile(access: FileAccess): Tool {
     name: 'session_move_file',
     title: 'Move or rename a file',
     description:
-      'Moves or renames a file, folder or link within the session’s workspace. Missing folders are made; nothing is replaced unless "overwrite" says so.',
+      'Moves or renames a file, folder or link within the workspace. Creates missing folders. Replaces an existing file only with "overwrite".',
     effect: 'destroys',
     input: z.strictObject({
       session: sessionArgument,
       from: pathArgument.describe('Relative to the workspace.'),
-      to: pathArgument.describe('The new path itself, not the folder to put it in.'),
-      overwrite: z.boolean().optional().describe('Replace a file that has the new name.'),
+      to: pathArgument.describe('The new path, including the file name.'),
+      overwrite: z.boolean().optional().describe('Replace an existing file at the new path.'),
     }),
     output: z.strictObject({
       from: z.string(),

@@ -24,17 +24,15 @@ const maxBytesArgument = z.number().int().min(1).max(1_048_576).optional();
 const maxImageBytes = 3_750_000;
 const line = z.number().int().min(1);
 const output = z.strictObject({
-  path: z.string().describe('Where the path led.'),
+  path: z.string().describe('Path of the file after following links.'),
   kind: z.enum(['text', 'image', 'binary']),
-  content: z.string().nullable().describe('The lines as they are in the file; null unless it is text.'),
+  content: z.string().nullable().describe('The lines, exactly as in the file; null if the file is not text.'),
   startLine: z.number().int(),
   endLine: z.number().int(),
-  totalLines: z.number().int().nullable().describe('Null where a large file was not read to its end.'),
-  truncated: z.boolean().describe('Whether maxBytes left lines out that were asked for.'),
-  nextLine: z.number().int().nullable().describe('startLine to go on with; null at the end.'),
-  cutLines: z
-    .array(z.number().int())
-    .describe(`Lines longer than ${maxLineLength} characters, of which the rest is left out.`),
+  totalLines: z.number().int().nullable().describe('Null if a large file was not read to the end.'),
+  truncated: z.boolean().describe('Whether requested lines were left out because of maxBytes.'),
+  nextLine: z.number().int().nullable().describe('startLine for the next part; null at the end of the file.'),
+  cutLines: z.array(z.number().int()).describe(`Numbers of the lines that were cut after ${maxLineLength} characters.`),
   bytes: z.number().int().describe('Size of the file.'),
   sha256: sha256Schema,
   encoding: z.string().nullable(),
@@ -50,14 +48,14 @@ export function sessionReadFile(access: FileAccess): Tool {
     name: 'session_read_file',
     title: 'Read a file',
     description:
-      'Reads a text file of the session’s workspace, or lines of it; images are shown. A long file comes in parts: go on at nextLine.',
+      'Reads a text file in the workspace, or some of its lines; images are shown. A long file is returned in parts: continue at nextLine.',
     effect: 'reads',
     input: z.strictObject({
       session: sessionArgument,
       path: pathArgument.describe('Relative to the workspace, such as "src/index.ts".'),
-      startLine: line.optional().describe('The first line; 1 unless told.'),
-      endLine: line.optional().describe('The last line, included; the end of the file unless told.'),
-      maxBytes: maxBytesArgument.describe(`At most this much; ${defaultBytes} unless told.`),
+      startLine: line.optional().describe('First line. Default: 1.'),
+      endLine: line.optional().describe('Last line, inclusive. Default: the end of the file.'),
+      maxBytes: maxBytesArgument.describe(`Maximum number of bytes. Default: ${defaultBytes}.`),
     }),
     output,
     async run({ session, path, startLine = 1, endLine = Number.MAX_SAFE_INTEGER, maxBytes = defaultBytes }, caller) {

@@ -6,9 +6,9 @@ import { listKnownKeys } from '../../../src/config/schema/json-schema.ts';
 const page = readFileSync(new URL('../../../docs/reference/configuration.md', import.meta.url), 'utf8');
 const rows = page
   .split('\n')
-  .map((line) => /^\| `([^`]+)` \| (.+) \| (.+) \| (.+) \| (built|later|later, refused) \|$/.exec(line))
+  .map((line) => /^\| `([^`]+)` \| (.+) \| (.+) \| (.+) \|$/.exec(line))
   .filter((match) => match !== null)
-  .map(([, key = '', , standard = '', , status = '']) => ({ key, standard, status }));
+  .map(([, key = '', , standard = '', meaning = '']) => ({ key, standard, meaning }));
 const known = listKnownKeys();
 
 test('every key is documented, once', () => {
@@ -29,13 +29,13 @@ test('every default is the one that holds', () => {
   expect(wrong.map(({ key }) => key)).toEqual([]);
 });
 
-test('every key is called built or later as the table of what is not built has it', () => {
-  const wrong = rows.filter(({ key, status }) => {
-    const row = notBuiltYet.find(
-      (later) => key === later.key || key.startsWith(`${later.key}.`) || key.startsWith(`${later.key}[]`),
-    );
-    const expected = row === undefined ? 'built' : row.refuse === undefined ? 'later' : 'later, refused';
-    return status !== expected;
+test('every key has the description of the JSON Schema, and says whether it is not available yet', () => {
+  const expected = known.map(({ key, schema }) => {
+    const later = notBuiltYet.find((row) => row.key === key);
+    const effect = later?.refuse === undefined ? 'it has no effect' : 'setting it stops the start';
+    const note = later === undefined ? '' : ` Not available yet: ${effect}.`;
+    return [key, `${schema.description?.replaceAll('|', '\\|')}${note}`];
   });
-  expect(wrong).toEqual([]);
+  const meanings = Object.fromEntries(rows.map(({ key, meaning }) => [key, meaning]));
+  expect(meanings).toEqual(Object.fromEntries(expected));
 });

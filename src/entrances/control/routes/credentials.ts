@@ -4,8 +4,8 @@ import { defineRoute } from '../route.ts';
 export const credentialName = z.strictObject({
   userId: z.string(),
   server: z.string(),
-  env: z.string().optional().describe('The variable in which the server finds it; either this or "header".'),
-  header: z.string().optional().describe('The header in which the server finds it.'),
+  env: z.string().optional().describe('Environment variable that carries the credential. Set either this or "header".'),
+  header: z.string().optional().describe('HTTP header that carries the credential.'),
 });
 
 export const loginName = z.strictObject({ userId: z.string(), server: z.string() });
@@ -17,27 +17,25 @@ const newLogin = loginName.extend({
     .min(1)
     .max(65_535)
     .optional()
-    .describe(
-      'Where a command waits for the browser on its own machine; without one the browser comes back to the gateway.',
-    ),
+    .describe('Local URL on which a command waits for the browser. Without it, the browser returns to the gateway.'),
 });
 
 const loginCallback = loginName.extend({
-  callback: z.string().max(16_384).describe('The address that the browser was sent back to.'),
+  callback: z.string().max(16_384).describe('URL that the browser was redirected to.'),
 });
 
 /** The credentials that servers are given on behalf of users. */
 export const credentialRoutes = {
   'GET /api/v1/credentials': defineRoute({
-    summary: 'Lists what servers are given on behalf of users; never the values',
+    summary: 'Lists the credentials of users for servers, without their values',
     returns: 'The credentials',
     answer: 'credentials',
     handle: async (gateway) => ({ credentials: (await gateway.openAuth()).credentials.list() }),
   }),
   'POST /api/v1/credentials': defineRoute({
-    summary: 'Keeps a value for a user and a server, sealed',
-    body: credentialName.extend({ value: z.string().describe('Never shown again.') }),
-    returns: 'Which one was set',
+    summary: 'Stores a credential of a user for a server, encrypted',
+    body: credentialName.extend({ value: z.string().describe('The credential. No response ever contains it.') }),
+    returns: 'The name of the stored credential',
     answer: 'setCredential',
     async handle(gateway, { body }) {
       const { value, ...which } = body;
@@ -46,9 +44,9 @@ export const credentialRoutes = {
     },
   }),
   'DELETE /api/v1/credentials': defineRoute({
-    summary: 'Forgets a value',
+    summary: 'Deletes a credential',
     body: credentialName,
-    returns: 'Whether there was one',
+    returns: 'Whether it existed',
     answer: 'removedCredential',
     handle: async (gateway, { body }) => ({
       ...body,
@@ -60,16 +58,16 @@ export const credentialRoutes = {
 /** The logins of users at servers. */
 export const loginRoutes = {
   'GET /api/v1/logins': defineRoute({
-    summary: 'Lists who is logged in to which server',
-    returns: 'The logins; never tokens',
+    summary: 'Lists the OAuth logins of users to servers',
+    returns: 'The logins, without tokens',
     answer: 'logins',
     handle: async (gateway) => ({ logins: (await gateway.openAuth()).logins.list() }),
   }),
   'POST /api/v1/logins': defineRoute({
-    summary: 'Starts a login; the browser of the user goes to the address in the answer',
+    summary: 'Starts an OAuth login. Open the URL in the response in the browser of the user',
     body: newLogin,
     status: 201,
-    returns: 'Where the browser goes, and where it comes back to',
+    returns: 'The URL to open, and the redirect URL',
     answer: 'startedLogin',
     async handle(gateway, { body }) {
       const { port, ...which } = body;
@@ -77,14 +75,14 @@ export const loginRoutes = {
     },
   }),
   'DELETE /api/v1/logins': defineRoute({
-    summary: 'Ends a login, here and at the authorization server',
+    summary: 'Deletes a login and revokes it at the authorization server',
     body: loginName,
-    returns: 'Whether there was one',
+    returns: 'Whether it existed',
     answer: 'removedLogin',
     handle: async (gateway, { body }) => ({ ...body, removed: await (await gateway.openAuth()).logins.remove(body) }),
   }),
   'POST /api/v1/logins/complete': defineRoute({
-    summary: 'Completes a login with the address that the browser was sent back to',
+    summary: 'Completes a login with the URL that the browser was redirected to',
     body: loginCallback,
     returns: 'The login',
     answer: 'login',

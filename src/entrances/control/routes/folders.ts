@@ -10,40 +10,43 @@ type FolderName = Parameters<Folders['diff']>[0];
 const folderParameter = 'The session: its id, a unique name or prefix; the whole id of one that has ended.';
 
 const folderQuery = z.object({
-  workspace: z.string().optional().describe('Which folder, where it has several.'),
+  workspace: z.string().optional().describe('Workspace of the folder, if the session has several folders.'),
 });
 
 const mergeRequest = z.strictObject({
-  workspace: z.string().optional().describe('Which folder, where it has several.'),
-  dryRun: z.boolean().optional().describe('Only say what would be done.'),
-  prefer: z.enum(['session', 'workspace']).optional().describe('Whose version counts where both changed the same.'),
+  workspace: z.string().optional().describe('Workspace of the folder, if the session has several folders.'),
+  dryRun: z.boolean().optional().describe('Report the outcome without changing anything.'),
+  prefer: z
+    .enum(['session', 'workspace'])
+    .optional()
+    .describe('Which version to use if both sides changed the same part.'),
 });
 
 /** The own folders of sessions. */
 export const folderRoutes = {
   'GET /api/v1/sessions/{id}/diff': defineRoute({
-    summary: 'Shows what a session changed in the folder it has for itself, and was not merged',
+    summary: 'Shows the unmerged changes in the own folder of a session',
     parameter: folderParameter,
     query: folderQuery,
-    returns: 'The files and a patch',
+    returns: 'The changed files and a patch',
     answer: 'folderDiff',
     handle: async (gateway, { parameter, query }) =>
       gateway.folders.diff(await findFolder(gateway, parameter, query.workspace)),
   }),
   'POST /api/v1/sessions/{id}/merge': defineRoute({
-    summary: 'Brings what a session changed into its workspace: all of it or, where anything conflicts, nothing',
+    summary: 'Merges the changes of a session into its workspace. If any file conflicts, nothing is changed',
     parameter: folderParameter,
     body: mergeRequest,
-    returns: 'What became of each file',
+    returns: 'The outcome for each file',
     answer: 'merge',
     refusals: { 409: { returns: 'Files conflict; nothing was changed', answer: 'mergeConflict' } },
     handle: mergeFolder,
   }),
   'DELETE /api/v1/sessions/{id}/folder': defineRoute({
-    summary: 'Removes the folder of a session that has ended, with what was not merged',
+    summary: 'Deletes the folder of an ended session, including unmerged changes',
     parameter: folderParameter,
     query: folderQuery,
-    returns: 'Which one is gone',
+    returns: 'The deleted folder',
     answer: 'discardedFolder',
     handle: discardFolder,
   }),

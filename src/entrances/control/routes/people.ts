@@ -11,21 +11,23 @@ const keyParameter = 'The id, or a beginning of it that fits only one.';
 
 const newUser = z.strictObject({
   name: z.string(),
-  teams: stringListSchema.optional().describe('The user joins these.'),
+  teams: stringListSchema.optional().describe('Teams to add the user to.'),
 });
 
 const newKey = z.strictObject({
   userId: z.string(),
   trustLevel: trustLevelInput.optional(),
-  workspaces: stringListSchema.optional().describe('The only ones it may use; all unless said.'),
+  workspaces: stringListSchema.optional().describe('Workspaces the key may use. Default: all.'),
   scopes: stringListSchema
     .optional()
-    .describe('The permissions that its sessions hold; nothing that needs a permission unless said.'),
-  lifeSeconds: z.number().optional().describe('It expires after so long; never unless said.'),
+    .describe(
+      'Permissions of sessions opened with this key. The key cannot use sessions that have other permissions. Default: no permissions, and no such limit.',
+    ),
+  lifeSeconds: z.number().optional().describe('Seconds until the key expires. Default: never.'),
 });
 
 const rotation = z.strictObject({
-  overlapSeconds: z.number().optional().describe('The secret before works for so long; 0 unless said.'),
+  overlapSeconds: z.number().optional().describe('Seconds for which the old secret is still accepted. Default: 0.'),
 });
 
 async function userNotFoundError(people: Operator['people'], name: string): Promise<AmbitError> {
@@ -38,13 +40,13 @@ async function userNotFoundError(people: Operator['people'], name: string): Prom
 /** Users, teams and their keys. */
 export const peopleRoutes = {
   'GET /api/v1/users': defineRoute({
-    summary: 'Lists the users there are, declared or added',
+    summary: 'Lists all users',
     returns: 'The organisation and its users',
     answer: 'users',
     handle: async ({ people }) => ({ organisation: people.organisation() ?? null, users: await people.users.list() }),
   }),
   'POST /api/v1/users': defineRoute({
-    summary: 'Adds a user; one who is there joins the teams named',
+    summary: 'Adds a user. An existing user is added to the given teams',
     body: newUser,
     returns: 'The user',
     answer: 'user',
@@ -62,7 +64,7 @@ export const peopleRoutes = {
     },
   }),
   'PATCH /api/v1/users/{id}': defineRoute({
-    summary: 'Puts a user into these teams and no others',
+    summary: 'Replaces the teams of a user',
     parameter: userParameter,
     body: z.strictObject({ teams: stringListSchema }),
     returns: 'The user',
@@ -70,9 +72,9 @@ export const peopleRoutes = {
     handle: ({ people }, { parameter, body }) => people.users.setTeams(parameter, body.teams),
   }),
   'DELETE /api/v1/users/{id}': defineRoute({
-    summary: 'Removes a user, revokes the keys, and ends the sessions opened with them',
+    summary: 'Removes a user, revokes their keys, and ends the sessions opened with those keys',
     parameter: userParameter,
-    returns: 'How many keys and sessions that were',
+    returns: 'The number of revoked keys and ended sessions',
     answer: 'removedUser',
     async handle({ people }, { parameter }) {
       const removed = await people.users.remove(parameter);
@@ -81,20 +83,20 @@ export const peopleRoutes = {
     },
   }),
   'GET /api/v1/teams': defineRoute({
-    summary: 'Lists the teams there are, and who is in them',
+    summary: 'Lists the teams and their members',
     returns: 'The teams',
     answer: 'teams',
     handle: async ({ people }) => ({ teams: await people.teams() }),
   }),
   'GET /api/v1/keys': defineRoute({
-    summary: 'Lists the keys there are; never what proves them',
-    query: z.object({ user: z.string().optional().describe('Only those of this user.') }),
+    summary: 'Lists the API keys, without their secrets',
+    query: z.object({ user: z.string().optional().describe('Only keys of this user.') }),
     returns: 'The keys',
     answer: 'keys',
     handle: async ({ people }, { query }) => ({ keys: await people.keys.list({ userId: query.user }) }),
   }),
   'POST /api/v1/keys': defineRoute({
-    summary: 'Makes a key for a user; it is shown only here',
+    summary: 'Creates an API key for a user. Only this response contains the key',
     body: newKey,
     status: 201,
     returns: 'The key',
@@ -114,9 +116,9 @@ export const peopleRoutes = {
     handle: ({ people }, { parameter }) => people.keys.get(parameter),
   }),
   'DELETE /api/v1/keys/{id}': defineRoute({
-    summary: 'Revokes a key for good, and ends the sessions opened with it',
+    summary: 'Revokes a key permanently and ends the sessions opened with it',
     parameter: keyParameter,
-    returns: 'The key, and how many sessions that were',
+    returns: 'The key and the number of ended sessions',
     answer: 'revokedKey',
     async handle({ people }, { parameter }) {
       const { view, sessions } = await people.keys.revoke(parameter);
@@ -124,7 +126,7 @@ export const peopleRoutes = {
     },
   }),
   'POST /api/v1/keys/{id}/rotate': defineRoute({
-    summary: 'Makes another secret for the same key; the one before is taken for as long as is said',
+    summary: 'Creates a new secret for a key. The old secret is accepted for overlapSeconds',
     parameter: keyParameter,
     body: rotation,
     status: 201,

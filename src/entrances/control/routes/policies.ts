@@ -3,12 +3,14 @@ import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import { defineRoute, type RouteRequest } from '../route.ts';
 
-export const scope = z.string().describe('org, team:T, user:U or workspace:W.');
-export const mode = z.enum(['prepend', 'append']).describe('Before or after the prompts of a server.');
+export const scope = z.string().describe('Who it applies to: org, team:T, user:U or workspace:W.');
+export const mode = z
+  .enum(['prepend', 'append'])
+  .describe('Placed before ("prepend") or after ("append") the messages of a server prompt.');
 
 const placement = {
-  enabled: z.boolean().exactOptional().describe('One that is not is kept and counts for nothing; true unless said.'),
-  order: z.int().exactOptional().describe('The lower ones come first in their scope; 0 unless said.'),
+  enabled: z.boolean().exactOptional().describe('A disabled entry is stored but ignored. Default: true.'),
+  order: z.int().exactOptional().describe('Position within its scope; lower numbers come first. Default: 0.'),
 };
 
 const newPolicy = z.strictObject({
@@ -17,7 +19,10 @@ const newPolicy = z.strictObject({
   name: z.string(),
   mode,
   text: z.string(),
-  locked: z.boolean().exactOptional().describe('No nearer scope may have another one of this name; false unless said.'),
+  locked: z
+    .boolean()
+    .exactOptional()
+    .describe('A narrower scope cannot replace this policy with one of the same name. Default: false.'),
 });
 
 export const policyName = z.strictObject({ scope, name: z.string() });
@@ -30,20 +35,20 @@ const userMissing = {
 };
 
 const effectiveQuery = z.object({
-  user: z.string(userMissing).min(1, userMissing).describe('For whom.'),
-  workspace: z.string().optional().describe('In which workspace.'),
+  user: z.string(userMissing).min(1, userMissing).describe('Name of the user.'),
+  workspace: z.string().optional().describe('Name of the workspace.'),
 });
 
 /** The policies and objectives that models are given. */
 export const policyRoutes = {
   'GET /api/v1/policies': defineRoute({
-    summary: 'Lists the policies there are; those declared in the configuration are changed only there',
+    summary: 'Lists all policies',
     returns: 'The policies',
     answer: 'policies',
     handle: async (gateway) => ({ policies: await gateway.policies.list() }),
   }),
   'POST /api/v1/policies': defineRoute({
-    summary: 'Sets a policy, in place of one of the same name in the same scope',
+    summary: 'Sets a policy. It replaces a policy with the same name and scope',
     body: newPolicy,
     returns: 'The policy',
     answer: 'policy',
@@ -52,7 +57,7 @@ export const policyRoutes = {
   'DELETE /api/v1/policies': defineRoute({
     summary: 'Removes a policy',
     body: policyName,
-    returns: 'Whether there was one',
+    returns: 'Whether it existed',
     answer: 'removedPolicy',
     async handle(gateway, { body }) {
       const { scope, name } = body;
@@ -60,14 +65,14 @@ export const policyRoutes = {
     },
   }),
   'GET /api/v1/policies/effective': defineRoute({
-    summary: 'Shows what a user in a workspace gets, and why: every policy weighed, and the block',
+    summary: 'Shows which policies and objectives a user in a workspace gets, and why',
     query: effectiveQuery,
-    returns: 'Policies with what became of each, objectives, and the block',
+    returns: 'All considered policies with their outcome, the objectives, and the resulting text',
     answer: 'effectivePolicies',
     handle: previewPolicies,
   }),
   'GET /api/v1/objectives': defineRoute({
-    summary: 'Lists the objectives there are',
+    summary: 'Lists all objectives',
     returns: 'The objectives',
     answer: 'objectives',
     handle: async (gateway) => ({ objectives: await gateway.policies.objectives() }),
@@ -83,7 +88,7 @@ export const policyRoutes = {
   'DELETE /api/v1/objectives': defineRoute({
     summary: 'Removes an objective',
     body: objectiveId,
-    returns: 'Whether there was one',
+    returns: 'Whether it existed',
     answer: 'removedObjective',
     handle: async (gateway, { body: { id } }) => ({ id, removed: await gateway.policies.removeObjective(id) }),
   }),

@@ -10,10 +10,10 @@ import { jsonSchema, stringListSchema } from '../../../sessions/session-schema.t
 import type { SessionRecord } from '../../../stores/record.ts';
 import { defineRoute, type RouteRequest } from '../route.ts';
 
-const sessionParameter = 'The id, a unique name, or a unique prefix of the id.';
+const sessionParameter = 'Id of the session, a unique name, or a unique prefix of the id.';
 
 /** A trust level in any accepted spelling, read as its normal form. */
-export const trustLevelInput = z.string().transform(readTrust).describe('"direct" or "sandboxed".');
+export const trustLevelInput = z.string().transform(readTrust).describe('Trust level: "direct" or "sandboxed".');
 
 function readTrust(text: string): TrustLevel {
   const trustLevel = normalizeTrust(text);
@@ -23,34 +23,40 @@ function readTrust(text: string): TrustLevel {
 
 const restriction = z.strictObject({
   trustLevel: trustLevelInput.exactOptional(),
-  ttlSeconds: z.number().exactOptional().describe('It ends when it is idle for so long.'),
-  servers: stringListSchema.exactOptional().describe('The only servers it may use; an empty list means none.'),
-  permissions: stringListSchema.exactOptional().describe('What it may do, by name.'),
+  ttlSeconds: z.number().exactOptional().describe('The session expires after this many seconds without a call.'),
+  servers: stringListSchema.exactOptional().describe('Servers the session may use. An empty list means none.'),
+  permissions: stringListSchema.exactOptional().describe('Names of the permissions of the session.'),
 });
 
 const newSessionBody = restriction.extend({
-  name: z.string().exactOptional().describe('Unique per user among live sessions.'),
-  userId: z.string().exactOptional(),
-  agentId: z.string().exactOptional(),
-  workspaceId: z.string().exactOptional(),
+  name: z.string().exactOptional().describe('Name of the session, unique among the live sessions of the user.'),
+  userId: z.string().exactOptional().describe('User the session belongs to. Default: "local".'),
+  agentId: z.string().exactOptional().describe('Name of the agent that will use the session.'),
+  workspaceId: z.string().exactOptional().describe('Workspace of the session. Default: none.'),
   parentId: z
     .string()
     .exactOptional()
-    .describe('An id, a unique name or a prefix. The session is bounded by that one, and ends with it.'),
-  metadata: z.record(z.string(), jsonSchema).exactOptional().describe('Notes of the orchestrator; tools are not told.'),
+    .describe(
+      'Parent session: its id, a unique name, or a unique prefix of the id. The new session cannot exceed the limits of its parent, and ends with it.',
+    ),
+  metadata: z
+    .record(z.string(), jsonSchema)
+    .exactOptional()
+    .describe('Data to attach to the session. Tools do not see it.'),
 });
 
 const sessionsQuery = z.object({
-  user: z.string().exactOptional().describe('Only those of this user.'),
-  workspace: z.string().exactOptional().describe('Only those in this workspace.'),
-  parent: z.string().exactOptional().describe('Only those that this session opened.'),
-  after: z.string().exactOptional().describe('"next" of the page before.'),
+  user: z.string().exactOptional().describe('Only sessions of this user.'),
+  workspace: z.string().exactOptional().describe('Only sessions in this workspace.'),
+  parent: z.string().exactOptional().describe('Only sessions opened by this session.'),
+  after: z.string().exactOptional().describe('Value of "next" from the previous page.'),
   // The store refuses other numbers.
-  limit: z
-    .string()
-    .transform(Number)
-    .default(1000)
-    .meta({ type: 'integer', minimum: 1, maximum: 1000, description: 'At most this many; 1000 unless said.' }),
+  limit: z.string().transform(Number).default(1000).meta({
+    type: 'integer',
+    minimum: 1,
+    maximum: 1000,
+    description: 'Maximum number of sessions per page. Default: 1000.',
+  }),
 });
 
 const maxCalls = 200;
@@ -61,36 +67,36 @@ const callsQuery = z.object({
     .string()
     .regex(/^\d{1,15}$/, '"next" of the page before, as it was')
     .optional()
-    .describe('"next" of the page before.'),
+    .describe('Value of "next" from the previous page.'),
   limit: z.coerce
     .number(callsLimit)
     .int(callsLimit)
     .min(1, callsLimit)
     .max(maxCalls, callsLimit)
     .default(50)
-    .describe('At most this many.'),
+    .describe('Maximum number of calls per page.'),
 });
 
 const via = z.strictObject({ via: z.literal('gateway') });
 
 const callToExplain = z.strictObject({
-  tool: z.string().describe('As server__tool; one of Ambit\u2019s own by its bare name.'),
+  tool: z.string().describe('Tool name, as "server__tool"; session tools of Ambit without a prefix.'),
   // Rules judge the text as it was sent, so it is not parsed here.
-  args: z.string().optional().describe('The arguments, as JSON text.'),
+  args: z.string().optional().describe('Arguments of the call, as JSON text.'),
 });
 
 /** Sessions, their servers and their calls. */
 export const sessionRoutes = {
   'GET /api/v1/sessions': defineRoute({
-    summary: 'Lists the live sessions, the oldest first',
+    summary: 'Lists the live sessions, oldest first',
     query: sessionsQuery,
     returns: 'A page of sessions',
     answer: 'sessionsPage',
     handle: listSessions,
   }),
   'POST /api/v1/sessions': defineRoute({
-    summary: 'Opens a session; its token is shown only here',
-    description: 'More trust than the bounds allow is refused, not lowered.',
+    summary: 'Opens a session. Only this response contains its token',
+    description: 'A request for more trust than allowed is refused; the trust level is never lowered silently.',
     body: newSessionBody,
     status: 201,
     returns: 'The session and its token',
@@ -98,7 +104,7 @@ export const sessionRoutes = {
     handle: createSession,
   }),
   'GET /api/v1/sessions/{id}': defineRoute({
-    summary: 'Shows a session, with what it has used and what it runs in',
+    summary: 'Shows a session with its usage and its sandbox',
     parameter: sessionParameter,
     returns: 'The session',
     answer: 'sessionDetails',
@@ -110,11 +116,11 @@ export const sessionRoutes = {
     },
   }),
   'PATCH /api/v1/sessions/{id}': defineRoute({
-    summary: 'Narrows a session, and ends what no longer fits',
-    description: 'Whatever would widen it is refused, and then nothing of the request holds.',
+    summary: 'Restricts a session and ends the processes that no longer comply',
+    description: 'A change that would widen the session is refused, and then no part of the request is applied.',
     parameter: sessionParameter,
     body: restriction,
-    returns: 'The session as it is now',
+    returns: 'The restricted session',
     answer: 'session',
     async handle(gateway, { parameter, body }) {
       const { id } = await findRecord(gateway, parameter);
@@ -123,9 +129,9 @@ export const sessionRoutes = {
     },
   }),
   'DELETE /api/v1/sessions/{id}': defineRoute({
-    summary: 'Ends a session, and those it opened',
+    summary: 'Ends a session and all sessions it opened',
     parameter: sessionParameter,
-    returns: 'The session as it was',
+    returns: 'The session before it ended',
     answer: 'endedSession',
     async handle(gateway, { parameter }) {
       const record = await findRecord(gateway, parameter);
@@ -134,29 +140,30 @@ export const sessionRoutes = {
     },
   }),
   'GET /api/v1/sessions/{id}/servers': defineRoute({
-    summary: 'Lists the servers a session may use, for an agent SDK, and why others are out',
+    summary: 'Lists the servers a session may use, ready for an agent SDK, and why others are excluded',
     parameter: sessionParameter,
-    returns: 'mcpServers, and how the session finds each server',
+    returns: 'mcpServers, and the status of each server',
     answer: 'sessionServers',
     handle: listSessionServers,
   }),
   'POST /api/v1/sessions/{id}/servers': defineRoute({
-    summary: 'Lists those servers with addresses of the gateway and a further token',
-    description: 'Ambit\u2019s own tools are among them where rules leave any. The token is another one each time.',
+    summary: 'Lists the same servers as gateway URLs, with a new session token',
+    description:
+      'The session tools of Ambit are included unless rules deny all of them. Each request creates another token.',
     parameter: sessionParameter,
     body: via,
     status: 201,
-    returns: 'mcpServers, and how the session finds each server',
+    returns: 'mcpServers, and the status of each server',
     answer: 'sessionServers',
     handle: listGatewayServers,
   }),
   'GET /api/v1/sessions/{id}/calls': defineRoute({
-    summary: 'Lists the calls of a session, the newest first, from the journal of this gateway',
+    summary: 'Lists the calls of a session, newest first, from the journal of this gateway',
     description:
-      'One page looks through 16 MB of the journal. A session that is gone has its calls here too, by its whole id.',
+      'One request reads up to 16 MB of the journal, so a page can be empty although "next" is set. Calls of an ended session can be listed by its full id.',
     parameter: sessionParameter,
     query: callsQuery,
-    returns: 'A page of calls; it may be empty and not the last',
+    returns: 'A page of calls',
     answer: 'callsPage',
     async handle(gateway, { parameter, query }) {
       const isGone = isSuppliedId(parameter) && (await gateway.sessions.whyGone(parameter)) !== undefined;
@@ -165,7 +172,7 @@ export const sessionRoutes = {
     },
   }),
   'POST /api/v1/sessions/{id}/explain': defineRoute({
-    summary: 'Says what a call would get, by which rule, from which claims',
+    summary: 'Explains whether a call would be allowed, by which rule, and based on which facts',
     parameter: sessionParameter,
     body: callToExplain,
     returns: 'The decision',
