@@ -38,7 +38,7 @@ const output = z.strictObject({
 export function sessionFileInfo(access: FileAccess): Tool {
   return defineTool({
     name: 'session_file_info',
-    title: 'About a file',
+    title: 'Describe a file',
     description:
       'Describes a path in the workspace: kind, size, modification time and mode; for a file also type, encoding, number of lines and hash.',
     effect: 'reads',

@@ -18,7 +18,7 @@ import {
 export function sessionFileSearch(access: FileAccess): Tool {
   return defineTool({
     name: 'session_file_search',
-    title: 'Find files of a session',
+    title: 'Find files',
     description:
       'Finds files in the workspace by a glob, most recently changed first. Skips .git and files ignored by .gitignore.',
     effect: 'reads',

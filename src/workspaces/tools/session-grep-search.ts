@@ -14,7 +14,7 @@ const line = z.strictObject({ line: z.number().int(), text: z.string() });
 export function sessionGrepSearch(access: FileAccess): Tool {
   return defineTool({
     name: 'session_grep_search',
-    title: 'Search in files of a session',
+    title: 'Search in files',
     description:
       'Finds lines in files of the workspace by a regular expression (RE2: no lookaround, no backreferences). Skips .git, binary files and files ignored by .gitignore.',
     effect: 'reads',

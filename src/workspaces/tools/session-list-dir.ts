@@ -15,7 +15,7 @@ const defaultDepth = 2;
 export function sessionListDir(access: FileAccess): Tool {
   return defineTool({
     name: 'session_list_dir',
-    title: 'List a folder of a session',
+    title: 'List a folder',
     description:
       'Lists a folder of the workspace as a tree with sizes. Skips .git and files ignored by .gitignore unless includeIgnored is set. Links are shown but not followed.',
     effect: 'reads',
