@@ -45,13 +45,13 @@ export function writePage(results: readonly Result[], upstreams: readonly Upstre
   return `${[
     '# Compatibility',
     '',
-    'Which features of MCP work through Ambit, with which clients and servers. A client and a server may each be of the',
-    'handshake era (protocol versions up to 2025-11-25) or modern (2026-07-28), so there are four cells. This page is',
-    'written by `test/journeys/cells`, which runs the real packages and fails when the page no longer says what it found.',
+    'This page shows which MCP features work through Ambit, for combinations of clients and servers. MCP has two protocol eras:',
+    'the handshake era (versions up to 2025-11-25) and the modern era (2026-07-28). Ambit translates between them, so there are four',
+    'combinations. The test `test/journeys/cells` runs the real packages, generates this page, and fails if a result changes.',
     '',
-    'Every cell was tried at `/mcp`, with other servers beside it; where the eras differ also at `/mcp/{server}` and',
-    'through `ambit stdio`. ✓ means that it works with both clients of the era, at every one of these ways. A number',
-    'stands for a reason below.',
+    'Each combination was tested at `/mcp` together with other servers. If the eras differ, it was also tested at `/mcp/{server}`',
+    'and through `ambit stdio`. ✓ means that the feature works with both tested clients of the era and on all these paths. A number',
+    'refers to a reason below.',
     '',
     ...tables,
     '## Reasons',
@@ -83,13 +83,17 @@ function writeTable(
     return `| ${[titles[feature], ...cells].join(' | ')} |`;
   });
   return [
-    `## A ${eraTitles[clientEra]} client, a ${eraTitles[serverEra]} server`,
+    `## ${capitalize(eraTitles[clientEra])} client, ${eraTitles[serverEra]} server`,
     '',
     `| | ${columns.map(({ title }) => title).join(' | ')} |`,
     `|---|${columns.map(() => '---|').join('')}`,
     ...rows,
     '',
   ];
+}
+
+function capitalize(word: string): string {
+  return `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`;
 }
 
 function writeMark(outcome: Outcome | undefined, number: (reason: string) => string): string {

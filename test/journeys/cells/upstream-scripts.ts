@@ -48,16 +48,16 @@ export const fast: Script = {
 
 export const tinyModern: Script = {
   ...framework('tiny'),
-  roots: 'tmcp asks only clients of the handshake era for roots.',
+  roots: 'tmcp requests roots only from handshake-era clients.',
 };
 
-const unbuilt = 'mcp-lite knows the method and says that it is not implemented.';
+const unbuilt = 'mcp-lite answers that the method is not implemented.';
 
 export const lite: Script = {
   ...framework('lite'),
-  logging: 'mcp-lite takes a log level, but has no way to send a log message.',
+  logging: 'mcp-lite accepts a log level but cannot send log messages.',
   subscribe: unbuilt,
   completion: unbuilt,
-  roots: 'mcp-lite has no way to ask for roots.',
+  roots: 'mcp-lite cannot request roots.',
   listChanged: { tool: 'grows', method: 'notifications/tools/list_changed' },
 };

@@ -16,10 +16,10 @@ export function writeRegistryPart(servers: readonly RegistryServer[]): string {
   });
   return `${[
     heading,
-    'These servers were started as a new user starts them, with an empty home folder: `ambit run --trust direct` and',
-    '`ambit run --trust sandboxed` in front of the command. ✓ means that the list of tools and the answer of one call are the',
-    'same as without Ambit. A server that needs the network or a key was called with wrong arguments, which it refuses by',
-    'itself. `npm run proof` repeats all this for npm, and for PyPI where `uvx` is on the PATH.',
+    'These servers were started with an empty home folder, with `ambit run --trust direct` and `ambit run --trust sandboxed` in',
+    'front of the command. ✓ means that the tool list and the result of one call are the same as without Ambit. Servers that need the',
+    'network or an API key were called with invalid arguments, which the server itself refuses. `npm run proof` repeats these tests',
+    'for npm, and for PyPI if `uvx` is on the PATH.',
     '',
     '| command | author | version | call | direct | sandboxed |',
     '|---|---|---|---|---|---|',

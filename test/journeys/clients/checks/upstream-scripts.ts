@@ -37,8 +37,8 @@ export interface Logging extends ToolCall {
   readonly subscribes?: string;
 }
 
-const none = 'The server has nothing of the kind.';
-const quick = 'The server has no call that lasts long enough to be taken back.';
+const none = 'The server does not offer this feature.';
+const quick = 'The server has no call that takes long enough to be cancelled.';
 export const steps = (values: readonly number[], total: number) => values.map((progress) => ({ progress, total }));
 export const nothing = {
   progress: none,
