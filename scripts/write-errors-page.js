@@ -8,7 +8,7 @@ const rows = Object.entries(errorTable).map(
   ([code, row]) =>
     `| \`${code}\` | ${row.sentence} | ${row.hint} | ${row.http} | ${row.rpc} | ${row.retryable ? 'yes' : 'no'} |`,
 );
-const head = '| code | what happened | what to do | HTTP | JSON-RPC | try again |\n|---|---|---|---|---|---|\n';
+const head = '| code | what happened | what to do | HTTP | JSON-RPC | retry |\n|---|---|---|---|---|---|\n';
 const start = page.indexOf('| code |');
 const end = page.indexOf('\n\n', start);
 const before = start === -1 ? `${page.trimEnd()}\n\n` : page.slice(0, start);
