@@ -37,15 +37,40 @@ test('every page is in the index', () => {
   expect(missing.map(({ path }) => path)).toEqual([]);
 });
 
-test('every link to a page or file of the repository leads somewhere', () => {
-  const names = ['ARCHITECTURE', 'GLOSSARY', 'SECURITY', 'CONTRIBUTING'].map((name) => `${name}.md`);
-  const others = names.map((path) => ({ path, text: readFileSync(join(repository, path), 'utf8') }));
-  for (const page of [...pages, ...others]) {
-    for (const [, target] of page.text.matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)) {
-      const path = join(page.path, '..', target as string);
-      expect(existsSync(join(repository, path)), `${page.path} → ${target}`).toBe(true);
+/** The anchors of a page, by the rule of GitHub: lower case, no punctuation, "-" for blanks, a number for repeated ones. */
+function listAnchors(text: string): Set<string> {
+  const anchors = new Set<string>();
+  for (const [, heading = ''] of text.replace(/^ *```[\s\S]*?^ *```$/gm, '').matchAll(/^#{1,6} (.+)$/gm)) {
+    const words = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
+    const slug = words
+      .replace(/[^\p{L}\p{N}_ -]/gu, '')
+      .trim()
+      .replaceAll(' ', '-');
+    let number = 1;
+    for (let anchor = slug; ; anchor = `${slug}-${number++}`) {
+      if (anchors.has(anchor)) continue;
+      anchors.add(anchor);
+      break;
     }
   }
+  return anchors;
+}
+
+test('every link to a page, a heading or a file of the repository leads somewhere', () => {
+  expect([...listAnchors('# `a-b/c`: D?\n## D\n## [D](x.md)\n')]).toEqual(['a-bc-d', 'd', 'd-1']);
+  const names = ['ARCHITECTURE', 'GLOSSARY', 'SECURITY', 'CONTRIBUTING'].map((name) => `${name}.md`);
+  const others = names.map((path) => ({ path, text: readFileSync(join(repository, path), 'utf8') }));
+  const all = [...pages, ...others];
+  const broken = all.flatMap((page) =>
+    [...page.text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)].flatMap(([, target = '', anchor]) => {
+      const path = target === '' ? page.path : join(page.path, '..', target);
+      const linked = all.find((each) => each.path === path);
+      const isThere = linked !== undefined || existsSync(join(repository, path));
+      const hasAnchor = anchor === undefined || (linked !== undefined && listAnchors(linked.text).has(anchor));
+      return isThere && hasAnchor ? [] : [`${page.path} → ${target}${anchor === undefined ? '' : `#${anchor}`}`];
+    }),
+  );
+  expect(broken).toEqual([]);
 });
 
 test('every path of the source that a page for contributors names exists', () => {
