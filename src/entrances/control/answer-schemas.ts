@@ -36,9 +36,13 @@ export const endedSession = session.and(z.object({ ended: z.literal(true) }));
 export const sessionDetails = session.and(
   z.object({
     usage: z
-      .object({ calls: z.number(), bytes: z.number(), underWay: z.number() })
+      .object({
+        calls: z.number().describe('Number of tool calls.'),
+        bytes: z.number().describe('Bytes of the calls and their results.'),
+        underWay: z.number().describe('Number of unfinished calls.'),
+      })
       .optional()
-      .describe('Tool calls so far, their bytes, and the number of unfinished calls.'),
+      .describe('Usage of the session so far.'),
     sandbox: z
       .object({
         runner: z.string().nullable().describe('Name of the sandbox runner; null if none is available.'),
@@ -54,19 +58,19 @@ const call = z
   .object({
     at: instantSchema,
     id: z.string().describe('Correlation id of the call.'),
-    server: z.string(),
-    method: z.string(),
+    server: z.string().describe('Name of the server; "*" for all.'),
+    method: z.string().describe('MCP method.'),
     name: z.string().optional().describe('Name of the tool or prompt, or URI of the resource.'),
     outcome: z.string().describe('"ok", an error code of Ambit, or the number of a protocol error.'),
     rule: z.string().optional().describe('Rule that decided about the call.'),
-    entrance: z.enum(['http', 'stdio']),
-    era: z.enum(['modern', 'handshake']),
+    entrance: z.enum(['http', 'stdio']).describe('How the client is connected.'),
+    era: z.enum(['modern', 'handshake']).describe('Protocol era of the client.'),
     workspaceId: z.string().optional(),
     cached: z.string().optional().describe('Id of the call whose cached result was returned.'),
     traceId: z.string().optional(),
-    ms: z.number(),
-    bytesIn: z.int(),
-    bytesOut: z.int(),
+    ms: z.number().describe('Duration in milliseconds.'),
+    bytesIn: z.int().describe('Size of the request.'),
+    bytesOut: z.int().describe('Size of the response.'),
   })
   .meta({ id: 'Call' });
 
@@ -95,7 +99,7 @@ export const sessionServers = z.object({
     z.union([
       z.object({
         name: z.string(),
-        available: z.literal(true),
+        available: z.literal(true).describe('The session may use the server.'),
         env: z
           .record(z.string(), z.enum(['injected', 'pinned', 'configured', 'workspace', 'credential']))
           .describe('Origin of each environment variable.'),
@@ -106,7 +110,7 @@ export const sessionServers = z.object({
       }),
       z.object({
         name: z.string(),
-        available: z.literal(false),
+        available: z.literal(false).describe('The session may not use the server.'),
         rule: z.string().describe('Rule that excludes the server.'),
         reason: z.string(),
       }),
@@ -118,9 +122,9 @@ export const callExplanation = z.object({
   sessionId: z.string(),
   server: z.string(),
   tool: z.string(),
-  allowed: z.boolean(),
-  rule: z.string(),
-  reason: z.string(),
+  allowed: z.boolean().describe('Whether the call would be allowed.'),
+  rule: z.string().describe('Rule that decides.'),
+  reason: z.string().describe('The decision, as a sentence.'),
   claims: listOf(
     z.object({ claim: z.string(), value: z.union([z.string(), stringListSchema]), source: z.string() }),
   ).describe('Facts the decision is based on, and their source.'),
@@ -150,10 +154,10 @@ export const event = z
 const folderName = z.object({ sessionId: z.string(), workspaceId: z.string() });
 const change = z.enum(['added', 'modified', 'deleted']);
 export const folderDiff = folderName.extend({
-  isolation: z.enum(['worktree', 'copy']),
-  path: z.string(),
-  branch: z.string().nullable(),
-  commit: z.string().nullable(),
+  isolation: z.enum(['worktree', 'copy']).describe('Kind of the folder.'),
+  path: z.string().describe('Path of the folder.'),
+  branch: z.string().nullable().describe('Branch of a worktree.'),
+  commit: z.string().nullable().describe('Commit that a worktree started from.'),
   uncommitted: z
     .boolean()
     .describe('The workspace had uncommitted changes when the folder was created. They are not in the folder.'),
@@ -260,7 +264,7 @@ export const login = z.object({
   state: z
     .enum(['active', 'lost', 'wanted'])
     .describe('lost: the user must log in again. wanted: the server asks for more scopes than the user granted.'),
-  why: z.string().optional(),
+  why: z.string().optional().describe('Why the login cannot be used.'),
   madeAt: instantSchema,
   expiresAt: instantSchema.optional(),
 });

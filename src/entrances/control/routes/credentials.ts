@@ -2,13 +2,16 @@ import { z } from 'zod';
 import { defineRoute } from '../route.ts';
 
 export const credentialName = z.strictObject({
-  userId: z.string(),
-  server: z.string(),
+  userId: z.string().describe('Name of the user.'),
+  server: z.string().describe('Name of the server.'),
   env: z.string().optional().describe('Environment variable that carries the credential. Set either this or "header".'),
   header: z.string().optional().describe('HTTP header that carries the credential.'),
 });
 
-export const loginName = z.strictObject({ userId: z.string(), server: z.string() });
+export const loginName = z.strictObject({
+  userId: z.string().describe('Name of the user.'),
+  server: z.string().describe('Name of the server.'),
+});
 
 const newLogin = loginName.extend({
   port: z
@@ -17,7 +20,7 @@ const newLogin = loginName.extend({
     .min(1)
     .max(65_535)
     .optional()
-    .describe('Local URL on which a command waits for the browser. Without it, the browser returns to the gateway.'),
+    .describe('Local port on which a command waits for the browser. Without it, the browser returns to the gateway.'),
 });
 
 const loginCallback = loginName.extend({

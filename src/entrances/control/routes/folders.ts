@@ -7,7 +7,8 @@ import { sessionNotFoundError } from './sessions.ts';
 type Folders = Operator['folders'];
 type FolderName = Parameters<Folders['diff']>[0];
 
-const folderParameter = 'The session: its id, a unique name or prefix; the whole id of one that has ended.';
+const folderParameter =
+  'Id of the session, a unique name, or a unique prefix of the id. For an ended session, its full id.';
 
 const folderQuery = z.object({
   workspace: z.string().optional().describe('Workspace of the folder, if the session has several folders.'),

@@ -6,17 +6,19 @@ import { stringListSchema } from '../../../sessions/session-schema.ts';
 import { defineRoute } from '../route.ts';
 import { trustLevelInput } from './sessions.ts';
 
-const userParameter = 'The name of the user.';
-const keyParameter = 'The id, or a beginning of it that fits only one.';
+const userParameter = 'Name of the user.';
+const keyParameter = 'Id of the key, or a unique prefix of it.';
 
 const newUser = z.strictObject({
-  name: z.string(),
+  name: z.string().describe('Name of the user.'),
   teams: stringListSchema.optional().describe('Teams to add the user to.'),
 });
 
 const newKey = z.strictObject({
-  userId: z.string(),
-  trustLevel: trustLevelInput.optional(),
+  userId: z.string().describe('Name of the user.'),
+  trustLevel: trustLevelInput
+    .optional()
+    .describe('Highest trust level of sessions opened or used with this key. Default: "direct".'),
   workspaces: stringListSchema.optional().describe('Workspaces the key may use. Default: all.'),
   scopes: stringListSchema
     .optional()
