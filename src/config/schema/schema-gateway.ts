@@ -103,7 +103,11 @@ export const sessionsSchema = z.strictObject({
   maxLifetimeSeconds: lifeSeconds
     .default(86_400)
     .describe('A session expires this many seconds after it was opened, even if it is in use.'),
-  maxSessions: positiveCount().default(1000).describe('Maximum number of sessions in memory.'),
+  maxSessions: positiveCount()
+    .default(1000)
+    .describe(
+      'Maximum number of sessions in memory. With the store "memory" this limits all sessions, and the longest idle one is removed. Other stores keep further sessions in the database.',
+    ),
   maxPerUser: positiveCount().default(200).describe('Maximum number of live sessions per user.'),
   metadataBytes: z
     .number()

@@ -79,7 +79,9 @@ const sandboxSchema = z.strictObject({
     .string()
     .regex(imageName, { error: 'expected the name of a container image, such as "docker.io/library/node:22"' })
     .optional()
-    .describe('Container image to run the server in. The image must already exist on this machine.'),
+    .describe(
+      'Container image to run the server in, with the programs of the image. The image must already exist on this machine.',
+    ),
   network: z
     .array(hostAndPort)
     .max(1000)
@@ -107,7 +109,7 @@ const sandboxSchema = z.strictObject({
 });
 
 const toolsSchema = z.strictObject({
-  allow: toolPatterns.default(['*']).describe('Patterns of the tools that may be used.'),
+  allow: toolPatterns.default(['*']).describe('Patterns of the tools that may be used; all others are refused.'),
   deny: toolPatterns.default([]).describe('Patterns of the tools that may not be used; takes precedence over allow.'),
   permissions: mapOf(
     toolKeys,
