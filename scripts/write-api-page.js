@@ -52,7 +52,8 @@ function renderShape(schema, isRequest, title = 'field') {
   const named = (schema.allOf ?? []).filter((part) => part.$ref !== undefined).map(typeOf);
   const rows = memberRows(schema, '', isRequest);
   const table = rows.length === 0 ? [] : [tableOf(title, rows)];
-  if (named.length > 0) return [`${named.join(', ')}${table.length === 0 ? '' : ', with these additional fields:'}`, ...table];
+  if (named.length > 0)
+    return [`${named.join(', ')}${table.length === 0 ? '' : ', with these additional fields:'}`, ...table];
   return table.length === 0 ? [typeOf(schema)] : table;
 }
 

@@ -4,9 +4,11 @@ import { errorTable } from '../build/errors.js';
 
 const file = new URL('../docs/reference/errors.md', import.meta.url);
 const page = readFileSync(file, 'utf8');
+// "<name>" would be read as a tag and not shown.
+const escapeTags = (text) => text.replaceAll('<', '&lt;');
 const rows = Object.entries(errorTable).map(
   ([code, row]) =>
-    `| \`${code}\` | ${row.sentence} | ${row.hint} | ${row.http} | ${row.rpc} | ${row.retryable ? 'yes' : 'no'} |`,
+    `| \`${code}\` | ${escapeTags(row.sentence)} | ${escapeTags(row.hint)} | ${row.http} | ${row.rpc} | ${row.retryable ? 'yes' : 'no'} |`,
 );
 const head = '| code | what happened | what to do | HTTP | JSON-RPC | retry |\n|---|---|---|---|---|---|\n';
 const start = page.indexOf('| code |');
