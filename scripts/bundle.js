@@ -10,7 +10,7 @@ const target = join(project, 'dist');
 const { dependencies, optionalDependencies } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'));
 
 /** Their code goes into dist/; other dependencies are loaded from where they are installed. */
-const inside = ['@marcbachmann/cel-js', 're2js', 'yaml', 'zod'];
+const inside = ['@marcbachmann/cel-js', 'jsonc-parser', 're2js', 'smol-toml', 'yaml', 'zod'];
 const outside = Object.keys({ ...dependencies, ...optionalDependencies }).filter((name) => !inside.includes(name));
 
 const doors = ['index', 'public/sdk/index', 'public/server/index', 'stores/index', 'public/testing/index', 'cli/main'];
@@ -73,7 +73,10 @@ function groupModules() {
 }
 
 /** Its own modules instead of CommonJS, which takes longer to load and cannot be left out in part. */
-const alias = { yaml: join(project, 'node_modules/yaml/browser/dist/index.js') };
+const alias = {
+  'jsonc-parser': join(project, 'node_modules/jsonc-parser/lib/esm/main.js'),
+  yaml: join(project, 'node_modules/yaml/browser/dist/index.js'),
+};
 
 async function write(names, { plugin, groups } = { groups: [] }) {
   const input = Object.fromEntries(names.map((name) => [name, join(source, `${name}.ts`)]));
@@ -119,7 +122,8 @@ function thirdParties(names) {
   return names.map((name) => {
     const folder = join(project, 'node_modules', name);
     const { version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
-    const terms = readFileSync(join(folder, 'LICENSE'), 'utf8').trim();
+    const file = readdirSync(folder).find((each) => /^LICENSE(?:\.md)?$/.test(each));
+    const terms = readFileSync(join(folder, file), 'utf8').trim();
     return `${name} ${version} (${license})\n\n${terms}\n`;
   });
 }

@@ -50,5 +50,6 @@ export const commands: readonly CommandEntry[] = [
   { path: ['workspace', 'list'], load: async () => (await import('./commands/workspace.ts')).workspaceList },
   { path: ['workspace', 'show'], load: async () => (await import('./commands/workspace.ts')).workspaceShow },
   { path: ['doctor'], load: async () => (await import('./commands/doctor.ts')).doctorCommand },
+  { path: ['client'], load: async () => (await import('./commands/client.ts')).clientCommand },
   { path: ['import'], load: async () => (await import('./commands/import.ts')).importCommand },
 ];

@@ -1,4 +1,14 @@
-import { existsSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 
@@ -31,8 +41,16 @@ export function replaceWithBackup(file: string, text: string, mayHoldSecrets: bo
   const backup = `${real}.${timestamp()}.backup`;
   writeFileSync(backup, readFileSync(real), { mode: 0o600, flag: 'wx' });
   const mode = statSync(real).mode & 0o777;
-  writeAtomically(real, text, mayHoldSecrets ? mode & ownerModeMask : mode);
+  replaceContent(real, text, mayHoldSecrets ? mode & ownerModeMask : mode);
   return { backup, closedFrom: mayHoldSecrets ? modeBeforeClosing(mode) : undefined };
+}
+
+/** Replaces the content of a file. Its owner stays, also when root writes it, and its mode does whatever the umask is. */
+function replaceContent(real: string, text: string, mode: number): void {
+  const { uid, gid } = statSync(real);
+  writeAtomically(real, text, mode & ownerModeMask);
+  if (process.getuid?.() === 0) chownSync(real, uid, gid);
+  chmodSync(real, mode);
 }
 
 const ownerModeMask = 0o700;
@@ -57,11 +75,20 @@ export function findLatestBackup(file: string): string | undefined {
  * `….undone`.
  */
 export function restoreBackup(file: string, backup: string): { undone: string; closedFrom: number | undefined } {
+  const mode = statSync(resolveLink(file)).mode & 0o777;
+  const undone = replaceAndDropBackup(file, readFileSync(backup, 'utf8'), backup, mode & ownerModeMask);
+  return { undone, closedFrom: modeBeforeClosing(mode) };
+}
+
+/**
+ * Replaces a file whose backup is used up. The mode stays unless one is given. Returns where the replaced version is
+ * kept.
+ */
+export function replaceAndDropBackup(file: string, text: string, backup: string | undefined, mode?: number): string {
   const real = resolveLink(file);
   const undone = `${real}.${timestamp()}.undone`;
   writeFileSync(undone, readFileSync(real), { mode: 0o600, flag: 'wx' });
-  const mode = statSync(real).mode & 0o777;
-  writeAtomically(real, readFileSync(backup, 'utf8'), mode & ownerModeMask);
-  rmSync(backup);
-  return { undone, closedFrom: modeBeforeClosing(mode) };
+  replaceContent(real, text, mode ?? statSync(real).mode & 0o777);
+  if (backup !== undefined) rmSync(backup);
+  return undone;
 }

@@ -1,18 +1,17 @@
-import { homedir } from 'node:os';
-import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.ts';
 import { type ForeignServer, readMcpServers } from '../../config/load/mcp-servers-file.ts';
 import { readConfigFile } from '../../config/load/read-config-file.ts';
 import { isAmbitError } from '../../errors.ts';
+import { type Environment, findUserFolders, mcpClients } from '../client/clients.ts';
 
-export const clients = ['claude-code', 'claude-desktop', 'cursor', 'vscode'] as const;
+const imported = mcpClients.filter(({ isImported }) => isImported);
+export const clients: readonly string[] = imported.map(({ name }) => name);
 
 interface ClientFile {
-  readonly client: (typeof clients)[number];
+  readonly client: string;
   readonly file: string;
 }
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface ImportSource {
   readonly file: string;
@@ -84,22 +83,11 @@ function serverEntryOf({ written, server }: ForeignServer, file: string, origin:
 
 /** The files in which these clients keep the servers of a user, whether or not they exist. */
 export function findClientFiles(env: Environment, platform: NodeJS.Platform = process.platform): ClientFile[] {
-  const folder = (name: string, otherwise: string): string => {
-    const value = env[name];
-    return value !== undefined && isAbsolute(value) ? value : otherwise;
-  };
-  const home = folder(platform === 'win32' ? 'USERPROFILE' : 'HOME', homedir());
-  const apps =
-    platform === 'darwin'
-      ? join(home, 'Library', 'Application Support')
-      : platform === 'win32'
-        ? folder('APPDATA', join(home, 'AppData', 'Roaming'))
-        : folder('XDG_CONFIG_HOME', join(home, '.config'));
-  return [
-    { client: 'claude-code', file: join(folder('CLAUDE_CONFIG_DIR', home), '.claude.json') },
-    { client: 'claude-desktop', file: join(apps, 'Claude', 'claude_desktop_config.json') },
-    { client: 'cursor', file: join(home, '.cursor', 'mcp.json') },
-    { client: 'vscode', file: join(apps, 'Code', 'User', 'mcp.json') },
-    { client: 'vscode', file: join(apps, 'Code', 'User', 'settings.json') },
-  ];
+  const folders = findUserFolders(env, platform);
+  return imported.flatMap(({ name, files, olderFile }) =>
+    [...files(folders), ...(olderFile === undefined ? [] : [olderFile(folders)])].map((file) => ({
+      client: name,
+      file,
+    })),
+  );
 }
