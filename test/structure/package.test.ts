@@ -117,11 +117,13 @@ test('what is published holds the code of others with their terms', () => {
     (name) => (JSON.parse(readFileSync(join(repository, 'dist', name), 'utf8')) as { sources: string[] }).sources,
   );
   const packages = new Set(sources.flatMap((source) => source.match(/node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1] ?? []));
-  expect([...packages].sort()).toEqual(['@marcbachmann/cel-js', 're2js', 'yaml', 'zod']);
+  expect([...packages].sort()).toEqual(['@marcbachmann/cel-js', 'jsonc-parser', 're2js', 'smol-toml', 'yaml', 'zod']);
   const terms = readFileSync(join(repository, 'dist/THIRD-PARTY.txt'), 'utf8');
   for (const name of packages) {
     expect(terms).toContain(`${name} ${manifest.dependencies[name]} (`);
-    expect(terms).toContain(readFileSync(join(repository, 'node_modules', name, 'LICENSE'), 'utf8').trim());
+    const folder = join(repository, 'node_modules', name);
+    const license = readdirSync(folder).find((file) => /^LICENSE(?:\.md)?$/.test(file)) ?? 'LICENSE';
+    expect(terms).toContain(readFileSync(join(folder, license), 'utf8').trim());
   }
 });
 

@@ -1,10 +1,16 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
-import { jsonFormat } from './json-format.ts';
+import { delimiter, isAbsolute, join, sep } from 'node:path';
+import { isMap } from '../../config/schema/schema-parts.ts';
+import { AmbitError } from '../../errors.ts';
+import { findExposure } from '../../lib/fs/find-exposure.ts';
+import { resolveIfPresent } from '../../lib/fs/resolve-if-present.ts';
+import { commandLine, manifest } from '../../package-paths.ts';
+import { printLines } from '../io/ask.ts';
+import { addListItem, jsonFormat } from './json-format.ts';
 import { tomlFormat } from './toml-format.ts';
 
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type Variables = Readonly<Record<string, string | undefined>>;
 /** One server in the form that a client expects. */
 export type ClientEntry = Readonly<Record<string, unknown>>;
 
@@ -156,7 +162,7 @@ export const mcpClients: readonly McpClient[] = [
     projectFile: join('.gemini', 'settings.json'),
     describeCommand: (command, args) => ({ command, args }),
     describeUrl: (url) => ({ httpUrl: url, ...bearer(`\${${tokenVariable}}`) }),
-    restart: 'Start Gemini CLI again; "gemini mcp list" shows whether it connects.',
+    restart: 'Start Gemini CLI again, in a folder that it trusts; "gemini mcp list" shows whether it connects.',
   },
   {
     // https://opencode.ai/docs/mcp-servers and https://opencode.ai/config.json; release 1.18.33. Version 2 reads this form too.
@@ -192,7 +198,7 @@ export const mcpClients: readonly McpClient[] = [
   },
 ];
 
-export function findUserFolders(env: Environment, platform: NodeJS.Platform = process.platform): UserFolders {
+export function findUserFolders(env: Variables, platform: NodeJS.Platform = process.platform): UserFolders {
   const folder = (variable: string, otherwise: string): string => {
     const value = env[variable];
     return value !== undefined && isAbsolute(value) ? value : otherwise;
@@ -213,3 +219,94 @@ export function chooseUserFile(client: McpClient, folders: UserFolders): string 
   const files = client.files(folders);
   return files.find((file) => existsSync(file)) ?? (files[0] as string);
 }
+
+/** The file of a client that a command is about. */
+export interface ClientTarget {
+  readonly client: McpClient;
+  readonly file: string;
+  readonly isProject: boolean;
+  readonly path: readonly string[];
+}
+
+/** Claude Code keeps more than servers in its file, which may grow to some megabytes. */
+const maxBytes = 33_554_432;
+
+/** Reads a file; undefined if there is none. */
+export function readClientFile(file: string): string | undefined {
+  if (!existsSync(file)) return undefined;
+  const { size } = statSync(file);
+  if (!statSync(file).isFile()) throw new AmbitError('CONFIG_INVALID', { what: 'it is not a plain file' });
+  if (size > maxBytes) throw new AmbitError('CONFIG_INVALID', { what: 'it is larger than 32 MiB' });
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(file));
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new AmbitError('CONFIG_INVALID', { what: 'it is not UTF-8 text', cause: error });
+  }
+}
+
+/** Whether the client asks for the token that the entry refers to. */
+export const usesInput = ({ input }: McpClient, entry: ClientEntry): boolean =>
+  input !== undefined && JSON.stringify(entry).includes(`{input:${input.id}}`);
+
+/** Adds the entry to the text of a file, and the question that it refers to. */
+export function addEntry({ client, path }: ClientTarget, text: string, entry: ClientEntry): string {
+  const added = client.format.setEntry(text, path, entry);
+  return client.input !== undefined && usesInput(client, entry) ? addListItem(added, 'inputs', client.input) : added;
+}
+
+/** A program with its first arguments. */
+export interface Program {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+/** Folders in which package runners keep what they fetch, until they clean up. */
+const runnerCache = /^(?:_npx|dlx.*|bunx-.*)$/;
+
+/**
+ * Node and the file of this installation. Desktop applications have no PATH of a shell, so neither `ambit` nor `node` alone
+ * would be found.
+ */
+export function findProgram(env: Variables): Program {
+  if (commandLine.split(sep).some((part) => runnerCache.test(part))) {
+    const { name, version } = JSON.parse(readFileSync(manifest, 'utf8')) as { name: string; version: string };
+    printLines([
+      '! Ambit runs from the cache of a package runner, so the client will fetch it with npx.',
+      `  Install it to start it without the registry: npm install --global ${name}`,
+    ]);
+    return { command: 'npx', args: ['-y', `${name}@${version}`] };
+  }
+  const onPath = (env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, 'node'));
+  return {
+    command: findStableLink(process.execPath, onPath),
+    args: [findStableLink(commandLine, [process.argv[1] ?? ''])],
+  };
+}
+
+/** A link to the file, if nobody else can change it. Links outlive updates, whose files often have other paths. */
+function findStableLink(file: string, links: readonly string[]): string {
+  const real = resolveIfPresent(file);
+  const link = links.find(
+    (each) =>
+      isAbsolute(each) &&
+      !each.includes(`${sep}node_modules${sep}`) &&
+      resolveIfPresent(each) === real &&
+      findExposure(each) === undefined,
+  );
+  return link ?? file;
+}
+
+const hiddenKeys = new Set(['env', 'environment', 'headers', 'http_headers']);
+
+/** The strings of an entry, without values of variables and headers unless they are references. */
+export function listShownStrings(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  if (Array.isArray(value)) return value.flatMap(listShownStrings);
+  if (!isMap(value)) return [];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    listShownStrings(inner).filter((text) => !hiddenKeys.has(key) || isReference.test(text)),
+  );
+}
+
+const isReference = /^Bearer \$?\{[\w:-]+\}$/;

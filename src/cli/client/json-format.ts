@@ -39,14 +39,14 @@ function parseJson(text: string): Node | undefined {
   const root = parseTree(body, errors, parseOptions);
   const [first] = errors;
   if (first !== undefined) {
-    throw uneditable(`it is not valid JSON: see line ${body.slice(0, first.offset).split('\n').length}`);
+    throw createEditError(`it is not valid JSON: see line ${body.slice(0, first.offset).split('\n').length}`);
   }
-  if (root !== undefined && root.type !== 'object') throw uneditable('it is not a JSON object');
+  if (root !== undefined && root.type !== 'object') throw createEditError('it is not a JSON object');
   return root;
 }
 
 /** Says why a file of a client cannot be edited. */
-export function uneditable(reason: string): AmbitError {
+export function createEditError(reason: string): AmbitError {
   return new AmbitError('CONFIG_INVALID', { what: reason });
 }
 
@@ -63,9 +63,9 @@ function findNode(root: Node | undefined, path: readonly string[]): FoundNode {
   let parent = root;
   for (const [depth, key] of path.entries()) {
     if (parent === undefined) return { node: undefined, parent, depth };
-    if (parent.type !== 'object') throw uneditable(`"${path.slice(0, depth).join('.')}" in it is not an object`);
+    if (parent.type !== 'object') throw createEditError(`"${path.slice(0, depth).join('.')}" in it is not an object`);
     const properties: readonly Node[] = (parent.children ?? []).filter(({ children }) => children?.[0]?.value === key);
-    if (properties.length > 1) throw uneditable(`"${path.slice(0, depth + 1).join('.')}" is in it more than once`);
+    if (properties.length > 1) throw createEditError(`"${path.slice(0, depth + 1).join('.')}" is in it more than once`);
     const value = properties[0]?.children?.[1];
     if (value === undefined) return { node: undefined, parent, depth };
     if (depth === path.length - 1) return { node: value, parent, depth: path.length };
@@ -87,7 +87,7 @@ function putEntry(text: string, path: readonly string[], value: ClientEntry | re
   const inner = nestValue(path.slice(depth + 1), value);
   return applyEdits(
     text,
-    insertProperty(text, parent, style, (indent) => `${key}: ${renderValue(inner, style, indent)}`),
+    insertMember(text, parent, style, (indent) => `${key}: ${renderValue(inner, style, indent)}`),
   );
 }
 
@@ -114,8 +114,8 @@ function indentAt(text: string, offset: number): string {
   return /^[ \t]*/.exec(line)?.[0] ?? '';
 }
 
-/** Adds a property at the end of an object, below a comment that belongs to the last property. */
-function insertProperty(
+/** Adds a member at the end of an object or list, below a comment that belongs to the last one. */
+function insertMember(
   text: string,
   { offset, length, children = [] }: Node,
   style: TextStyle,
@@ -146,7 +146,7 @@ function insertProperty(
   ];
 }
 
-/** Finds the trailing comma after the last property, and the end of the comments in its line. */
+/** Finds the trailing comma after the last member, and the end of the comments in its line. */
 function readTail(text: string, start: number, end: number): { comma: number | undefined; sameLineEnd: number } {
   let comma: number | undefined;
   let sameLineEnd = start;
@@ -185,7 +185,8 @@ function assertOnlyChanged(before: string, after: string, path: readonly string[
   if (value === undefined) delete parent[last];
   else parent[last] = value;
   parseJson(after);
-  if (!isDeepStrictEqual(parseValue(after), expected)) throw uneditable('the edited file would not read as expected');
+  if (!isDeepStrictEqual(parseValue(after), expected))
+    throw createEditError('the edited file would not read as expected');
 }
 
 /** Hides strings that may be secrets of other servers, and comments. Lines stay lines. */
@@ -218,12 +219,14 @@ const hasId = (id: string) => (item: unknown) => isMap(item) && item['id'] === i
 export function addListItem(text: string, key: string, item: ListItem): string {
   const list = jsonFormat.readEntry(text, [key]);
   if (list === undefined) return jsonFormat.setEntry(text, [key], [item]);
-  if (!Array.isArray(list)) throw uneditable(`"${key}" in it is not a list`);
+  if (!Array.isArray(list)) throw createEditError(`"${key}" in it is not a list`);
   if (list.some(hasId(item.id))) return text;
-  const { unit, lineEnd } = readStyle(text);
-  const formattingOptions = { insertSpaces: unit !== '\t', tabSize: unit.length || 2, eol: lineEnd };
-  const options = { isArrayInsertion: true, ...(unit === '' ? {} : { formattingOptions }) };
-  return applyEdits(text, modify(text, [key, -1], item, options));
+  const { node } = findNode(parseJson(text), [key]);
+  const style = readStyle(text);
+  return applyEdits(
+    text,
+    insertMember(text, node as Node, style, (indent) => renderValue(item, style, indent)),
+  );
 }
 
 export function removeListItem(text: string, key: string, id: string): string {

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { parse } from 'smol-toml';
 import { isMap } from '../../config/schema/schema-parts.ts';
+import { isAmbitError } from '../../errors.ts';
 import type { ClientFormat } from './clients.ts';
-import { uneditable } from './json-format.ts';
+import { createEditError } from './json-format.ts';
 
 type Table = Record<string, unknown>;
 
@@ -18,10 +19,8 @@ export const tomlFormat: ClientFormat = {
     const before = parseToml(text);
     const own = findTables(text).filter(({ keys }) => path.every((key, i) => keys[i] === key));
     const after = own.length === 0 ? appendBlock(text, block, lineEnd) : replaceRanges(text, own, block);
-    const changed = parseToml(after);
-    const isWritten = isDeepStrictEqual(toPlain(readPath(changed, path)), toPlain(value));
-    if (!isWritten || !isDeepStrictEqual(withoutPath(before, path), withoutPath(changed, path))) {
-      throw uneditable(`"${path.join('.')}" is not written as a table of its own in it`);
+    if (!isOnlyChanged(before, after, path, value)) {
+      throw createEditError(`it does not write "${path.join('.')}" as a table of its own`);
     }
     return after;
   },
@@ -37,7 +36,19 @@ function parseToml(text: string): Table {
     return parse(text.replace(/^\uFEFF/, ''), { integersAsBigInt: true }) as Table;
   } catch (error) {
     const { line } = error as { readonly line?: number };
-    throw uneditable(`it is not valid TOML${line === undefined ? '' : `: see line ${line}`}`);
+    throw createEditError(`it is not valid TOML${line === undefined ? '' : `: see line ${line}`}`);
+  }
+}
+
+/** Reads the new text: everything but the entry must be equal. */
+function isOnlyChanged(before: Table, after: string, path: readonly string[], value: unknown): boolean {
+  try {
+    const changed = parseToml(after);
+    const isWritten = isDeepStrictEqual(toPlain(readPath(changed, path)), toPlain(value));
+    return isWritten && isDeepStrictEqual(withoutPath(before, path), withoutPath(changed, path));
+  } catch (error) {
+    if (isAmbitError(error)) return false;
+    throw error;
   }
 }
 
@@ -68,7 +79,8 @@ function replaceRanges(text: string, ranges: readonly TableRange[], block: strin
   let after = '';
   let from = 0;
   for (const [i, { start, end }] of ranges.entries()) {
-    after += text.slice(from, start) + (i === 0 ? block : '');
+    const between = text.slice(from, start);
+    after += i === 0 ? `${between}${block}` : between.trim() === '' ? '' : between;
     from = end;
   }
   return after + text.slice(from);

@@ -1,6 +1,5 @@
-import { existsSync, lstatSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { delimiter, dirname, isAbsolute, join, relative, sep } from 'node:path';
+import { existsSync, lstatSync, realpathSync, rmSync } from 'node:fs';
+import { dirname, isAbsolute, join, relative, sep } from 'node:path';
 import { suggestClosest } from '../../config/explain/suggest.ts';
 import { loadConfig } from '../../config/load/load.ts';
 import { findRewriters } from '../../config/load/out-of-reach.ts';
@@ -8,21 +7,25 @@ import { isMap } from '../../config/schema/schema-parts.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { findExposure } from '../../lib/fs/find-exposure.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
-import { resolveIfPresent } from '../../lib/fs/resolve-if-present.ts';
 import { formatUnifiedDiff } from '../../lib/text/unified-diff.ts';
-import { commandLine, manifest } from '../../package-paths.ts';
 import { normalizeTrust } from '../../rules/trust-level.ts';
 import {
+  addEntry,
   type ClientEntry,
+  type ClientTarget,
   chooseUserFile,
-  type Environment,
   entryName,
+  findProgram,
   findUserFolders,
+  listShownStrings,
   type McpClient,
   mcpClients,
+  type Program,
+  readClientFile,
   tokenVariable,
+  usesInput,
 } from '../client/clients.ts';
-import { addListItem, removeListItem } from '../client/json-format.ts';
+import { removeListItem } from '../client/json-format.ts';
 import { type Command, type Invocation, jsonFlag, readFlag, UsageError } from '../command.ts';
 import { findLatestBackup, replaceAndDropBackup, replaceWithBackup } from '../import/backups.ts';
 import { askConfirmation, printLines, yesFlag } from '../io/ask.ts';
@@ -67,14 +70,6 @@ export const clientCommand: Command = {
   },
 };
 
-/** The file of a client that a command is about. */
-interface ClientTarget {
-  readonly client: McpClient;
-  readonly file: string;
-  readonly isProject: boolean;
-  readonly path: readonly string[];
-}
-
 function findTarget({ env, flags }: Invocation, client: McpClient): ClientTarget {
   const path = [...client.path, entryName];
   if (flags['project'] !== true) {
@@ -95,7 +90,7 @@ function listClients(invocation: Invocation): number {
     const { client, file } = target;
     return { name: client.name, title: client.title, file, exists: existsSync(file), setUp: readSetUp(target) };
   });
-  const home = `${homedir()}${sep}`;
+  const home = `${findUserFolders(invocation.env).home}${sep}`;
   printData(invocation, { clients }, () =>
     renderTable(
       ['CLIENT', 'FILE', 'SET UP'],
@@ -119,23 +114,6 @@ function readSetUp({ client, file, path }: ClientTarget): boolean | null {
     if (!isAmbitError(error)) throw error;
     printLines([`! ${file}: ${error.message}`]);
     return null;
-  }
-}
-
-/** Claude Code keeps more than servers in its file, which may grow to some megabytes. */
-const maxBytes = 33_554_432;
-
-/** Reads a file; undefined if there is none. */
-function readClientFile(file: string): string | undefined {
-  if (!existsSync(file)) return undefined;
-  const { size } = statSync(file);
-  if (!statSync(file).isFile()) throw new AmbitError('CONFIG_INVALID', { what: 'it is not a plain file' });
-  if (size > maxBytes) throw new AmbitError('CONFIG_INVALID', { what: 'it is larger than 32 MiB' });
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(file));
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
-    throw new AmbitError('CONFIG_INVALID', { what: 'it is not UTF-8 text', cause: error });
   }
 }
 
@@ -178,11 +156,6 @@ function checkUrl(text: string): string {
   return url.href;
 }
 
-interface Program {
-  readonly command: string;
-  readonly args: readonly string[];
-}
-
 /** The command with which the client starts Ambit. All paths are absolute: clients start it in folders of their own. */
 async function describeStdio(invocation: Invocation, { file, isProject }: ClientTarget): Promise<Program> {
   const { configFile, dataDir } = findConfigPaths(invocation);
@@ -223,42 +196,6 @@ async function describeStdio(invocation: Invocation, { file, isProject }: Client
   };
 }
 
-/** Folders in which package runners keep what they fetch, until they clean up. */
-const runnerCache = /^(?:_npx|dlx.*|bunx-.*)$/;
-
-/**
- * Node and the file of this installation. Desktop applications have no PATH of a shell, so neither `ambit` nor `node` alone
- * would be found.
- */
-function findProgram(env: Environment): Program {
-  if (commandLine.split(sep).some((part) => runnerCache.test(part))) {
-    const { name, version } = JSON.parse(readFileSync(manifest, 'utf8')) as { name: string; version: string };
-    printLines([
-      '! Ambit runs from the cache of a package runner, so the client will fetch it with npx.',
-      `  Install it to start it without the registry: npm install --global ${name}`,
-    ]);
-    return { command: 'npx', args: ['-y', `${name}@${version}`] };
-  }
-  const onPath = (env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, 'node'));
-  return {
-    command: findStableLink(process.execPath, onPath),
-    args: [findStableLink(commandLine, [process.argv[1] ?? ''])],
-  };
-}
-
-/** A link to the file, if nobody else can change it. Links outlive updates, whose files often have other paths. */
-function findStableLink(file: string, links: readonly string[]): string {
-  const real = resolveIfPresent(file);
-  const link = links.find(
-    (each) =>
-      isAbsolute(each) &&
-      !each.includes(`${sep}node_modules${sep}`) &&
-      resolveIfPresent(each) === real &&
-      findExposure(each) === undefined,
-  );
-  return link ?? file;
-}
-
 function printClient(invocation: Invocation, target: ClientTarget, entry: ClientEntry): number {
   const { client, file, isProject } = target;
   const snippet = addEntry(target, '', entry);
@@ -281,14 +218,6 @@ function describeSecrets({ client }: ClientTarget, entry: ClientEntry): string[]
   if (usesInput(client, entry)) return [`${client.title} asks for the session token or key, and keeps it encrypted.`];
   if (!JSON.stringify(entry).includes(tokenVariable)) return [];
   return [`Set ${tokenVariable} to a session token or key in the environment that ${client.title} is started from.`];
-}
-
-const usesInput = ({ input }: McpClient, entry: ClientEntry): boolean =>
-  input !== undefined && JSON.stringify(entry).includes(`{input:${input.id}}`);
-
-function addEntry({ client, path }: ClientTarget, text: string, entry: ClientEntry): string {
-  const added = client.format.setEntry(text, path, entry);
-  return client.input !== undefined && usesInput(client, entry) ? addListItem(added, 'inputs', client.input) : added;
 }
 
 async function writeClient(invocation: Invocation, target: ClientTarget, entry: ClientEntry): Promise<number> {
@@ -391,26 +320,12 @@ function printDiff({ client, file, path }: ClientTarget, before: string, after: 
   ]);
 }
 
-const hiddenKeys = new Set(['env', 'environment', 'headers', 'http_headers']);
-
-/** The strings of an entry, without values of variables and headers unless they are references. */
-function listShownStrings(value: unknown): string[] {
-  if (typeof value === 'string') return [value];
-  if (Array.isArray(value)) return value.flatMap(listShownStrings);
-  if (!isMap(value)) return [];
-  return Object.entries(value).flatMap(([key, inner]) =>
-    listShownStrings(inner).filter((text) => !hiddenKeys.has(key) || isReference.test(text)),
-  );
-}
-
-const isReference = /^Bearer \$?\{[\w:-]+\}$/;
-
 /**
  * Takes back what `--write` changed. A file that is otherwise as it was written gets its old content, or is removed if
  * there was none. In a file that has changed since, only the entry is put back.
  */
 async function undoClient(invocation: Invocation, target: ClientTarget): Promise<number> {
-  const { client, file, isProject } = target;
+  const { client, file } = target;
   assertSafeToWrite(target);
   const { text, next, backup, isWhole } = planUndo(target);
   printDiff(
@@ -428,11 +343,9 @@ async function undoClient(invocation: Invocation, target: ClientTarget): Promise
   const undone = next === undefined ? undefined : replaceAndDropBackup(file, next, backup);
   if (next === undefined) rmSync(realpathSync(file));
   const data = { client: client.name, file, restored: next !== undefined, undone: undone ?? null };
-  printData(invocation, data, () => (next === undefined ? `Removed ${file}.` : `${file} is as it was.`));
-  printLines([
-    ...(undone === undefined ? [] : [`What it was until now: ${undone}`]),
-    ...(isProject ? [] : [client.restart]),
-  ]);
+  const what = isWhole ? file : `The entry "${entryName}" of ${file}`;
+  printData(invocation, data, () => (next === undefined ? `Removed ${file}.` : `${what} is as it was.`));
+  if (undone !== undefined) printLines([`What the file was until now: ${undone}`]);
   return 0;
 }
 

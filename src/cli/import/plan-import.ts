@@ -3,7 +3,7 @@ import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.
 import { type ForeignServer, readMcpServers } from '../../config/load/mcp-servers-file.ts';
 import { readConfigFile } from '../../config/load/read-config-file.ts';
 import { isAmbitError } from '../../errors.ts';
-import { type Environment, findUserFolders, mcpClients } from '../client/clients.ts';
+import { findUserFolders, mcpClients, type Variables } from '../client/clients.ts';
 
 const imported = mcpClients.filter(({ isImported }) => isImported);
 export const clients: readonly string[] = imported.map(({ name }) => name);
@@ -82,7 +82,7 @@ function serverEntryOf({ written, server }: ForeignServer, file: string, origin:
 }
 
 /** The files in which these clients keep the servers of a user, whether or not they exist. */
-export function findClientFiles(env: Environment, platform: NodeJS.Platform = process.platform): ClientFile[] {
+export function findClientFiles(env: Variables, platform: NodeJS.Platform = process.platform): ClientFile[] {
   const folders = findUserFolders(env, platform);
   return imported.flatMap(({ name, files, olderFile }) =>
     [...files(folders), ...(olderFile === undefined ? [] : [olderFile(folders)])].map((file) => ({
