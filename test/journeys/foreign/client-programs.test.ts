@@ -49,7 +49,7 @@ describe.runIf(proof)('clients from npm reach Ambit with what "ambit client" wro
   };
 
   beforeAll(async () => {
-    home = mkdtempSync(join(tmpdir(), 'ambit-clients-'));
+    home = mkdtempSync(join(tmpdir(), 'ambit-client-programs-'));
     mkdirSync(join(home, 'etc'));
     writeFileSync(join(home, 'etc', 'ambit.yaml'), 'version: 1\n');
     writeFileSync(join(home, 'package.json'), '{}');
