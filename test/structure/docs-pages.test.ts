@@ -32,7 +32,7 @@ test('only pages about the checkout say npx ambit', () => {
 
 test('every page is in the index', () => {
   const index = pages.find(({ path }) => path === 'docs/README.md')?.text ?? '';
-  const shelves = /^docs\/(?:tutorial|how-to|reference|explanation|contributing)\//;
+  const shelves = /^docs\/(?:getting-started|tutorial|how-to|reference|explanation|contributing)\//;
   const missing = pages.filter(({ path }) => shelves.test(path) && !index.includes(`](${path.slice('docs/'.length)})`));
   expect(missing.map(({ path }) => path)).toEqual([]);
 });

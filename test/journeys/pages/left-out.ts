@@ -12,8 +12,7 @@ export interface LeftOutBlock {
 }
 
 export const leftOut: readonly LeftOutBlock[] = [
-  { page: 'README.md', words: '──▶ entrance', reason: 'a drawing' },
-  { page: 'README.md', words: 'npm ci && npm test', reason: 'this is a part of npm test' },
+  { page: 'README.md', words: 'you, or your agent platform', reason: 'a drawing' },
   {
     page: 'README.md',
     words: 'server-everything',

@@ -45,7 +45,12 @@ const starters: Readonly<Record<string, () => Promise<PageServices>>> = {
 export function canRunPage(path: string): boolean {
   const name = basename(path, '.md');
   if (name === 'several-processes' && findRedis() === undefined) return false;
-  if (['a-folder-per-session', 'open-sessions-for-agents', 'wrap-one-server'].includes(name) && !hasBwrap())
+  if (
+    ['a-folder-per-session', 'developer', 'open-sessions-for-agents', 'platform-builder', 'wrap-one-server'].includes(
+      name,
+    ) &&
+    !hasBwrap()
+  )
     return false;
   return hasJq() || !readPage(path).some(({ kind, text }) => kind === 'run' && /\bjq\b/.test(text));
 }

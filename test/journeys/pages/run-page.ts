@@ -32,6 +32,7 @@ export async function runPage(path: string, run: PageRun): Promise<void> {
       const text = useNames(block.text, names);
       if (block.kind === 'run') {
         const printed = await shell.run(text);
+        if (text.includes('serve --background')) learnAddresses(shown?.text ?? '', printed, names);
         lastToken = printed.match(/amb[sk]_\w+/g)?.at(-1) ?? lastToken;
         if (!isPackageInstall(block)) compareOutput(place, printed, shown, names);
       } else if (block.kind === 'start') {
