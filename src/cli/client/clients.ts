@@ -4,7 +4,7 @@ import { delimiter, isAbsolute, join, sep } from 'node:path';
 import { isMap } from '../../config/schema/schema-parts.ts';
 import { AmbitError } from '../../errors.ts';
 import { findExposure } from '../../lib/fs/find-exposure.ts';
-import { resolveIfPresent } from '../../lib/fs/resolve-if-present.ts';
+import { resolveIfPresent } from '../../lib/fs/if-present.ts';
 import { commandLine, manifest } from '../../package-paths.ts';
 import { printLines } from '../io/ask.ts';
 import { addListItem, jsonFormat } from './json-format.ts';
