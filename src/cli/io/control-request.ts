@@ -5,6 +5,7 @@ import { openSocketHandle, type SocketHandle } from '../../entrances/control/soc
 import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../../errors.ts';
 import type { Invocation } from '../command.ts';
 import { announceGateway, findGateway } from './find-gateway.ts';
+import { showProgress } from './progress.ts';
 
 /** Sends a request to the running gateway through its control socket; without a gateway, answers it from the store. */
 export async function controlRequest<Name extends RouteName>(
@@ -18,7 +19,7 @@ export async function controlRequest<Name extends RouteName>(
   const path = `${template.replace('{id}', encodeURIComponent(id))}${given.length === 0 ? '' : `?${search}`}`;
   const request = { method, path, body: body === undefined ? undefined : Buffer.from(JSON.stringify(body)) };
   const target = await findGateway(invocation);
-  const answer = await requestOverSocket(target.socket, request).then(
+  const answering = requestOverSocket(target.socket, request).then(
     (answered) => {
       announceGateway(invocation, target);
       return answered;
@@ -30,6 +31,7 @@ export async function controlRequest<Name extends RouteName>(
       return offlineRequest(invocation, target, request);
     },
   );
+  const answer = await showProgress('Waiting for an answer', answering);
   if (answer.status < 400) return answer.body as AnswerOf<Name>;
   const { code: errorCode, detail, hint } = answer.body as { code?: string; detail?: string; hint?: string };
   const code = errorCode !== undefined && errorCode in errorTable ? (errorCode as ErrorCode) : 'INTERNAL';

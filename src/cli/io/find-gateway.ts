@@ -7,7 +7,9 @@ import { controlSocketPath } from '../../entrances/control/socket-path.ts';
 import { resolveIfPresent } from '../../lib/fs/if-present.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { type Invocation, readFlag, UsageError } from '../command.ts';
+import { paintText } from './colour.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from './config-paths.ts';
+import { clearProgress } from './progress.ts';
 
 /** The configuration and store that a command works on, and the socket of the gateway that may serve them. */
 export interface GatewayTarget extends ConfigPaths {
@@ -125,5 +127,6 @@ function sayOnce(invocation: Invocation, line: string): void {
   saidLines.set(invocation, said);
   if (said.has(line)) return;
   said.add(line);
-  process.stderr.write(`ambit: ${escapeControls(line)}\n`);
+  clearProgress();
+  process.stderr.write(`${paintText('dim', 'ambit:', process.stderr)} ${escapeControls(line)}\n`);
 }

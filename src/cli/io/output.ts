@@ -1,5 +1,6 @@
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { Invocation } from '../command.ts';
+import { paintState, paintText } from './colour.ts';
 
 /** Prints data to stdout: as JSON with `--json`, else as text for people. */
 export function printData(invocation: Invocation, data: unknown, show: () => string): void {
@@ -18,6 +19,8 @@ export interface TableOptions {
   readonly keepWidth?: readonly string[];
   /** Columns whose end matters more than their start, such as paths. */
   readonly truncateStart?: readonly string[];
+  /** Columns whose words name a state, such as `ok`; they are coloured. */
+  readonly states?: readonly string[];
 }
 
 /**
@@ -27,7 +30,7 @@ export interface TableOptions {
 export function renderTable(
   head: readonly string[],
   rows: readonly (readonly string[])[],
-  { keepWidth = [], truncateStart = [] }: TableOptions = {},
+  { keepWidth = [], truncateStart = [], states = [] }: TableOptions = {},
 ): string {
   const used = head.flatMap((_, column) => (rows.some((row) => (row[column] ?? '') !== '') ? [column] : []));
   const names = used.map((column) => head[column] as string);
@@ -36,13 +39,14 @@ export function renderTable(
   const keepsWidth = names.map((name) => keepWidth.includes(name));
   shrinkColumns(widths, keepsWidth, (process.stdout.isTTY && process.stdout.columns) || defaultColumns);
   return cells
-    .map((row) =>
+    .map((row, at) =>
       row
         .map((cell, i) => {
-          const width = widths[i] as number;
-          return (
-            truncateStart.includes(names[i] as string) ? shortenStart(cell, width) : shortenEnd(cell, width)
-          ).padEnd(width);
+          const [name, width] = [names[i] as string, widths[i] as number];
+          const short = truncateStart.includes(name) ? shortenStart(cell, width) : shortenEnd(cell, width);
+          // The last cell needs no padding. Colours come last: they take no room.
+          const padded = i === row.length - 1 ? short : short.padEnd(width);
+          return at === 0 ? paintText('bold', padded) : states.includes(name) ? paintState(padded) : padded;
         })
         .join(' '.repeat(gap))
         .trimEnd(),
@@ -71,7 +75,7 @@ export function renderPairs(pairs: readonly (readonly [string, string])[]): stri
       const lines = value.includes(' ')
         ? wrapText(value, Math.max(defaultColumns - width, defaultColumns / 2))
         : [escapeControls(value)];
-      return lines.map((line, i) => `${(i === 0 ? name : '').padEnd(width)}${line}`.trimEnd());
+      return lines.map((line, i) => `${paintText('bold', (i === 0 ? name : '').padEnd(width))}${line}`.trimEnd());
     })
     .join('\n');
 }
@@ -97,6 +101,11 @@ export function wrapText(text: string, width: number): string[] {
     else lines.push(...(word.match(new RegExp(`.{1,${width}}`, 'gu')) ?? []));
   }
   return lines.filter((line) => line !== '');
+}
+
+/** Writes a number with its noun, such as "1 session" or "2 sessions". */
+export function countThings(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** The time from now in one unit, such as "in 3h" or "5m ago". */
