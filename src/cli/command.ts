@@ -1,8 +1,14 @@
 export interface Flag {
   readonly type: 'string' | 'boolean';
+  /** The name of its value in the help. `FILE` and `DIR` are completed as paths. */
   readonly value?: string;
+  /** Begins with a capital letter and ends without a full stop. */
   readonly help: string;
   readonly multiple?: boolean;
+  /** One letter, for `-h` instead of `--help`. */
+  readonly short?: string;
+  /** The only accepted values. Others are refused, and shells complete these. */
+  readonly choices?: readonly string[];
 }
 
 export interface Invocation {
@@ -15,8 +21,11 @@ export interface Invocation {
 
 /** One command of the command line: its flags, its help and the function that runs it. */
 export interface Command {
+  /** One line in the imperative. Begins with a capital letter and ends without a full stop. */
   readonly help: string;
   readonly operands?: string;
+  /** The only accepted values of the first operand. Others are refused, and shells complete these. */
+  readonly operandChoices?: readonly string[];
   readonly flags: Readonly<Record<string, Flag>>;
   /** Returns the exit code; 0 unless given. */
   readonly run: (invocation: Invocation) => Promise<number | undefined>;
@@ -33,12 +42,20 @@ export class UsageError extends Error {
 }
 
 export const globalFlags: Readonly<Record<string, Flag>> = {
-  config: { type: 'string', value: 'FILE', help: 'the configuration (AMBIT_CONFIG)' },
-  'data-dir': { type: 'string', value: 'DIR', help: 'where Ambit keeps its files (AMBIT_DATA_DIR)' },
-  help: { type: 'boolean', help: 'this text' },
+  config: { type: 'string', value: 'FILE', help: 'Configuration file (AMBIT_CONFIG)' },
+  'data-dir': { type: 'string', value: 'DIR', help: 'Folder for the data of Ambit (AMBIT_DATA_DIR)' },
+  help: { type: 'boolean', short: 'h', help: 'Show this help' },
 };
 
-export const jsonFlag: Flag = { type: 'boolean', help: 'data as JSON on stdout' };
+export const jsonFlag: Flag = { type: 'boolean', help: 'Print JSON' };
+
+/** Aliases of trust levels are for configuration files. Here, a short list shows every typing error. */
+export const trustFlag: Flag = {
+  type: 'string',
+  value: 'LEVEL',
+  help: 'Trust level: direct or sandboxed',
+  choices: ['direct', 'sandboxed'],
+};
 
 export function readFlag(invocation: Invocation, name: string): string | undefined {
   const value = invocation.flags[name];
@@ -62,7 +79,7 @@ export function readListFlag(invocation: Invocation, name: string): readonly str
 export function readSecondsFlag(invocation: Invocation, name: string): number | undefined {
   const value = readFlag(invocation, name);
   if (value === undefined) return undefined;
-  if (!/^[1-9][0-9]{0,8}$/.test(value)) throw new UsageError(`--${name} takes a whole number of seconds`);
+  if (!/^[1-9][0-9]{0,8}$/.test(value)) throw new UsageError(`--${name} takes a whole number of seconds, such as 3600`);
   return Number(value);
 }
 

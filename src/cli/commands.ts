@@ -52,4 +52,25 @@ export const commands: readonly CommandEntry[] = [
   { path: ['doctor'], load: async () => (await import('./commands/doctor.ts')).doctorCommand },
   { path: ['client'], load: async () => (await import('./commands/client.ts')).clientCommand },
   { path: ['import'], load: async () => (await import('./commands/import.ts')).importCommand },
+  { path: ['completion'], load: async () => (await import('./commands/completion.ts')).completionCommand },
+];
+
+/** One line of help for each first word that has subcommands. The other commands have a help text of their own. */
+export const nounSummaries: Readonly<Record<string, string>> = {
+  session: 'Create, inspect, restrict and end sessions',
+  server: 'List, check and approve MCP servers',
+  workspace: 'Show the workspaces of the configuration',
+  user: 'Add, list and remove users',
+  team: 'List teams and their members',
+  key: 'Create, list, rotate and revoke API keys',
+  credential: 'Store per-user credentials for servers',
+  policy: 'Manage the policies that models are given',
+  objective: 'Manage the objectives that models are given',
+};
+
+/** The commands that "ambit help" describes; all others are only named there. */
+export const overviewGroups: readonly { readonly title: string; readonly nouns: readonly string[] }[] = [
+  { title: 'Get started', nouns: ['init', 'client', 'run', 'doctor'] },
+  { title: 'Run the gateway', nouns: ['serve', 'status'] },
+  { title: 'Manage', nouns: ['session', 'server'] },
 ];

@@ -2,9 +2,11 @@ import { readFileSync } from 'node:fs';
 import { isAmbitError } from '../errors.ts';
 import { escapeControls } from '../lib/text/escape-controls.ts';
 import { manifest } from '../package-paths.ts';
-import { globalFlags, UsageError } from './command.ts';
-import { type CommandEntry, commands, type LoadedCommand, loadCommand } from './commands.ts';
-import { readInvocation, unknownCommandError } from './read-invocation.ts';
+import { UsageError } from './command.ts';
+import { commands } from './commands.ts';
+import { isNoun, renderHelp } from './help.ts';
+import { paintText } from './io/colour.ts';
+import { readInvocation } from './read-invocation.ts';
 
 const reportHint =
   'Please report it at https://github.com/ambit-mcp/ambit/issues; AMBIT_DEBUG=1 shows where it happened.';
@@ -16,30 +18,21 @@ const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly ver
 
 /** Runs the command and returns the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  if (argv.length === 0) {
-    process.stderr.write(renderOverview(await Promise.all(commands.map(loadCommand))));
-    return 2;
-  }
   if (argv[0] !== undefined && ['--version', 'version', '-v', '-V'].includes(argv[0])) {
     process.stdout.write(`${version}\n`);
     return 0;
   }
   let help = 'ambit help';
   try {
-    if (argv[0] === 'help' || argv[0] === '--help' || argv[0] === '-h') {
-      const listed = await Promise.all(findHelp(argv.slice(1)).map(loadCommand));
-      process.stdout.write(argv.length === 1 ? renderOverview(listed) : renderUsage(listed));
-      return 0;
-    }
-    const group = argv[1] === '--help' || argv[1] === '-h' ? commands.filter(({ path }) => path[0] === argv[0]) : [];
-    if (group.length > 1) {
-      process.stdout.write(renderUsage(await Promise.all(group.map(loadCommand))));
+    const words = findHelpWords(argv);
+    if (words !== undefined) {
+      process.stdout.write(await renderHelp(words));
       return 0;
     }
     const { command, invocation } = await readInvocation(commands, argv, env);
     help = `ambit help ${command.path.join(' ')}`;
     if (invocation.flags.help === true) {
-      process.stdout.write(renderUsage([command]));
+      process.stdout.write(await renderHelp(command.path));
       return 0;
     }
     return (await command.run(invocation)) ?? 0;
@@ -75,45 +68,21 @@ async function printUnexpectedError(error: unknown, env: NodeJS.ProcessEnv): Pro
   if (env['AMBIT_DEBUG']) printError(scrubSecrets(stack ?? message));
 }
 
-/** Finds the commands that begin with these words; all of them without words. */
-function findHelp(words: readonly string[]): readonly CommandEntry[] {
-  const found = commands.filter(({ path }) => words.every((word, i) => path[i] === word));
-  if (found.length === 0) throw unknownCommandError(commands, words);
-  return found;
+/** Finds what help is asked for; undefined when a command is to run. `ambit` and `ambit session` alone ask for help. */
+function findHelpWords(argv: readonly string[]): readonly string[] | undefined {
+  const isHelp = (word: string | undefined) => word === '--help' || word === '-h';
+  const [first, second] = argv;
+  if (first === undefined || isHelp(first)) return [];
+  if (first === 'help') return argv.slice(1).filter((word) => !isHelp(word));
+  if (isNoun(first) && (second === undefined || isHelp(second))) return [first];
+  return undefined;
 }
 
+/** Prints an error with its hint below it. */
 function printError(text: string): void {
-  const lines = text.split('\n').map((line) => `ambit: ${escapeControls(line)}\n`);
-  process.stderr.write(lines.join(''));
-}
-
-/** Lists the commands on one screen of 80 columns and 24 lines. */
-function renderOverview(listed: readonly LoadedCommand[]): string {
-  const names = [...new Set(listed.map(({ path: [noun = ''] }) => noun))];
-  const width = Math.max(...names.map(({ length }) => length)) + 2;
-  const rows = names.map((name) => {
-    const group = listed.filter(({ path }) => path[0] === name);
-    const verbs = group.flatMap(({ path }) => path.slice(1));
-    return `  ${name.padEnd(width)}${verbs.length > 0 ? verbs.join(', ') : group[0]?.help}`;
+  const lines = text.split('\n').map((line, i) => {
+    const prefix = paintText(i === 0 ? 'red' : 'dim', 'ambit:', process.stderr);
+    return `${prefix} ${escapeControls(line)}\n`;
   });
-  const lines = ['Ambit, the session layer for MCP.', '', 'Usage: ambit COMMAND', ...rows];
-  return `${lines.join('\n')}\n\nMore about one: "ambit help run", "ambit help session create".\n`;
-}
-
-/** Renders the help text within 80 columns. */
-function renderUsage(listed: readonly LoadedCommand[]): string {
-  const lines = ['Ambit, the session layer for MCP.', '', 'Usage:'];
-  for (const command of listed) {
-    const operands = command.operands === undefined ? '' : ` ${command.operands}`;
-    lines.push(`  ambit ${command.path.join(' ')}${operands}`, `      ${command.help}`);
-    for (const [name, flag] of Object.entries(command.flags)) lines.push(renderFlag(name, flag));
-  }
-  lines.push('', 'Everywhere:');
-  for (const [name, flag] of Object.entries(globalFlags)) lines.push(renderFlag(name, flag));
-  return `${lines.join('\n')}\n`;
-}
-
-function renderFlag(name: string, flag: { readonly value?: string; readonly help: string }): string {
-  const spelled = `--${name}${flag.value === undefined ? '' : ` ${flag.value}`}`;
-  return `        ${spelled.padEnd(22)} ${flag.help}`;
+  process.stderr.write(lines.join(''));
 }

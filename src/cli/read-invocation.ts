@@ -16,15 +16,22 @@ export async function readInvocation(
   const command = await loadCommand(entry);
   const flags = { ...globalFlags, ...command.flags };
   const options = Object.fromEntries(
-    Object.entries(flags).map(([name, flag]) => [name, { type: flag.type, multiple: flag.multiple ?? false }]),
+    Object.entries(flags).map(([name, { type, multiple = false, short }]) => [
+      name,
+      { type, multiple, ...(short === undefined ? {} : { short }) },
+    ]),
   );
   try {
     if (command.operands?.startsWith('--')) assertSeparated(command.path, args, rest, options);
     const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
     assertNoTokens([...positionals, ...Object.values(values).flat()]);
     const [first] = positionals;
-    if (first !== undefined && command.operands === undefined) throw new UsageError(`"${first}" is not expected`);
-    if (rest.length > 0 && !command.operands?.includes('--')) throw new UsageError('nothing may stand after "--" here');
+    if (first !== undefined && command.operands === undefined) throw new UsageError(`unexpected argument "${first}"`);
+    if (rest.length > 0 && !command.operands?.includes('--')) throw new UsageError('this command takes no "--"');
+    for (const [name, value] of Object.entries(values)) {
+      for (const each of [value].flat()) assertChoice(`--${name}`, each, flags[name]?.choices);
+    }
+    assertChoice(command.operands ?? '', first, command.operandChoices);
     return { command, invocation: { flags: values as Invocation['flags'], positionals, passthrough: rest, env } };
   } catch (error) {
     const hint = `Try "ambit help ${command.path.join(' ')}".`;
@@ -49,11 +56,20 @@ function assertSeparated(
   throw new UsageError(`"--" is missing before "${args[first.index]}"`, `Write: ${words.join(' ')}`);
 }
 
+/** Refuses a value that is not among the choices, with the one that was probably meant. */
+function assertChoice(what: string, value: unknown, choices: readonly string[] | undefined): void {
+  if (typeof value !== 'string' || choices === undefined || choices.includes(value)) return;
+  const listed = choices.map((choice) => `"${choice}"`);
+  const last = listed.pop();
+  const all = listed.length === 0 ? last : `${listed.join(', ')} or ${last}`;
+  throw new UsageError(`${what} takes ${all}, not "${value}"${suggestClosest(value, choices)}`);
+}
+
 /** Explains an error of `parseArgs`, with the flag that was probably meant. */
 function explainFlagError(message: string, names: readonly string[]): string {
   const [, unknown] = /^Unknown option '(-[^']*)'/.exec(message) ?? [];
   if (unknown === undefined) return message.split('. To specify')[0] ?? message;
-  return `there is no flag "${unknown}" here${suggestClosest(unknown.replace(/^-+/, ''), names).replace('"', '"--')}`;
+  return `unknown flag "${unknown}"${suggestClosest(unknown.replace(/^-+/, ''), names).replace('"', '"--')}`;
 }
 
 /** Refuses secrets where other users of the machine can read them. */
@@ -74,14 +90,14 @@ export function unknownCommandError(entries: readonly CommandEntry[], words: rea
   const [noun = '', verb] = words;
   const verbs = entries.filter(({ path }) => path[0] === noun && path.length > 1).map(({ path }) => path[1] as string);
   if (verbs.length > 0) {
-    const given = verb === undefined ? '' : `, not "${verb}"`;
+    const meant = suggestClosest(verb ?? '', verbs).replace('"', `"${noun} `);
     return new UsageError(
-      `"ambit ${noun}" needs one of: ${verbs.join(', ')}${given}${suggestClosest(verb ?? '', verbs)}`,
-      `Try "ambit help ${noun}".`,
+      verb === undefined ? `"ambit ${noun}" needs a subcommand` : `unknown command "${noun} ${verb}"${meant}`,
+      `Subcommands: ${verbs.join(', ')}. Try "ambit help ${noun}".`,
     );
   }
   const nouns = [...new Set(entries.map(({ path }) => path[0] as string))];
-  return new UsageError(`there is no command "${noun}"${suggestClosest(noun, nouns)}`);
+  return new UsageError(`unknown command "${noun}"${suggestClosest(noun, nouns)}`);
 }
 
 // Finds the command by the first arguments that are no flags.
@@ -98,7 +114,7 @@ function findCommand(
     );
     if (entry !== undefined) return { entry, args: args.filter((_, index) => !at.includes(index)) };
   }
-  if (positions.length === 0) throw new UsageError('no command given');
+  if (positions.length === 0) throw new UsageError('a command is missing');
   throw unknownCommandError(
     entries,
     positions.map((place) => args[place] as string),
