@@ -11,25 +11,29 @@ import { printData, renderTable } from '../io/output.ts';
 const maxBytes = 65_536;
 
 const credentialFlags = {
-  user: { type: 'string', value: 'U', help: 'whose' },
-  server: { type: 'string', value: 'S', help: 'for which server' },
-  env: { type: 'string', value: 'NAME', help: 'the variable its process finds it in' },
-  header: { type: 'string', value: 'NAME', help: 'the header it is sent in' },
+  user: { type: 'string', value: 'NAME', help: 'User the credential belongs to' },
+  server: { type: 'string', value: 'NAME', help: 'Server that uses the credential' },
+  env: { type: 'string', value: 'NAME', help: 'Pass the credential in this environment variable' },
+  header: { type: 'string', value: 'NAME', help: 'Send the credential in this HTTP header' },
 } as const satisfies Readonly<Record<string, Flag>>;
 
 export const credentialSet: Command = {
-  help: 'keep what a server needs for a user; the value comes from stdin',
+  help: 'Store a credential of a user for a server; read from stdin',
   flags: { ...credentialFlags, json: jsonFlag },
   async run(invocation) {
     const which = readCredentialName(invocation);
     const value = await readSecret(process.stdin, isTerminal() ? process.stderr : undefined);
     await controlRequest(invocation, 'POST /api/v1/credentials', { body: { ...which, value } });
-    printData(invocation, { ...which, set: true }, () => `Kept for ${which.userId} at ${which.server}.`);
+    printData(
+      invocation,
+      { ...which, set: true },
+      () => `Stored the credential of ${which.userId} for ${which.server}.`,
+    );
   },
 };
 
 export const credentialList: Command = {
-  help: 'the credentials and logins there are, without their values',
+  help: 'List credentials and logins (values are never shown)',
   flags: {
     user: credentialFlags.user,
     server: credentialFlags.server,
@@ -45,20 +49,24 @@ export const credentialList: Command = {
     const rows = [...credentials.map(renderCredential), ...logins.map(renderLogin)];
     const show = () =>
       rows.length === 0
-        ? 'No credentials. Keep one with "ambit credential set".'
+        ? 'No credentials. Store one with "ambit credential set".'
         : renderTable(['USER', 'SERVER', 'NAME', 'SET', 'NOTE'], rows);
     printData(invocation, { credentials, logins }, show);
   },
 };
 
 type Credential = AnswerOf<'GET /api/v1/credentials'>['credentials'][number];
-const loginStates = { active: '', lost: 'lost: log in again', wanted: 'log in again: more is wanted' };
+const loginStates = {
+  active: '',
+  lost: 'log in again: the login was lost',
+  wanted: 'log in again: the server needs more rights',
+};
 
 export const credentialRemove: Command = {
-  help: 'forget a credential, and end what was started with it',
+  help: 'Delete a credential or login of a user',
   flags: {
     ...credentialFlags,
-    login: { type: 'boolean', help: 'the login of the user there' },
+    login: { type: 'boolean', help: 'Delete the login of the user instead' },
     json: jsonFlag,
   },
   async run(invocation) {
@@ -66,26 +74,30 @@ export const credentialRemove: Command = {
     const which = readCredentialName(invocation);
     const { removed } = await controlRequest(invocation, 'DELETE /api/v1/credentials', { body: which });
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such credential.' });
-    printData(invocation, { ...which, removed }, () => `Removed for ${which.userId} at ${which.server}.`);
+    printData(
+      invocation,
+      { ...which, removed },
+      () => `Deleted the credential of ${which.userId} for ${which.server}.`,
+    );
     return 0;
   },
 };
 
 async function removeLogin(invocation: Invocation): Promise<number> {
   const [userId, server] = [readFlag(invocation, 'user'), readFlag(invocation, 'server')];
-  if (userId === undefined || server === undefined) throw new UsageError('--user U and --server S are needed');
+  if (userId === undefined || server === undefined) throw new UsageError('--user NAME and --server NAME are required');
   if (readFlag(invocation, 'env') !== undefined || readFlag(invocation, 'header') !== undefined) {
-    throw new UsageError('say either --login or the name of a credential');
+    throw new UsageError('--login cannot be combined with --env or --header');
   }
   const which = { userId, server };
   const { removed } = await controlRequest(invocation, 'DELETE /api/v1/logins', { body: which });
   if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such login.' });
-  printData(invocation, { ...which, login: true, removed }, () => `${userId} is logged out of ${server}.`);
+  printData(invocation, { ...which, login: true, removed }, () => `Logged ${userId} out of ${server}.`);
   return 0;
 }
 
 function renderCredential({ userId, server, env, header, setAt, usable }: Credential): string[] {
-  const state = usable ? '' : 'cannot be opened with the key here';
+  const state = usable ? '' : 'cannot be decrypted with the current key';
   return [userId, server, env ?? `${header}:`, setAt.slice(0, 10), state];
 }
 
@@ -94,9 +106,9 @@ function renderLogin({ userId, server, madeAt, state }: AnswerOf<'GET /api/v1/lo
 }
 
 function readCredentialName(invocation: Invocation): CredentialName {
-  const [userId, server] = [requireFlag(invocation, 'user', 'U'), requireFlag(invocation, 'server', 'S')];
+  const [userId, server] = [requireFlag(invocation, 'user', 'NAME'), requireFlag(invocation, 'server', 'NAME')];
   const [env, header] = [readFlag(invocation, 'env'), readFlag(invocation, 'header')];
-  if ((env === undefined) === (header === undefined)) throw new UsageError('say either --env NAME or --header NAME');
+  if ((env === undefined) === (header === undefined)) throw new UsageError('give either --env NAME or --header NAME');
   return { userId, server, ...(env === undefined ? { header } : { env }) };
 }
 
@@ -134,6 +146,6 @@ async function readFromTerminal(input: NodeJS.ReadableStream, terminal: NodeJS.W
 }
 
 function requireValue(value: string): string {
-  if (value === '') throw new UsageError('the value is missing: give it on stdin');
+  if (value === '') throw new UsageError('the value is empty', 'Pipe it to stdin, or type it when asked.');
   return value;
 }

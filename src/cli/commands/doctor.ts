@@ -4,15 +4,17 @@ import { findWorkspaceProblems, listWorkspaceFolders } from '../../config/load/w
 import { defineServers } from '../../upstreams/definition.ts';
 import { type Command, jsonFlag } from '../command.ts';
 import { type Examination, examineMachine, type Finding } from '../doctor/examine.ts';
+import { paintState, paintText } from '../io/colour.ts';
 import { loadConfiguration } from '../io/config-paths.ts';
 import { announceConfiguration, findGateway } from '../io/find-gateway.ts';
 import { defaultColumns, printData, wrapText } from '../io/output.ts';
+import { showProgress } from '../io/progress.ts';
 
 const gap = 2;
 const renderStoreName = (name: string): string => (name === 'data directory' ? name : `store ${name}`);
 
 export const doctorCommand: Command = {
-  help: 'what this machine can do; exit 1 when something is missing',
+  help: 'Check what this machine supports and how to fix the rest',
   flags: { json: jsonFlag },
   async run(invocation) {
     // It examines the machine in any case, so it refuses nothing where several gateways are running.
@@ -23,7 +25,10 @@ export const doctorCommand: Command = {
     const servers = config === undefined ? [] : defineServers(config, dirname(paths.configFile)).values();
     const workspaceProblems = config === undefined ? [] : findWorkspaceProblems(config, true);
     const folders = config === undefined ? [] : listWorkspaceFolders(config);
-    const examination = await examineMachine({ store, dataDir: paths.dataDir, servers, folders, workspaceProblems });
+    const examination = await showProgress(
+      'Checking this machine',
+      examineMachine({ store, dataDir: paths.dataDir, servers, folders, workspaceProblems }),
+    );
     printData(invocation, examination, () => renderExamination(examination));
     return examination.ok ? 0 : 1;
   },
@@ -40,12 +45,15 @@ export function renderExamination({ findings }: Examination): string {
   const rows = findings.flatMap(({ state, detail }, i) => {
     const [first = '', ...more] = wrapText(detail, defaultColumns - indent);
     const name = (names[i] as string).padEnd(nameWidth + gap);
-    return [`${name}${state.padEnd(stateWidth + gap)}${first}`, ...more.map((line) => ' '.repeat(indent) + line)];
+    return [
+      `${name}${paintState(state.padEnd(stateWidth + gap))}${first}`,
+      ...more.map((line) => ' '.repeat(indent) + line),
+    ];
   });
   return [...rows, ...renderRemedies(findings, names)].map((line) => line.trimEnd()).join('\n');
 }
 
-/** Lists each remedy once, also when it mends several things. */
+/** Lists each remedy once, also when it fixes several findings. */
 function renderRemedies(findings: readonly Finding[], names: readonly string[]): string[] {
   const remedies = new Map<string, string[]>();
   findings.forEach(({ remedy }, i) => {
@@ -53,7 +61,7 @@ function renderRemedies(findings: readonly Finding[], names: readonly string[]):
   });
   return [...remedies].flatMap(([remedy, whose]) => [
     '',
-    ...wrapText(`${whose.join(', ')}:`, defaultColumns),
+    ...wrapText(`${whose.join(', ')}:`, defaultColumns).map((line) => paintText('bold', line)),
     ...wrapText(remedy, defaultColumns - gap).map((line) => ' '.repeat(gap) + line),
   ]);
 }

@@ -1,22 +1,23 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { type Command, jsonFlag, readFlag, requireFlag } from '../command.ts';
+import { paintState, paintText } from '../io/colour.ts';
 import { controlRequest } from '../io/control-request.ts';
 import { defaultColumns, printData, renderTable, shortenEnd, wrapText } from '../io/output.ts';
 
 const maxWidths = { claim: 26, value: 24, rule: 26 };
 
 export const explainCommand: Command = {
-  help: 'whether a call is allowed, by which rule, from which claims',
+  help: 'Explain whether a session may call a tool, and why',
   flags: {
-    session: { type: 'string', value: 'ID', help: 'which session' },
-    tool: { type: 'string', value: 'T', help: 'which tool, as server__tool' },
-    args: { type: 'string', value: 'JSON', help: 'its arguments; {} unless said' },
+    session: { type: 'string', value: 'ID', help: 'Session ID or name' },
+    tool: { type: 'string', value: 'TOOL', help: 'Tool, named server__tool' },
+    args: { type: 'string', value: 'JSON', help: 'Arguments of the call; default: {}' },
     json: jsonFlag,
   },
   async run(invocation) {
     const explained = await controlRequest(invocation, 'POST /api/v1/sessions/{id}/explain', {
       id: requireFlag(invocation, 'session', 'ID'),
-      body: { tool: requireFlag(invocation, 'tool', 'T'), args: readFlag(invocation, 'args') },
+      body: { tool: requireFlag(invocation, 'tool', 'TOOL'), args: readFlag(invocation, 'args') },
     });
     printData(invocation, explained, () => renderExplanation(explained));
   },
@@ -31,7 +32,10 @@ function renderExplanation(explained: AnswerOf<'POST /api/v1/sessions/{id}/expla
     ['rule', rule],
     ['because', reason],
   ].flatMap(([name = '', words = '']) =>
-    wrapText(words, defaultColumns - 9).map((line, i) => `${(i === 0 ? name : '').padEnd(9)}${line}`),
+    wrapText(words, defaultColumns - 9).map(
+      (line, i) =>
+        `${paintText('bold', (i === 0 ? name : '').padEnd(9))}${name === 'allowed' ? paintState(line) : line}`,
+    ),
   );
   const claimRows = claims.map(({ claim, value, source }) => {
     const words = typeof value === 'string' ? value : value.join(', ');

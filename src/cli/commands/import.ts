@@ -26,11 +26,11 @@ type ServerPreview = { readonly server: ServerDefinition; readonly pinned: Serve
 
 export const importCommand: Command = {
   operands: '[FILE]…',
-  help: `take over servers of ${clients.join(', ')}`,
+  help: 'Import servers from other MCP clients',
   flags: {
-    from: { type: 'string', value: 'CLIENT', help: 'whose files; repeatable', multiple: true },
-    'dry-run': { type: 'boolean', help: 'only show what would be added' },
-    undo: { type: 'boolean', help: 'put the configuration back as it was' },
+    from: { type: 'string', value: 'CLIENT', help: `Client: ${clients.join(', ')}`, multiple: true, choices: clients },
+    'dry-run': { type: 'boolean', help: 'Show what would be added, and change nothing' },
+    undo: { type: 'boolean', help: 'Restore the configuration from before the last import' },
     yes: yesFlag,
     json: jsonFlag,
   },
@@ -45,19 +45,23 @@ export const importCommand: Command = {
     const plan = await planImport(sources, new Set(own.map(([name]) => name)), config.context.envPrefixes);
     if (plan.additions.length > 0 || invocation.positionals.length === 0)
       printLines(plan.problems.map((line) => `! ${line}`));
-    printLines(plan.kept.map(({ name, origin }) => `= ${name} (${origin}) has a namesake already, which stays`));
+    printLines(
+      plan.kept.map(
+        ({ name, origin }) => `= ${name} (${origin}) skipped: the configuration already has a server of this name`,
+      ),
+    );
     const names = plan.additions.map(({ name }) => name);
     if (names.length === 0) {
       if (invocation.positionals.length > 0 && plan.problems.length > 0) {
         throw new AmbitError('CONFIG_INVALID', {
           what: `Nothing can be imported: ${plan.problems[0]}`,
-          hint: 'Name a file with "mcpServers" (Claude, Cursor) or "servers" (VS Code) in it.',
+          hint: 'Give a file that contains "mcpServers" (Claude, Cursor) or "servers" (VS Code).',
         });
       }
       printData(invocation, { added: [] }, () => 'Nothing to add.');
       if (sources.length === 0) {
         const asked = readListFlag(invocation, 'from') ?? clients;
-        printLines([`No file of ${asked.join(', ')} was found. Name one: ambit import FILE`]);
+        printLines([`No configuration of ${asked.join(', ')} was found. Import a file with: ambit import FILE`]);
       }
       return 0;
     }
@@ -75,7 +79,7 @@ export const importCommand: Command = {
       printData(invocation, { added: [], wouldAdd: names }, () => `Would add: ${names.join(', ')}.`);
       return 0;
     }
-    if (!(await askConfirmation(invocation, `Add these to ${paths.configFile}, and let them start like this?`))) {
+    if (!(await askConfirmation(invocation, `Add these to ${paths.configFile} and allow them to start?`))) {
       printLines(['Nothing was added.']);
       return 1;
     }
@@ -91,7 +95,7 @@ export const importCommand: Command = {
     }
     printData(invocation, { added: names, backup: backup ?? null, unapproved }, () => `Added: ${names.join(', ')}.`);
     printLines(describeModeChange(closedFrom));
-    if (backup !== undefined) printLines([`The configuration as it was: ${backup}`, 'To go back: ambit import --undo']);
+    if (backup !== undefined) printLines([`Backup: ${backup}`, 'Undo with: ambit import --undo']);
     return 0;
   },
 };
@@ -121,24 +125,24 @@ async function undoImport(invocation: Invocation, paths: ConfigPaths): Promise<n
   if (backup === undefined || !existsSync(paths.configFile)) {
     throw new AmbitError('CONFIG_INVALID', {
       what: `There is no backup of ${paths.configFile}.`,
-      hint: 'Backups are made by "ambit import", and each can be put back once.',
+      hint: '"ambit import" makes a backup. Each backup can be restored once.',
     });
   }
   assertNobodyElseWrites(backup);
   const before = await readServerNames(readFileSync(backup, 'utf8'), paths.configFile);
   const now = await readServerNames(readFileSync(paths.configFile, 'utf8'), paths.configFile);
   const removed = [...now].filter((name) => !before.has(name));
-  printLines([`${backup} would be put back.`, ...removed.map((name) => `- ${name}`)]);
+  printLines([`Restoring ${backup} would change:`, ...removed.map((name) => `- ${name}`)]);
   printLines([...before].filter((name) => !now.has(name)).map((name) => `+ ${name}`));
-  if (!(await askConfirmation(invocation, 'Put it back?'))) {
+  if (!(await askConfirmation(invocation, 'Restore it?'))) {
     printLines(['Nothing was changed.']);
     return 1;
   }
   const { undone, closedFrom } = restoreBackup(paths.configFile, backup);
   const approvals = createApprovals({ dataDir: paths.dataDir });
   for (const name of removed) await approvals.revoke(name);
-  printData(invocation, { restored: backup, undone, removed }, () => 'The configuration is as it was.');
-  printLines([...describeModeChange(closedFrom), `What it was until now: ${undone}`]);
+  printData(invocation, { restored: backup, undone, removed }, () => 'Restored the configuration.');
+  printLines([...describeModeChange(closedFrom), `The replaced configuration: ${undone}`]);
   return 0;
 }
 
@@ -153,7 +157,5 @@ async function readServerNames(text: string, file: string): Promise<Set<string>>
 function describeModeChange(mode: number | undefined): string[] {
   if (mode === undefined) return [];
   const [now, before] = [mode & 0o700, mode].map((each) => each.toString(8).padStart(4, '0'));
-  return [
-    `The configuration may hold secrets now. Others may not read it any more (mode ${now} instead of ${before}).`,
-  ];
+  return [`The configuration may contain secrets now. Only you can read it (mode ${now} instead of ${before}).`];
 }

@@ -7,25 +7,26 @@ import {
   readListFlag,
   requireFlag,
   requirePositional,
+  trustFlag,
   UsageError,
 } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { printData, relativeTime, renderTable } from '../io/output.ts';
+import { countThings, printData, relativeTime, renderTable } from '../io/output.ts';
 
 export const keyCreate: Command = {
-  help: 'make a key by which a user is known; it is shown only here',
+  help: 'Create an API key for a user; it is shown only once',
   flags: {
-    user: { type: 'string', value: 'U', help: 'whose' },
-    expires: { type: 'string', value: 'D', help: 'after a time such as 30d, or with a day' },
-    trust: { type: 'string', value: 'T', help: 'the most it may have; direct unless said' },
-    workspace: { type: 'string', value: 'W', help: 'only in this workspace; repeatable', multiple: true },
-    scope: { type: 'string', value: 'P', help: 'its sessions hold this permission; repeatable', multiple: true },
+    user: { type: 'string', value: 'NAME', help: 'User the key belongs to' },
+    expires: { type: 'string', value: 'TIME', help: 'Expiry: a time such as 12h or 30d, or a date' },
+    trust: { ...trustFlag, help: 'Highest trust level of its sessions; default: direct' },
+    workspace: { type: 'string', value: 'NAME', help: 'Allow only this workspace', multiple: true },
+    scope: { type: 'string', value: 'PERMISSION', help: 'Grant its sessions this permission', multiple: true },
     json: jsonFlag,
   },
   async run(invocation) {
     const { id, key } = await controlRequest(invocation, 'POST /api/v1/keys', {
       body: {
-        userId: requireFlag(invocation, 'user', 'U'),
+        userId: requireFlag(invocation, 'user', 'NAME'),
         trustLevel: readFlag(invocation, 'trust'),
         workspaces: readListFlag(invocation, 'workspace'),
         scopes: readListFlag(invocation, 'scope'),
@@ -37,25 +38,26 @@ export const keyCreate: Command = {
 };
 
 export const keyList: Command = {
-  help: 'the keys there are; never what proves them',
-  flags: { user: { type: 'string', value: 'U', help: 'only of this user' }, json: jsonFlag },
+  help: 'List keys (secrets are never shown)',
+  flags: { user: { type: 'string', value: 'NAME', help: 'Only keys of this user' }, json: jsonFlag },
   async run(invocation) {
     const query = { user: readFlag(invocation, 'user') };
     const listed = await controlRequest(invocation, 'GET /api/v1/keys', { query });
     printData(invocation, listed, () =>
-      listed.keys.length === 0 ? 'No keys. Make one with "ambit key create --user U".' : renderKeys(listed),
+      listed.keys.length === 0 ? 'No keys. Create one with "ambit key create --user NAME".' : renderKeys(listed),
     );
   },
 };
 
 export const keyRevoke: Command = {
-  help: 'make a key worthless for good, and end its sessions',
+  help: 'Revoke a key and end its sessions',
   operands: 'ID',
   flags: { json: jsonFlag },
   async run(invocation) {
     const id = requirePositional(invocation, 'ID');
     const view = await controlRequest(invocation, 'DELETE /api/v1/keys/{id}', { id });
-    const render = () => `Revoked ${view.id.slice(0, 8)} of ${view.userId}; ${view.sessions} sessions ended.`;
+    const render = () =>
+      `Revoked key ${view.id.slice(0, 8)} of ${view.userId}; ${countThings(view.sessions, 'session')} ended.`;
     printData(invocation, view, render);
   },
 };
@@ -70,10 +72,10 @@ const unitSeconds: ReadonlyMap<string, number> = new Map([
 ]);
 
 export const keyRotate: Command = {
-  help: 'another secret for the same key; it is shown only here',
+  help: 'Replace the secret of a key; it is shown only once',
   operands: 'ID',
   flags: {
-    overlap: { type: 'string', value: 'D', help: 'the old one works this long, as 24h; else not' },
+    overlap: { type: 'string', value: 'TIME', help: 'How long the old secret still works, such as 24h' },
     json: jsonFlag,
   },
   async run(invocation) {
@@ -85,23 +87,26 @@ export const keyRotate: Command = {
   },
 };
 
+const durationForms = 'a number with s, m, h, d, w or y, such as 12h or 30d';
+const expiryForms = `${durationForms}, or a date such as ${new Date().getUTCFullYear() + 1}-01-31`;
+
 /** Reads a flag that takes a time such as "90s", "12h" or "30d", in seconds; undefined when it was not given. */
-function readDurationFlag(invocation: Invocation, name: string): number | undefined {
+function readDurationFlag(invocation: Invocation, name: string, forms = durationForms): number | undefined {
   const value = readFlag(invocation, name);
   if (value === undefined) return undefined;
   const [, count, unit] = /^([1-9][0-9]{0,8})([smhdwy])$/.exec(value) ?? [];
   const seconds = unit === undefined ? undefined : unitSeconds.get(unit);
-  if (seconds === undefined) throw new UsageError(`--${name} takes a time such as "12h" or "30d"`);
+  if (seconds === undefined) throw new UsageError(`--${name}: "${value}" is not a valid time`, `Use ${forms}.`);
   return Number(count) * seconds;
 }
 
-/** Reads a flag that takes a time, or a day such as "2027-01-31", at whose end it is over. */
+/** Reads a flag that takes a time, or a date such as "2027-01-31", which is the last day. */
 export function readExpiryFlag(invocation: Invocation, name: string): number | undefined {
   const value = readFlag(invocation, name);
-  if (value === undefined || !/^\d{4}-\d\d-\d\d$/.test(value)) return readDurationFlag(invocation, name);
+  if (value === undefined || !/^\d{4}-\d\d-\d\d$/.test(value)) return readDurationFlag(invocation, name, expiryForms);
   const end = Date.parse(`${value}T23:59:59Z`);
   const left = Math.ceil((end - Date.now()) / 1000);
-  if (!(left > 0)) throw new UsageError(`--${name} names a day that is over, or none`);
+  if (!(left > 0)) throw new UsageError(`--${name}: "${value}" is not a date in the future`, `Use ${expiryForms}.`);
   return left;
 }
 
@@ -115,7 +120,9 @@ function renderKeys({ keys }: AnswerOf<'GET /api/v1/keys'>): string {
     lastUsedAt === null ? 'never' : relativeTime(lastUsedAt),
     expiresAt === null ? 'never' : relativeTime(expiresAt),
   ]);
-  return renderTable(['ID', 'USER', 'STATE', 'TRUST', 'WORKSPACES', 'USED', 'EXPIRES'], rows);
+  return renderTable(['ID', 'USER', 'STATE', 'TRUST', 'WORKSPACES', 'USED', 'EXPIRES'], rows, {
+    states: ['STATE', 'TRUST'],
+  });
 }
 
 /** Prints JSON with and without `--json`: a key is passed on to another program. */

@@ -5,6 +5,7 @@ import { type Command, jsonFlag, requireFlag, requirePositional } from '../comma
 import { printLines } from '../io/ask.ts';
 import { controlRequest } from '../io/control-request.ts';
 import { printData } from '../io/output.ts';
+import { showProgress } from '../io/progress.ts';
 
 /** A port of this machine to which a browser comes back once. */
 export interface LoginCallback {
@@ -18,11 +19,11 @@ const loginTimeoutMs = 600_000;
 
 export const loginCommand: Command = {
   operands: 'SERVER',
-  help: 'log a user in to a server, in the browser',
-  flags: { user: { type: 'string', value: 'U', help: 'for whom' }, json: jsonFlag },
+  help: 'Log a user in to a server, in the browser',
+  flags: { user: { type: 'string', value: 'NAME', help: 'User to log in' }, json: jsonFlag },
   async run(invocation) {
     const server = requirePositional(invocation, 'SERVER');
-    const userId = requireFlag(invocation, 'user', 'U');
+    const userId = requireFlag(invocation, 'user', 'NAME');
     const which = { userId, server };
     const callbackServer = await listenForCallback(loginTimeoutMs);
     try {
@@ -30,15 +31,16 @@ export const loginCommand: Command = {
       const started = await controlRequest(invocation, 'POST /api/v1/logins', { body });
       const state = new URL(started.authorizationUrl).searchParams.get('state') ?? '';
       printLines([
-        `Open this address in a browser on this machine, and log in as ${userId}:`,
+        `Open this URL in a browser on this machine and log in as ${userId}:`,
         '',
         started.authorizationUrl,
         '',
       ]);
-      const view = await callbackServer.waitFor(state, (callback) =>
+      const returned = callbackServer.waitFor(state, (callback) =>
         controlRequest(invocation, 'POST /api/v1/logins/complete', { body: { ...which, callback } }),
       );
-      printData(invocation, view, () => `${userId} is logged in to ${server}, at ${view.issuer}.`);
+      const view = await showProgress('Waiting for the browser', returned);
+      printData(invocation, view, () => `Logged ${userId} in to ${server} at ${view.issuer}.`);
       return 0;
     } finally {
       await callbackServer.close();
@@ -56,7 +58,7 @@ export async function listenForCallback(limitMs: number): Promise<LoginCallback>
     waitFor(state, finish) {
       return new Promise((resolve, reject) => {
         const late = setTimeout(
-          () => reject(new AmbitError('LOGIN_FAILED', { what: 'Nobody came back from the browser in time.' })),
+          () => reject(new AmbitError('LOGIN_FAILED', { what: 'The browser did not come back in time.' })),
           limitMs,
         );
         let used = false;
@@ -74,11 +76,11 @@ export async function listenForCallback(limitMs: number): Promise<LoginCallback>
           clearTimeout(late);
           finish(callback.href).then(
             (done) => {
-              respond(response, 200, 'Done. This page can be closed.');
+              respond(response, 200, 'Logged in. You can close this page.');
               resolve(done);
             },
             (error) => {
-              respond(response, 400, 'That did not work; the command says why. This page can be closed.');
+              respond(response, 400, 'The login failed; the terminal shows why. You can close this page.');
               reject(error);
             },
           );

@@ -6,7 +6,7 @@ import { orderFlags, readOrder, requireScope, requireText, scopeFlag } from './p
 
 export const objectiveAdd: Command = {
   operands: 'TEXT',
-  help: 'what the work is for, in words for the model',
+  help: 'Add an objective for models',
   flags: { scope: scopeFlag, ...orderFlags, json: jsonFlag },
   async run(invocation) {
     const objective = await controlRequest(invocation, 'POST /api/v1/objectives', {
@@ -14,14 +14,14 @@ export const objectiveAdd: Command = {
     });
     printData(invocation, objective, () =>
       objective.enabled
-        ? `Objective ${objective.id} holds for ${objective.scope}.`
-        : `Objective ${objective.id} is kept for ${objective.scope}, and disabled.`,
+        ? `Objective ${objective.id} applies to ${objective.scope}.`
+        : `Objective ${objective.id} is stored for ${objective.scope}, but disabled.`,
     );
   },
 };
 
 export const objectiveList: Command = {
-  help: 'the objectives there are',
+  help: 'List objectives',
   flags: { json: jsonFlag },
   async run(invocation) {
     const found = await controlRequest(invocation, 'GET /api/v1/objectives');
@@ -39,12 +39,12 @@ export const objectiveList: Command = {
 
 export const objectiveRemove: Command = {
   operands: 'ID',
-  help: 'give it to nobody any more',
+  help: 'Remove an objective',
   flags: { json: jsonFlag },
   async run(invocation) {
     const id = requirePositional(invocation, 'ID');
     const { removed } = await controlRequest(invocation, 'DELETE /api/v1/objectives', { body: { id } });
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such objective.' });
-    printData(invocation, { id, removed }, () => `Objective ${id} is gone.`);
+    printData(invocation, { id, removed }, () => `Removed objective ${id}.`);
   },
 };

@@ -7,30 +7,35 @@ import { printData, renderTable } from '../io/output.ts';
 
 export const scopeFlag: Flag = {
   type: 'string',
-  value: 'S',
-  help: 'org, team:T, user:U or workspace:W',
+  value: 'SCOPE',
+  help: 'Scope: org, team:NAME, user:NAME or workspace:NAME',
 };
 
 export const orderFlags = {
-  order: { type: 'string', value: 'N', help: 'lower ones come first in their scope' },
-  disabled: { type: 'boolean', help: 'kept, and given to nobody' },
+  order: { type: 'string', value: 'N', help: 'Position within the scope; lower numbers come first' },
+  disabled: { type: 'boolean', help: 'Store it, but do not apply it' },
 } as const satisfies Readonly<Record<string, Flag>>;
 
 export const policyAdd: Command = {
   operands: 'TEXT',
-  help: 'what the model must keep to; one of the same name there gives way',
+  help: 'Add a policy for models, or replace the one of that name',
   flags: {
     scope: scopeFlag,
-    name: { type: 'string', value: 'N', help: 'what it is called' },
-    mode: { type: 'string', value: 'M', help: 'prepend or append, around prompts' },
-    locked: { type: 'boolean', help: 'no nearer scope may replace it' },
+    name: { type: 'string', value: 'NAME', help: 'Name of the policy' },
+    mode: {
+      type: 'string',
+      value: 'MODE',
+      help: 'Place around prompts: prepend (default) or append',
+      choices: ['prepend', 'append'],
+    },
+    locked: { type: 'boolean', help: 'Do not let narrower scopes replace it' },
     ...orderFlags,
     json: jsonFlag,
   },
   async run(invocation) {
-    const name = requireFlag(invocation, 'name', 'N');
+    const name = requireFlag(invocation, 'name', 'NAME');
     const mode = readFlag(invocation, 'mode') ?? 'prepend';
-    if (mode !== 'prepend' && mode !== 'append') throw new UsageError('--mode is prepend or append');
+    if (mode !== 'prepend' && mode !== 'append') throw new UsageError('--mode takes "prepend" or "append"');
     const policy = await controlRequest(invocation, 'POST /api/v1/policies', {
       body: {
         scope: requireScope(invocation),
@@ -43,8 +48,8 @@ export const policyAdd: Command = {
     });
     printData(invocation, policy, () =>
       policy.enabled
-        ? `Policy ${policy.name} holds for ${policy.scope}.`
-        : `Policy ${policy.name} is kept for ${policy.scope}, and disabled.`,
+        ? `Policy ${policy.name} applies to ${policy.scope}.`
+        : `Policy ${policy.name} is stored for ${policy.scope}, but disabled.`,
     );
   },
 };
@@ -53,11 +58,11 @@ type Policy = AnswerOf<'GET /api/v1/policies'>['policies'][number];
 type JudgedPolicy = AnswerOf<'GET /api/v1/policies/effective'>['policies'][number];
 
 export const policyList: Command = {
-  help: 'the policies there are; or what a user in a workspace gets, and why',
+  help: 'List policies, or those that apply to a user',
   flags: {
-    effective: { type: 'boolean', help: 'what somebody gets' },
-    user: { type: 'string', value: 'U', help: 'for whom (with --effective)' },
-    workspace: { type: 'string', value: 'W', help: 'in which workspace' },
+    effective: { type: 'boolean', help: 'Show what applies to a user, and why' },
+    user: { type: 'string', value: 'NAME', help: 'User, with --effective' },
+    workspace: { type: 'string', value: 'NAME', help: 'Workspace, with --effective' },
     json: jsonFlag,
   },
   run: (invocation) =>
@@ -66,15 +71,15 @@ export const policyList: Command = {
 
 export const policyRemove: Command = {
   operands: '[NAME]',
-  help: 'give it to nobody any more',
-  flags: { scope: scopeFlag, name: { type: 'string', value: 'N', help: 'what it is called' }, json: jsonFlag },
+  help: 'Remove a policy',
+  flags: { scope: scopeFlag, name: { type: 'string', value: 'NAME', help: 'Name of the policy' }, json: jsonFlag },
   async run(invocation) {
     const name = readFlag(invocation, 'name') ?? invocation.positionals[0];
-    if (name === undefined) throw new UsageError('--name N is missing');
+    if (name === undefined) throw new UsageError('--name NAME is missing');
     const which = { scope: requireScope(invocation), name };
     const { removed } = await controlRequest(invocation, 'DELETE /api/v1/policies', { body: which });
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such policy.' });
-    printData(invocation, { ...which, removed }, () => `Policy ${name} is gone from ${which.scope}.`);
+    printData(invocation, { ...which, removed }, () => `Removed policy ${name} from ${which.scope}.`);
   },
 };
 
@@ -87,7 +92,7 @@ async function listPolicies(invocation: Invocation): Promise<undefined> {
 }
 
 async function listEffectivePolicies(invocation: Invocation): Promise<undefined> {
-  const [user, workspace] = [requireFlag(invocation, 'user', 'U'), readFlag(invocation, 'workspace')];
+  const [user, workspace] = [requireFlag(invocation, 'user', 'NAME'), readFlag(invocation, 'workspace')];
   const found = await controlRequest(invocation, 'GET /api/v1/policies/effective', { query: { user, workspace } });
   const { policies, objectives, block } = found;
   printData(invocation, found, () => {
@@ -121,7 +126,8 @@ function policyReason({ outcome, by, locked }: JudgedPolicy): string {
 
 export function requireScope(invocation: Invocation): string {
   const scope = readFlag(invocation, 'scope');
-  if (scope === undefined) throw new UsageError('--scope S is missing: org, team:T, user:U or workspace:W');
+  if (scope === undefined)
+    throw new UsageError('--scope SCOPE is missing', 'Use org, team:NAME, user:NAME or workspace:NAME.');
   return scope;
 }
 

@@ -7,11 +7,16 @@ const maxNameWidth = 30;
 const maxVariableWidth = 34;
 
 export const resolveCommand: Command = {
-  help: 'the servers of a session, ready for an agent SDK',
+  help: 'Print the servers of a session for an agent SDK',
   flags: {
-    session: { type: 'string', value: 'ID', help: 'which session' },
-    via: { type: 'string', value: 'gateway', help: 'addresses of the gateway, with a further token' },
-    explain: { type: 'boolean', help: 'which server is in or out, and why' },
+    session: { type: 'string', value: 'ID', help: 'Session ID or name' },
+    via: {
+      type: 'string',
+      value: 'gateway',
+      help: 'Print gateway URLs with a new session token',
+      choices: ['gateway'],
+    },
+    explain: { type: 'boolean', help: 'Explain which servers are included, and why' },
     json: jsonFlag,
   },
   async run(invocation) {
@@ -60,5 +65,5 @@ function renderResolution(servers: Servers['servers']): string {
       : [],
   );
   const variableTable = variables.length === 0 ? '' : `\n\n${renderTable(['SERVER', 'VARIABLE', 'FROM'], variables)}`;
-  return `${renderTable(['SERVER', 'STATE', 'WHY'], states)}${variableTable}`;
+  return `${renderTable(['SERVER', 'STATE', 'WHY'], states, { states: ['STATE'] })}${variableTable}`;
 }

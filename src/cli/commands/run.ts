@@ -17,15 +17,15 @@ import { serveSession, sessionFlags } from './stdio.ts';
 
 export const runCommand: Command = {
   operands: '-- CMD ARGS…',
-  help: 'one stdio server, wrapped; needs no configuration',
+  help: 'Run one stdio server in a session; needs no configuration',
   flags: {
     ...sessionFlags,
-    name: { type: 'string', value: 'N', help: 'what to call the server' },
-    env: { type: 'string', value: 'NAME', help: 'pass this variable on; repeatable', multiple: true },
+    name: { type: 'string', value: 'NAME', help: 'Name of the server; default: from its command' },
+    env: { type: 'string', value: 'NAME', help: 'Pass this environment variable to the server', multiple: true },
   },
   async run(invocation) {
     const [command, ...args] = invocation.passthrough;
-    if (command === undefined) throw new UsageError('the command to wrap is missing: ambit run -- CMD ARGS…');
+    if (command === undefined) throw new UsageError('the command to run is missing');
     const name = readServerName(invocation) ?? deriveServerName(command, args);
     const paths = findConfigPaths(invocation);
     const base = existsSync(paths.configFile) ? await loadConfiguration(paths, createLog(invocation)) : undefined;
@@ -90,7 +90,9 @@ function isConfiguredServer(
 function readServerName(invocation: Invocation): string | undefined {
   const name = readFlag(invocation, 'name');
   if (name === undefined || (serverName.test(name) && name !== 'ambit')) return name;
-  throw new UsageError('--name takes 1 to 40 of a-z, 0-9 and "-", with no "-" at either end; "ambit" is taken');
+  throw new UsageError(
+    '--name takes 1 to 40 characters of a-z, 0-9 and "-", with no "-" at either end, and not "ambit"',
+  );
 }
 
 /** Programs that fetch and start a package, with the words before its name. */
@@ -161,7 +163,7 @@ function readPassedVariables(names: readonly string[], env: NodeJS.ProcessEnv): 
   const found: Record<string, string> = {};
   for (const name of names) {
     const value = env[name];
-    if (value === undefined) throw new UsageError(`--env ${name}: there is no such variable`);
+    if (value === undefined) throw new UsageError(`--env ${name}: this environment variable is not set`);
     found[name] = value;
   }
   return found;

@@ -27,11 +27,11 @@ const settleMs = 100;
 const drainMs = 1500;
 
 export const serveCommand: Command = {
-  help: 'the gateway over HTTP',
+  help: 'Start the gateway over HTTP',
   flags: {
-    host: { type: 'string', value: 'HOST', help: 'default 127.0.0.1' },
-    port: { type: 'string', value: 'PORT', help: 'default 7420; 0 takes any' },
-    json: { type: 'boolean', help: 'one JSON line when ready' },
+    host: { type: 'string', value: 'HOST', help: 'Address to listen on; default: 127.0.0.1' },
+    port: { type: 'string', value: 'PORT', help: 'Port to listen on; default: 7420; 0 for a free one' },
+    json: { type: 'boolean', help: 'Print one line of JSON when ready' },
     ...logFlags,
   },
   async run(invocation) {

@@ -11,16 +11,17 @@ import { type Command, type Invocation, jsonFlag, requirePositional } from '../c
 import { askConfirmation, isTerminal, printLines, yesFlag } from '../io/ask.ts';
 import type { ConfigPaths } from '../io/config-paths.ts';
 import { watchInstalls } from '../io/install-progress.ts';
-import { printData, renderPairs } from '../io/output.ts';
+import { countThings, printData, renderPairs } from '../io/output.ts';
+import { showProgress } from '../io/progress.ts';
 import { describeCommand, describeRewriters, serverOrigin } from '../io/show-server.ts';
 import { loadServers, loadTargetServers, requireServer, type ServerSetup } from './server.ts';
 
 export const serverCheck: Command = {
   operands: 'NAME',
-  help: 'start it once and say what it offers; exit 1 when it does not start',
+  help: 'Start a server once and show what it offers',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const name = requirePositional(invocation, 'the name of the server');
+    const name = requirePositional(invocation, 'NAME');
     const { servers, approvals, config, paths } = await loadTargetServers(invocation);
     const server = requireServer(servers, name);
     const verdict = approvals.check(server);
@@ -28,7 +29,8 @@ export const serverCheck: Command = {
     assertApproved(approvals, server);
     const { dataDir } = paths;
     const onInstall = watchInstalls(invocation);
-    const inspected = inspectServer({ config, dataDir, server, approvals, onInstall });
+    const inspecting = inspectServer({ config, dataDir, server, approvals, onInstall });
+    const inspected = showProgress(`Starting ${name}`, inspecting);
     const { era, tools, unsound, seconds } = await inspected.catch((error: unknown) => {
       printFailure(invocation, server, error);
       throw error;
@@ -50,11 +52,11 @@ export const serverCheck: Command = {
       ]),
     );
     if (changes.length > 0) {
-      printLines(['Tools that changed are withheld until they are approved:', `  ambit server approve ${name}`]);
+      printLines(['Changed tools are hidden until you approve them:', `  ambit server approve ${name}`]);
     }
     if (unsound > 0) {
-      printLines([`Entries of its list that are withheld, since readers take them differently: ${unsound}.`]);
-      printLines(['  A tool needs one name, members spelled as in MCP, and no key twice.']);
+      printLines([`${countThings(unsound, 'tool')} hidden: clients could read the definition differently.`]);
+      printLines(['  A tool needs one name, keys spelled as in MCP, and no duplicate key.']);
     }
   },
 };
@@ -65,15 +67,15 @@ function printFailure(invocation: Invocation, { name, kind }: ServerDefinition, 
   if (invocation.flags.json === true && isAmbitError(error)) {
     const { code, message, hint } = error;
     printData(invocation, { name, transport: kind, error: { code, message, hint }, stderr }, () => '');
-  } else if (stderr.length > 0) printLines(['Its last lines on stderr:', ...stderr.map((line) => `  ${line}`)]);
+  } else if (stderr.length > 0) printLines(['Last lines of its stderr:', ...stderr.map((line) => `  ${line}`)]);
 }
 
 export const serverApprove: Command = {
   operands: 'NAME',
-  help: 'let a server of a project or imported file start, as it is now',
+  help: 'Allow an imported or project server to start as it is now',
   flags: { yes: yesFlag, json: jsonFlag },
   async run(invocation) {
-    const name = requirePositional(invocation, 'the name of the server');
+    const name = requirePositional(invocation, 'NAME');
     return approveServer(invocation, await loadTargetServers(invocation), name);
   },
 };
@@ -82,7 +84,12 @@ export const serverApprove: Command = {
 async function approveServer(invocation: Invocation, declared: ServerSetup, name: string): Promise<number> {
   const server = requireServer(declared.servers, name);
   if (server.source === 'operator')
-    return reportApproval(invocation, name, 'not needed', 'It is your own: no approval needed.');
+    return reportApproval(
+      invocation,
+      name,
+      'not needed',
+      'no approval needed, because your configuration declares it.',
+    );
   const verdict = declared.approvals.check(server);
   if (verdict.state === 'approved') return approveTools(invocation, declared, server);
   await fetchServerPackage(invocation, declared, server);
@@ -99,9 +106,9 @@ async function approveServer(invocation: Invocation, declared: ServerSetup, name
     ]);
     printLines(verdict.changes.map(({ line }) => `  ${line}`));
   }
-  if (!(await askConfirmation(invocation, `May "${name}" start like this?`))) return reportRefusal(name);
+  if (!(await askConfirmation(invocation, `Allow "${name}" to start like this?`))) return reportRefusal(name);
   await declared.approvals.approve(server, shown);
-  return reportApproval(invocation, name, 'approved', 'Approved. A running gateway knows within a second.');
+  return reportApproval(invocation, name, 'approved', 'approved. A running gateway applies this within a second.');
 }
 
 /**
@@ -122,27 +129,26 @@ async function fetchServerPackage(
 async function approveTools(invocation: Invocation, declared: ServerSetup, server: ServerDefinition): Promise<number> {
   const { approvals, config, paths } = declared;
   const { name } = server;
-  if (!approvals.hasPinnedTools(name))
-    return reportApproval(invocation, name, 'approved', 'It is approved as it stands.');
+  if (!approvals.hasPinnedTools(name)) return reportApproval(invocation, name, 'approved', 'already approved.');
   const onInstall = watchInstalls(invocation);
-  const inspected = inspectServer({ config, dataDir: paths.dataDir, server, approvals, onInstall });
+  const inspecting = inspectServer({ config, dataDir: paths.dataDir, server, approvals, onInstall });
+  const inspected = showProgress(`Starting ${name}`, inspecting);
   const { tools } = await inspected.catch((error: unknown) => {
     printFailure(invocation, server, error);
     throw error;
   });
   const pins = createToolPins(tools);
   const changes = approvals.toolsChanged(server, pins);
-  if (changes.length === 0)
-    return reportApproval(invocation, name, 'approved', 'It is approved as it stands, with its tools.');
-  printLines([`${name} describes its tools otherwise than when they were approved:`]);
+  if (changes.length === 0) return reportApproval(invocation, name, 'approved', 'already approved, with its tools.');
+  printLines([`The tools of ${name} changed since they were approved:`]);
   for (const change of changes) {
     printLines(change.changes.map(({ line }) => `  ${line}`));
     if (change.kind !== 'removed') printLines(findDescriptions(tools, change.tool).map((line) => `      ${line}`));
   }
-  if (!(await askConfirmation(invocation, `May models see the tools of "${name}" like this?`)))
+  if (!(await askConfirmation(invocation, `Show the tools of "${name}" to models like this?`)))
     return reportRefusal(name);
   await approvals.pinTools(server, pins, { replace: true });
-  return reportApproval(invocation, name, 'approved', 'Approved with these tools.');
+  return reportApproval(invocation, name, 'approved', 'approved with these tools.');
 }
 
 function findDescriptions(tools: readonly unknown[], name: string): string[] {
@@ -153,7 +159,7 @@ function findDescriptions(tools: readonly unknown[], name: string): string[] {
 }
 
 function reportRefusal(name: string): number {
-  printLines([`Nothing was approved; "${name}" does not start.`]);
+  printLines([`Not approved; "${name}" will not start.`]);
   return 1;
 }
 

@@ -20,7 +20,7 @@ export interface ServerSetup {
 }
 
 export const serverList: Command = {
-  help: 'the servers there are, and whether they may start',
+  help: 'List servers and whether they may start',
   flags: { json: jsonFlag },
   async run(invocation) {
     const { servers, approvals, paths } = await loadTargetServers(invocation);
@@ -41,7 +41,7 @@ export const serverList: Command = {
     });
     printData(invocation, { servers: rows.map(({ origin: _, ...row }) => row) }, () =>
       rows.length === 0
-        ? 'No servers. Write them into the configuration, or take over those of others with "ambit import".'
+        ? 'No servers. Add them to the configuration, or import them with "ambit import".'
         : renderTable(
             ['NAME', 'FROM', 'VIA', 'TRUST', 'ERA', 'APPROVAL'],
             rows.map((row) => [
@@ -52,7 +52,7 @@ export const serverList: Command = {
               row.era,
               row.approval === 'not needed' ? '-' : row.approval,
             ]),
-            { truncateStart: ['FROM'] },
+            { truncateStart: ['FROM'], states: ['APPROVAL'] },
           ),
     );
   },

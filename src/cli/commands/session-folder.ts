@@ -1,18 +1,25 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { type Command, jsonFlag, readFlag, requirePositional, UsageError } from '../command.ts';
+import { type Command, type Flag, jsonFlag, readFlag, requirePositional, UsageError } from '../command.ts';
 import { askConfirmation, yesFlag } from '../io/ask.ts';
+import { paintText, type Style } from '../io/colour.ts';
 import { controlRequest } from '../io/control-request.ts';
 import { printData, renderTable } from '../io/output.ts';
+
+const workspaceFlag: Flag = {
+  type: 'string',
+  value: 'NAME',
+  help: 'Workspace of the folder, if the session has several',
+};
 
 type DiffAnswer = AnswerOf<'GET /api/v1/sessions/{id}/diff'>;
 
 export const sessionDiff: Command = {
   operands: 'ID',
-  help: 'what a session changed in its own folder',
+  help: 'Show what a session changed in its own folder',
   flags: {
-    stat: { type: 'boolean', help: 'the files, and how many lines of each' },
-    workspace: { type: 'string', value: 'W', help: 'which folder, where it has several' },
+    stat: { type: 'boolean', help: 'List the changed files instead of the diff' },
+    workspace: workspaceFlag,
     json: jsonFlag,
   },
   async run(invocation) {
@@ -24,7 +31,7 @@ export const sessionDiff: Command = {
     if (warnings.length > 0) process.stderr.write(warnings.map((line) => `ambit: ${line}\n`).join(''));
     if (invocation.flags['json'] === true || invocation.flags['stat'] === true) {
       printData(invocation, diff, () => renderDiffStat(diff));
-    } else process.stdout.write(process.stdout.isTTY ? escapePatch(diff.patch) : diff.patch);
+    } else process.stdout.write(process.stdout.isTTY ? paintPatch(diff.patch) : diff.patch);
   },
 };
 
@@ -32,11 +39,16 @@ type MergeAnswer = AnswerOf<'POST /api/v1/sessions/{id}/merge'>;
 
 export const sessionMerge: Command = {
   operands: 'ID',
-  help: 'bring what a session changed into its workspace',
+  help: 'Merge the changes of a session into its workspace',
   flags: {
-    'dry-run': { type: 'boolean', help: 'only say what would be done' },
-    prefer: { type: 'string', value: 'SIDE', help: 'session or workspace: whose changes win conflicts' },
-    workspace: { type: 'string', value: 'W', help: 'which folder, where it has several' },
+    'dry-run': { type: 'boolean', help: 'Show what would be merged, and change nothing' },
+    prefer: {
+      type: 'string',
+      value: 'SIDE',
+      help: 'Side that wins conflicts: session or workspace',
+      choices: ['session', 'workspace'],
+    },
+    workspace: workspaceFlag,
     json: jsonFlag,
   },
   async run(invocation) {
@@ -60,40 +72,48 @@ export const sessionMerge: Command = {
 
 export const sessionDiscard: Command = {
   operands: 'ID',
-  help: 'remove the folder an ended session left',
+  help: 'Delete the folder that an ended session left behind',
   flags: {
-    workspace: { type: 'string', value: 'W', help: 'which folder, where it has several' },
+    workspace: workspaceFlag,
     yes: yesFlag,
     json: jsonFlag,
   },
   async run(invocation) {
     const id = requirePositional(invocation, 'ID');
-    if (!(await askConfirmation(invocation, `Remove the folder of session ${id}, with all that was not merged?`)))
+    if (
+      !(await askConfirmation(invocation, `Delete the folder of session ${id}, with everything that was not merged?`))
+    )
       return 1;
     const discarded = await controlRequest(invocation, 'DELETE /api/v1/sessions/{id}/folder', {
       id,
       query: { workspace: readFlag(invocation, 'workspace') },
     });
-    printData(invocation, discarded, () => `The folder of session ${discarded.sessionId.slice(0, 8)} is gone.`);
+    printData(invocation, discarded, () => `Deleted the folder of session ${discarded.sessionId.slice(0, 8)}.`);
     return 0;
   },
 };
 
 function renderMerge({ files, dryRun, fits }: MergeAnswer): string {
-  if (files.length === 0) return 'There is nothing to merge.';
+  if (files.length === 0) return 'Nothing to merge.';
   const rows = files.map(({ path, change, outcome, reason }) => [path, change, outcome, reason ?? '']);
-  const end = dryRun ? (fits ? 'Nothing was changed: this was a dry run.' : 'This would be refused whole.') : undefined;
+  const end = dryRun
+    ? fits
+      ? 'Dry run: nothing was changed.'
+      : 'Dry run: the merge would be refused because of conflicts.'
+    : undefined;
   return [
-    renderTable(['FILE', 'CHANGE', 'OUTCOME', 'WHY'], rows, { truncateStart: ['FILE'] }),
+    renderTable(['FILE', 'CHANGE', 'OUTCOME', 'WHY'], rows, { truncateStart: ['FILE'], states: ['OUTCOME'] }),
     ...(end === undefined ? [] : [end]),
   ].join('\n');
 }
 
 function diffNotes({ files, shortened, uncommitted }: DiffAnswer): string[] {
   return [
-    ...(files.length === 0 ? ['The session has changed nothing that is not merged.'] : []),
-    ...(uncommitted ? ['The session started from the last commit; the workspace held changes beside it.'] : []),
-    ...(shortened ? ['The diff is too long to be shown whole; see --stat.'] : []),
+    ...(files.length === 0 ? ['No unmerged changes.'] : []),
+    ...(uncommitted
+      ? ['The session started from the last commit, without the uncommitted changes of the workspace.']
+      : []),
+    ...(shortened ? ['The diff is too long and was cut. List all files with --stat.'] : []),
   ];
 }
 
@@ -106,10 +126,20 @@ function renderDiffStat({ files }: DiffAnswer): string {
   return renderTable(['FILE', 'CHANGE', '+', '-', 'NOTE'], rows, { truncateStart: ['FILE'] });
 }
 
-/** Escapes control characters that a session wrote, so that they cannot steer the terminal. */
-function escapePatch(patch: string): string {
+/** Colours a diff for a terminal, and escapes control characters that a session wrote. */
+function paintPatch(patch: string): string {
   return patch
     .split('\n')
-    .map((line) => line.split('\t').map(escapeControls).join('\t'))
+    .map((line) => {
+      const style = findLineStyle(line);
+      const parts = line.split('\t');
+      return parts.map((part) => (style === undefined ? escapeControls(part) : paintText(style, part))).join('\t');
+    })
     .join('\n');
+}
+
+function findLineStyle(line: string): Style | undefined {
+  if (/^(?:diff |\+\+\+ |--- )/.test(line)) return 'bold';
+  if (line.startsWith('@@')) return 'cyan';
+  return line.startsWith('+') ? 'green' : line.startsWith('-') ? 'red' : undefined;
 }

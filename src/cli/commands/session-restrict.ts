@@ -1,17 +1,25 @@
-import { type Command, jsonFlag, readFlag, readListFlag, readSecondsFlag, requirePositional } from '../command.ts';
+import {
+  type Command,
+  jsonFlag,
+  readFlag,
+  readListFlag,
+  readSecondsFlag,
+  requirePositional,
+  trustFlag,
+} from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
 import { printData } from '../io/output.ts';
 import { renderSession } from './session.ts';
 
 export const sessionRestrict: Command = {
   operands: 'ID',
-  help: 'narrow a session; ends what no longer fits',
+  help: 'Reduce the rights of a session; this cannot be undone',
   flags: {
-    trust: { type: 'string', value: 'T', help: 'sandboxed' },
-    ttl: { type: 'string', value: 'SECONDS', help: 'a shorter idle time' },
-    server: { type: 'string', value: 'S', help: 'keep only this server; repeatable', multiple: true },
-    permission: { type: 'string', value: 'P', help: 'keep only this permission; repeatable', multiple: true },
-    'no-permissions': { type: 'boolean', help: 'keep no permission' },
+    trust: { ...trustFlag, help: 'Lower trust level: sandboxed' },
+    ttl: { type: 'string', value: 'SECONDS', help: 'Shorter time to live; the session ends when idle this long' },
+    server: { type: 'string', value: 'NAME', help: 'Keep only this server', multiple: true },
+    permission: { type: 'string', value: 'PERMISSION', help: 'Keep only this permission', multiple: true },
+    'no-permissions': { type: 'boolean', help: 'Remove all permissions' },
     json: jsonFlag,
   },
   async run(invocation) {

@@ -6,6 +6,7 @@ import {
   readListFlag,
   readSecondsFlag,
   requirePositional,
+  trustFlag,
   UsageError,
 } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
@@ -21,18 +22,18 @@ type Call = AnswerOf<'GET /api/v1/sessions/{id}/calls'>['calls'][number];
 type ShownCall = Pick<Call, 'at' | 'server' | 'method' | 'name' | 'outcome' | 'ms'>;
 
 export const sessionCreate: Command = {
-  help: 'open a session; prints its record and its token',
+  help: 'Create a session and print it with its token',
   flags: {
-    workspace: { type: 'string', value: 'W', help: 'where it works' },
-    trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
-    user: { type: 'string', value: 'U', help: 'for whom' },
-    agent: { type: 'string', value: 'A', help: 'which agent' },
-    name: { type: 'string', value: 'N', help: 'a name, unique per user' },
-    ttl: { type: 'string', value: 'SECONDS', help: 'ends when idle for so long' },
-    parent: { type: 'string', value: 'ID', help: 'a session that bounds it, and ends it by ending' },
-    server: { type: 'string', value: 'S', help: 'may use only this server; repeatable', multiple: true },
-    permission: { type: 'string', value: 'P', help: 'may do this, as "notes:write"; repeatable', multiple: true },
-    meta: { type: 'string', value: 'K=V', help: 'keep this with it; repeatable', multiple: true },
+    workspace: { type: 'string', value: 'NAME', help: 'Workspace of the session' },
+    trust: trustFlag,
+    user: { type: 'string', value: 'NAME', help: 'User of the session; default: local' },
+    agent: { type: 'string', value: 'NAME', help: 'Agent of the session' },
+    name: { type: 'string', value: 'NAME', help: 'Name of the session; unique per user' },
+    ttl: { type: 'string', value: 'SECONDS', help: 'Time to live; the session ends when idle this long' },
+    parent: { type: 'string', value: 'ID', help: 'Parent session; the new one gets no more rights and ends with it' },
+    server: { type: 'string', value: 'NAME', help: 'Allow only this server', multiple: true },
+    permission: { type: 'string', value: 'PERMISSION', help: 'Grant a permission such as notes:write', multiple: true },
+    meta: { type: 'string', value: 'KEY=VALUE', help: 'Metadata to store with the session', multiple: true },
     json: jsonFlag,
   },
   async run(invocation) {
@@ -57,7 +58,7 @@ export const sessionCreate: Command = {
 type Page = AnswerOf<'GET /api/v1/sessions'>;
 
 export const sessionList: Command = {
-  help: 'the live sessions',
+  help: 'List live sessions',
   flags: { json: jsonFlag },
   async run(invocation) {
     const sessions: Page['sessions'][number][] = [];
@@ -69,7 +70,7 @@ export const sessionList: Command = {
     const isLimited = sessions.some(({ servers }) => servers !== null);
     printData(invocation, { sessions }, () =>
       sessions.length === 0
-        ? 'No live sessions. Open one with "ambit session create".'
+        ? 'No live sessions. Create one with "ambit session create".'
         : renderTable(
             ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'SERVERS', 'IDLE', 'LEFT'],
             sessions.map((view) => [
@@ -82,6 +83,7 @@ export const sessionList: Command = {
               renderDuration(view.lastActiveAt),
               renderDuration(view.expiresAt),
             ]),
+            { states: ['TRUST'] },
           ),
     );
   },
@@ -91,7 +93,7 @@ const maxShownCalls = 5;
 
 export const sessionShow: Command = {
   operands: 'ID',
-  help: 'one session, by id, name or unique prefix',
+  help: 'Show a session, by ID, name or unique prefix of its ID',
   flags: { json: jsonFlag },
   async run(invocation) {
     const id = requirePositional(invocation, 'ID');
@@ -107,7 +109,7 @@ export const sessionShow: Command = {
 
 export const sessionEnd: Command = {
   operands: 'ID',
-  help: 'end a session and everything that runs for it',
+  help: 'End a session and everything that runs for it',
   flags: { json: jsonFlag },
   async run(invocation) {
     const id = requirePositional(invocation, 'ID');
@@ -157,9 +159,9 @@ export function renderSession(view: SessionAnswer & OptionalMembers): string {
     ['created', formatInstant(view.createdAt)],
     ['last active', formatInstant(view.lastActiveAt)],
     ['expires', formatInstant(view.expiresAt)],
-    ['ends', formatInstant(view.endsAt)],
+    ['ends by', formatInstant(view.endsAt)],
     ...Object.entries(view.metadata).map(([key, value]) => [`meta ${key}`, renderMetadata(value)] as const),
-    ...(usage === undefined ? [] : ([['calls', `${usage.calls}, ${usage.underWay} under way`]] as const)),
+    ...(usage === undefined ? [] : ([['calls', `${usage.calls} (${usage.underWay} in progress)`]] as const)),
     ...(usage === undefined ? [] : ([['bytes', String(usage.bytes)]] as const)),
     ...sandboxRows(view),
     ...(view.token === undefined ? [] : ([['token', view.token]] as const)),
@@ -169,7 +171,7 @@ export function renderSession(view: SessionAnswer & OptionalMembers): string {
 /** The sandbox, and what enforces which of its limits. */
 function sandboxRows({ sandbox, trustLevel }: SessionAnswer & OptionalMembers): (readonly [string, string])[] {
   if (sandbox === undefined || trustLevel === 'direct') return [];
-  if (sandbox === null) return [['sandbox', 'not examined: no gateway is running']];
+  if (sandbox === null) return [['sandbox', 'unknown: no gateway is running']];
   const keepers = new Map<string, string[]>();
   for (const [limit, means] of Object.entries(sandbox.limits ?? {}))
     keepers.set(means, [...(keepers.get(means) ?? []), limit]);

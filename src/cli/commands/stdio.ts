@@ -12,15 +12,15 @@ import { sessionGoneError } from '../../sessions/session.ts';
 import { readSessionVariables, type SessionEnvironment } from '../../sessions/session-environment.ts';
 import { storeKinds } from '../../stores/store-kinds.ts';
 import { StderrLines } from '../../upstreams/links/upstream-errors.ts';
-import { type Command, type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
+import { type Command, type Flag, type Invocation, readFlag, trustFlag, UsageError } from '../command.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { watchInstalls } from '../io/install-progress.ts';
 import { createLog, logFlags, readLogFormat } from '../io/log-flags.ts';
 
 export const sessionFlags: Readonly<Record<string, Flag>> = {
-  workspace: { type: 'string', value: 'W', help: 'where it works' },
-  trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
-  session: { type: 'string', value: 'ID', help: 'a session there is, instead of a new one' },
+  workspace: { type: 'string', value: 'NAME', help: 'Workspace of the session' },
+  trust: trustFlag,
+  session: { type: 'string', value: 'ID', help: 'Use an existing session instead of a new one' },
   ...logFlags,
 };
 
@@ -28,7 +28,7 @@ const maxEndMs = 15_000;
 const endPauseMs = 50;
 
 export const stdioCommand: Command = {
-  help: 'all servers as one, on stdin and stdout, in one session',
+  help: 'Serve all servers as one MCP server on stdin and stdout',
   flags: sessionFlags,
   async run(invocation) {
     const paths = findConfigPaths(invocation);
@@ -62,7 +62,7 @@ export async function serveSession(
   const workspaceId = readFlag(invocation, 'workspace');
   const reference = readFlag(invocation, 'session');
   if (reference !== undefined && (trustLevel ?? workspaceId) !== undefined) {
-    throw new UsageError('--session has its own workspace and trust; leave out --workspace and --trust');
+    throw new UsageError('--session cannot be combined with --workspace or --trust: the session has its own');
   }
   const named = readSessionEnvironment(invocation.env);
   // From here on there is something to clean up, so signals need a handler.
@@ -101,7 +101,7 @@ export async function serveSession(
     });
     const { stdin: input, stdout: output } = process;
     if (input.isTTY && process.stderr.isTTY) {
-      process.stderr.write('ambit: waiting for an MCP client on stdin; Ctrl-C ends it\n');
+      process.stderr.write('ambit: waiting for an MCP client on stdin; press Ctrl-C to stop\n');
     }
     const stop = wrapped === undefined ? undefined : start.failed;
     await Promise.race([serveStdio({ gateway, server, sessionId, input, output, stop }), stopSignal, ended]);
@@ -169,7 +169,7 @@ function explainStartFailure(failure: unknown): unknown {
   const wrote = cause.lines.length > 0;
   return new AmbitError(failure.code, {
     what: cause.plainMessage,
-    hint: wrote ? 'The lines above are its own.' : 'It wrote nothing to stderr. Start the command by hand to see more.',
+    hint: wrote ? 'Its own messages are above.' : 'It wrote nothing to stderr. Run the command by itself to see why.',
   });
 }
 
@@ -238,8 +238,8 @@ async function findNamedSession(
 function sessionNotFound(config: Config): AmbitError {
   if (storeKinds[config.store.kind].isDurable) return new AmbitError('SESSION_NOT_FOUND');
   return new AmbitError('SESSION_NOT_FOUND', {
-    what: 'Sessions live in the memory of the process that opened them, as store.kind says.',
-    hint: 'Take store.kind "sqlite" or "redis" where processes are to share sessions.',
+    what: 'With store.kind "memory", a session exists only in the process that opened it.',
+    hint: 'Set store.kind to "sqlite" or "redis" to share sessions between processes.',
   });
 }
 
@@ -257,6 +257,6 @@ function readTrustFlag(invocation: Invocation): TrustLevel | undefined {
   const trust = readFlag(invocation, 'trust');
   if (trust === undefined) return undefined;
   const level = normalizeTrust(trust);
-  if (level === undefined) throw new UsageError('--trust is "direct" or "sandboxed"');
+  if (level === undefined) throw new UsageError('--trust takes "direct" or "sandboxed"');
   return level;
 }

@@ -4,13 +4,13 @@ import { controlRequest } from '../io/control-request.ts';
 import { printData, renderTable } from '../io/output.ts';
 
 export const teamList: Command = {
-  help: 'the teams there are, and who is in them',
+  help: 'List teams and their members',
   flags: { json: jsonFlag },
   async run(invocation) {
     const listed = await controlRequest(invocation, 'GET /api/v1/teams');
     printData(invocation, listed, () =>
       listed.teams.length === 0
-        ? 'No teams. Put somebody into one with "ambit user add NAME --team T".'
+        ? 'No teams. Add a user to one with "ambit user add NAME --team TEAM".'
         : renderTeams(listed),
     );
   },

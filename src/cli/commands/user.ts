@@ -1,25 +1,25 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { type Command, jsonFlag, readListFlag, requirePositional } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { printData, renderTable } from '../io/output.ts';
+import { countThings, printData, renderTable } from '../io/output.ts';
 
 export const userAdd: Command = {
-  help: 'add a user, or put one into further teams',
+  help: 'Add a user, or add a user to more teams',
   operands: 'NAME',
-  flags: { team: { type: 'string', value: 'T', help: 'in this team; repeatable', multiple: true }, json: jsonFlag },
+  flags: { team: { type: 'string', value: 'NAME', help: 'Team to add the user to', multiple: true }, json: jsonFlag },
   async run(invocation) {
     const name = requirePositional(invocation, 'NAME');
     const view = await controlRequest(invocation, 'POST /api/v1/users', {
       body: { name, teams: readListFlag(invocation, 'team') },
     });
     printData(invocation, view, () =>
-      view.teams.length === 0 ? view.name : `${view.name} in ${view.teams.join(', ')}`,
+      view.teams.length === 0 ? `User ${view.name}` : `User ${view.name}, in ${view.teams.join(', ')}`,
     );
   },
 };
 
 export const userList: Command = {
-  help: 'the users there are',
+  help: 'List users',
   flags: { json: jsonFlag },
   async run(invocation) {
     const listed = await controlRequest(invocation, 'GET /api/v1/users');
@@ -30,10 +30,10 @@ export const userList: Command = {
 };
 
 export const userRemove: Command = {
-  help: 'remove a user with all keys, or only from some teams',
+  help: 'Remove a user with all keys, or only from teams',
   operands: 'NAME',
   flags: {
-    team: { type: 'string', value: 'T', help: 'only from this team; repeatable', multiple: true },
+    team: { type: 'string', value: 'NAME', help: 'Only remove the user from this team', multiple: true },
     json: jsonFlag,
   },
   async run(invocation) {
@@ -42,7 +42,11 @@ export const userRemove: Command = {
     if (leftTeams === undefined) {
       const removed = await controlRequest(invocation, 'DELETE /api/v1/users/{id}', { id: name });
       const { keys, sessions } = removed;
-      printData(invocation, removed, () => `Removed ${name}: ${keys} keys revoked, ${sessions} sessions ended.`);
+      printData(
+        invocation,
+        removed,
+        () => `Removed ${name}: ${countThings(keys, 'key')} revoked, ${countThings(sessions, 'session')} ended.`,
+      );
       return 0;
     }
     const { teams } = await controlRequest(invocation, 'GET /api/v1/users/{id}', { id: name });
@@ -50,7 +54,11 @@ export const userRemove: Command = {
       id: name,
       body: { teams: teams.filter((team) => !leftTeams.includes(team)) },
     });
-    printData(invocation, view, () => `${name} in ${view.teams.length === 0 ? 'no team' : view.teams.join(', ')}`);
+    printData(
+      invocation,
+      view,
+      () => `${name} is now in ${view.teams.length === 0 ? 'no team' : view.teams.join(', ')}.`,
+    );
     return 0;
   },
 };

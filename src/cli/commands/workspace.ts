@@ -6,7 +6,7 @@ import { loadTargetConfiguration } from '../io/find-gateway.ts';
 import { printData, renderPairs, renderTable } from '../io/output.ts';
 
 export const workspaceList: Command = {
-  help: 'the workspaces of the configuration',
+  help: 'List workspaces',
   flags: { json: jsonFlag },
   async run(invocation) {
     const { config } = await loadTargetConfiguration(invocation);
@@ -18,11 +18,11 @@ export const workspaceList: Command = {
     }));
     printData(invocation, { workspaces }, () =>
       workspaces.length === 0
-        ? 'No workspaces. Write them into the configuration, under "workspaces".'
+        ? 'No workspaces. Add them to the configuration, under "workspaces".'
         : renderTable(
             ['NAME', 'TRUST', 'PATH'],
             workspaces.map(({ name, trust, path, backend }) => [name, trust, path ?? `(${backend})`]),
-            { keepWidth: ['NAME'], truncateStart: ['PATH'] },
+            { keepWidth: ['NAME'], truncateStart: ['PATH'], states: ['TRUST'] },
           ),
     );
   },
@@ -30,10 +30,10 @@ export const workspaceList: Command = {
 
 export const workspaceShow: Command = {
   operands: 'NAME',
-  help: 'one workspace',
+  help: 'Show a workspace',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const name = requirePositional(invocation, 'the name of the workspace');
+    const name = requirePositional(invocation, 'NAME');
     const { config } = await loadTargetConfiguration(invocation);
     const workspace = config.workspaces[name];
     if (workspace === undefined) {
@@ -48,7 +48,7 @@ export const workspaceShow: Command = {
     printData(invocation, { name, path, exists, trust, servers, isolation, backend }, () =>
       renderPairs([
         ['name', name],
-        ...(path === undefined ? [] : [['path', exists ? path : `${path} (not there)`] as const]),
+        ...(path === undefined ? [] : [['path', exists ? path : `${path} (does not exist)`] as const]),
         ['trust', trust],
         ['servers', typeof servers === 'string' ? servers : servers.join(', ')],
         ['isolation', isolation],

@@ -1,14 +1,15 @@
 import { createInterface } from 'node:readline/promises';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { type Flag, type Invocation, UsageError } from '../command.ts';
+import { clearProgress } from './progress.ts';
 
-export const yesFlag: Flag = { type: 'boolean', help: 'do it without asking' };
+export const yesFlag: Flag = { type: 'boolean', help: 'Do not ask for confirmation' };
 
 /** Asks the person at the terminal. Without a terminal, `--yes` is needed. */
 export async function askConfirmation(invocation: Invocation, question: string): Promise<boolean> {
   if (invocation.flags['yes'] === true) return true;
   if (!isTerminal()) {
-    throw new UsageError('there is no terminal to ask on; say --yes if you mean it');
+    throw new UsageError('confirmation is needed, and there is no terminal to ask on', 'Add --yes to confirm.');
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
@@ -25,5 +26,6 @@ export function isTerminal(): boolean {
 
 /** Prints lines for the person to stderr, with control characters escaped. */
 export function printLines(lines: readonly string[]): void {
+  clearProgress();
   for (const line of lines) process.stderr.write(`${escapeControls(line)}\n`);
 }

@@ -3,8 +3,18 @@ import { createStderrLog } from '../../observability/log/stderr-log.ts';
 import { type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
 
 export const logFlags: Readonly<Record<string, Flag>> = {
-  'log-level': { type: 'string', value: 'L', help: 'debug, info or warn (AMBIT_LOG_LEVEL)' },
-  'log-format': { type: 'string', value: 'F', help: 'text or json (AMBIT_LOG_FORMAT)' },
+  'log-level': {
+    type: 'string',
+    value: 'LEVEL',
+    help: 'Log level: debug, info or warn (AMBIT_LOG_LEVEL)',
+    choices: logLevels,
+  },
+  'log-format': {
+    type: 'string',
+    value: 'FORMAT',
+    help: 'Log format: text or json (AMBIT_LOG_FORMAT)',
+    choices: logFormats,
+  },
 };
 
 /** Creates a log on stderr with the level and format of the flags or the environment. */
@@ -21,6 +31,6 @@ export function readLogFormat(invocation: Invocation): LogFormat {
 
 function requireOneOf<Word extends string>(words: readonly Word[], given: string, what: string): Word {
   const word = words.find((each) => each === given);
-  if (word === undefined) throw new UsageError(`the log ${what} is one of ${words.join(', ')}`);
+  if (word === undefined) throw new UsageError(`the log ${what} must be one of ${words.join(', ')}, not "${given}"`);
   return word;
 }

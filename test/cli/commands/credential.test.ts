@@ -64,7 +64,7 @@ test.each([
   [['--user', 'ada', '--env', 'X'], 'v', 2, '--server'],
   [['--user', 'ada', '--server', 'notes'], 'v', 2, '--env NAME or --header NAME'],
   [['--user', 'ada', '--server', 'notes', '--env', 'X', '--header', 'Y'], 'v', 2, 'either'],
-  [named, '', 2, 'value is missing'],
+  [named, '', 2, 'value is empty'],
   [named, 'x'.repeat(70_000), 2, 'longer'],
   [['--user', 'ada', '--server', 'nobody', '--env', 'X'], 'v', 1, 'SERVER_NOT_AVAILABLE'],
   [['--user', 'ada', '--server', 'notes', '--env', 'LD_PRELOAD'], 'v', 1, 'REQUEST_INVALID'],

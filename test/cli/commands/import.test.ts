@@ -109,7 +109,7 @@ test('an existing server stays, a second import adds nothing, dangerous entries 
   });
   const { stdout, stderr } = await ambit('--yes');
   expect(stdout).toBe('Added: code.\n');
-  expect(stderr).toContain('= notes (claude-code) has a namesake already');
+  expect(stderr).toContain('= notes (claude-code) skipped: the configuration already has a server of this name');
   expect(stderr).toContain('mcpServers.evil: env NODE_OPTIONS');
   expect((await loadConfig({ file: configFile })).config.servers['notes']?.source).toBe('operator');
   expect((await ambit('--yes')).stdout).toBe('Nothing to add.\n');
@@ -167,7 +167,7 @@ test('S2: a file that may hold a secret is made private, and undo keeps it so', 
     const file = writeFileAt('servers.json', { mcpServers: { added: server } });
     const { code, stderr } = await ambit(file, '--yes');
     expect([code, mode()]).toEqual([0, 0o600]);
-    expect(stderr).toContain('Others may not read it any more (mode 0600 instead of 0644)');
+    expect(stderr).toContain('Only you can read it (mode 0600 instead of 0644)');
   }
   // What comes back may hold as much.
   chmodSync(configFile, 0o640);

@@ -225,10 +225,10 @@ test('P14: session create --server and session restrict, from the command line',
     permissions: [],
   });
   const narrow = ['session', 'restrict', 'narrow'];
-  expect((await ambit(...narrow, '--server', 'recorder', '--trust', 'sandbox', '--ttl', '60')).stdout).toMatch(
+  expect((await ambit(...narrow, '--server', 'recorder', '--trust', 'sandboxed', '--ttl', '60')).stdout).toMatch(
     /^trust +sandboxed\nservers +recorder$/m,
   );
-  for (const wider of [['--trust', 'direct'], ['--ttl', '61'], ['--server', 'web'], ['--trust', 'root'], []]) {
+  for (const wider of [['--trust', 'direct'], ['--ttl', '61'], ['--server', 'web'], []]) {
     expect((await ambit(...narrow, ...wider)).code).toBe(1);
   }
   expect(await json('session', 'show', 'narrow')).toMatchObject({

@@ -126,7 +126,7 @@ describe('a server that does not start', () => {
       '  password=[secret]',
       'Error: no key',
       'ambit: UPSTREAM_FAILED: The server "node" ended with code 2 before it answered.',
-      'ambit: The lines above are its own.',
+      'ambit: Its own messages are above.',
       '',
     ]);
   });

@@ -33,7 +33,7 @@ test('W12: a session is made with its folder; diff, merge, end and discard work 
   expect(await ambit('session', 'diff', 'task')).toMatchObject({
     code: 0,
     stdout: '',
-    stderr: expect.stringContaining('changed nothing'),
+    stderr: expect.stringContaining('No unmerged changes'),
   });
   writeFiles(folder, { 'readme.md': 'one\ntwo\n\u001b[31mred\n', 'new.txt': 'new\n' });
   const diff = await ambit('session', 'diff', 'task');
@@ -59,7 +59,7 @@ test('W12: a session is made with its folder; diff, merge, end and discard work 
   expect((await ambit('session', 'end', 'task')).code).toBe(0);
   // It holds what was not merged, so it stays, and is found though its session is gone.
   expect((await ambit('session', 'diff', id.slice(0, 8), '--stat')).stdout).toContain('later.txt');
-  expect((await ambit('session', 'discard', 'task', '--yes')).stdout).toContain('is gone');
+  expect((await ambit('session', 'discard', 'task', '--yes')).stdout).toContain('Deleted the folder of session');
   expect(existsSync(folder)).toBe(false);
   expect(await ambit('session', 'diff', 'task')).toMatchObject({ code: 1 });
 });

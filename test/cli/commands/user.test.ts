@@ -47,7 +47,7 @@ async function testUserLifecycle(): Promise<void> {
     ['core', ['boss']],
     ['ops', ['ada']],
   ]);
-  const create = 'key create --user ada --expires 30d --trust untrusted --workspace shop';
+  const create = 'key create --user ada --expires 30d --trust sandboxed --workspace shop';
   const created = await ambit(...create.split(' '));
   const made = JSON.parse(created.stdout) as { id: string; key: string };
   expect(Object.keys(made)).toEqual(['id', 'key']);
@@ -91,11 +91,11 @@ test.each([
   [['key', 'create'], 2, '--user'],
   [['key', 'create', '--user', 'nobody'], 1, 'USER_NOT_FOUND'],
   [['key', 'create', '--user', 'boss', '--workspace', 'shopp'], 1, 'did you mean "shop"'],
-  [['key', 'create', '--user', 'boss', '--trust', 'root'], 1, 'REQUEST_INVALID'],
+  [['key', 'create', '--user', 'boss', '--trust', 'root'], 2, '--trust takes "direct" or "sandboxed"'],
   [['key', 'create', '--user', 'boss', '--scope', 'A B'], 1, 'REQUEST_INVALID'],
-  [['key', 'create', '--user', 'boss', '--expires', 'soon'], 2, '--expires'],
+  [['key', 'create', '--user', 'boss', '--expires', 'soon'], 2, 'such as 12h or 30d, or a date such as 20'],
   [['key', 'create', '--user', 'boss', '--expires', '0d'], 2, '--expires'],
-  [['key', 'create', '--user', 'boss', '--expires', '2001-01-01'], 2, 'over'],
+  [['key', 'create', '--user', 'boss', '--expires', '2001-01-01'], 2, 'not a date in the future'],
   [['key', 'create', '--user', 'boss', '--expires', '99y'], 1, 'ten years'],
   [['key', 'revoke', 'nothing-like-it'], 1, 'KEY_NOT_FOUND'],
   [['key', 'rotate', 'abc'], 1, 'KEY_NOT_FOUND'],
