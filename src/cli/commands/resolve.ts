@@ -3,7 +3,7 @@ import { type Command, jsonFlag, readFlag, requireFlag, UsageError } from '../co
 import { controlRequest } from '../io/control-request.ts';
 import { defaultColumns, renderTable, shortenEnd, wrapText } from '../io/output.ts';
 
-const maxNameWidth = 30;
+const maxNameWidth = 27;
 const maxVariableWidth = 34;
 
 export const resolveCommand: Command = {
@@ -47,10 +47,10 @@ const problemText = (problem: string | undefined): string => (problem === undefi
 function renderResolution(servers: Servers['servers']): string {
   if (servers.length === 0) return 'No servers.';
   const width = Math.max('SERVER'.length, ...servers.map(({ name }) => shortenEnd(name, maxNameWidth).length));
-  const reasonWidth = defaultColumns - width - '  STATE  '.length;
+  const reasonWidth = defaultColumns - width - '  INCLUDED  '.length;
   const states = servers.flatMap((server) => {
     const name = shortenEnd(server.name, maxNameWidth);
-    const state = server.available ? 'in' : 'out';
+    const state = server.available ? 'yes' : 'no';
     const why = server.available ? problemText(server.problem) : `${server.reason} (${server.rule})`;
     const [first = '', ...more] = wrapText(why, reasonWidth);
     return [[name, state, first], ...more.map((line) => ['', '', line])];
@@ -65,5 +65,5 @@ function renderResolution(servers: Servers['servers']): string {
       : [],
   );
   const variableTable = variables.length === 0 ? '' : `\n\n${renderTable(['SERVER', 'VARIABLE', 'FROM'], variables)}`;
-  return `${renderTable(['SERVER', 'STATE', 'WHY'], states, { states: ['STATE'] })}${variableTable}`;
+  return `${renderTable(['SERVER', 'INCLUDED', 'WHY'], states, { states: ['INCLUDED'] })}${variableTable}`;
 }

@@ -33,8 +33,9 @@ export interface Examination {
   readonly findings: readonly Finding[];
 }
 
-const byWatching = 'by Ambit, which looks twice a second';
-const uncounted = 'shared memory that a process has let go of, and what waits in pipes and sockets';
+const byWatching = 'by Ambit, which checks twice a second';
+const uncounted = 'released shared memory and data waiting in pipes and sockets are not counted';
+const byKernel = 'enforced by the kernel';
 
 interface ExaminedParts {
   readonly store: StoreSettings;
@@ -56,7 +57,7 @@ export async function examineMachine(examined: ExaminedParts): Promise<Examinati
       name: `workspace ${workspace}`,
       state: 'missing',
       detail: message,
-      remedy: `Correct workspaces.${workspace}.path, make the folder, or set "create: true" beside the path`,
+      remedy: `Correct workspaces.${workspace}.path, create the folder, or set "create: true" beside the path`,
     }),
   );
   const others = [...parts, ...workspaces, ...[...servers].flatMap((server) => examineServer(server, folders))];
@@ -82,7 +83,7 @@ function examineFileAccess(): Finding {
   const about = { kind: 'files', name: 'file access' } as const;
   try {
     selectPlatformFs(process.platform, false);
-    return { ...about, state: 'ok', detail: 'cannot leave a folder', remedy: null };
+    return { ...about, state: 'ok', detail: 'confined to the workspace', remedy: null };
   } catch (error) {
     return { ...about, state: 'missing', detail: (error as Error).message, remedy: 'Mount /proc' };
   }
@@ -100,7 +101,7 @@ async function examineStore(settings: StoreSettings): Promise<Finding> {
       await store.close();
     }
     const { isDurable } = storeKinds[settings.kind];
-    const detail = isDurable ? 'can be asked' : 'records end with the gateway';
+    const detail = isDurable ? 'works' : 'works, but all data is lost when the gateway stops';
     return { ...about, state: isDurable ? 'ok' : 'weak', detail, remedy: null };
   } catch (error) {
     const remedy = isAmbitError(error) ? error.hint : null;
@@ -121,9 +122,14 @@ function examineDataDir(dataDir: string): Finding {
     const isFolder = statSync(place).isDirectory();
     if (!isFolder) return { ...about, state: 'missing', detail: `${place} is not a folder`, remedy };
     accessSync(place, constants.W_OK | constants.X_OK);
-    return { ...about, state: 'ok', detail: place === dataDir ? dataDir : `${dataDir}, not there yet`, remedy: null };
+    return {
+      ...about,
+      state: 'ok',
+      detail: place === dataDir ? dataDir : `${dataDir} (will be created)`,
+      remedy: null,
+    };
   } catch {
-    return { ...about, state: 'missing', detail: `${place} cannot be written`, remedy };
+    return { ...about, state: 'missing', detail: `${place} is not writable`, remedy };
   }
 }
 
@@ -136,11 +142,11 @@ function examineServer(server: ServerDefinition, folders: readonly string[]): Fi
     const obstacle = findLaunchObstacle(server, { searchPath, folders, isSandboxed: trust === 'sandboxed' });
     if (obstacle === undefined) continue;
     const state = trust === 'direct' ? 'missing' : 'weak';
-    const remedy = `Correct servers.${server.name} in the configuration, or install what it names`;
+    const remedy = `Correct servers.${server.name} in the configuration, or install the missing program`;
     return [{ ...about, state, detail: `cannot start in a ${trust} session: ${obstacle}`, remedy }];
   }
   return [
-    { ...about, state: 'ok', detail: `not started here; "ambit server check ${server.name}" does`, remedy: null },
+    { ...about, state: 'ok', detail: `program found; "ambit server check ${server.name}" starts it`, remedy: null },
   ];
 }
 
@@ -151,7 +157,13 @@ async function examineRunners(): Promise<Finding[]> {
   const reaper = createReaper({ tmpRoot });
   try {
     const { plain, sandboxes, container } = createRunners({ reaper, tmpRoot, packages: join(folder, 'packages') });
-    const direct: Finding = { kind: 'runner', name: plain.name, state: 'ok', detail: 'direct sessions', remedy: null };
+    const direct: Finding = {
+      kind: 'runner',
+      name: plain.name,
+      state: 'ok',
+      detail: 'runs direct sessions, without a sandbox',
+      remedy: null,
+    };
     const probed = await Promise.all(sandboxes.map(examineRunner));
     const first = probed.find(({ result }) => result !== undefined);
     const limits = first?.result?.limits ?? (await createLimiter().inForce());
@@ -172,8 +184,11 @@ async function examineRunner(sandbox: SandboxRunner): Promise<{ finding: Finding
   try {
     const result = await sandbox.probe();
     const holds = Object.keys(result.enforced).map(splitCamelCase).join(', ');
-    const by = result.by === undefined ? '' : ` by ${result.by}`;
-    return { finding: { ...about, state: 'ok', detail: `sandboxed sessions${by}: ${holds}`, remedy: null }, result };
+    const by = result.by === undefined ? '' : ` with ${result.by}`;
+    return {
+      finding: { ...about, state: 'ok', detail: `runs sandboxed sessions${by}: ${holds}`, remedy: null },
+      result,
+    };
   } catch (error) {
     const why = (error as Error).message.replace(/^.*no sandbox can be had here: /, '').replace(/\.$/, '');
     return { finding: { ...about, state: 'missing', detail: why, remedy: isAmbitError(error) ? error.hint : null } };
@@ -192,7 +207,7 @@ export function describeLimits(limits: EnforcedLimits, machine: Machine, inConta
       state: means === 'none' ? 'missing' : weak ? 'weak' : 'ok',
       detail: isSameKeeper(name, means, inContainers[name])
         ? describeKeeper(name, means)
-        : `${describeKeeper(name, means)}; in containers ${describeKeeper(name, inContainers[name])}`,
+        : `${describeKeeper(name, means)}; in containers: ${describeKeeper(name, inContainers[name])}`,
       remedy,
     };
   });
@@ -200,17 +215,17 @@ export function describeLimits(limits: EnforcedLimits, machine: Machine, inConta
 
 /** Compares who enforces a limit. By which mechanism the kernel does it makes no difference. */
 function isSameKeeper(name: keyof ResourceLimits, one: LimitEnforcer, other: LimitEnforcer): boolean {
-  return one === other || [one, other].every((each) => describeKeeper(name, each).startsWith('by the kernel'));
+  return one === other || [one, other].every((each) => describeKeeper(name, each).startsWith(`${byKernel} (`));
 }
 
 function describeKeeper(name: keyof ResourceLimits, means: LimitEnforcer): string {
-  if (means === 'watchdog') return name === 'memoryMb' ? `${byWatching}; not counted is ${uncounted}` : byWatching;
-  if (means === 'priority') return 'not bounded; others go first';
-  if (means === 'timer') return 'by Ambit';
-  if (means === 'none') return 'not bounded';
-  if (!means.endsWith(' each')) return `by the kernel (${means})`;
-  const all = name === 'cpus' ? 'not those of a session together' : `those of a session together ${byWatching}`;
-  return `each process by the kernel (${means.replace(/ each$/, '')}), ${all}`;
+  if (means === 'watchdog') return `enforced ${byWatching}${name === 'memoryMb' ? `; ${uncounted}` : ''}`;
+  if (means === 'priority') return 'not enforced; other processes get CPU time first';
+  if (means === 'timer') return 'enforced by Ambit';
+  if (means === 'none') return 'not enforced';
+  if (!means.endsWith(' each')) return `${byKernel} (${means})`;
+  const all = name === 'cpus' ? 'not enforced for the session as a whole' : `for the session as a whole ${byWatching}`;
+  return `${byKernel} for each process (${means.replace(/ each$/, '')}), ${all}`;
 }
 
 /** `noNewPrivileges` becomes "no new privileges". */

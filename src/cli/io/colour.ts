@@ -9,11 +9,9 @@ interface Output {
 
 /** Styles of words that name a state. A word that is not listed stays plain. */
 const stateStyles: ReadonlyMap<string, Style> = new Map([
-  ...['ok', 'yes', 'in', 'active', 'approved', 'running', 'ready', 'taken'].map((word) => [word, 'green'] as const),
+  ...['ok', 'yes', 'active', 'approved', 'running', 'ready', 'taken'].map((word) => [word, 'green'] as const),
   ...['weak', 'direct', 'changed', 'unapproved', 'starting', 'kept'].map((word) => [word, 'yellow'] as const),
-  ...['missing', 'no', 'out', 'exposed', 'revoked', 'expired', 'failed', 'conflict'].map(
-    (word) => [word, 'red'] as const,
-  ),
+  ...['missing', 'no', 'exposed', 'revoked', 'expired', 'failed', 'conflict'].map((word) => [word, 'red'] as const),
 ]);
 
 /**

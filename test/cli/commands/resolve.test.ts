@@ -116,15 +116,15 @@ describe('ambit resolve', () => {
     expect(await ask(without, 'tools/call', environment)).toContain('SANDBOX_UNAVAILABLE');
   });
 
-  test('--explain shows which servers are in and out, by which rule, and the source of each variable, within 80 columns', async () => {
+  test('--explain shows which servers are included, by which rule, and the source of each variable, within 80 columns', async () => {
     const { stdout } = await ambit('resolve', '--session', 'boxed', '--explain', '--via', 'gateway');
     expect(stdout.split('\n').filter((line) => line.length > 80)).toEqual([]);
-    expect(stdout).toMatch(/^recorder +in$/m);
-    expect(stdout).toMatch(/^web +out +it is for direct sessions only; this/m);
+    expect(stdout).toMatch(/^recorder +yes$/m);
+    expect(stdout).toMatch(/^web +no +it is for direct sessions only; this/m);
     expect(stdout).toMatch(/\(servers\.web\.trust\)$/m);
-    expect(stdout).toMatch(/^off +out +it is disabled/m);
-    expect(stdout).toMatch(/^hidden +out +it is not among the servers/m);
-    expect(stdout).toMatch(/^theirs +out +it has not been approved/m);
+    expect(stdout).toMatch(/^off +no +it is disabled/m);
+    expect(stdout).toMatch(/^hidden +no +it is not among the servers/m);
+    expect(stdout).toMatch(/^theirs +no +it has not been approved/m);
     expect(stdout).toContain('(workspaces.garden.capabilities.servers)');
     for (const [name, from] of [
       ['TOKEN', 'configured'],

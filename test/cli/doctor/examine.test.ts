@@ -82,12 +82,12 @@ test('a difference of containers is shown, but not the mechanism of the kernel',
   const limits = { ...kernel, openFiles: 'rlimit', wallSeconds: 'timer' } as const;
   const inContainers = { ...limits, memoryMb: 'cgroup v1', pids: 'container each', cpus: 'container each' } as const;
   expect(describeLimits(limits, debian, inContainers).map(({ detail }) => detail)).toEqual([
-    'by the kernel (cgroup v2)',
-    'by the kernel (cgroup v2); in containers each process by the kernel (container), those of a session together by Ambit, which looks twice a second',
-    'by the kernel (cgroup v2); in containers each process by the kernel (container), not those of a session together',
-    'by the kernel (rlimit)',
-    'by the kernel (rlimit)',
-    'by Ambit',
+    'enforced by the kernel (cgroup v2)',
+    'enforced by the kernel (cgroup v2); in containers: enforced by the kernel for each process (container), for the session as a whole by Ambit, which checks twice a second',
+    'enforced by the kernel (cgroup v2); in containers: enforced by the kernel for each process (container), not enforced for the session as a whole',
+    'enforced by the kernel (rlimit)',
+    'enforced by the kernel (rlimit)',
+    'enforced by Ambit',
   ]);
 });
 
