@@ -2,11 +2,11 @@ import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import type { Admission, Limits, QuotaRefusal } from '../stores/admission.ts';
 
-const limitNames: Readonly<Record<QuotaRefusal['limit'], string>> = {
-  callsPerMinute: 'calls a minute',
-  concurrentCalls: 'calls at a time',
-  totalCalls: 'calls in all',
-  totalBytes: 'bytes in all',
+const limitNames: Readonly<Record<QuotaRefusal['limit'], readonly [unit: string, period: string]>> = {
+  callsPerMinute: ['call', 'per minute'],
+  concurrentCalls: ['call', 'at a time'],
+  totalCalls: ['call', 'in total'],
+  totalBytes: ['byte', 'in total'],
 };
 
 export type Quotas = NonNullable<Admission['limits']>;
@@ -52,11 +52,12 @@ function isBounded(limits: object): boolean {
 export function quotaExceededError({ scope, limit, allowed, retryAfterMs }: QuotaRefusal): AmbitError {
   // The end of a running call is not known, so the caller may retry after a second.
   const wait = limit === 'concurrentCalls' ? 1000 : retryAfterMs;
+  const [unit, period] = limitNames[limit];
   return new AmbitError('QUOTA_EXCEEDED', {
-    what: `The ${scope} may make ${allowed} ${limitNames[limit]}, and has.`,
+    what: `The ${scope} has reached its limit of ${allowed} ${unit}${allowed === 1 ? '' : 's'} ${period}.`,
     hint:
       limit === 'concurrentCalls'
-        ? 'Wait until a call under way has ended, then call again.'
+        ? 'Wait until a running call has ended, then call again.'
         : wait === null
           ? 'No further call is possible; ask the orchestrator for a new session, or the operator for a larger quota.'
           : `Call again in ${Math.ceil(wait / 1000)} s.`,

@@ -50,7 +50,7 @@ export function createRequestRateLimit({
 
 function rateExceededError(perMinute: number, waitMs: number): AmbitError {
   return new AmbitError('QUOTA_EXCEEDED', {
-    what: `The session may make ${perMinute} requests a minute beside its calls of tools, and has.`,
+    what: `The session has reached its limit of ${perMinute} requests per minute, not counting tool calls.`,
     hint: `Ask again in ${Math.ceil(waitMs / 1000)} s.`,
     rule: 'session.requests',
     retryAfterMs: Math.ceil(waitMs),

@@ -98,7 +98,9 @@ describe.each(storeKinds)('quotas of two gateways on one %s store', (kind) => {
           },
         },
       });
-      expect(result?.content?.[0]?.text).toMatch(/^QUOTA_EXCEEDED: The session may make 3 calls a minute, and has\./);
+      expect(result?.content?.[0]?.text).toMatch(
+        /^QUOTA_EXCEEDED: The session has reached its limit of 3 calls per minute\./,
+      );
       const { retryAfterMs } = (refusal(refused)?.['ambit/error'] ?? {}) as { retryAfterMs?: number };
       expect(retryAfterMs).toBeGreaterThan(0);
       expect(retryAfterMs).toBeLessThanOrEqual(20_000);

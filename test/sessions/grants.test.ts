@@ -277,7 +277,7 @@ describe('quotas', () => {
       rule: `quotas.session.${name}`,
       retryAfterMs: wait,
       hint: expect.stringMatching(words),
-      message: expect.stringMatching(/The session may make 5 calls/),
+      message: expect.stringMatching(/The session has reached its limit of 5 calls/),
     });
   });
 
