@@ -87,6 +87,6 @@ export function requirePositional(invocation: Invocation, what: string): string 
   const [positional, ...more] = invocation.positionals;
   if (positional === undefined) throw new UsageError(`${what} is missing`);
   if (positional === '') throw new UsageError(`${what} is empty`);
-  if (more.length > 0) throw new UsageError(`one ${what} is enough`);
+  if (more.length > 0) throw new UsageError(`only one ${what} is expected`);
   return positional;
 }

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { AmbitError } from '../../errors.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { type Command, jsonFlag, requireFlag, requirePositional } from '../command.ts';
 import { printLines } from '../io/ask.ts';
 import { controlRequest } from '../io/control-request.ts';
@@ -40,7 +41,7 @@ export const loginCommand: Command = {
         controlRequest(invocation, 'POST /api/v1/logins/complete', { body: { ...which, callback } }),
       );
       const view = await showProgress('Waiting for the browser', returned);
-      printData(invocation, view, () => `Logged ${userId} in to ${server} at ${view.issuer}.`);
+      printData(invocation, view, () => `Logged ${userId} in to ${server} at ${escapeControls(view.issuer)}.`);
       return 0;
     } finally {
       await callbackServer.close();
