@@ -58,7 +58,7 @@ export const commands: readonly CommandEntry[] = [
 /** One line of help for each first word that has subcommands. The other commands have a help text of their own. */
 export const nounSummaries: Readonly<Record<string, string>> = {
   session: 'Create, inspect, restrict and end sessions',
-  server: 'List, check and approve MCP servers',
+  server: 'Manage MCP servers and their approvals',
   workspace: 'Show the workspaces of the configuration',
   user: 'Add, list and remove users',
   team: 'List teams and their members',
